@@ -1,0 +1,1 @@
+//! Kafka topics to TLCP clients: ingest, item table, shards, admission, metrics.

@@ -1,0 +1,1 @@
+//! Kafka: wire frames, record batches, ingest and produce over librdkafka, lean consumers.

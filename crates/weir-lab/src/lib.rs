@@ -1,0 +1,1 @@
+//! Start, wait for and stop brokers and SDK drivers on this machine.

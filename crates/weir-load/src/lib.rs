@@ -1,0 +1,1 @@
+//! Pacers, generators, load workers, plans and the resource sampler.

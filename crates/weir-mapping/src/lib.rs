@@ -1,0 +1,1 @@
+//! Connector settings, item templates and the extraction language.

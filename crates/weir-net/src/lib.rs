@@ -1,0 +1,1 @@
+//! Event loops, timers, HTTP/1.1 and WebSocket framing, both ends.

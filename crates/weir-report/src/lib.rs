@@ -1,0 +1,1 @@
+//! Text, Markdown, CSV, HTML and plots from run files.

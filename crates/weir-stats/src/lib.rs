@@ -1,0 +1,1 @@
+//! Histograms, timelines, intervals and the run file format.

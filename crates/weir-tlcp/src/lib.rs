@@ -1,0 +1,1 @@
+//! TLCP 2.5.0, both ends: codec, session and subscription state machines.

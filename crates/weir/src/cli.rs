@@ -1,0 +1,46 @@
+//! The command line: one enum of commands, each command's arguments beside its code.
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::cmd;
+
+/// Kafka topics to live clients, a Kafka proxy, and the instrument that measures both.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Log level or filter, for example `debug` or `weir_gateway=trace`; WEIR_LOG does the same.
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What weir can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Kafka topics to web, mobile and server clients over TLCP.
+    #[command(subcommand)]
+    Gateway(cmd::gateway::GatewayCommand),
+    /// Shell completions, written to standard output.
+    Completions {
+        /// The shell to complete for.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Sends log lines to standard error; standard output belongs to results.
+pub(crate) fn init_logging(cli: &Cli) {
+    let filter = cli.log.clone().or_else(|| std::env::var("WEIR_LOG").ok());
+    let filter = filter.unwrap_or_else(|| "info".to_owned());
+    let filter = EnvFilter::try_new(&filter).unwrap_or_else(|error| {
+        eprintln!("weir: log filter \"{filter}\" ignored: {error}");
+        EnvFilter::new("info")
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .init();
+}

@@ -1,0 +1,60 @@
+//! Exit codes of every command: what a script may rely on.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command ended, beyond its printed result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Fine,
+    /// A threshold of a plan failed.
+    Threshold,
+    /// Usage or configuration is wrong.
+    Usage,
+    /// A target could not be reached or broke the protocol.
+    Unreachable,
+    /// The instrument failed: the measurement is not valid.
+    Instrument,
+    /// Ended by Ctrl-C or SIGTERM before its work was done.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Fine => 0,
+            Exit::Threshold => 1,
+            Exit::Usage => 2,
+            Exit::Unreachable => 3,
+            Exit::Instrument => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// An error with the exit code it stands for.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The code the process ends with.
+    pub(crate) exit: Exit,
+    /// What went wrong, with its causes.
+    pub(crate) error: anyhow::Error,
+}
+
+impl Failure {
+    /// Wraps `error` with the exit code `exit`.
+    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            exit,
+            error: error.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// One line with the whole cause chain.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}
