@@ -1,0 +1,21 @@
+//! WebSocket (RFC 6455) without sockets: handshake, frame writers and an incremental reader, for
+//! both ends. Text messages only, no extensions; what TLCP puts into a message is not known here.
+
+pub mod frame;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod handshake;
+mod head;
+mod reader;
+
+pub use frame::{
+    HEADER_BYTES_MAX, Opcode, encode_server_text_header, push_client_frame, push_close, push_pong,
+    push_server_frame, push_server_text,
+};
+pub use handshake::{
+    HandshakeError, accept_key, client_request, new_client_key, parse_server_response,
+};
+pub use reader::{Event, FrameError, FrameReader, Role};
+
+#[cfg(test)]
+mod tests;

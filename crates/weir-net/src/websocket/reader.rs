@@ -1,0 +1,339 @@
+//! Reading frames from arbitrary slices of a byte stream. Memory is held only while a frame is
+//! incomplete: an idle connection costs the reader itself, 24 bytes.
+
+use thiserror::Error;
+
+use super::frame::{Opcode, apply_mask};
+use super::head::{HEAD_BYTES_MAX, Head};
+
+/// Which end of the connection reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Reads what clients send: masked frames, whose text must be UTF-8.
+    Server,
+    /// Reads what servers send: unmasked frames. Text is passed on without a UTF-8 check; a
+    /// reader that splits it into lines and fields finds out soon enough.
+    Client,
+}
+
+/// Something whole that the peer sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A text message, reassembled from its fragments.
+    Text(&'a [u8]),
+    /// To be answered with a pong that carries the same payload.
+    Ping(&'a [u8]),
+    /// An answer to a ping, or unasked.
+    Pong(&'a [u8]),
+    /// The peer closes; the code is absent if it gave none. Whatever follows is not to be read.
+    Close {
+        /// The close code (RFC 6455, 7.4).
+        code: Option<u16>,
+    },
+}
+
+/// What a peer did wrong. The connection cannot go on: send a close frame with
+/// [`FrameError::close_code`] and end it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// A reserved header bit, used only by extensions, none of which was agreed on.
+    #[error("reserved bits set in a websocket frame without an agreed extension")]
+    ReservedBits,
+    /// An opcode the standard does not define.
+    #[error("unknown websocket opcode {0:#x}")]
+    UnknownOpcode(u8),
+    /// A binary message; TLCP is text.
+    #[error("binary websocket message where only text is allowed")]
+    Binary,
+    /// A client frame without a mask.
+    #[error("unmasked websocket frame from a client")]
+    Unmasked,
+    /// A server frame with a mask.
+    #[error("masked websocket frame from a server")]
+    Masked,
+    /// A control frame in pieces.
+    #[error("fragmented websocket control frame")]
+    FragmentedControl,
+    /// A control frame of more than 125 bytes.
+    #[error("websocket control frame longer than 125 bytes")]
+    ControlTooLong,
+    /// A length not in its shortest form, or with the top bit set.
+    #[error("malformed websocket payload length")]
+    BadLength,
+    /// A continuation frame while no message is open.
+    #[error("websocket continuation frame without a message to continue")]
+    NothingToContinue,
+    /// A new message while the one before is incomplete.
+    #[error("new websocket message inside a fragmented one")]
+    MessageOpen,
+    /// A close frame whose payload is one byte or whose code may not be sent.
+    #[error("malformed websocket close frame")]
+    BadClose,
+    /// Text that is not UTF-8.
+    #[error("websocket text is not utf-8")]
+    NotUtf8,
+    /// A message beyond the reader's limit.
+    #[error("websocket message longer than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+impl FrameError {
+    /// The close code that tells the peer (RFC 6455, 7.4.1).
+    pub fn close_code(self) -> u16 {
+        match self {
+            Self::Binary => 1003,
+            Self::NotUtf8 => 1007,
+            Self::TooLarge { .. } => 1009,
+            _ => 1002,
+        }
+    }
+}
+
+/// An incremental reader of one connection's incoming frames.
+#[derive(Debug)]
+pub struct FrameReader {
+    limit: usize,
+    partial: Option<Box<Partial>>,
+    role: Role,
+}
+
+impl FrameReader {
+    /// A reader for `role` that refuses messages of more than `limit` bytes.
+    pub fn new(role: Role, limit: usize) -> Self {
+        Self {
+            limit,
+            partial: None,
+            role,
+        }
+    }
+
+    /// Reads from the front of `input` up to the end of the next event, and returns how many bytes
+    /// were used. Call it with what is left until it returns no event (`consumed` is then all of
+    /// `input`); that last call also frees the memory of the event before it.
+    ///
+    /// # Errors
+    /// [`FrameError`] if the peer broke the protocol; the reader must not be used afterwards.
+    pub fn read<'a>(
+        &'a mut self,
+        input: &'a [u8],
+    ) -> Result<(usize, Option<Event<'a>>), FrameError> {
+        self.release();
+        if self.partial.is_none() {
+            if let Some((used, text)) = self.whole_text(input)? {
+                return Ok((used, Some(Event::Text(text))));
+            }
+        }
+        if input.is_empty() {
+            return Ok((0, None));
+        }
+        let partial = self.partial.get_or_insert_default();
+        let mut used = 0;
+        loop {
+            let Some(head) = partial.head(input, &mut used, self.role, self.limit)? else {
+                return Ok((used, None));
+            };
+            if !partial.take_payload(&head, input, &mut used) {
+                return Ok((used, None));
+            }
+            partial.next_frame();
+            if let Some(done) = partial.finish(&head, self.role)? {
+                partial.done = Some(done);
+                break;
+            }
+        }
+        Ok((
+            used,
+            self.partial.as_ref().and_then(|partial| partial.event()),
+        ))
+    }
+
+    /// Whether part of a frame or of a message has been read.
+    pub fn is_mid_message(&self) -> bool {
+        self.partial
+            .as_ref()
+            .is_some_and(|partial| !partial.is_idle())
+    }
+
+    /// Drops what the event of the call before has been borrowed from.
+    fn release(&mut self) {
+        let Some(partial) = &mut self.partial else {
+            return;
+        };
+        match partial.done.take() {
+            Some(Done::Text) => partial.message = Vec::new(),
+            Some(Done::Ping | Done::Pong | Done::Close(_)) => partial.control = Vec::new(),
+            None => {}
+        }
+        if partial.is_idle() {
+            self.partial = None;
+        }
+    }
+
+    /// The common case for a client: a whole unfragmented message, handed on where it lies.
+    fn whole_text<'a>(&self, input: &'a [u8]) -> Result<Option<(usize, &'a [u8])>, FrameError> {
+        if self.role == Role::Server {
+            return Ok(None);
+        }
+        let Some(head) = Head::parse(input, self.role)? else {
+            return Ok(None);
+        };
+        if head.opcode != Opcode::Text || !head.fin {
+            return Ok(None);
+        }
+        check_limit(0, head.len, self.limit)?;
+        // Within the limit, so it fits a usize.
+        let end = head.bytes + head.len as usize;
+        Ok(input.get(head.bytes..end).map(|text| (end, text)))
+    }
+}
+
+/// What has arrived of the frame and the message that are not complete.
+#[derive(Debug, Default)]
+struct Partial {
+    head: Option<Head>,
+    head_buffer: [u8; HEAD_BYTES_MAX],
+    head_len: usize,
+    /// Payload bytes of the current frame that have been taken.
+    taken: u64,
+    message: Vec<u8>,
+    message_open: bool,
+    control: Vec<u8>,
+    done: Option<Done>,
+}
+
+/// Which event the last call returned; its bytes live until the next call.
+#[derive(Debug, Clone, Copy)]
+enum Done {
+    Text,
+    Ping,
+    Pong,
+    Close(Option<u16>),
+}
+
+impl Partial {
+    fn is_idle(&self) -> bool {
+        self.head.is_none() && self.head_len == 0 && !self.message_open && self.done.is_none()
+    }
+
+    /// The current frame's header, from `input` if it is not known yet.
+    fn head(
+        &mut self,
+        input: &[u8],
+        used: &mut usize,
+        role: Role,
+        limit: usize,
+    ) -> Result<Option<Head>, FrameError> {
+        if let Some(head) = self.head {
+            return Ok(Some(head));
+        }
+        let fresh = &input[*used..];
+        let take = fresh.len().min(HEAD_BYTES_MAX - self.head_len);
+        let known = self.head_len;
+        self.head_buffer[known..known + take].copy_from_slice(&fresh[..take]);
+        let Some(head) = Head::parse(&self.head_buffer[..known + take], role)? else {
+            self.head_len += take;
+            *used += take;
+            return Ok(None);
+        };
+        // The buffer may have taken payload bytes as well; only the header's own are used up.
+        *used += head.bytes - known;
+        self.head_len = head.bytes;
+        match (head.opcode, self.message_open) {
+            (Opcode::Continuation, false) => return Err(FrameError::NothingToContinue),
+            (Opcode::Text, true) => return Err(FrameError::MessageOpen),
+            _ => {}
+        }
+        if !head.opcode.is_control() {
+            check_limit(self.message.len(), head.len, limit)?;
+            self.message_open = true;
+        }
+        self.head = Some(head);
+        Ok(Some(head))
+    }
+
+    /// Copies payload; whether the frame is complete.
+    fn take_payload(&mut self, head: &Head, input: &[u8], used: &mut usize) -> bool {
+        let fresh = &input[*used..];
+        let left = head.len - self.taken;
+        let take = usize::try_from(left).map_or(fresh.len(), |left| left.min(fresh.len()));
+        let target = if head.opcode.is_control() {
+            &mut self.control
+        } else {
+            &mut self.message
+        };
+        let start = target.len();
+        target.extend_from_slice(&fresh[..take]);
+        if let Some(mask) = head.mask {
+            // Only the two low bits matter.
+            apply_mask(&mut target[start..], mask, (self.taken % 4) as usize);
+        }
+        *used += take;
+        self.taken += take as u64;
+        self.taken == head.len
+    }
+
+    fn next_frame(&mut self) {
+        self.head = None;
+        self.head_len = 0;
+        self.taken = 0;
+    }
+
+    /// What the frame that has just become complete means; `None` for a fragment.
+    fn finish(&mut self, head: &Head, role: Role) -> Result<Option<Done>, FrameError> {
+        match head.opcode {
+            Opcode::Ping => Ok(Some(Done::Ping)),
+            Opcode::Pong => Ok(Some(Done::Pong)),
+            Opcode::Close => parse_close(&self.control).map(|code| Some(Done::Close(code))),
+            _ if !head.fin => Ok(None),
+            _ => {
+                self.message_open = false;
+                if role == Role::Server && std::str::from_utf8(&self.message).is_err() {
+                    return Err(FrameError::NotUtf8);
+                }
+                Ok(Some(Done::Text))
+            }
+        }
+    }
+
+    fn event(&self) -> Option<Event<'_>> {
+        Some(match self.done? {
+            Done::Text => Event::Text(&self.message),
+            Done::Ping => Event::Ping(&self.control),
+            Done::Pong => Event::Pong(&self.control),
+            Done::Close(code) => Event::Close { code },
+        })
+    }
+}
+
+fn check_limit(known: usize, more: u64, limit: usize) -> Result<(), FrameError> {
+    if (known as u64).saturating_add(more) > limit as u64 {
+        return Err(FrameError::TooLarge { limit });
+    }
+    Ok(())
+}
+
+/// The code of a close frame (7.4): those a peer may send, with a reason in UTF-8.
+fn parse_close(payload: &[u8]) -> Result<Option<u16>, FrameError> {
+    let (code, reason) = match payload {
+        [] => return Ok(None),
+        [high, low, reason @ ..] => (u16::from_be_bytes([*high, *low]), reason),
+        [_] => return Err(FrameError::BadClose),
+    };
+    if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+        return Err(FrameError::BadClose);
+    }
+    if std::str::from_utf8(reason).is_err() {
+        return Err(FrameError::NotUtf8);
+    }
+    Ok(Some(code))
+}
+
+#[cfg(test)]
+impl FrameReader {
+    pub(super) fn partial_is_allocated(&self) -> bool {
+        self.partial.is_some()
+    }
+}

@@ -1,0 +1,274 @@
+//! Both ends against each other, the standard's examples, and what must be refused.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Everything a reader sees in `stream`, fed in pieces of `piece` bytes.
+fn read_all(
+    role: Role,
+    limit: usize,
+    stream: &[u8],
+    piece: usize,
+) -> Result<Vec<String>, FrameError> {
+    let mut reader = FrameReader::new(role, limit);
+    let mut seen = Vec::new();
+    for mut input in stream.chunks(piece) {
+        loop {
+            let (used, event) = reader.read(input)?;
+            input = &input[used..];
+            match event {
+                Some(event) => seen.push(show(event)),
+                None => break,
+            }
+        }
+    }
+    Ok(seen)
+}
+
+fn show(event: Event<'_>) -> String {
+    let (kind, bytes) = match event {
+        Event::Text(bytes) => ("text", bytes),
+        Event::Ping(bytes) => ("ping", bytes),
+        Event::Pong(bytes) => ("pong", bytes),
+        Event::Close { code } => return format!("close {code:?}"),
+    };
+    format!("{kind} {}", String::from_utf8_lossy(bytes))
+}
+
+fn fragment(fin: bool, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_server_frame(&mut out, opcode, payload);
+    if !fin {
+        out[0] &= 0x7F;
+    }
+    out
+}
+
+#[test]
+fn standard_examples() {
+    // RFC 6455, 5.7.
+    let single = [0x81, 0x05, 0x48, 0x65, 0x6c, 0x6c, 0x6f];
+    let masked = [
+        0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
+    ];
+    let fragmented = [0x01, 0x03, 0x48, 0x65, 0x6c, 0x80, 0x02, 0x6c, 0x6f];
+    for piece in 1..12 {
+        assert_eq!(
+            read_all(Role::Client, 99, &single, piece).unwrap(),
+            ["text Hello"]
+        );
+        assert_eq!(
+            read_all(Role::Server, 99, &masked, piece).unwrap(),
+            ["text Hello"]
+        );
+        assert_eq!(
+            read_all(Role::Client, 99, &fragmented, piece).unwrap(),
+            ["text Hello"]
+        );
+    }
+    let mut out = Vec::new();
+    push_client_frame(&mut out, Opcode::Text, [0x37, 0xfa, 0x21, 0x3d], b"Hello");
+    assert_eq!(out, masked);
+    assert_eq!(
+        accept_key("dGhlIHNhbXBsZSBub25jZQ=="),
+        "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    );
+}
+
+#[test]
+fn control_frames_between_fragments() {
+    let stream = [
+        fragment(false, Opcode::Text, b"ab"),
+        fragment(true, Opcode::Ping, b"p"),
+        fragment(false, Opcode::Continuation, b"cd"),
+        fragment(true, Opcode::Pong, b"q"),
+        fragment(true, Opcode::Continuation, b"ef"),
+        fragment(true, Opcode::Close, &[0x03, 0xE8, b'x']),
+    ]
+    .concat();
+    for piece in 1..stream.len() {
+        let seen = read_all(Role::Client, 6, &stream, piece).unwrap();
+        assert_eq!(
+            seen,
+            ["ping p", "pong q", "text abcdef", "close Some(1000)"]
+        );
+    }
+}
+
+#[test]
+fn refusals_carry_their_close_code() {
+    let cases: &[(&[u8], FrameError, u16)] = &[
+        (&[0xC1, 0x00], FrameError::ReservedBits, 1002),
+        (&[0x83, 0x00], FrameError::UnknownOpcode(3), 1002),
+        (&[0x82, 0x00], FrameError::Binary, 1003),
+        (&[0x81, 0x80, 0, 0, 0, 0], FrameError::Masked, 1002),
+        (&[0x09, 0x00], FrameError::FragmentedControl, 1002),
+        (&[0x89, 0x7E], FrameError::ControlTooLong, 1002),
+        (&[0x81, 0x7E, 0x00, 0x05], FrameError::BadLength, 1002),
+        (
+            &[0x81, 0x7F, 0, 0, 0, 0, 0, 0, 1, 0],
+            FrameError::BadLength,
+            1002,
+        ),
+        (
+            &[0x81, 0x7F, 0x80, 0, 0, 0, 0, 0, 0, 0],
+            FrameError::BadLength,
+            1002,
+        ),
+        (&[0x80, 0x00], FrameError::NothingToContinue, 1002),
+        (&[0x01, 0x00, 0x81, 0x00], FrameError::MessageOpen, 1002),
+        (&[0x88, 0x01, 0x03], FrameError::BadClose, 1002),
+        (&[0x88, 0x02, 0x03, 0xED], FrameError::BadClose, 1002),
+        (&[0x88, 0x03, 0x03, 0xE8, 0xFF], FrameError::NotUtf8, 1007),
+        (&[0x81, 0x09], FrameError::TooLarge { limit: 8 }, 1009),
+        (
+            &[0x01, 0x01, b'a', 0x80, 0x08],
+            FrameError::TooLarge { limit: 8 },
+            1009,
+        ),
+    ];
+    for (stream, error, code) in cases {
+        for piece in 1..=stream.len() {
+            let seen = read_all(Role::Client, 8, stream, piece);
+            assert_eq!(
+                seen.unwrap_err(),
+                *error,
+                "{stream:x?} in pieces of {piece}"
+            );
+        }
+        assert_eq!(error.close_code(), *code);
+    }
+    assert_eq!(
+        read_all(Role::Server, 8, &[0x81, 0x01, b'a'], 3).unwrap_err(),
+        FrameError::Unmasked
+    );
+    let mut not_utf8 = Vec::new();
+    push_client_frame(&mut not_utf8, Opcode::Text, [1, 2, 3, 4], &[b'a', 0xC3]);
+    assert_eq!(
+        read_all(Role::Server, 8, &not_utf8, 1).unwrap_err(),
+        FrameError::NotUtf8
+    );
+}
+
+#[test]
+fn idle_reader_holds_no_buffer() {
+    let mut stream = Vec::new();
+    push_client_frame(&mut stream, Opcode::Text, [9, 8, 7, 6], b"wsok");
+    let mut reader = FrameReader::new(Role::Server, 100);
+    assert!(matches!(
+        reader.read(&stream),
+        Ok((_, Some(Event::Text(b"wsok"))))
+    ));
+    assert!(reader.partial_is_allocated());
+    assert_eq!(reader.read(&[]), Ok((0, None)));
+    assert!(!reader.partial_is_allocated());
+    assert!(size_of::<FrameReader>() <= 24);
+}
+
+#[test]
+fn close_reason_is_cut_at_a_character() {
+    let mut out = Vec::new();
+    push_close(&mut out, None, 1001, &"é".repeat(100));
+    assert_eq!(
+        read_all(Role::Client, 0, &out, 7).unwrap(),
+        ["close Some(1001)"]
+    );
+    assert_eq!(out.len(), 2 + 2 + 122);
+}
+
+#[test]
+fn handshake_of_both_ends() {
+    let key = new_client_key([7; 16]);
+    let mut request = Vec::new();
+    client_request(
+        &mut request,
+        "h:1",
+        "/lightstreamer",
+        &key,
+        "TLCP-2.5.0.lightstreamer.com",
+    );
+    let text = String::from_utf8(request).unwrap();
+    assert!(
+        text.starts_with("GET /lightstreamer HTTP/1.1\r\nHost: h:1\r\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("Sec-WebSocket-Protocol: TLCP-2.5.0.lightstreamer.com\r\n\r\n"));
+
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+         sec-websocket-accept: {}\r\nSec-WebSocket-Protocol: p\r\n\r\nrest",
+        accept_key(&key)
+    );
+    let answer = answer.as_bytes();
+    let end = answer.len() - 4;
+    for cut in 0..end {
+        assert_eq!(parse_server_response(&answer[..cut], &key, "p"), Ok(None));
+    }
+    assert_eq!(parse_server_response(answer, &key, "p"), Ok(Some(end)));
+    assert_eq!(
+        parse_server_response(answer, "other", "p"),
+        Err(HandshakeError::WrongAccept)
+    );
+    assert!(matches!(
+        parse_server_response(answer, &key, "q"),
+        Err(HandshakeError::WrongSubprotocol { .. })
+    ));
+    assert_eq!(
+        parse_server_response(b"HTTP/1.1 503 Busy\r\n\r\n", &key, "p"),
+        Err(HandshakeError::Refused { status: 503 })
+    );
+    assert_eq!(
+        parse_server_response(&vec![b'A'; 20_000], &key, "p"),
+        Err(HandshakeError::Malformed)
+    );
+}
+
+proptest! {
+    #[test]
+    fn decode_after_encode_is_identity(
+        texts in prop::collection::vec("[a-zé]{0,300}", 1..5),
+        mask: [u8; 4],
+        piece in 1_usize..400,
+        padding in 0_usize..70_000,
+    ) {
+        let mut texts = texts;
+        texts.push("x".repeat(padding));
+        let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
+        for text in &texts {
+            push_client_frame(&mut from_client, Opcode::Text, mask, text.as_bytes());
+            push_server_text(&mut from_server, text.as_bytes());
+        }
+        let expected: Vec<_> = texts.iter().map(|text| format!("text {text}")).collect();
+        prop_assert_eq!(read_all(Role::Server, 70_000, &from_client, piece), Ok(expected.clone()));
+        prop_assert_eq!(read_all(Role::Client, 70_000, &from_server, piece), Ok(expected));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..600)) {
+        fuzz::read(&data);
+    }
+
+    #[test]
+    fn frame_like_bytes_are_read_without_panic(
+        head: [u8; 3],
+        frames in prop::collection::vec(
+            (prop::sample::select(vec![0x81, 0x01, 0x00, 0x80, 0x89, 0x8A, 0x88]),
+             prop::collection::vec(any::<u8>(), 0..130)),
+            0..6,
+        ),
+    ) {
+        let mut data = head.to_vec();
+        for (first, payload) in frames {
+            let mut frame = Vec::new();
+            if head[0] & 1 == 0 {
+                push_client_frame(&mut frame, Opcode::Text, [3; 4], &payload);
+            } else {
+                push_server_frame(&mut frame, Opcode::Text, &payload);
+            }
+            frame[0] = first;
+            data.extend_from_slice(&frame);
+        }
+        fuzz::read(&data);
+    }
+}
