@@ -1,1 +1,12 @@
-//! Histograms, timelines, intervals and the run file format.
+//! Histograms, the run file format, interval logs and confidence intervals.
+//!
+//! Pure: no clock, no files, no randomness. Callers hand in bytes and instants and get values back.
+
+mod codec;
+pub mod compact;
+pub mod histogram;
+pub mod run;
+pub mod utc;
+
+pub use compact::CompactHistogram;
+pub use histogram::{Histogram, HistogramError, NegativeCount, samples_needed};

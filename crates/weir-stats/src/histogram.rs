@@ -1,0 +1,311 @@
+//! Latency histogram in nanoseconds over HdrHistogram, and its V2 text form.
+
+use std::fmt;
+
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+use crate::codec;
+pub use crate::codec::HistogramError;
+
+/// Highest value kept apart, one hour; longer ones are counted here and told by [`Histogram::clamped`].
+pub const TOP_NS: u64 = 3_600_000_000_000;
+/// Three significant digits: a value is known to 0.1 %.
+pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Nanosecond histogram with three significant digits up to one hour.
+///
+/// Percentiles of several histograms come from [`merge`](Self::merge), never from averaging percentiles.
+#[derive(Clone, PartialEq)]
+pub struct Histogram {
+    inner: hdrhistogram::Histogram<u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram; about 270 kB.
+    pub fn new() -> Self {
+        // Invariant: these constants satisfy the bounds rule (high >= 2 * low, digits <= 5).
+        let inner = hdrhistogram::Histogram::new_with_bounds(1, TOP_NS, SIGNIFICANT_DIGITS)
+            .expect("constant bounds are valid");
+        Self { inner }
+    }
+
+    /// Counts one value.
+    pub fn record_ns(&mut self, value_ns: u64) {
+        self.record_n(value_ns, 1);
+    }
+
+    /// Counts one value `count` times.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        self.inner.saturating_record_n(value_ns.min(TOP_NS), count);
+    }
+
+    /// Adds every value of `other`; the result equals recording all values in one histogram.
+    pub fn merge(&mut self, other: &Self) {
+        // Invariant: both have the same bounds, so no value of `other` can be out of range.
+        self.inner
+            .add(&other.inner)
+            .expect("histograms share their bounds");
+    }
+
+    /// Forgets all values and keeps the memory.
+    pub fn clear(&mut self) {
+        self.inner.reset();
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.inner.len()
+    }
+
+    /// True when nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.inner.is_empty()
+    }
+
+    /// Values at or above one hour (to the resolution there), which are all kept as one hour.
+    pub fn clamped(&self) -> u64 {
+        self.inner.count_at(TOP_NS)
+    }
+
+    /// Mean in nanoseconds; `None` when empty.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (!self.is_empty()).then(|| self.inner.mean())
+    }
+
+    /// Population standard deviation in nanoseconds; `None` when empty.
+    pub fn stddev_ns(&self) -> Option<f64> {
+        (!self.is_empty()).then(|| self.inner.stdev())
+    }
+
+    /// Smallest value, rounded down to the histogram's resolution; `None` when empty.
+    pub fn min_ns(&self) -> Option<u64> {
+        (!self.is_empty()).then(|| self.inner.min())
+    }
+
+    /// Largest value, rounded up to the histogram's resolution; `None` when empty.
+    pub fn max_ns(&self) -> Option<u64> {
+        (!self.is_empty()).then(|| self.inner.max())
+    }
+
+    /// Value at `percentile` (0 to 100) whatever the number of samples; `None` when empty.
+    pub fn percentile_ns(&self, percentile: f64) -> Option<u64> {
+        (!self.is_empty()).then(|| self.inner.value_at_percentile(percentile.clamp(0.0, 100.0)))
+    }
+
+    /// Like [`percentile_ns`](Self::percentile_ns), but `None` with fewer than [`samples_needed`] values.
+    pub fn supported_percentile_ns(&self, percentile: f64) -> Option<u64> {
+        if self.count() < samples_needed(percentile) {
+            return None;
+        }
+        self.percentile_ns(percentile)
+    }
+
+    /// Share of values not above `value_ns`, 0 to 1; 1 when empty.
+    pub fn share_at_most(&self, value_ns: u64) -> f64 {
+        self.inner.quantile_below(value_ns.min(TOP_NS))
+    }
+
+    /// The recorded buckets, ascending: upper value of the bucket in nanoseconds, and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.inner
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// Compressed V2 encoding in base64, as HdrHistogram tools write it into interval logs.
+    pub fn to_base64(&self) -> String {
+        let mut bytes = Vec::new();
+        // Invariant: a Vec takes every write, and our bounds fit the format's limits.
+        V2DeflateSerializer::new()
+            .serialize(&self.inner, &mut bytes)
+            .expect("serializing into memory cannot fail");
+        codec::to_base64(&bytes)
+    }
+
+    /// Reads the V2 encoding, compressed or not, of any significant digits.
+    ///
+    /// # Errors
+    /// When the text is not base64, not V2, damaged, or larger than a histogram can be.
+    pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
+        let mut histogram = Self::new();
+        codec::decode(text, |value_ns, count| histogram.record_n(value_ns, count))?;
+        Ok(histogram)
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count())
+            .field("min_ns", &self.min_ns())
+            .field("p50_ns", &self.percentile_ns(50.0))
+            .field("max_ns", &self.max_ns())
+            .finish()
+    }
+}
+
+impl serde::Serialize for Histogram {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_base64())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Histogram {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::from_base64(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Values below zero: kept and counted, never recorded as zero. They show a clock that disagrees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct NegativeCount {
+    /// How many values were below zero.
+    pub count: u64,
+    /// The one furthest below zero, in nanoseconds; 0 when there was none.
+    pub lowest_ns: i64,
+}
+
+impl NegativeCount {
+    /// Records a signed difference: below zero here, else into `histogram`.
+    pub fn record(&mut self, histogram: &mut Histogram, value_ns: i64) {
+        match u64::try_from(value_ns) {
+            Ok(value_ns) => histogram.record_ns(value_ns),
+            Err(_) => {
+                self.count += 1;
+                self.lowest_ns = self.lowest_ns.min(value_ns);
+            }
+        }
+    }
+
+    /// Adds the values of `other`.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.lowest_ns = self.lowest_ns.min(other.lowest_ns);
+    }
+}
+
+/// Fewest values with which the maximum bounds `percentile` from above with 95 % confidence.
+///
+/// 299 for p99, 2,995 for p99.9, 29,956 for p99.99; below that a percentile is not printed.
+pub fn samples_needed(percentile: f64) -> u64 {
+    let quantile = percentile / 100.0;
+    if quantile <= 0.0 {
+        return 1;
+    }
+    if quantile >= 1.0 {
+        return u64::MAX;
+    }
+    (0.05_f64.ln() / quantile.ln()).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn summary_of_known_values() {
+        let mut histogram = Histogram::new();
+        for value_us in 1..=1000_u64 {
+            histogram.record_ns(value_us * 1000);
+        }
+        assert_eq!(histogram.count(), 1000);
+        let p50_ns = histogram.percentile_ns(50.0).unwrap();
+        assert!((499_500..=500_500).contains(&p50_ns), "{p50_ns}");
+        assert_eq!(histogram.min_ns(), Some(1000));
+        assert!(histogram.supported_percentile_ns(99.0).is_some());
+        assert_eq!(histogram.supported_percentile_ns(99.9), None);
+    }
+
+    #[test]
+    fn empty_has_no_figures() {
+        let histogram = Histogram::new();
+        assert_eq!(histogram.mean_ns(), None);
+        assert_eq!(histogram.percentile_ns(99.0), None);
+        assert_eq!(histogram.max_ns(), None);
+        assert_eq!(
+            Histogram::from_base64(&histogram.to_base64()).unwrap(),
+            histogram
+        );
+    }
+
+    #[test]
+    fn longer_than_an_hour_is_clamped_and_told() {
+        let mut histogram = Histogram::new();
+        histogram.record_ns(TOP_NS - TOP_NS / 100);
+        assert_eq!(histogram.clamped(), 0);
+        histogram.record_n(u64::MAX, 3);
+        assert_eq!(histogram.clamped(), 3);
+        assert_eq!(
+            Histogram::from_base64(&histogram.to_base64())
+                .unwrap()
+                .clamped(),
+            3
+        );
+    }
+
+    #[test]
+    fn negative_values_are_not_recorded_as_zero() {
+        let mut histogram = Histogram::new();
+        let mut negative = NegativeCount::default();
+        for value_ns in [-5, 0, 7, -9] {
+            negative.record(&mut histogram, value_ns);
+        }
+        assert_eq!(
+            negative,
+            NegativeCount {
+                count: 2,
+                lowest_ns: -9
+            }
+        );
+        assert_eq!(histogram.count(), 2);
+    }
+
+    #[test]
+    fn samples_needed_matches_the_published_limits() {
+        assert_eq!(samples_needed(99.0), 299);
+        assert_eq!(samples_needed(99.9), 2995);
+        assert_eq!(samples_needed(99.99), 29956);
+        assert_eq!(samples_needed(0.0), 1);
+        assert_eq!(samples_needed(100.0), u64::MAX);
+    }
+
+    fn of(values_ns: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        values_ns
+            .iter()
+            .for_each(|value_ns| histogram.record_ns(*value_ns));
+        histogram
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn merging_equals_recording_all(
+            left in proptest::collection::vec(any::<u64>(), 0..50),
+            right in proptest::collection::vec(0..10_000_000_000_u64, 0..50),
+        ) {
+            let mut merged = of(&left);
+            merged.merge(&of(&right));
+            let all: Vec<u64> = left.iter().chain(&right).copied().collect();
+            prop_assert_eq!(merged, of(&all));
+        }
+
+        #[test]
+        fn base64_is_identity(values in proptest::collection::vec(0..TOP_NS * 2, 0..80)) {
+            let histogram = of(&values);
+            let read = Histogram::from_base64(&histogram.to_base64()).unwrap();
+            prop_assert_eq!(&read, &histogram);
+            prop_assert_eq!(read.max_ns(), histogram.max_ns());
+            prop_assert_eq!(read.min_ns(), histogram.min_ns());
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! One cell: one architecture at one level, one repetition.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::LatencySummary;
+
+/// From the due instant to receipt: the headline.
+pub const STAGE_RESPONSE: &str = "response";
+/// From the actual send to receipt.
+pub const STAGE_SERVICE: &str = "service";
+/// From the due instant to the actual send: the generator's own lateness.
+pub const STAGE_SCHEDULE_LAG: &str = "schedule_lag";
+/// From the send to the broker's acknowledgement.
+pub const STAGE_PUBLISH_ACK: &str = "publish_ack";
+
+/// What one repetition of one architecture at one level measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// `groups`, `standalone`, `gateway` or `floor`.
+    pub architecture: String,
+    /// Number of clients.
+    pub clients: u64,
+    /// From 1.
+    pub repetition: u64,
+    /// Whether the figures count.
+    pub status: CellStatus,
+    /// Time before the measured window.
+    pub warm_up_s: f64,
+    /// Length of the measured window, by due time.
+    pub hold_s: f64,
+    /// Records due per second.
+    pub offered_records_per_s: f64,
+    /// Records acknowledged per second of the window.
+    pub achieved_records_per_s: Option<f64>,
+    /// Mean size of a record's key, value and headers.
+    pub record_bytes_mean: Option<f64>,
+    /// Latency by stage, [`STAGE_RESPONSE`] first of all.
+    #[serde(default)]
+    pub latency: BTreeMap<String, LatencySummary>,
+    /// What arrived, counted per client and summed.
+    pub delivery: Option<Delivery>,
+    /// How alike the clients fared.
+    pub fairness: Option<Fairness>,
+    /// Cost of every role, the instrument's included.
+    #[serde(default)]
+    pub roles: Vec<RoleUsage>,
+    /// The unmodified SDK client beside the simulated ones.
+    pub probe: Option<Probe>,
+    /// One point a second.
+    #[serde(default)]
+    pub series: Vec<Point>,
+    /// The role that limited this cell, if one did.
+    pub saturated_role: Option<String>,
+    /// Raw interval log of this cell, relative to the run folder.
+    pub hlog_file: Option<String>,
+    /// Remarks for the reader.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl Cell {
+    /// Short name, fit for a file: `gateway-10000-1`.
+    pub fn id(&self) -> String {
+        let name = self.architecture.chars();
+        let name: String = name
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '_' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        format!("{name}-{}-{}", self.clients, self.repetition)
+    }
+
+    /// True when the figures show the system under test.
+    pub fn is_valid(&self) -> bool {
+        self.status == CellStatus::Valid
+    }
+
+    /// The headline latency.
+    pub fn response(&self) -> Option<&LatencySummary> {
+        self.latency.get(STAGE_RESPONSE)
+    }
+
+    /// Usage of one role.
+    pub fn role(&self, role: &str) -> Option<&RoleUsage> {
+        self.roles.iter().find(|usage| usage.role == role)
+    }
+
+    /// Usage of the part that delivers to the clients: the gateway or the floor, else the broker.
+    pub fn delivering_role(&self) -> Option<&RoleUsage> {
+        self.role("gateway")
+            .or_else(|| self.role("floor"))
+            .or_else(|| self.role("broker"))
+    }
+}
+
+/// Whether a cell's figures count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum CellStatus {
+    /// They do; loss or lateness of the system under test is a result.
+    #[default]
+    Valid,
+    /// The instrument failed.
+    Invalid {
+        /// Each with the figure and the limit.
+        reasons: Vec<String>,
+    },
+    /// Not run.
+    Skipped {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Deliveries due in the window, summed over all clients.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Deliveries that had to happen.
+    pub expected: u64,
+    /// Deliveries that happened, duplicates left out.
+    pub delivered: u64,
+    /// Never arrived.
+    pub lost: u64,
+    /// Arrived more than once, counted beyond the first.
+    pub duplicated: u64,
+    /// Arrived after a later record of the same key and producer.
+    pub reordered: u64,
+    /// Left out on purpose because a later state replaced them.
+    pub conflated: u64,
+    /// Could not be checked, for want of a sequence number.
+    pub unchecked: u64,
+    /// Deliveries per second of the window.
+    pub delivered_per_s: Option<f64>,
+    /// Bytes read by all clients in the window.
+    pub received_bytes: u64,
+    /// The same as a rate.
+    pub received_mbit_per_s: Option<f64>,
+    /// Connections that ended unasked.
+    pub disconnects: u64,
+    /// Errors told by clients, by text.
+    #[serde(default)]
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// Distribution over clients of each client's own p99 response, and of its deliveries.
+///
+/// Per-client figures come from coarse histograms (12 %); they compare clients with each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fairness {
+    /// Clients that received enough to have a p99.
+    pub clients: u64,
+    /// Best client.
+    pub client_p99_min_us: Option<f64>,
+    /// Median client.
+    pub client_p99_p50_us: Option<f64>,
+    /// Client at the 90th percentile.
+    pub client_p99_p90_us: Option<f64>,
+    /// Worst client.
+    pub client_p99_max_us: Option<f64>,
+    /// Fewest deliveries to one client.
+    pub deliveries_min: u64,
+    /// Most deliveries to one client.
+    pub deliveries_max: u64,
+}
+
+/// What one role used during the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoleUsage {
+    /// `broker`, `gateway`, `floor`, `clients`, `consume`, `produce`.
+    pub role: String,
+    /// Number of processes summed here.
+    pub processes: u64,
+    /// Processor time in the window, user and system.
+    pub cpu_us_total: u64,
+    /// The same as cores busy on average.
+    pub cpu_cores_mean: Option<f64>,
+    /// The same per delivery.
+    pub cpu_us_per_delivered: Option<f64>,
+    /// Resident memory before the clients connected.
+    pub rss_start_bytes: Option<u64>,
+    /// Largest resident memory in the window.
+    pub rss_max_bytes: Option<u64>,
+    /// Growth of resident memory per client; kernel buffers are not in it.
+    pub user_memory_per_client_bytes: Option<f64>,
+    /// Most threads in the window.
+    pub threads_max: Option<u64>,
+    /// Context switches by waiting.
+    pub context_switches_voluntary: Option<u64>,
+    /// Context switches by preemption.
+    pub context_switches_involuntary: Option<u64>,
+    /// Bytes received.
+    pub network_rx_bytes: Option<u64>,
+    /// Bytes sent.
+    pub network_tx_bytes: Option<u64>,
+    /// How network bytes were measured, e.g. `counted by the process`.
+    #[serde(default)]
+    pub network_source: String,
+}
+
+/// An unmodified SDK client that ran beside the simulated ones.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Package name.
+    pub sdk: String,
+    /// Its version.
+    pub version: String,
+    /// Updates received in the window.
+    pub updates: u64,
+    /// Never arrived.
+    pub lost: u64,
+    /// Arrived more than once.
+    pub duplicated: u64,
+    /// Its own response latency.
+    pub latency: Option<LatencySummary>,
+    /// Connection states it went through, in order.
+    #[serde(default)]
+    pub status_changes: Vec<String>,
+    /// Connected by streaming, received updates, lost none.
+    pub ok: bool,
+}
+
+/// One second of a cell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// End of this second, from the start of the measured window; negative during warm-up.
+    pub t_s: f64,
+    /// Records due per second.
+    pub offered_per_s: Option<f64>,
+    /// Records acknowledged per second.
+    pub achieved_per_s: Option<f64>,
+    /// Deliveries per second.
+    pub delivered_per_s: Option<f64>,
+    /// Median response of this second.
+    pub p50_us: Option<f64>,
+    /// 99th percentile of the response of this second.
+    pub p99_us: Option<f64>,
+    /// 99th percentile of the generator's lateness.
+    pub lag_p99_us: Option<f64>,
+    /// Cores busy, by role.
+    #[serde(default)]
+    pub cpu_cores: BTreeMap<String, f64>,
+    /// Deliveries due but not yet made, as far as known.
+    pub backlog: Option<u64>,
+}

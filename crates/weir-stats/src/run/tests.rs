@@ -1,0 +1,105 @@
+use super::*;
+use crate::{Histogram, NegativeCount};
+
+fn run() -> Run {
+    let mut histogram = Histogram::new();
+    histogram.record_n(2_500_000, 400);
+    let summary = LatencySummary::of(&histogram, NegativeCount::default(), 0.001);
+    let cell = Cell {
+        architecture: "gateway".into(),
+        clients: 1000,
+        repetition: 1,
+        hold_s: 20.0,
+        offered_records_per_s: 100.0,
+        latency: BTreeMap::from([(STAGE_RESPONSE.into(), summary)]),
+        delivery: Some(Delivery {
+            delivered_per_s: Some(f64::NAN),
+            ..Delivery::default()
+        }),
+        series: vec![Point {
+            t_s: 1.0,
+            ..Point::default()
+        }],
+        ..Cell::default()
+    };
+    let skipped = Cell {
+        clients: 500,
+        status: CellStatus::Skipped {
+            reason: "after an invalid level".into(),
+        },
+        ..cell.clone()
+    };
+    Run {
+        schema: SCHEMA.into(),
+        plan: "keyed".into(),
+        title: "t".into(),
+        question: "q".into(),
+        started_utc: crate::utc::rfc3339(0),
+        finished_utc: crate::utc::rfc3339(60),
+        command_line: vec!["weir".into()],
+        weir_version: "0.1.0".into(),
+        outcome: Outcome::Passed,
+        verdict: "v".into(),
+        thresholds: vec![],
+        machine: Machine::default(),
+        placement: vec![],
+        clock: Clock {
+            mode: ClockMode::SameHost,
+            bound_ns: 0,
+        },
+        versions: BTreeMap::new(),
+        settings: vec![SettingGroup::new("producer").with("linger.ms", 0)],
+        cells: vec![cell, skipped],
+        reference: None,
+        notes: vec![],
+        warnings: vec![],
+        files: vec![],
+    }
+}
+
+#[test]
+fn json_is_identity_and_undefined_figures_stay_undefined() {
+    let read = Run::from_json(&run().to_json()).unwrap();
+    let delivery = read.cells[0].delivery.as_ref().unwrap();
+    assert_eq!(delivery.delivered_per_s, None);
+    assert_eq!(Run::from_json(&read.to_json()).unwrap(), read);
+    assert_eq!(read.cells[0].response().unwrap().p999_us, None);
+    assert!(read.cells[0].response().unwrap().p99_us.is_some());
+}
+
+#[test]
+fn levels_ascend_and_architectures_keep_their_order() {
+    let run = run();
+    assert_eq!(run.levels(), [500, 1000]);
+    assert_eq!(run.architectures(), ["gateway"]);
+    assert_eq!(run.cells_of("gateway", 500).count(), 1);
+}
+
+#[test]
+fn another_schema_is_named() {
+    let text = run().to_json().replace(SCHEMA, "weir.run/2");
+    let error = Run::from_json(&text).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        r#"run file has schema "weir.run/2", this version reads "weir.run/1""#
+    );
+    assert!(Run::from_json("[1]").is_err());
+    assert!(Run::from_json("{}").is_err());
+}
+
+#[test]
+fn later_fields_are_ignored() {
+    let text = run().to_json().replacen('{', "{\"later_bytes\": 3,", 1);
+    assert!(Run::from_json(&text).is_ok());
+}
+
+#[test]
+fn ids_are_fit_for_files() {
+    let cell = Cell {
+        architecture: "../x y".into(),
+        clients: 7,
+        repetition: 2,
+        ..Cell::default()
+    };
+    assert_eq!(cell.id(), "___x_y-7-2");
+}
