@@ -1,3 +1,15 @@
-//! Event loops, timers, HTTP/1.1 and WebSocket framing, both ends.
+//! Sockets without meaning: event loops, timers, buffers, HTTP/1.1 and WebSocket framing.
+//!
+//! [`server`] is one event loop per core for the gateway's clients, [`client`] one loop for thousands
+//! of outgoing connections. What flows through them (TLCP, Kafka) is not known here.
 
+pub mod client;
+pub mod http1;
+pub mod listener;
+mod mailbox;
+mod outbox;
+pub mod server;
+pub mod timer;
 pub mod websocket;
+
+pub use mailbox::{MailSender, PostError};

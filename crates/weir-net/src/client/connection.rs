@@ -1,0 +1,154 @@
+//! One outgoing connection: socket, state, and what waits to be written.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{CloseReason, Sources};
+
+/// A socket of the loop.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) state: State,
+    /// Bytes the socket did not take yet; unallocated while empty.
+    queue: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Connecting { since: Instant },
+    Open,
+}
+
+impl Connection {
+    /// Starts to connect, from the address `sources` has for this connection.
+    pub(super) fn start(
+        server: SocketAddr,
+        sources: &Sources,
+        conn: usize,
+        registry: &Registry,
+        now: Instant,
+    ) -> io::Result<Self> {
+        let socket = Socket::new(
+            Domain::for_address(server),
+            Type::STREAM,
+            Some(Protocol::TCP),
+        )?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        if let Some(source) = sources.address(conn) {
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+        }
+        match socket.connect(&server.into()) {
+            Ok(()) => {}
+            Err(error) if is_in_progress(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let mut stream = TcpStream::from_std(socket.into());
+        registry.register(
+            &mut stream,
+            Token(conn),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
+        Ok(Self {
+            stream,
+            state: State::Connecting { since: now },
+            queue: Vec::new(),
+        })
+    }
+
+    /// Looks whether the attempt has succeeded: `Ok(false)` if it is still under way.
+    pub(super) fn finish_connect(
+        &mut self,
+        conn: usize,
+        registry: &Registry,
+    ) -> Result<bool, CloseReason> {
+        if let Ok(Some(error)) | Err(error) = self.stream.take_error() {
+            return Err(CloseReason::ConnectFailed(error.kind()));
+        }
+        match self.stream.peer_addr() {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
+            Err(error) => return Err(CloseReason::ConnectFailed(error.kind())),
+        }
+        self.state = State::Open;
+        // Only reads from here on: with both, every acknowledged byte would wake the loop.
+        registry
+            .reregister(&mut self.stream, Token(conn), Interest::READABLE)
+            .map_err(|error| CloseReason::Failed(error.kind()))?;
+        Ok(true)
+    }
+
+    /// Writes `bytes`, queueing what the socket does not take.
+    pub(super) fn send(
+        &mut self,
+        bytes: &[u8],
+        queue_bytes_max: usize,
+        conn: usize,
+        registry: &Registry,
+    ) -> Result<(), CloseReason> {
+        let mut rest = bytes;
+        if self.queue.is_empty() && self.state == State::Open {
+            let written = self.write_some(rest)?;
+            rest = &rest[written..];
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        if self.queue.len() + rest.len() > queue_bytes_max {
+            return Err(CloseReason::WriteQueueFull);
+        }
+        if self.queue.is_empty() && self.state == State::Open {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            registry
+                .reregister(&mut self.stream, Token(conn), both)
+                .map_err(|error| CloseReason::Failed(error.kind()))?;
+        }
+        self.queue.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Writes from the queue once the socket takes bytes again.
+    pub(super) fn flush(&mut self, conn: usize, registry: &Registry) -> Result<(), CloseReason> {
+        if self.queue.is_empty() {
+            return Ok(());
+        }
+        let queue = std::mem::take(&mut self.queue);
+        let written = self.write_some(&queue)?;
+        if written < queue.len() {
+            self.queue = queue;
+            self.queue.drain(..written);
+            return Ok(());
+        }
+        registry
+            .reregister(&mut self.stream, Token(conn), Interest::READABLE)
+            .map_err(|error| CloseReason::Failed(error.kind()))
+    }
+
+    /// Writes until all is written or the socket is full; how many bytes it took.
+    fn write_some(&mut self, bytes: &[u8]) -> Result<usize, CloseReason> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.stream.write(&bytes[written..]) {
+                Ok(0) => return Err(CloseReason::Failed(io::ErrorKind::WriteZero)),
+                Ok(taken) => written += taken,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(CloseReason::Failed(error.kind())),
+            }
+        }
+        Ok(written)
+    }
+}
+
+fn is_in_progress(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
+}
+
+/// Linux, all architectures this runs on; `std` has no stable name for it.
+const EINPROGRESS: i32 = 115;

@@ -1,0 +1,325 @@
+//! The loop itself: ramp, poll, dispatch.
+
+use std::io::{self, Read as _};
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::{Events, Poll, Registry};
+
+use super::connection::{Connection, State};
+use super::{Busy, ClientOptions, CloseReason, Handler};
+
+/// Thousands of outgoing connections on one thread.
+#[derive(Debug)]
+pub struct ClientLoop {
+    poll: Poll,
+    core: Core,
+}
+
+/// All that a handler may reach through [`Io`].
+#[derive(Debug)]
+struct Core {
+    options: ClientOptions,
+    registry: Registry,
+    connections: Vec<Option<Connection>>,
+    /// Connections started so far: the next one's number.
+    started: usize,
+    connecting: usize,
+    open: usize,
+    bytes_received: u64,
+    bytes_sent: u64,
+    busy: Busy,
+    /// Ended inside a handler's call, to be reported after it.
+    failed: Vec<(usize, CloseReason)>,
+}
+
+/// What a handler may do to the connections.
+#[derive(Debug)]
+pub struct Io<'a> {
+    core: &'a mut Core,
+}
+
+impl Io<'_> {
+    /// Sends `bytes` on connection `conn`; a failure ends the connection and is reported by
+    /// [`Handler::on_closed`] after the current call. Nothing happens if it is not open.
+    pub fn send(&mut self, conn: usize, bytes: &[u8]) {
+        let core = &mut *self.core;
+        let Some(Some(connection)) = core.connections.get_mut(conn) else {
+            return;
+        };
+        let limit = core.options.write_queue_bytes_max;
+        match connection.send(bytes, limit, conn, &core.registry) {
+            Ok(()) => core.bytes_sent += bytes.len() as u64,
+            Err(reason) => core.failed.push((conn, reason)),
+        }
+    }
+
+    /// Closes connection `conn` without a further call to the handler.
+    pub fn close(&mut self, conn: usize) {
+        self.core.remove(conn);
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> usize {
+        self.core.open
+    }
+
+    /// Connections started so far, whatever became of them.
+    pub fn started(&self) -> usize {
+        self.core.started
+    }
+
+    /// Payload bytes read from all connections.
+    pub fn bytes_received(&self) -> u64 {
+        self.core.bytes_received
+    }
+
+    /// Payload bytes written to all connections, queued ones included.
+    pub fn bytes_sent(&self) -> u64 {
+        self.core.bytes_sent
+    }
+
+    /// How busy the loop has been.
+    pub fn busy(&self) -> Busy {
+        self.core.busy
+    }
+}
+
+impl ClientLoop {
+    /// Prepares the loop; nothing is connected yet.
+    ///
+    /// # Errors
+    /// If the operating system gives no poll descriptor.
+    pub fn new(options: ClientOptions) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        let connections = std::iter::repeat_with(|| None)
+            .take(options.connections)
+            .collect();
+        Ok(Self {
+            poll,
+            core: Core {
+                options,
+                registry,
+                connections,
+                started: 0,
+                connecting: 0,
+                open: 0,
+                bytes_received: 0,
+                bytes_sent: 0,
+                busy: Busy::default(),
+                failed: Vec::new(),
+            },
+        })
+    }
+
+    /// Runs until the handler breaks off. Connections still open are closed on return.
+    ///
+    /// # Errors
+    /// If waiting for events fails, which is not the fault of any connection.
+    pub fn run(&mut self, handler: &mut impl Handler) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        let mut buffer = vec![0; READ_BUFFER_BYTES];
+        let start = Instant::now();
+        let mut woken = start;
+        let mut next_tick = start;
+        loop {
+            let core = &mut self.core;
+            for event in &events {
+                core.dispatch(event, &mut buffer, handler);
+            }
+            core.ramp(start, handler);
+            if Instant::now() >= next_tick {
+                let now = Instant::now();
+                next_tick = now + core.options.tick;
+                core.expire(now, handler);
+                let flow = handler.on_tick(&mut Io { core }, now);
+                core.report_failed(handler);
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
+            let idle_from = Instant::now();
+            core.busy.add_turn(idle_from - woken);
+            let timeout = next_tick.saturating_duration_since(idle_from);
+            match self
+                .poll
+                .poll(&mut events, Some(core.until_next_connect(start, timeout)))
+            {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            woken = Instant::now();
+            self.core.busy.add_wait(woken - idle_from);
+        }
+    }
+}
+
+impl Core {
+    /// Opens the connections that are due by the ramp.
+    fn ramp(&mut self, start: Instant, handler: &mut impl Handler) {
+        while self.started < self.options.connections
+            && self.connecting < self.options.connecting_max
+            && start.elapsed() >= self.due(self.started)
+            && handler.may_connect(self.started)
+        {
+            let conn = self.started;
+            self.started += 1;
+            let (server, now) = (self.options.server, Instant::now());
+            let sources = &self.options.sources;
+            match Connection::start(server, sources, conn, &self.registry, now) {
+                Ok(connection) => {
+                    self.connections[conn] = Some(connection);
+                    self.connecting += 1;
+                }
+                Err(error) => {
+                    let reason = CloseReason::ConnectFailed(error.kind());
+                    handler.on_closed(&mut Io { core: self }, conn, reason);
+                    self.report_failed(handler);
+                }
+            }
+        }
+    }
+
+    /// When connection `conn` is due, from the start of the loop.
+    fn due(&self, conn: usize) -> Duration {
+        let seconds = conn as f64 / self.options.ramp_per_s;
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// How long to wait for events: no longer than `timeout` or the next due connection.
+    fn until_next_connect(&self, start: Instant, timeout: Duration) -> Duration {
+        let waits = self.started < self.options.connections
+            && self.connecting < self.options.connecting_max;
+        if !waits {
+            return timeout;
+        }
+        let due = self.due(self.started).saturating_sub(start.elapsed());
+        // Never 0: when the handler holds the ramp back this must not become a busy loop.
+        timeout.min(due.max(Duration::from_millis(1)))
+    }
+
+    fn dispatch(&mut self, event: &Event, buffer: &mut [u8], handler: &mut impl Handler) {
+        let conn = event.token().0;
+        if let Err(reason) = self.try_dispatch(event, conn, buffer, handler) {
+            self.failed.push((conn, reason));
+        }
+        self.report_failed(handler);
+    }
+
+    fn try_dispatch(
+        &mut self,
+        event: &Event,
+        conn: usize,
+        buffer: &mut [u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), CloseReason> {
+        let Some(Some(connection)) = self.connections.get_mut(conn) else {
+            return Ok(());
+        };
+        if connection.state != State::Open {
+            if !connection.finish_connect(conn, &self.registry)? {
+                return Ok(());
+            }
+            self.connecting -= 1;
+            self.open += 1;
+            connection.flush(conn, &self.registry)?;
+            handler.on_connected(&mut Io { core: self }, conn);
+        } else if event.is_writable() {
+            connection.flush(conn, &self.registry)?;
+        }
+        if event.is_readable() || event.is_read_closed() {
+            self.drain(conn, event.is_read_closed(), buffer, handler)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all that is there. A read that does not fill the buffer has emptied the socket, and
+    /// new bytes raise a new event (epoll(7), question 9); only an announced end needs one more.
+    fn drain(
+        &mut self,
+        conn: usize,
+        ends: bool,
+        buffer: &mut [u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), CloseReason> {
+        // Looked up anew each time: the handler may have closed the connection.
+        while let Some(Some(connection)) = self.connections.get_mut(conn) {
+            match connection.stream.read(buffer) {
+                Ok(0) => return Err(CloseReason::ByPeer),
+                Ok(bytes) => {
+                    let read_at = Instant::now();
+                    self.bytes_received += bytes as u64;
+                    handler.on_data(&mut Io { core: self }, conn, &buffer[..bytes], read_at);
+                    if bytes < buffer.len() && !ends {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(CloseReason::Failed(error.kind())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up attempts that take too long.
+    fn expire(&mut self, now: Instant, handler: &mut impl Handler) {
+        if self.connecting == 0 {
+            return;
+        }
+        let timeout = self.options.connect_timeout;
+        for (conn, connection) in self.connections[..self.started].iter().enumerate() {
+            if let Some(Connection {
+                state: State::Connecting { since },
+                ..
+            }) = connection
+            {
+                if now.saturating_duration_since(*since) > timeout {
+                    self.failed.push((conn, CloseReason::ConnectTimeout));
+                }
+            }
+        }
+        self.report_failed(handler);
+    }
+
+    fn report_failed(&mut self, handler: &mut impl Handler) {
+        while let Some((conn, reason)) = self.failed.pop() {
+            if self.remove(conn) {
+                handler.on_closed(&mut Io { core: self }, conn, reason);
+            }
+        }
+    }
+
+    /// Closes the socket by dropping it; false if that has been done before.
+    fn remove(&mut self, conn: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(conn).and_then(Option::take) else {
+            return false;
+        };
+        match connection.state {
+            State::Connecting { .. } => self.connecting -= 1,
+            State::Open => self.open -= 1,
+        }
+        true
+    }
+}
+
+impl Busy {
+    fn add_turn(&mut self, turn: Duration) {
+        let turn_ns = nanoseconds(turn);
+        self.busy_ns += turn_ns;
+        self.total_ns += turn_ns;
+        self.turn_max_ns = self.turn_max_ns.max(turn_ns);
+    }
+
+    fn add_wait(&mut self, wait: Duration) {
+        self.total_ns += nanoseconds(wait);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const EVENTS_PER_TURN: usize = 1024;
+const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -1,0 +1,121 @@
+//! A single-threaded event loop for thousands of outgoing connections: connect ramp, one shared
+//! read buffer, bounded write queues. What the bytes mean is the [`Handler`]'s business.
+
+mod connection;
+mod event_loop;
+mod sources;
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+pub use event_loop::{ClientLoop, Io};
+pub use sources::Sources;
+
+/// Where to connect, how many times and how fast.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// The server.
+    pub server: SocketAddr,
+    /// Connections to open; they are numbered from 0.
+    pub connections: usize,
+    /// New connections per second.
+    pub ramp_per_s: f64,
+    /// Connection attempts under way at once; below the usual accept backlog, so that a slow server
+    /// slows the ramp instead of losing handshakes. The handler may hold it back further.
+    pub connecting_max: usize,
+    /// How long one attempt may take.
+    pub connect_timeout: Duration,
+    /// Bytes one connection may have waiting to be written.
+    pub write_queue_bytes_max: usize,
+    /// How often [`Handler::on_tick`] is called at least.
+    pub tick: Duration,
+    /// Addresses to connect from.
+    pub sources: Sources,
+}
+
+impl ClientOptions {
+    /// Defaults for `connections` connections to `server`: 1000 a second, 256 attempts at once,
+    /// 10 s each, 64 KiB of write queue, a tick of 20 ms, loopback sources where they help.
+    pub fn new(server: SocketAddr, connections: usize) -> Self {
+        Self {
+            server,
+            connections,
+            ramp_per_s: 1000.0,
+            connecting_max: 256,
+            connect_timeout: Duration::from_secs(10),
+            write_queue_bytes_max: 64 * 1024,
+            tick: Duration::from_millis(20),
+            sources: Sources::for_target(server),
+        }
+    }
+}
+
+/// What happens on the connections. All calls come from the one thread that runs the loop.
+pub trait Handler {
+    /// Connection `conn` is open.
+    fn on_connected(&mut self, io: &mut Io<'_>, conn: usize);
+
+    /// Bytes arrived; `read_at` was taken right after the read that returned them.
+    fn on_data(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], read_at: Instant);
+
+    /// The connection has ended, or could not be opened, other than by [`Io::close`].
+    fn on_closed(&mut self, io: &mut Io<'_>, conn: usize, reason: CloseReason);
+
+    /// Called every [`ClientOptions::tick`], later if the loop is busy; `Break` ends the loop.
+    fn on_tick(&mut self, io: &mut Io<'_>, now: Instant) -> ControlFlow<()>;
+
+    /// Whether the ramp may open another connection now, with `opened` started so far.
+    fn may_connect(&self, opened: usize) -> bool {
+        let _ = opened;
+        true
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CloseReason {
+    /// It was never open.
+    #[error("connect failed: {0}")]
+    ConnectFailed(io::ErrorKind),
+    /// No answer within [`ClientOptions::connect_timeout`].
+    #[error("connect timed out")]
+    ConnectTimeout,
+    /// The peer ended it in order.
+    #[error("closed by the server")]
+    ByPeer,
+    /// Reading or writing failed, as after a reset.
+    #[error("connection failed: {0}")]
+    Failed(io::ErrorKind),
+    /// The peer does not read and the write queue is full.
+    #[error("write queue full")]
+    WriteQueueFull,
+}
+
+/// How busy the loop has been since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Nanoseconds outside of the wait for events.
+    pub busy_ns: u64,
+    /// Nanoseconds in all.
+    pub total_ns: u64,
+    /// The longest stretch without a wait: what a byte may have waited before it was read.
+    pub turn_max_ns: u64,
+}
+
+impl Busy {
+    /// The busy share between an earlier reading and this one, 0 to 1.
+    pub fn share_since(self, earlier: Self) -> f64 {
+        let total = self.total_ns.saturating_sub(earlier.total_ns);
+        if total == 0 {
+            return 0.0;
+        }
+        self.busy_ns.saturating_sub(earlier.busy_ns) as f64 / total as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

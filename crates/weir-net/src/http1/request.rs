@@ -1,0 +1,260 @@
+//! Reading one request: head by `httparse`, body by `Content-Length`, both with a limit.
+
+use std::net::SocketAddr;
+
+/// Header lines accepted in one request; browsers send about twenty.
+const HEADERS_MAX: usize = 64;
+
+/// The most a peer may send before it is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct ParseLimits {
+    /// Bytes of the request line and all headers.
+    pub head_bytes: usize,
+    /// Bytes of the body.
+    pub body_bytes: usize,
+}
+
+/// One complete request, borrowed from the connection's buffer.
+#[derive(Debug)]
+pub struct HttpRequest<'a> {
+    /// `GET`, `POST` …
+    pub method: &'a str,
+    /// The path, without the query.
+    pub path: &'a str,
+    /// What follows the question mark, empty if nothing does.
+    pub query: &'a str,
+    /// The body, empty if there is none.
+    pub body: &'a [u8],
+    /// Whether the connection stays open after the answer.
+    pub keep_alive: bool,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    headers: Vec<(&'a str, &'a [u8])>,
+}
+
+/// Outcome of a look at the buffer.
+#[derive(Debug)]
+pub enum Parsed<'a> {
+    /// More bytes are needed.
+    Partial,
+    /// A whole request and the bytes it took.
+    Complete(HttpRequest<'a>, usize),
+}
+
+/// A request that is not served; `status` says how to answer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ParseError {
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// The reason, for the answer's body and the log.
+    pub reason: &'static str,
+}
+
+const fn refuse(status: u16, reason: &'static str) -> ParseError {
+    ParseError { status, reason }
+}
+
+/// Parses the first request in `buffer`.
+///
+/// # Errors
+/// Malformed syntax (400), a missing length (411), a body or head over its limit (413, 431) or a
+/// transfer coding (501), each with the status to answer.
+pub fn parse_request(
+    buffer: &[u8],
+    limits: ParseLimits,
+    peer: SocketAddr,
+) -> Result<Parsed<'_>, ParseError> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let head_bytes = match head.parse(buffer) {
+        Ok(httparse::Status::Complete(bytes)) => bytes,
+        Ok(httparse::Status::Partial) if buffer.len() > limits.head_bytes => {
+            return Err(refuse(431, "request head over the limit"));
+        }
+        Ok(httparse::Status::Partial) => return Ok(Parsed::Partial),
+        Err(httparse::Error::TooManyHeaders) => return Err(refuse(431, "too many headers")),
+        Err(_) => return Err(refuse(400, "malformed request")),
+    };
+    if head_bytes > limits.head_bytes {
+        return Err(refuse(431, "request head over the limit"));
+    }
+    let (Some(method), Some(target), Some(version)) = (head.method, head.path, head.version) else {
+        return Err(refuse(400, "malformed request line"));
+    };
+    let headers: Vec<_> = head
+        .headers
+        .iter()
+        .map(|header| (header.name, header.value))
+        .collect();
+    let body_bytes = body_length(&headers, limits)?;
+    let Some(body) = buffer.get(head_bytes..head_bytes + body_bytes) else {
+        return Ok(Parsed::Partial);
+    };
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut request = HttpRequest {
+        method,
+        path,
+        query,
+        body,
+        keep_alive: false,
+        peer,
+        headers,
+    };
+    request.keep_alive = if version == 0 {
+        request.has_token("connection", "keep-alive")
+    } else {
+        !request.has_token("connection", "close")
+    };
+    Ok(Parsed::Complete(request, head_bytes + body_bytes))
+}
+
+/// The body's length; two different lengths or a transfer coding are how requests get smuggled.
+fn body_length(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<usize, ParseError> {
+    let mut length = None;
+    for (name, value) in headers {
+        if name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err(refuse(
+                501,
+                "transfer codings are not supported in requests",
+            ));
+        }
+        if name.eq_ignore_ascii_case("content-length") {
+            let text = std::str::from_utf8(value).unwrap_or_default().trim();
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let parsed = if digits {
+                text.parse::<usize>().ok()
+            } else {
+                None
+            };
+            let Some(parsed) = parsed else {
+                return Err(refuse(400, "malformed content length"));
+            };
+            if length.is_some_and(|known| known != parsed) {
+                return Err(refuse(400, "contradicting content lengths"));
+            }
+            length = Some(parsed);
+        }
+    }
+    match length {
+        Some(length) if length > limits.body_bytes => {
+            Err(refuse(413, "request body over the limit"))
+        }
+        length => Ok(length.unwrap_or(0)),
+    }
+}
+
+impl<'a> HttpRequest<'a> {
+    /// The first header of that name, if it is text.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        let (_, value) = self
+            .headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(value).ok().map(str::trim)
+    }
+
+    /// The elements of a comma separated header, over all its lines.
+    pub fn list(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.headers
+            .iter()
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
+            .filter_map(|(_, value)| std::str::from_utf8(value).ok())
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            .filter(|element| !element.is_empty())
+    }
+
+    /// Whether a comma separated header contains `token`, in any case.
+    pub fn has_token(&self, name: &str, token: &str) -> bool {
+        self.list(name)
+            .any(|element| element.eq_ignore_ascii_case(token))
+    }
+
+    /// Whether the client asks to speak WebSocket from here on.
+    pub fn wants_websocket(&self) -> bool {
+        self.method == "GET"
+            && self.has_token("upgrade", "websocket")
+            && self.has_token("connection", "upgrade")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: ParseLimits = ParseLimits {
+        head_bytes: 1_000,
+        body_bytes: 100,
+    };
+
+    fn peer() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 1))
+    }
+
+    fn parse(text: &str) -> Result<Parsed<'_>, ParseError> {
+        parse_request(text.as_bytes(), LIMITS, peer())
+    }
+
+    #[test]
+    fn a_post_with_query_and_body() {
+        let text = "POST /lightstreamer/control.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\n\
+                    Host: x\r\nContent-Length: 5\r\n\r\nhelloGET";
+        let Ok(Parsed::Complete(request, used)) = parse(text) else {
+            panic!("incomplete")
+        };
+        assert_eq!(request.path, "/lightstreamer/control.txt");
+        assert_eq!(request.query, "LS_protocol=TLCP-2.5.0");
+        assert_eq!(request.body, b"hello");
+        assert!(request.keep_alive);
+        assert_eq!(&text[used..], "GET");
+    }
+
+    #[test]
+    fn refusals_carry_their_status() {
+        for (text, status) in [
+            ("BAD\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413),
+            ("GET / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400),
+            (
+                "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                400,
+            ),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
+        ] {
+            assert_eq!(
+                parse(text).map(|_| ()).unwrap_err().status,
+                status,
+                "{text}"
+            );
+        }
+        let endless = format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(1_000));
+        assert_eq!(parse(&endless).map(|_| ()).unwrap_err().status, 431);
+    }
+
+    #[test]
+    fn the_upgrade_is_seen_in_mixed_case_lists() {
+        let text =
+            "GET / HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n";
+        let Ok(Parsed::Complete(request, _)) = parse(text) else {
+            panic!("incomplete")
+        };
+        assert!(request.wants_websocket());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered_not_feared(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse_request(&bytes, LIMITS, peer());
+        }
+
+        #[test]
+        fn every_prefix_of_a_request_is_partial(cut in 0usize..60) {
+            let text = b"POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: h\r\n\r\n123456789";
+            let cut = cut.min(text.len() - 1);
+            let parsed = parse_request(&text[..cut], LIMITS, peer());
+            prop_assert!(matches!(parsed, Ok(Parsed::Partial)));
+        }
+    }
+}

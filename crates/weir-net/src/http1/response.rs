@@ -1,0 +1,125 @@
+//! Writing whole answers and the WebSocket upgrade.
+
+use std::io::Write;
+
+/// A complete answer with a known length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The media type with its character set.
+    pub content_type: &'static str,
+    /// Further header lines, names and values already valid for HTTP.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// A plain text answer.
+    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=UTF-8",
+            headers: Vec::new(),
+            body: body.into(),
+        }
+    }
+
+    /// The same answer with one more header; the value must not contain line breaks.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The answer's bytes.
+    pub fn to_bytes(&self, keep_alive: bool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256 + self.body.len());
+        put(
+            &mut out,
+            format_args!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)),
+        );
+        put(
+            &mut out,
+            format_args!("Content-Type: {}\r\n", self.content_type),
+        );
+        put(
+            &mut out,
+            format_args!("Content-Length: {}\r\n", self.body.len()),
+        );
+        if !keep_alive {
+            put(&mut out, format_args!("Connection: close\r\n"));
+        }
+        for (name, value) in &self.headers {
+            debug_assert!(!value.contains(['\r', '\n']), "header injection");
+            put(&mut out, format_args!("{name}: {value}\r\n"));
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.body);
+        out
+    }
+}
+
+/// The answer that turns a connection into a WebSocket (RFC 6455, section 4.2.2).
+pub fn write_upgrade(accept: &str, protocol: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    put(
+        &mut out,
+        format_args!("HTTP/1.1 101 Switching Protocols\r\n"),
+    );
+    put(
+        &mut out,
+        format_args!("Upgrade: websocket\r\nConnection: Upgrade\r\n"),
+    );
+    put(&mut out, format_args!("Sec-WebSocket-Accept: {accept}\r\n"));
+    if let Some(protocol) = protocol {
+        put(
+            &mut out,
+            format_args!("Sec-WebSocket-Protocol: {protocol}\r\n"),
+        );
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to memory has no error to report.
+    let _ = out.write_fmt(text);
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        426 => "Upgrade Required",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        _ => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_states_its_length_and_fate() {
+        let bytes = Response::text(200, "hi")
+            .with_header("Pragma", "no-cache")
+            .to_bytes(false);
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(
+            text,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=UTF-8\r\nContent-Length: 2\r\n\
+             Connection: close\r\nPragma: no-cache\r\n\r\nhi"
+        );
+    }
+}

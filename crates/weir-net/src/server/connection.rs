@@ -1,0 +1,85 @@
+//! One connection: its socket, what it speaks, what waits to be written.
+
+use std::net::{Shutdown, SocketAddr};
+
+use mio::net::TcpStream;
+
+use crate::outbox::Outbox;
+use crate::websocket::FrameReader;
+
+/// Kept small: a shard holds tens of thousands of these.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) generation: u32,
+    /// Set by the handler, handed back when the connection is lost.
+    pub(super) tag: u64,
+    pub(super) outbox: Outbox,
+    pub(super) protocol: Protocol,
+    pub(super) phase: Phase,
+    /// Already in the shard's list of connections to flush.
+    pub(super) dirty: bool,
+    /// The kernel took no more; a writable event will clear it.
+    pub(super) blocked: bool,
+}
+
+/// What a connection speaks.
+#[derive(Debug)]
+pub(super) enum Protocol {
+    Http(Box<HttpState>),
+    WebSocket(FrameReader),
+    /// The state is in use by the caller further up.
+    Taken,
+}
+
+/// Only connections that have not become a WebSocket pay for this.
+#[derive(Debug)]
+pub(super) struct HttpState {
+    pub(super) peer: SocketAddr,
+    pub(super) buffer: Vec<u8>,
+    pub(super) deadline_ms: u64,
+}
+
+/// Where a connection is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Reads and writes.
+    Open,
+    /// Writes what is queued, then says goodbye.
+    Closing,
+    /// Has said goodbye and swallows what still comes: closing with unread input would reset the
+    /// connection and could destroy the last lines on their way to the peer.
+    Lingering,
+}
+
+impl Connection {
+    pub(super) fn new(
+        stream: TcpStream,
+        generation: u32,
+        peer: SocketAddr,
+        deadline_ms: u64,
+    ) -> Self {
+        let http = HttpState {
+            peer,
+            buffer: Vec::new(),
+            deadline_ms,
+        };
+        Self {
+            stream,
+            generation,
+            tag: 0,
+            outbox: Outbox::default(),
+            protocol: Protocol::Http(Box::new(http)),
+            phase: Phase::Open,
+            dirty: false,
+            blocked: false,
+        }
+    }
+
+    /// After the last byte: close our direction and wait for the peer to close its own.
+    pub(super) fn linger(&mut self) {
+        self.phase = Phase::Lingering;
+        // A peer that is gone already makes this fail, which changes nothing.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+}

@@ -1,0 +1,268 @@
+//! What a handler can do with its connections: send, close, tag, set timers.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use mio::{Interest, Registry, Token};
+use slab::Slab;
+
+use super::connection::{Connection, Phase, Protocol};
+use super::{CloseReason, ConnId, Limits};
+use crate::timer::TimerWheel;
+use crate::websocket;
+
+/// The close code of an orderly end (RFC 6455, section 7.4.1).
+pub(super) const CLOSE_NORMAL: u16 = 1000;
+
+/// Counts of one shard since its start; plain numbers, only its own thread writes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IoCounters {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections closed at once because the shard was full, or not accepted for lack of
+    /// descriptors.
+    pub refused: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Write calls made.
+    pub writes: u64,
+    /// Flushes that left a rest because the kernel took no more.
+    pub blocked: u64,
+    /// Chunks refused because a connection's queue was full.
+    pub overflows: u64,
+}
+
+/// A timer's meaning.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Due {
+    /// A connection that has not become a WebSocket may have idled too long.
+    Request(ConnId),
+    /// A closing connection has had its time.
+    Close(ConnId),
+    /// The handler's own.
+    Handler(u64),
+    /// Accepting failed for lack of descriptors: try again.
+    Accept,
+}
+
+/// The connections and timers of a shard, as its handler sees them.
+#[derive(Debug)]
+pub struct Io {
+    pub(super) connections: Slab<Connection>,
+    pub(super) dirty: VecDeque<u32>,
+    pub(super) lost: Vec<(ConnId, CloseReason)>,
+    pub(super) timers: TimerWheel<Due>,
+    pub(super) registry: Registry,
+    pub(super) limits: Limits,
+    pub(super) accepting: bool,
+    pub(super) running: bool,
+    pub(super) counters: IoCounters,
+    epoch: Instant,
+    now_ms: u64,
+    generation: u32,
+}
+
+impl Io {
+    pub(super) fn new(registry: Registry, limits: Limits, epoch: Instant) -> Self {
+        let mut io = Self {
+            connections: Slab::new(),
+            dirty: VecDeque::new(),
+            lost: Vec::new(),
+            timers: TimerWheel::new(0),
+            registry,
+            limits,
+            accepting: true,
+            running: true,
+            counters: IoCounters::default(),
+            epoch,
+            now_ms: 0,
+            generation: 0,
+        };
+        io.update_clock();
+        io.timers = TimerWheel::new(io.now_ms);
+        io
+    }
+
+    pub(super) fn update_clock(&mut self) {
+        self.now_ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+    }
+
+    /// Milliseconds since the common epoch of all shards, as of the start of this turn.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Open connections, closing ones included.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// What this shard has done so far.
+    pub fn counters(&self) -> IoCounters {
+        self.counters
+    }
+
+    /// Leaves `tag` on a connection; [`super::Handler::on_closed`] gets it back.
+    pub fn set_tag(&mut self, conn: ConnId, tag: u64) {
+        if let Some(connection) = self.get(conn) {
+            connection.tag = tag;
+        }
+    }
+
+    /// The connection's tag, 0 if none was set, `None` if the connection is gone or closing.
+    pub fn tag(&mut self, conn: ConnId) -> Option<u64> {
+        self.get(conn).map(|connection| connection.tag)
+    }
+
+    /// Queues bytes for the end of this turn. False when the connection's queue is full (nothing
+    /// is queued then) or the connection is gone.
+    pub fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
+        let limit = self.limits.outbox_bytes;
+        let Some(connection) = self.get(conn) else {
+            return false;
+        };
+        // A single chunk larger than the limit must still be able to leave.
+        if !connection.outbox.is_empty() && connection.outbox.bytes() + chunk.len() > limit {
+            self.counters.overflows += 1;
+            return false;
+        }
+        connection.outbox.push(chunk);
+        self.mark_dirty(conn.index);
+        true
+    }
+
+    /// Queues one WebSocket text message.
+    pub fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
+        let mut frame = Vec::with_capacity(text.len() + 10);
+        websocket::push_server_text(&mut frame, text);
+        self.send(conn, Bytes::from(frame))
+    }
+
+    /// Ends a connection: `last` replaces whatever is queued and not begun if `drop_queued`, else
+    /// follows it; a WebSocket gets a close frame; then the socket is closed, after
+    /// [`Limits::close_ms`] even if the peer does not read. The handler hears no more of it.
+    pub fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        if drop_queued {
+            connection.outbox.drop_unsent();
+        }
+        if let Some(last) = last {
+            connection.outbox.push(last);
+        }
+        if matches!(
+            connection.protocol,
+            Protocol::WebSocket(_) | Protocol::Taken
+        ) {
+            let mut frame = Vec::new();
+            websocket::push_close(&mut frame, None, CLOSE_NORMAL, "");
+            connection.outbox.push(Bytes::from(frame));
+        }
+        self.start_closing(conn);
+    }
+
+    pub(super) fn start_closing(&mut self, conn: ConnId) {
+        let at_ms = self.now_ms + self.limits.close_ms;
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        connection.phase = Phase::Closing;
+        self.timers.set(at_ms, Due::Close(conn));
+        self.mark_dirty(conn.index);
+    }
+
+    /// Asks for [`super::Handler::on_timer`] at `at_ms`, or up to one tick later. Timers cannot be
+    /// taken back: check on expiry whether it still matters.
+    pub fn set_timer(&mut self, at_ms: u64, token: u64) {
+        self.timers.set(at_ms, Due::Handler(token));
+    }
+
+    /// Accepts no more connections; those that wait in the kernel are reset when the loop ends.
+    pub fn stop_accepting(&mut self) {
+        self.accepting = false;
+    }
+
+    /// Ends the loop after this turn.
+    pub fn stop(&mut self) {
+        self.running = false;
+    }
+
+    /// The connection, if it is open (not closing).
+    pub(super) fn get(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(conn.index as usize)?;
+        let valid = connection.generation == conn.generation && connection.phase == Phase::Open;
+        valid.then_some(connection)
+    }
+
+    pub(super) fn mark_dirty(&mut self, index: u32) {
+        if let Some(connection) = self.connections.get_mut(index as usize) {
+            if !connection.dirty && !connection.blocked {
+                connection.dirty = true;
+                self.dirty.push_back(index);
+            }
+        }
+    }
+
+    pub(super) fn insert(&mut self, stream: mio::net::TcpStream, peer: std::net::SocketAddr) {
+        self.generation = self.generation.wrapping_add(1);
+        let deadline_ms = self.now_ms + self.limits.request_ms;
+        let entry = self.connections.vacant_entry();
+        let index = entry.key();
+        let conn = ConnId {
+            index: index as u32,
+            generation: self.generation,
+        };
+        let connection = entry.insert(Connection::new(stream, conn.generation, peer, deadline_ms));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self
+            .registry
+            .register(&mut connection.stream, Token(index), interest)
+            .is_err()
+        {
+            self.connections.remove(index);
+            self.counters.refused += 1;
+            return;
+        }
+        self.counters.accepted += 1;
+        self.timers.set(deadline_ms, Due::Request(conn));
+    }
+
+    /// Writes what one connection has queued.
+    pub(super) fn flush(&mut self, index: u32) {
+        let Some(connection) = self.connections.get_mut(index as usize) else {
+            return;
+        };
+        connection.dirty = false;
+        if connection.blocked || connection.phase == Phase::Lingering {
+            return;
+        }
+        match connection.outbox.flush(&mut connection.stream) {
+            Ok(flushed) => {
+                self.counters.bytes_out += flushed.bytes as u64;
+                self.counters.writes += flushed.calls as u64;
+                if !flushed.done {
+                    connection.blocked = true;
+                    self.counters.blocked += 1;
+                } else if connection.phase == Phase::Closing {
+                    connection.linger();
+                }
+            }
+            Err(_) => {
+                let conn = ConnId {
+                    index,
+                    generation: connection.generation,
+                };
+                self.lose(conn, CloseReason::Lost);
+            }
+        }
+    }
+
+    /// Notes that a connection is gone; the shard tells the handler and frees it.
+    pub(super) fn lose(&mut self, conn: ConnId, reason: CloseReason) {
+        self.lost.push((conn, reason));
+    }
+}

@@ -1,0 +1,98 @@
+//! The server side event loop: one thread, its own listener, its own connections, nothing shared.
+//!
+//! A [`Shard`] owns sockets and drives a [`Handler`]; the handler talks back through [`Io`]. Output
+//! is queued during a turn and leaves at its end with one call per connection, however many pieces
+//! it has: the system call, not the user code, is what a delivered message costs.
+
+mod connection;
+mod io;
+mod shard;
+
+pub use io::{Io, IoCounters};
+pub use shard::{Shard, ShardOptions};
+
+use crate::http1::{HttpRequest, ParseLimits, Response};
+
+/// Names a connection of one shard; an id of a closed connection is never valid again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What a peer may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Open connections of one shard; the next one is closed at once.
+    pub connections: usize,
+    /// Head and body of one HTTP request.
+    pub http: ParseLimits,
+    /// Bytes of one incoming WebSocket message.
+    pub message_bytes: usize,
+    /// Bytes queued for a connection that does not read; [`Io::send`] refuses beyond it.
+    pub outbox_bytes: usize,
+    /// Milliseconds in which a whole HTTP request must arrive, and a kept-alive one may idle.
+    pub request_ms: u64,
+    /// Milliseconds a closing connection has to take its last bytes.
+    pub close_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1_000_000,
+            http: ParseLimits {
+                head_bytes: 16 * 1024,
+                body_bytes: 64 * 1024,
+            },
+            message_bytes: 64 * 1024,
+            outbox_bytes: 1024 * 1024,
+            request_ms: 10_000,
+            close_ms: 2_000,
+        }
+    }
+}
+
+/// How a handler answers an HTTP request.
+#[derive(Debug)]
+pub enum Answer {
+    /// With this; the connection stays open if the client wants it.
+    Reply(Response),
+    /// By speaking WebSocket with this subprotocol from here on.
+    WebSocket {
+        /// The subprotocol to confirm, one of those the client offered.
+        protocol: Option<&'static str>,
+    },
+}
+
+/// Why a connection ended without the handler asking for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer closed it, in order.
+    PeerClosed,
+    /// The network or the peer broke it.
+    Lost,
+    /// The peer broke a framing rule or a limit.
+    Protocol,
+    /// No complete request arrived in time.
+    Idle,
+}
+
+/// What happens on a shard's connections.
+pub trait Handler {
+    /// What other threads post to this shard.
+    type Mail: Send + 'static;
+
+    /// A whole HTTP request arrived.
+    fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer;
+    /// A whole text message arrived on a WebSocket.
+    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str);
+    /// The connection is gone; `tag` is what [`Io::set_tag`] left on it.
+    fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason);
+    /// A timer set with [`Io::set_timer`] ran out.
+    fn on_timer(&mut self, io: &mut Io, token: u64);
+    /// A mail arrived.
+    fn on_mail(&mut self, io: &mut Io, mail: Self::Mail);
+    /// A turn of the loop is over, its output not yet flushed.
+    fn on_turn(&mut self, io: &mut Io);
+}
