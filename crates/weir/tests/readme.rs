@@ -1,0 +1,62 @@
+//! Runs the README's commands: every fenced block marked `sh test`, with the built binary, in an empty folder.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The blocks of `text` fenced as "```sh test", with the line each starts at.
+fn blocks(text: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        match (&mut open, line) {
+            (None, "```sh test") => open = Some((index + 2, String::new())),
+            (None, _) => {}
+            (Some(_), "```") => blocks.extend(open.take()),
+            (Some((_, block)), line) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+        }
+    }
+    blocks
+}
+
+#[test]
+fn readme_commands_work() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let text = fs::read_to_string(&readme).expect("README.md is readable");
+    let blocks = blocks(&text);
+    assert!(
+        !blocks.is_empty(),
+        "README.md has no block marked `sh test`"
+    );
+
+    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
+    let mut path = vec![
+        binary
+            .parent()
+            .expect("a binary lies in a folder")
+            .to_owned(),
+    ];
+    path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    let path = env::join_paths(path).expect("the folder's name has no separator");
+
+    for (line, block) in blocks {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let output = Command::new("bash")
+            .args(["-eu", "-o", "pipefail", "-c", &block])
+            .current_dir(folder.path())
+            .env("PATH", &path)
+            .output()
+            .expect("bash can be started");
+        assert!(
+            output.status.success(),
+            "README.md line {line}: {}\n{block}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}

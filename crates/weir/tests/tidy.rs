@@ -1,0 +1,367 @@
+//! House rules as an ordinary test: crate graph, file sizes, leftovers, links, names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The repository.
+fn root() -> PathBuf {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = crate_dir.ancestors().nth(2);
+    root.expect("crates/weir lies two levels below the root")
+        .to_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every file of the project: what git tracks or would track.
+fn files() -> Vec<String> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git is needed to build and test Weir");
+    assert!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).expect("our file names are UTF-8");
+    let mut files: Vec<_> = text
+        .lines()
+        .filter(|path| root().join(path).is_file())
+        .map(str::to_owned)
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+/// Rust files of `crates/*/src` and `crates/*/tests`, except this one.
+fn rust_files() -> Vec<String> {
+    files()
+        .into_iter()
+        .filter(|path| path.starts_with("crates/") && path.ends_with(".rs"))
+        .filter(|path| !path.ends_with("tests/tidy.rs"))
+        .collect()
+}
+
+fn crates() -> BTreeSet<String> {
+    files()
+        .iter()
+        .filter_map(|path| path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"))
+        .filter(|name| !name.contains('/'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Fails with all findings at once.
+fn settle(rule: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{rule}\n  {}", findings.join("\n  "));
+}
+
+/// Words of `text` in backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The crate table of ARCHITECTURE.md: crate to the crates of ours it may use.
+fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let rows = text.lines().filter(|line| line.starts_with("| `weir"));
+    let mut table = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split('|').collect();
+        assert_eq!(
+            cells.len(),
+            4,
+            "ARCHITECTURE.md: a row without four cells: {row}"
+        );
+        let name = quoted(cells[0])
+            .next()
+            .expect("the row starts with a quoted name");
+        let uses = match cells[2].trim() {
+            "all of the above" => table.keys().cloned().collect(),
+            uses => quoted(uses).map(str::to_owned).collect(),
+        };
+        table.insert(name.to_owned(), uses);
+    }
+    assert!(
+        !table.is_empty(),
+        "ARCHITECTURE.md: the crate table is gone"
+    );
+    table
+}
+
+/// Our crates named as dependencies (of any kind) in a manifest.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+            if let Some((_, dependency)) = section.rsplit_once("dependencies.") {
+                found.push(dependency.to_owned());
+            }
+        } else if section.ends_with("dependencies") {
+            let end = line.find(['.', ' ', '=']).unwrap_or(line.len());
+            found.push(line[..end].to_owned());
+        }
+    }
+    found.retain(|name| name.starts_with("weir"));
+    found
+}
+
+#[test]
+fn crate_graph_is_the_table_of_the_architecture() {
+    let allowed = allowed_edges();
+    let mut findings = Vec::new();
+    for name in crates() {
+        let Some(allowed) = allowed.get(&name) else {
+            findings.push(format!("{name} has no row in ARCHITECTURE.md"));
+            continue;
+        };
+        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
+        for dependency in dependencies(&manifest) {
+            if dependency != name && !allowed.contains(&dependency) {
+                findings.push(format!("{name} depends on {dependency}"));
+            }
+        }
+    }
+    for name in allowed.keys().filter(|name| !crates().contains(*name)) {
+        findings.push(format!("{name} is in the table but not in crates/"));
+    }
+    settle(
+        "the crate graph differs from the table in ARCHITECTURE.md:",
+        &findings,
+    );
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints() {
+    let findings: Vec<_> = crates()
+        .into_iter()
+        .filter(|name| {
+            let manifest = read(&root().join("crates").join(name).join("Cargo.toml"));
+            !manifest.contains("[lints]\nworkspace = true")
+        })
+        .collect();
+    settle("these crates lack `[lints] workspace = true`:", &findings);
+}
+
+#[test]
+fn no_file_grows_past_800_lines() {
+    let findings: Vec<_> = rust_files()
+        .into_iter()
+        .map(|path| (read(&root().join(&path)).lines().count(), path))
+        .filter(|(lines, _)| *lines > 800)
+        .map(|(lines, path)| format!("{path}: {lines} lines"))
+        .collect();
+    settle("look for a piece that wants its own file:", &findings);
+}
+
+#[test]
+fn no_leftovers() {
+    const LEFTOVERS: [&str; 8] = [
+        "todo!",
+        "unimplemented!",
+        "dbg!",
+        "#[ignore",
+        "FIXME",
+        "XXX",
+        "TODO",
+        "thread::sleep(Duration::from_secs",
+    ];
+    let mut findings = Vec::new();
+    for path in rust_files() {
+        for (number, line) in read(&root().join(&path)).lines().enumerate() {
+            for leftover in LEFTOVERS.iter().filter(|word| line.contains(*word)) {
+                findings.push(format!("{path}:{}: {leftover}", number + 1));
+            }
+        }
+    }
+    settle("finish these:", &findings);
+}
+
+#[test]
+fn pure_crates_stay_pure() {
+    const PURE: [&str; 5] = [
+        "crates/weir-tlcp/src/",
+        "crates/weir-mapping/src/",
+        "crates/weir-stats/src/",
+        "crates/weir-kafka/src/wire/",
+        "crates/weir-kafka/src/records/",
+    ];
+    const BANNED: [&str; 9] = [
+        "std::net",
+        "std::fs",
+        "std::thread",
+        "std::process",
+        "Instant",
+        "SystemTime",
+        "tokio::",
+        "rand::",
+        "mio::",
+    ];
+    let mut findings = Vec::new();
+    for path in rust_files() {
+        if !PURE.iter().any(|prefix| path.starts_with(prefix)) {
+            continue;
+        }
+        for (number, line) in read(&root().join(&path)).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or(line);
+            for word in BANNED.iter().filter(|word| has_word(code, word)) {
+                findings.push(format!("{path}:{}: {word}", number + 1));
+            }
+        }
+    }
+    settle(
+        "pure crates take time, bytes and randomness as arguments:",
+        &findings,
+    );
+}
+
+/// Whether `word` stands in `code` and does not continue another identifier before it.
+fn has_word(code: &str, word: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(inside) && (word.ends_with(':') || !after.is_some_and(inside))
+    })
+}
+
+#[test]
+fn decisions_are_numbered_and_listed() {
+    let index = read(&root().join("docs/decisions/README.md"));
+    let mut findings = Vec::new();
+    let decisions: Vec<_> = files()
+        .into_iter()
+        .filter_map(|path| path.strip_prefix("docs/decisions/").map(str::to_owned))
+        .filter(|name| name != "README.md")
+        .collect();
+    for (place, name) in decisions.iter().enumerate() {
+        let number = format!("{:04}", place + 1);
+        if !name.starts_with(&format!("{number}-")) {
+            findings.push(format!(
+                "{name}: {number} should come here (numbers have no gaps)"
+            ));
+        }
+        if !index.contains(&format!("]({name})")) {
+            findings.push(format!("{name} is not listed in docs/decisions/README.md"));
+        }
+    }
+    settle("docs/decisions:", &findings);
+}
+
+#[test]
+fn relative_links_in_markdown_resolve() {
+    let mut findings = Vec::new();
+    for path in files().into_iter().filter(|path| path.ends_with(".md")) {
+        let text = read(&root().join(&path));
+        let folder = root().join(&path);
+        let folder = folder.parent().expect("a file lies in a folder");
+        for target in links(&text) {
+            let target = target.split(['#', ' ']).next().unwrap_or_default();
+            let foreign = target.contains("://") || target.starts_with("mailto:");
+            if !target.is_empty() && !foreign && !folder.join(target).exists() {
+                findings.push(format!("{path}: {target}"));
+            }
+        }
+    }
+    settle("these links lead nowhere:", &findings);
+}
+
+/// Link targets outside code: what stands between `](` and `)`.
+fn links(text: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut targets = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        // Even pieces between backquotes are text, odd ones code.
+        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        for rest in prose.split("](").skip(1) {
+            targets.extend(rest.split_once(')').map(|(target, _)| target.to_owned()));
+        }
+    }
+    targets
+}
+
+#[test]
+fn no_machine_paths_or_registry_hosts() {
+    // In pieces, so that this file does not find itself.
+    let banned = [
+        concat!("/wo", "rk/"),
+        concat!("/home", "/"),
+        concat!("repo1.", "maven"),
+        concat!("registry.", "npmjs"),
+        concat!("static.", "crates"),
+        concat!("index.", "crates"),
+        concat!("files.", "pythonhosted"),
+        concat!("pypi.", "org"),
+        concat!("deb.", "debian"),
+    ];
+    let mut findings = Vec::new();
+    for path in files() {
+        let locked = ["Cargo.lock", "package-lock.json"]
+            .iter()
+            .any(|name| path.ends_with(name));
+        // Binary files (seeds of fuzz targets) are not text and name nothing.
+        let Ok(text) = fs::read_to_string(root().join(&path)) else {
+            continue;
+        };
+        for (number, line) in text.lines().enumerate().filter(|_| !locked) {
+            for host in banned.iter().filter(|host| line.contains(*host)) {
+                findings.push(format!("{path}:{}: {host}", number + 1));
+            }
+        }
+    }
+    settle(
+        "a clone on another machine has no use for these:",
+        &findings,
+    );
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let docs: String = files()
+        .iter()
+        .filter(|path| path.starts_with("docs/") && path.ends_with(".md"))
+        .map(|path| read(&root().join(path)))
+        .collect();
+    let mut findings = Vec::new();
+    for path in files() {
+        let metrics = path.starts_with("crates/weir-gateway/src/metrics");
+        if !metrics || !path.ends_with(".rs") {
+            continue;
+        }
+        for name in metric_names(&read(&root().join(&path))) {
+            if !has_word(&docs, &name) {
+                findings.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    settle("these metrics are missing in docs/:", &findings);
+}
+
+/// String literals of the form `"weir_..."`.
+fn metric_names(code: &str) -> BTreeSet<String> {
+    code.split('"')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| text.starts_with("weir_"))
+        .filter(|text| {
+            text.chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        })
+        .map(str::to_owned)
+        .collect()
+}
