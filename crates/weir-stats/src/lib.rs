@@ -5,6 +5,8 @@
 mod codec;
 pub mod compact;
 pub mod histogram;
+pub mod hlog;
+pub mod interval;
 pub mod run;
 pub mod utc;
 
