@@ -289,7 +289,7 @@ mod tests {
             lines
                 .next()
                 .unwrap()
-                .starts_with("Tag=response,0.000,1.000,2.770,HISTFAAA")
+                .starts_with("Tag=response,0.000,1.000,2.771,HISTFAAA")
         );
     }
 
