@@ -1,0 +1,217 @@
+//! `create_session` and `bind_session`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::params::{Params, decimal, digits};
+use super::{Control, SessionRef};
+use crate::error::Fault;
+
+/// A `create_session` request. Unknown parameters are ignored, `LS_cid` is not checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateSession<'a> {
+    /// `LS_cid`: identifies the client library; absent is accepted.
+    pub cid: Option<Cow<'a, str>>,
+    /// `LS_adapter_set`, default `DEFAULT`.
+    pub adapter_set: Cow<'a, str>,
+    /// `LS_user`; an empty text is a user, absent is none.
+    pub user: Option<Cow<'a, str>>,
+    /// `LS_password`.
+    pub password: Option<Password<'a>>,
+    /// `LS_requested_max_bandwidth`.
+    pub requested_max_bandwidth: Option<Bandwidth>,
+    /// `LS_supported_diffs`.
+    pub supported_diffs: Diffs,
+    /// `LS_ttl_millis`.
+    pub ttl: TimeToLive,
+    /// `LS_old_session` (undocumented): the session this one replaces.
+    pub old_session: Option<SessionRef<'a>>,
+    /// `LS_cause` (undocumented): why the client connects, for diagnosis.
+    pub cause: Option<Cow<'a, str>>,
+    /// What holds for the stream connection this request opens.
+    pub stream: StreamOptions,
+    /// Controls of a combo request, in order; without request id and session. All must succeed,
+    /// else the answer is `CONERR` 64 and there is no session.
+    pub controls: Vec<Control<'a>>,
+}
+
+/// A `bind_session` request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BindSession<'a> {
+    /// `LS_session`; on WebSocket absent means the last session bound on the socket.
+    pub session: Option<SessionRef<'a>>,
+    /// `LS_recovery_from`: number of data notifications received since the session began.
+    pub recovery_from: Option<u64>,
+    /// `LS_cause` (undocumented).
+    pub cause: Option<Cow<'a, str>>,
+    /// What holds for the stream connection this request opens.
+    pub stream: StreamOptions,
+}
+
+/// The options of one stream connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// `LS_polling=true` and its times; `None` is streaming. Parameters of the other kind are ignored.
+    pub polling: Option<Polling>,
+    /// `LS_content_length` in bytes.
+    pub content_length: Option<u64>,
+    /// `LS_keepalive_millis`, streaming only.
+    pub keepalive_ms: Option<u64>,
+    /// `LS_inactivity_millis`, streaming only.
+    pub inactivity_ms: Option<u64>,
+    /// `LS_send_sync`, default `true`, streaming only.
+    pub send_sync: bool,
+    /// `LS_reduce_head`, default `false`.
+    pub reduce_head: bool,
+}
+
+/// Times of a polling connection, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polling {
+    /// `LS_polling_millis`: time the client intends to wait before the next poll.
+    pub interval_ms: u64,
+    /// `LS_idle_millis`: how long the server may wait for data; 0 = answer at once.
+    pub idle_ms: u64,
+}
+
+/// `LS_requested_max_bandwidth`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bandwidth {
+    /// No limit.
+    Unlimited,
+    /// In kbps (1000 bits per second), above 0.
+    Kbps(f64),
+}
+
+/// The diff formats a client accepts; tags other than `P` and `T` are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Diffs {
+    /// `P`.
+    pub json_patch: bool,
+    /// `T`.
+    pub tlcp_diff: bool,
+}
+
+/// `LS_ttl_millis`: how long the client waits for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeToLive {
+    /// The default.
+    Unknown,
+    /// Must not be refused for overload.
+    Unlimited,
+    /// In milliseconds.
+    Millis(u64),
+}
+
+/// A password that `Debug` does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password<'a>(Cow<'a, str>);
+
+impl Password<'_> {
+    /// The password itself; never log it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl<'a> CreateSession<'a> {
+    pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
+        let adapter_set = params
+            .text("LS_adapter_set")
+            .unwrap_or(Cow::Borrowed("DEFAULT"));
+        Ok(Self {
+            cid: params.text("LS_cid"),
+            adapter_set,
+            user: params.text("LS_user"),
+            password: params.text("LS_password").map(Password),
+            requested_max_bandwidth: Bandwidth::read(params)?,
+            supported_diffs: Diffs::read(params),
+            ttl: params
+                .word("LS_ttl_millis", TimeToLive::read)?
+                .unwrap_or(TimeToLive::Unknown),
+            old_session: params.session("LS_old_session"),
+            cause: params.text("LS_cause"),
+            stream: StreamOptions::read(params)?,
+            controls: Vec::new(),
+        })
+    }
+}
+
+impl<'a> BindSession<'a> {
+    pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
+        Ok(Self {
+            session: params.session("LS_session"),
+            recovery_from: params.word("LS_recovery_from", |text| digits(text)?.parse().ok())?,
+            cause: params.text("LS_cause"),
+            stream: StreamOptions::read(params)?,
+        })
+    }
+}
+
+impl StreamOptions {
+    fn read(params: &Params<'_>) -> Result<Self, Fault> {
+        let polling = match params.flag("LS_polling", false)? {
+            false => None,
+            true => Some(Polling {
+                interval_ms: params
+                    .number("LS_polling_millis")?
+                    .ok_or_else(|| Fault::missing("LS_polling_millis"))?
+                    .into(),
+                idle_ms: params.number("LS_idle_millis")?.map_or(0, u64::from),
+            }),
+        };
+        let streaming_time = |name| match polling {
+            None => Ok(params.number(name)?.map(u64::from)),
+            Some(_) => Ok(None),
+        };
+        Ok(Self {
+            polling,
+            content_length: params.word("LS_content_length", |text| digits(text)?.parse().ok())?,
+            keepalive_ms: streaming_time("LS_keepalive_millis")?,
+            inactivity_ms: streaming_time("LS_inactivity_millis")?,
+            send_sync: polling.is_none() && params.flag("LS_send_sync", true)?,
+            reduce_head: params.flag("LS_reduce_head", false)?,
+        })
+    }
+}
+
+impl Bandwidth {
+    pub(super) fn read(params: &Params<'_>) -> Result<Option<Self>, Fault> {
+        params.word("LS_requested_max_bandwidth", |text| match text {
+            "unlimited" => Some(Self::Unlimited),
+            number => decimal(number).map(Self::Kbps),
+        })
+    }
+}
+
+impl Diffs {
+    fn read(params: &Params<'_>) -> Self {
+        let Some(tags) = params.text("LS_supported_diffs") else {
+            return Self {
+                json_patch: true,
+                tlcp_diff: true,
+            };
+        };
+        let has = |tag| tags.split(',').any(|candidate| candidate.trim() == tag);
+        Self {
+            json_patch: has("P"),
+            tlcp_diff: has("T"),
+        }
+    }
+}
+
+impl TimeToLive {
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "unknown" => Some(Self::Unknown),
+            "unlimited" => Some(Self::Unlimited),
+            number => digits(number)?.parse().ok().map(Self::Millis),
+        }
+    }
+}

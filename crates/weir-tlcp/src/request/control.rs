@@ -1,0 +1,293 @@
+//! One line of a `control` request.
+
+use std::borrow::Cow;
+
+use super::SessionRef;
+use super::connect::Bandwidth;
+use super::params::{Params, decimal, digits};
+use crate::codes::{ControlCode, SessionCode};
+use crate::error::Fault;
+
+/// One control request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control<'a> {
+    /// `LS_session`; absent means the session of the connection it came in on.
+    pub session: Option<SessionRef<'a>>,
+    /// `LS_reqId`, letters and digits; absent only inside a combo request.
+    pub request_id: Option<Cow<'a, str>>,
+    /// `LS_ack`: whether success is answered with `REQOK`. Errors always are answered.
+    pub ack: bool,
+    /// What to do.
+    pub op: ControlOp<'a>,
+}
+
+/// `LS_op` and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControlOp<'a> {
+    /// `add`: subscribe.
+    Add(Add<'a>),
+    /// `delete`: unsubscribe.
+    Delete {
+        /// `LS_subId`.
+        sub_id: u32,
+    },
+    /// `reconf`: change a subscription's frequency.
+    Reconf {
+        /// `LS_subId`.
+        sub_id: u32,
+        /// `LS_requested_max_frequency`; absent = no change.
+        requested_max_frequency: Option<Frequency>,
+    },
+    /// `constrain`: change the session's bandwidth.
+    Constrain {
+        /// `LS_requested_max_bandwidth`; absent = no change.
+        requested_max_bandwidth: Option<Bandwidth>,
+    },
+    /// `force_rebind`: have the stream end with `LOOP`.
+    ForceRebind {
+        /// `LS_polling_millis`: announced gap to the next bind.
+        polling_ms: Option<u64>,
+        /// `LS_close_socket`.
+        close_socket: bool,
+    },
+    /// `destroy`: have the session end with `END`.
+    Destroy {
+        /// Code `END` must carry: 31, or what the client gave (0 and below; a positive one is 0).
+        cause_code: i32,
+        /// Message `END` must carry.
+        cause_message: Cow<'a, str>,
+        /// `LS_close_socket`.
+        close_socket: bool,
+    },
+}
+
+/// A subscription request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Add<'a> {
+    /// `LS_subId`, from 1.
+    pub sub_id: u32,
+    /// `LS_group`, not empty.
+    pub group: Cow<'a, str>,
+    /// `LS_schema`, not empty.
+    pub schema: Cow<'a, str>,
+    /// `LS_mode`.
+    pub mode: Mode,
+    /// `LS_data_adapter`; absent = `DEFAULT`.
+    pub data_adapter: Option<Cow<'a, str>>,
+    /// `LS_selector`.
+    pub selector: Option<Cow<'a, str>>,
+    /// `LS_requested_buffer_size`; read in MERGE and DISTINCT only.
+    pub requested_buffer_size: Option<BufferSize>,
+    /// `LS_requested_max_frequency`, not read in RAW.
+    pub requested_max_frequency: Frequency,
+    /// `LS_snapshot`, not read in RAW.
+    pub snapshot: Snapshot,
+}
+
+/// `LS_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Every event as it comes.
+    Raw,
+    /// Current values, merged when the client is slow.
+    Merge,
+    /// A list of events.
+    Distinct,
+    /// A table keyed by a field.
+    Command,
+}
+
+/// `LS_requested_buffer_size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferSize {
+    /// No limit.
+    Unlimited,
+    /// At most this many pending updates per item.
+    Limited(u32),
+}
+
+/// `LS_requested_max_frequency`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Frequency {
+    /// No pacing, merging and dropping allowed.
+    Unlimited,
+    /// Neither pacing nor silent loss.
+    Unfiltered,
+    /// Updates per second and item, above 0.
+    PerSecond(f64),
+}
+
+/// `LS_snapshot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Snapshot {
+    /// None wanted.
+    No,
+    /// Wanted.
+    Yes,
+    /// At most this many events (DISTINCT).
+    Length(u32),
+}
+
+impl Mode {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Raw => "RAW",
+            Self::Merge => "MERGE",
+            Self::Distinct => "DISTINCT",
+            Self::Command => "COMMAND",
+        }
+    }
+
+    /// The mode of a word, in upper case as the protocol has it.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::Raw, Self::Merge, Self::Distinct, Self::Command];
+        all.into_iter().find(|mode| mode.as_str() == word)
+    }
+}
+
+impl<'a> ControlOp<'a> {
+    pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
+        let op = params
+            .filled("LS_op")
+            .ok_or_else(|| Fault::missing("LS_op"))?;
+        match &*op {
+            "add" => Add::read(params).map(Self::Add),
+            "delete" => Ok(Self::Delete {
+                sub_id: sub_id(params)?,
+            }),
+            "reconf" => Ok(Self::Reconf {
+                sub_id: sub_id(params)?,
+                requested_max_frequency: params
+                    .word("LS_requested_max_frequency", Frequency::read_change)?,
+            }),
+            "constrain" => Ok(Self::Constrain {
+                requested_max_bandwidth: Bandwidth::read(params)?,
+            }),
+            "force_rebind" => Ok(Self::ForceRebind {
+                polling_ms: params.number("LS_polling_millis")?.map(u64::from),
+                close_socket: params.flag("LS_close_socket", false)?,
+            }),
+            "destroy" => Self::read_destroy(params),
+            "register" | "reset_badge" | "activate" | "pn_reconf" | "deactivate" => {
+                Err(Fault::plain(ControlCode::MPN_UNAVAILABLE))
+            }
+            other => Err(Fault::bad_value("LS_op", other)),
+        }
+    }
+
+    fn read_destroy(params: &Params<'a>) -> Result<Self, Fault> {
+        let close_socket = params.flag("LS_close_socket", false)?;
+        let (cause_code, cause_message) = match params.word("LS_cause_code", signed)? {
+            None => {
+                let default = SessionCode::DESTROYED_BY_CLIENT;
+                (default.code(), Cow::Borrowed(default.text()))
+            }
+            Some(code) => {
+                // The specification wants the word `null` for an absent message.
+                let message = params
+                    .text("LS_cause_message")
+                    .unwrap_or(Cow::Borrowed("null"));
+                (code.min(0), message)
+            }
+        };
+        Ok(Self::Destroy {
+            cause_code,
+            cause_message,
+            close_socket,
+        })
+    }
+}
+
+impl<'a> Add<'a> {
+    /// What concerns this subscription only is refused with 21, 23 or 24: SDKs report these to the
+    /// subscription, but end the whole session on 65 and 67.
+    fn read(params: &Params<'a>) -> Result<Self, Fault> {
+        let sub_id = sub_id(params)?;
+        let word = params.text("LS_mode").unwrap_or_default();
+        let mode = Mode::from_word(&word)
+            .ok_or_else(|| Fault::bad(ControlCode::MODE_NOT_ALLOWED, "LS_mode", &word))?;
+        let filled = |name, code| {
+            params
+                .filled(name)
+                .ok_or_else(|| Fault::bad(code, name, ""))
+        };
+        let group = filled("LS_group", ControlCode::BAD_GROUP)?;
+        let schema = filled("LS_schema", ControlCode::BAD_SCHEMA)?;
+        let mut add = Self {
+            sub_id,
+            group,
+            schema,
+            mode,
+            data_adapter: params.text("LS_data_adapter"),
+            selector: params.text("LS_selector"),
+            requested_buffer_size: None,
+            requested_max_frequency: Frequency::Unlimited,
+            snapshot: Snapshot::No,
+        };
+        if matches!(mode, Mode::Merge | Mode::Distinct) {
+            add.requested_buffer_size =
+                params.word("LS_requested_buffer_size", BufferSize::read)?;
+        }
+        if mode != Mode::Raw {
+            add.requested_max_frequency = params
+                .word("LS_requested_max_frequency", Frequency::read)?
+                .unwrap_or(Frequency::Unlimited);
+            add.snapshot = params
+                .word("LS_snapshot", Snapshot::read)?
+                .unwrap_or(Snapshot::No);
+        }
+        Ok(add)
+    }
+}
+
+impl BufferSize {
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "unlimited" => Some(Self::Unlimited),
+            number => digits(number)?.parse().ok().map(Self::Limited),
+        }
+    }
+}
+
+impl Frequency {
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "unfiltered" => Some(Self::Unfiltered),
+            other => Self::read_change(other),
+        }
+    }
+
+    fn read_change(text: &str) -> Option<Self> {
+        match text {
+            "unlimited" => Some(Self::Unlimited),
+            number => decimal(number).map(Self::PerSecond),
+        }
+    }
+}
+
+impl Snapshot {
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "false" => Some(Self::No),
+            "true" => Some(Self::Yes),
+            number => digits(number)?.parse().ok().map(Self::Length),
+        }
+    }
+}
+
+/// Any positive 32-bit integer; being progressive is not asked for.
+fn sub_id(params: &Params<'_>) -> Result<u32, Fault> {
+    let id = params
+        .number("LS_subId")?
+        .ok_or_else(|| Fault::missing("LS_subId"))?;
+    if id == 0 {
+        return Err(Fault::bad_value("LS_subId", "0"));
+    }
+    Ok(id)
+}
+
+fn signed(text: &str) -> Option<i32> {
+    digits(text.strip_prefix('-').unwrap_or(text))?;
+    text.parse().ok()
+}

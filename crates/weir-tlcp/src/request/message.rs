@@ -1,0 +1,68 @@
+//! One line of a `msg` request, and `heartbeat`.
+
+use std::borrow::Cow;
+
+use super::SessionRef;
+use super::params::Params;
+use crate::error::Fault;
+
+/// A client message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// `LS_session`; absent means the session of the connection it came in on.
+    pub session: Option<SessionRef<'a>>,
+    /// `LS_reqId`, letters and digits.
+    pub request_id: Cow<'a, str>,
+    /// `LS_ack`: whether acceptance is answered with `REQOK`.
+    pub ack: bool,
+    /// `LS_outcome`: whether the result is notified with `MSGDONE` or `MSGFAIL`.
+    pub outcome: bool,
+    /// `LS_message`.
+    pub text: Cow<'a, str>,
+    /// `LS_sequence`, letters, digits and underscores; absent = unordered.
+    pub sequence: Option<Cow<'a, str>>,
+    /// `LS_msg_prog`, from 1; present if there is a sequence or the outcome is wanted.
+    pub prog: Option<u32>,
+    /// `LS_max_wait` in milliseconds.
+    pub max_wait_ms: Option<u64>,
+}
+
+/// A heartbeat, for whichever session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat<'a> {
+    /// `LS_session`; an unknown one is not an error.
+    pub session: Option<SessionRef<'a>>,
+}
+
+impl<'a> Message<'a> {
+    /// Everything but the session and the request id, which the caller has read already.
+    pub(super) fn read(params: &Params<'a>, request_id: Cow<'a, str>) -> Result<Self, Fault> {
+        let message = Self {
+            session: None,
+            request_id,
+            ack: params.flag("LS_ack", true)?,
+            outcome: params.flag("LS_outcome", true)?,
+            text: params
+                .text("LS_message")
+                .ok_or_else(|| Fault::missing("LS_message"))?,
+            sequence: params.text("LS_sequence"),
+            prog: params.number("LS_msg_prog")?,
+            max_wait_ms: params.number("LS_max_wait")?.map(u64::from),
+        };
+        if let Some(name) = &message.sequence {
+            let plain = name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if name.is_empty() || !plain || name == "UNORDERED_MESSAGES" {
+                return Err(Fault::bad_value("LS_sequence", name));
+            }
+        }
+        match message.prog {
+            Some(0) => Err(Fault::bad_value("LS_msg_prog", "0")),
+            None if message.outcome || message.sequence.is_some() => {
+                Err(Fault::missing("LS_msg_prog"))
+            }
+            _ => Ok(message),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! From a WebSocket message or an HTTP request to requests and refusals, one per line, in order.
+//!
+//! Lenient about raw spaces, raw non-ASCII, a trailing `&`, trailing empty lines; strict about bare
+//! line feeds. Limits on the size of a message belong to the framing.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+use super::params::Params;
+use super::{
+    BindSession, Control, ControlOp, CreateSession, Heartbeat, Message, Request, SessionRef,
+};
+use crate::PROTOCOL;
+use crate::codes::{ControlCode, SessionCode};
+use crate::error::{Answer, Fault, RequestError};
+
+/// What a parsed line is handed to.
+type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Request<'a>, RequestError>);
+
+/// Parses one WebSocket message. A batch calls `sink` once per line, in order.
+pub fn parse_ws_message<'a>(
+    text: &'a str,
+    sink: &mut dyn FnMut(Result<Request<'a>, RequestError>),
+) {
+    let (name, body) = text.split_once("\r\n").unwrap_or((text, ""));
+    if name == "wsok" && body.is_empty() {
+        return sink(Ok(Request::Wsok));
+    }
+    parse_named(
+        name,
+        body,
+        &Defaults {
+            session: None,
+            session_needed: false,
+        },
+        sink,
+    );
+}
+
+/// Parses one HTTP request. `name` is the last part of the path without `.txt`.
+///
+/// `LS_protocol` must be in the query; `LS_session` there is the default for all lines of the body.
+/// With an empty body the query is taken as the parameter line (`GET`).
+pub fn parse_http_request<'a>(
+    name: &str,
+    query: &'a str,
+    body: &'a str,
+    sink: &mut dyn FnMut(Result<Request<'a>, RequestError>),
+) {
+    let params = Params::parse(query);
+    match params.text("LS_protocol").as_deref() {
+        Some(PROTOCOL) => {}
+        Some(other) => return sink(Err(wrong_protocol(name, other))),
+        None => return sink(Err(refusal(name, Fault::missing("LS_protocol")))),
+    }
+    let defaults = Defaults {
+        session: params.session("LS_session"),
+        session_needed: true,
+    };
+    let body = if body.bytes().all(|byte| matches!(byte, b'\r' | b'\n')) {
+        query
+    } else {
+        body
+    };
+    parse_named(name, body, &defaults, sink);
+}
+
+/// What a line gets that does not name its session.
+struct Defaults<'a> {
+    session: Option<SessionRef<'a>>,
+    session_needed: bool,
+}
+
+fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sink<'_, 'a>) {
+    let mut body = body;
+    while let Some(shorter) = body.strip_suffix("\r\n") {
+        body = shorter;
+    }
+    match name {
+        "create_session" => sink(create_session(body)),
+        "bind_session" => sink(bind_session(body, defaults)),
+        "heartbeat" => sink(heartbeat(body, defaults)),
+        "control" if !body.is_empty() => {
+            lines(body).for_each(|line| sink(control(line, defaults)));
+        }
+        "msg" if !body.is_empty() => lines(body).for_each(|line| sink(message(line, defaults))),
+        other => sink(Err(refusal(other, Fault::plain(ControlCode::MALFORMED)))),
+    }
+}
+
+fn create_session(body: &str) -> Result<Request<'_>, RequestError> {
+    let fail = |fault| RequestError::new(Answer::ConErr, fault);
+    let mut lines = lines(body);
+    let mut params = Params::parse(lines.next().unwrap_or(""));
+    params.check().map_err(fail)?;
+    let mut create = CreateSession::read(&params).map_err(fail)?;
+    if params.text("LS_op").is_some() {
+        create
+            .controls
+            .push(combo_control(&mut params).map_err(fail)?);
+    }
+    for line in lines {
+        create
+            .controls
+            .push(combo_control(&mut Params::parse(line)).map_err(fail)?);
+    }
+    Ok(Request::CreateSession(create))
+}
+
+/// A control inside a `create_session`: its parameters `LS_reqId`, `LS_session` and `LS_ack` mean
+/// nothing there, and any fault makes the whole request fail with 64.
+fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, Fault> {
+    let failed = |fault: Fault| {
+        let code = SessionCode::COMBO_CONTROL_FAILED;
+        Fault::session(code, format!("{}: {}", code.text(), fault.message))
+    };
+    params.check().map_err(failed)?;
+    let op = ControlOp::read(params).map_err(failed)?;
+    Ok(Control {
+        session: None,
+        request_id: None,
+        ack: false,
+        op,
+    })
+}
+
+fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
+    let fail = |fault| RequestError::new(Answer::ConErr, fault);
+    // No batch here: a CR LF left in the body is a fault of the line.
+    let mut params = Params::parse(body);
+    params.check().map_err(fail)?;
+    let mut bind = BindSession::read(&params).map_err(fail)?;
+    bind.session = bind.session.or_else(|| defaults.session.clone());
+    if bind.session.is_none() && defaults.session_needed {
+        let code = SessionCode::SESSION_NOT_FOUND;
+        return Err(fail(Fault::session(code, code.text())));
+    }
+    Ok(Request::BindSession(bind))
+}
+
+fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
+    // No batch here: a CR LF left in the body is a fault of the line.
+    let mut params = Params::parse(body);
+    params
+        .check()
+        .map_err(|fault| RequestError::new(Answer::Error, fault))?;
+    let session = params
+        .session("LS_session")
+        .or_else(|| defaults.session.clone());
+    Ok(Request::Heartbeat(Heartbeat { session }))
+}
+
+fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
+    let mut params = Params::parse(line);
+    let request_id = request_id(&mut params)?;
+    let read = |params: &mut Params<'a>| {
+        params.check()?;
+        let session = session(params, defaults)?;
+        let ack = params.flag("LS_ack", true)?;
+        Ok((session, ack, ControlOp::read(params)?))
+    };
+    match read(&mut params) {
+        Ok((session, ack, op)) => Ok(Request::Control(Control {
+            session,
+            request_id: Some(request_id),
+            ack,
+            op,
+        })),
+        Err(fault) => Err(RequestError::new(Answer::ReqErr(request_id.into()), fault)),
+    }
+}
+
+fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
+    let mut params = Params::parse(line);
+    let request_id = request_id(&mut params)?;
+    let read = |params: &mut Params<'a>| {
+        params.check()?;
+        let session = session(params, defaults)?;
+        Ok(Message {
+            session,
+            ..Message::read(params, request_id.clone())?
+        })
+    };
+    read(&mut params)
+        .map(Request::Message)
+        .map_err(|fault| RequestError::new(Answer::ReqErr(request_id.as_ref().into()), fault))
+}
+
+/// The request id, or the `ERROR` that a line without a usable one gets.
+fn request_id<'a>(params: &mut Params<'a>) -> Result<Cow<'a, str>, RequestError> {
+    let error = |fault| RequestError::new(Answer::Error, fault);
+    match params.filled("LS_reqId") {
+        Some(id) if id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Ok(id),
+        Some(id) => Err(error(Fault::bad_value("LS_reqId", &id))),
+        // A fault of the line as a whole says more than the absence of one parameter.
+        None => {
+            params.check().map_err(error)?;
+            Err(error(Fault::missing("LS_reqId")))
+        }
+    }
+}
+
+fn session<'a>(
+    params: &Params<'a>,
+    defaults: &Defaults<'a>,
+) -> Result<Option<SessionRef<'a>>, Fault> {
+    let session = params
+        .session("LS_session")
+        .or_else(|| defaults.session.clone());
+    if session.is_none() && defaults.session_needed {
+        return Err(Fault::plain(ControlCode::SESSION_NOT_FOUND));
+    }
+    Ok(session)
+}
+
+fn lines(body: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(body);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let Some(at) = memmem::find(text.as_bytes(), b"\r\n") else {
+            rest = None;
+            return Some(text);
+        };
+        rest = Some(&text[at + 2..]);
+        Some(&text[..at])
+    })
+}
+
+/// A refusal of a request as a whole, on the line its name calls for.
+fn refusal(name: &str, fault: Fault) -> RequestError {
+    let answer = match name {
+        "create_session" | "bind_session" => Answer::ConErr,
+        _ => Answer::Error,
+    };
+    RequestError::new(answer, fault)
+}
+
+fn wrong_protocol(name: &str, protocol: &str) -> RequestError {
+    let code = match name {
+        "create_session" | "bind_session" => SessionCode::CLIENT_VERSION_UNSUPPORTED.code(),
+        _ => ControlCode::MALFORMED.code(),
+    };
+    let shown: String = protocol.chars().take(20).collect();
+    let message = format!("Protocol {shown} is not served: use {PROTOCOL}").into();
+    refusal(name, Fault { code, message })
+}

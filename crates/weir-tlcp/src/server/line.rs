@@ -1,0 +1,111 @@
+//! Lines that need no session state. Each function appends one whole line, CR LF included.
+
+use super::update::push_line_end;
+use crate::codes::{ControlCode, SessionCode};
+use crate::text::{push_argument, push_number};
+
+/// `WSOK`.
+pub fn write_wsok(out: &mut Vec<u8>) {
+    write_tag(out, "WSOK");
+}
+
+/// `CONERR`: a `create_session` or `bind_session` failed.
+pub fn write_conerr(out: &mut Vec<u8>, code: SessionCode, message: &str) {
+    out.extend_from_slice(b"CONERR,");
+    write_failure(out, code.code(), message);
+}
+
+/// `REQOK`; without an id it answers an HTTP `heartbeat`.
+pub fn write_reqok(out: &mut Vec<u8>, request_id: Option<&str>) {
+    match request_id {
+        None => write_tag(out, "REQOK"),
+        Some(id) => {
+            out.extend_from_slice(b"REQOK,");
+            push_argument(out, id);
+            push_line_end(out);
+        }
+    }
+}
+
+/// `REQERR`: a control request or a message was refused.
+pub fn write_reqerr(out: &mut Vec<u8>, request_id: &str, code: ControlCode, message: &str) {
+    out.extend_from_slice(b"REQERR,");
+    push_argument(out, request_id);
+    out.push(b',');
+    write_failure(out, code.code(), message);
+}
+
+/// `ERROR`: only for requests without a usable id, since official SDKs end their session on it.
+pub fn write_error(out: &mut Vec<u8>, code: ControlCode, message: &str) {
+    out.extend_from_slice(b"ERROR,");
+    write_failure(out, code.code(), message);
+}
+
+/// `END`: the session is closed.
+pub fn write_end(out: &mut Vec<u8>, code: SessionCode, message: &str) {
+    out.extend_from_slice(b"END,");
+    write_failure(out, code.code(), message);
+}
+
+/// `LOOP`: the session is unbound; the client should bind again after `delay_ms`.
+pub fn write_loop(out: &mut Vec<u8>, delay_ms: u64) {
+    write_numbers(out, "LOOP", &[delay_ms]);
+}
+
+pub(super) fn write_tag(out: &mut Vec<u8>, tag: &str) {
+    out.extend_from_slice(tag.as_bytes());
+    push_line_end(out);
+}
+
+pub(super) fn write_numbers(out: &mut Vec<u8>, tag: &str, numbers: &[u64]) {
+    out.extend_from_slice(tag.as_bytes());
+    for &number in numbers {
+        out.push(b',');
+        push_number(out, number);
+    }
+    push_line_end(out);
+}
+
+pub(super) fn write_text(out: &mut Vec<u8>, tag: &str, text: &str) {
+    out.extend_from_slice(tag.as_bytes());
+    out.push(b',');
+    push_argument(out, text);
+    push_line_end(out);
+}
+
+fn write_failure(out: &mut Vec<u8>, code: i32, message: &str) {
+    push_number(out, code);
+    out.push(b',');
+    push_argument(out, message);
+    push_line_end(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_cr_lf_and_hide_meta_characters() {
+        let mut out = Vec::new();
+        write_wsok(&mut out);
+        write_conerr(
+            &mut out,
+            SessionCode::ADAPTER_SET_UNKNOWN,
+            "no such set, sorry",
+        );
+        write_reqok(&mut out, None);
+        write_reqok(&mut out, Some("7"));
+        write_reqerr(&mut out, "8", ControlCode::BAD_GROUP, "100%\r\n");
+        write_error(
+            &mut out,
+            ControlCode::MALFORMED,
+            ControlCode::MALFORMED.text(),
+        );
+        write_end(&mut out, SessionCode::from_code(-3), "bye");
+        write_loop(&mut out, 0);
+        let expected = "WSOK\r\nCONERR,2,no such set%2C sorry\r\nREQOK\r\nREQOK,7\r\n\
+                        REQERR,8,21,100%25%0D%0A\r\nERROR,67,Malformed request\r\n\
+                        END,-3,bye\r\nLOOP,0\r\n";
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
+    }
+}

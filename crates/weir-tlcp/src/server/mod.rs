@@ -1,0 +1,17 @@
+//! The server end: session state machine, lines that are not updates, and update encoding.
+
+mod line;
+mod session;
+mod session_id;
+mod subscription;
+mod update;
+
+pub use line::{
+    write_conerr, write_end, write_error, write_loop, write_reqerr, write_reqok, write_wsok,
+};
+pub use session::{Session, SessionConfig, Wake};
+pub use session_id::SessionId;
+pub use subscription::Subscription;
+pub use update::{
+    push_delta_payload, push_full_payload, push_line_end, push_update, push_update_prefix,
+};

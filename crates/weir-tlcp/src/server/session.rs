@@ -1,0 +1,303 @@
+//! One session bound to a streaming connection: head, keepalive, `SYNC`, inactivity, data count and
+//! subscriptions. Small, because a gateway holds tens of thousands.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::line::{write_numbers, write_tag, write_text};
+use super::update::push_line_end;
+use super::{SessionId, Subscription};
+use crate::codes::ControlCode;
+use crate::request::{CreateSession, Mode};
+use crate::text::{push_argument, push_number};
+
+/// What all sessions of a server share. Times in milliseconds.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// Argument of `SERVNAME`.
+    pub server_name: Arc<str>,
+    /// Host, `host:port` or URL for all new connections of a session; `None` = `*`, any.
+    pub control_link: Option<Arc<str>>,
+    /// Keepalive of clients that ask for none; 5000 is what the protocol's examples show.
+    pub keepalive_default_ms: u64,
+    /// Smallest keepalive granted, default 1000.
+    pub keepalive_min_ms: u64,
+    /// Largest keepalive granted, default 60000.
+    pub keepalive_max_ms: u64,
+    /// Time between two `SYNC` lines, default 4000.
+    pub sync_period_ms: u64,
+    /// Request limit told to clients, default 50000 bytes. Enforcing it is the framing's task.
+    pub request_limit_bytes: usize,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            server_name: Arc::from("Weir"),
+            control_link: None,
+            keepalive_default_ms: 5_000,
+            keepalive_min_ms: 1_000,
+            keepalive_max_ms: 60_000,
+            sync_period_ms: 4_000,
+            request_limit_bytes: 50_000,
+        }
+    }
+}
+
+/// What [`Session::on_wake`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Nothing was due.
+    Idle,
+    /// Lines were appended; they count as written now.
+    Written,
+    /// The client promised to be heard and was not: close its connection. Nothing was appended.
+    Inactive,
+}
+
+/// A streaming session; `H` is the caller's state per subscription.
+#[derive(Debug)]
+pub struct Session<H = ()> {
+    id: SessionId,
+    data_count: u64,
+    bound_ms: u64,
+    last_write_ms: u64,
+    last_request_ms: u64,
+    /// `u64::MAX` without `SYNC`.
+    next_sync_ms: u64,
+    sync_period_ms: u64,
+    keepalive_ms: u64,
+    /// Silence after which the client is given up; `u64::MAX` without a promise.
+    inactivity_limit_ms: u64,
+    subscriptions: SmallVec<[Subscription<H>; 1]>,
+}
+
+impl<H> Session<H> {
+    /// Starts a session and appends its head: `CONOK`, then `SERVNAME`, `CLIENTIP` and `CONS` unless
+    /// the client asked for a reduced head.
+    ///
+    /// The stream must be a streaming one: callers answer `create.stream.polling` and
+    /// `create.controls` themselves, before and after this call.
+    pub fn create(
+        id: SessionId,
+        create: &CreateSession<'_>,
+        config: &SessionConfig,
+        client_ip: &str,
+        now_ms: u64,
+        out: &mut Vec<u8>,
+    ) -> Self {
+        let stream = &create.stream;
+        let keepalive_ms = stream
+            .keepalive_ms
+            .unwrap_or(config.keepalive_default_ms)
+            .min(config.keepalive_max_ms)
+            .max(config.keepalive_min_ms);
+        let mut session = Self {
+            id,
+            data_count: 0,
+            bound_ms: now_ms,
+            last_write_ms: now_ms,
+            last_request_ms: now_ms,
+            next_sync_ms: u64::MAX,
+            sync_period_ms: config.sync_period_ms.max(1),
+            keepalive_ms,
+            inactivity_limit_ms: u64::MAX,
+            subscriptions: SmallVec::new(),
+        };
+        if stream.send_sync {
+            session.next_sync_ms = now_ms.saturating_add(session.sync_period_ms);
+        }
+        session.set_inactivity(stream.inactivity_ms);
+        session.write_conok(config, out);
+        if !stream.reduce_head {
+            write_text(out, "SERVNAME", &config.server_name);
+            write_text(out, "CLIENTIP", client_ip);
+            // `unmanaged` keeps clients from asking for a bandwidth, which is not implemented.
+            write_text(out, "CONS", "unmanaged");
+        }
+        session
+    }
+
+    fn write_conok(&self, config: &SessionConfig, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"CONOK,");
+        out.extend_from_slice(self.id.as_str().as_bytes());
+        out.push(b',');
+        push_number(out, config.request_limit_bytes);
+        out.push(b',');
+        push_number(out, self.keepalive_ms);
+        out.push(b',');
+        match &config.control_link {
+            None => out.push(b'*'),
+            Some(link) => push_argument(out, link),
+        }
+        push_line_end(out);
+    }
+
+    /// The id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The keepalive time granted, in milliseconds.
+    pub fn keepalive_ms(&self) -> u64 {
+        self.keepalive_ms
+    }
+
+    /// Tells that something was written to the stream, which puts off the next `PROBE`.
+    pub fn wrote(&mut self, now_ms: u64) {
+        self.last_write_ms = now_ms;
+    }
+
+    /// Tells that the client sent a request, which feeds the inactivity promise.
+    pub fn touch(&mut self, now_ms: u64) {
+        self.last_request_ms = now_ms;
+    }
+
+    /// Takes the client's promise to send something every so many milliseconds (`None` = no promise).
+    ///
+    /// What a broken promise means is not specified; the client is given up after twice the time
+    /// plus one second.
+    pub fn set_inactivity(&mut self, promised_ms: Option<u64>) {
+        const SLACK_MS: u64 = 1_000;
+        self.inactivity_limit_ms = promised_ms.map_or(u64::MAX, |promised| {
+            promised.saturating_mul(2).saturating_add(SLACK_MS)
+        });
+    }
+
+    /// Counts data notifications that were encoded outside of the session, in shared frames.
+    pub fn note_data(&mut self, count: u64) {
+        self.data_count += count;
+    }
+
+    /// Number of data notifications emitted since the session began.
+    pub fn data_count(&self) -> u64 {
+        self.data_count
+    }
+
+    /// The earliest instant at which [`Self::on_wake`] may have something to do. It moves only to
+    /// later instants on `wrote` and `touch`, so a timer may be re-armed when it fires.
+    pub fn next_wake_ms(&self) -> u64 {
+        let probe = self.last_write_ms.saturating_add(self.keepalive_ms);
+        let inactive = self
+            .last_request_ms
+            .saturating_add(self.inactivity_limit_ms);
+        probe.min(self.next_sync_ms).min(inactive)
+    }
+
+    /// Appends `SYNC` or `PROBE` if due. `SYNC` measures only if it stays behind the data queued
+    /// before it, so callers append `out` to the queue.
+    pub fn on_wake(&mut self, now_ms: u64, out: &mut Vec<u8>) -> Wake {
+        if now_ms
+            >= self
+                .last_request_ms
+                .saturating_add(self.inactivity_limit_ms)
+        {
+            return Wake::Inactive;
+        }
+        if now_ms >= self.next_sync_ms {
+            write_numbers(out, "SYNC", &[now_ms.saturating_sub(self.bound_ms) / 1_000]);
+            self.next_sync_ms = now_ms.saturating_add(self.sync_period_ms);
+        } else if now_ms >= self.last_write_ms.saturating_add(self.keepalive_ms) {
+            write_tag(out, "PROBE");
+        } else {
+            return Wake::Idle;
+        }
+        self.wrote(now_ms);
+        Wake::Written
+    }
+
+    /// The active subscriptions, in no particular order.
+    pub fn subscriptions(&self) -> &[Subscription<H>] {
+        &self.subscriptions
+    }
+
+    /// The active subscriptions, for changing the callers' state.
+    pub fn subscriptions_mut(&mut self) -> impl Iterator<Item = &mut Subscription<H>> {
+        self.subscriptions.iter_mut()
+    }
+
+    /// The subscription with this id.
+    pub fn subscription(&self, sub_id: u32) -> Option<&Subscription<H>> {
+        self.subscriptions
+            .iter()
+            .find(|subscription| subscription.sub_id == sub_id)
+    }
+
+    /// The subscription with this id, for changing the caller's state.
+    pub fn subscription_mut(&mut self, sub_id: u32) -> Option<&mut Subscription<H>> {
+        self.subscriptions
+            .iter_mut()
+            .find(|subscription| subscription.sub_id == sub_id)
+    }
+
+    /// Adds a subscription unless its id is in use or the session already has `subscriptions_max`.
+    pub fn add_subscription(
+        &mut self,
+        subscription: Subscription<H>,
+        subscriptions_max: usize,
+    ) -> Result<(), ControlCode> {
+        if self.subscription(subscription.sub_id).is_some() {
+            return Err(ControlCode::SUBSCRIPTION_ID_IN_USE);
+        }
+        if self.subscriptions.len() >= subscriptions_max {
+            return Err(ControlCode::TOO_MANY_SUBSCRIPTIONS);
+        }
+        self.subscriptions.push(subscription);
+        Ok(())
+    }
+
+    /// Removes a subscription and hands it back; the caller then writes `UNSUB`.
+    pub fn remove_subscription(&mut self, sub_id: u32) -> Option<Subscription<H>> {
+        let at = self
+            .subscriptions
+            .iter()
+            .position(|candidate| candidate.sub_id == sub_id)?;
+        Some(self.subscriptions.swap_remove(at))
+    }
+
+    /// Appends `SUBOK` and `CONF` for a subscription that was added before, and counts them.
+    pub fn write_subok(&mut self, sub_id: u32, items: u32, fields: u32, out: &mut Vec<u8>) {
+        write_numbers(out, "SUBOK", &[sub_id.into(), items.into(), fields.into()]);
+        // RAW drops and merges nothing; frequency limits do not exist for it.
+        let filtered = self
+            .subscription(sub_id)
+            .is_some_and(|known| known.mode != Mode::Raw);
+        out.extend_from_slice(b"CONF,");
+        push_number(out, sub_id);
+        out.extend_from_slice(if filtered {
+            b",unlimited,filtered"
+        } else {
+            b",unlimited,unfiltered"
+        });
+        push_line_end(out);
+        self.data_count += 2;
+    }
+
+    /// Appends `UNSUB`, the last line about a subscription, and counts it.
+    pub fn write_unsub(&mut self, sub_id: u32, out: &mut Vec<u8>) {
+        write_numbers(out, "UNSUB", &[sub_id.into()]);
+        self.data_count += 1;
+    }
+
+    /// Appends `OV` at the place where `lost` updates of an item were dropped, and counts it.
+    pub fn write_overflow(&mut self, sub_id: u32, item_pos: u32, lost: u64, out: &mut Vec<u8>) {
+        write_numbers(out, "OV", &[sub_id.into(), item_pos.into(), lost]);
+        self.data_count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 15,000 sessions with everything around them must fit in 2 KiB each.
+    #[test]
+    fn a_session_with_one_subscription_is_small() {
+        assert!(
+            size_of::<Session<Box<()>>>() <= 160,
+            "{}",
+            size_of::<Session<Box<()>>>()
+        );
+    }
+}

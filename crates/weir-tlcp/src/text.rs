@@ -1,0 +1,220 @@
+//! Escaping of TLCP texts: `U` values, arguments of other lines, request values, and the way back.
+
+use std::borrow::Cow;
+
+/// Appends one `U` token: `#` for null, `$` for the empty text, otherwise the value escaped.
+///
+/// Escaped are `|`, `%` and everything below 0x20 anywhere, and `#`, `$`, `^` in front. Clean text
+/// is found by a vectorised scan and copied in one piece.
+pub fn push_value(out: &mut Vec<u8>, value: Option<&str>) {
+    let Some(value) = value else {
+        out.push(b'#');
+        return;
+    };
+    let mut bytes = value.as_bytes();
+    match bytes.first() {
+        None => {
+            out.push(b'$');
+            return;
+        }
+        Some(&first @ (b'#' | b'$' | b'^')) => {
+            push_escape(out, first);
+            bytes = &bytes[1..];
+        }
+        Some(_) => {}
+    }
+    push_escaping(out, bytes, |byte| {
+        byte < 0x20 || byte == b'%' || byte == b'|'
+    });
+}
+
+/// Appends an argument of any line but `U`.
+///
+/// Commas are escaped in every position because the SDKs split the whole line at each comma.
+pub fn push_argument(out: &mut Vec<u8>, text: &str) {
+    push_escaping(out, text.as_bytes(), |byte| {
+        byte < 0x20 || byte == b'%' || byte == b','
+    });
+}
+
+/// Appends a request parameter value, escaped like a URI component (space is `%20`, never `+`).
+pub fn push_request_value(out: &mut Vec<u8>, text: &str) {
+    push_escaping(out, text.as_bytes(), |byte| {
+        !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'*' | b'\''))
+    });
+}
+
+/// Appends a number in decimal.
+pub fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Decodes every `%XX`; a `%` without two hex digits stays, bytes that are not UTF-8 become U+FFFD.
+pub fn percent_decode(text: &str) -> Cow<'_, str> {
+    match decode_bytes(text.as_bytes()) {
+        None => Cow::Borrowed(text),
+        Some((bytes, _)) => Cow::Owned(lossy(bytes)),
+    }
+}
+
+/// What is wrong with an escaped text, for decoders that must not guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextFault {
+    BadEscape,
+    NotUtf8,
+}
+
+/// Decodes every `%XX` and refuses what [`percent_decode`] would repair.
+pub(crate) fn percent_decode_strict(bytes: &[u8]) -> Result<Cow<'_, str>, TextFault> {
+    match decode_bytes(bytes) {
+        None => std::str::from_utf8(bytes)
+            .map(Cow::Borrowed)
+            .map_err(|_| TextFault::NotUtf8),
+        Some((_, false)) => Err(TextFault::BadEscape),
+        Some((decoded, true)) => String::from_utf8(decoded)
+            .map(Cow::Owned)
+            .map_err(|_| TextFault::NotUtf8),
+    }
+}
+
+/// `None` if there is nothing to decode, else the bytes and whether every escape was well formed.
+fn decode_bytes(bytes: &[u8]) -> Option<(Vec<u8>, bool)> {
+    let mut next = memchr::memchr(b'%', bytes)?;
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    let mut well_formed = true;
+    loop {
+        out.extend_from_slice(&rest[..next]);
+        rest = &rest[next..];
+        let escape = rest
+            .get(1..3)
+            .and_then(|digits| Some(hex(digits[0])? << 4 | hex(digits[1])?));
+        let (byte, length) = escape.map_or((b'%', 1), |byte| (byte, 3));
+        well_formed &= escape.is_some();
+        out.push(byte);
+        rest = &rest[length..];
+        let Some(found) = memchr::memchr(b'%', rest) else {
+            out.extend_from_slice(rest);
+            return Some((out, well_formed));
+        };
+        next = found;
+    }
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|fault| String::from_utf8_lossy(fault.as_bytes()).into_owned())
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
+
+fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend_from_slice(&[
+        b'%',
+        HEX[usize::from(byte >> 4)],
+        HEX[usize::from(byte & 15)],
+    ]);
+}
+
+fn push_escaping(out: &mut Vec<u8>, bytes: &[u8], unclean: impl Fn(u8) -> bool + Copy) {
+    let mut rest = bytes;
+    loop {
+        let clean = clean_prefix(rest, unclean);
+        out.extend_from_slice(&rest[..clean]);
+        let Some((&byte, tail)) = rest[clean..].split_first() else {
+            return;
+        };
+        push_escape(out, byte);
+        rest = tail;
+    }
+}
+
+/// Length of the clean prefix. Blocks are judged without branches so that the compiler vectorises;
+/// `memchr` has no search for "below 0x20 or one of two".
+fn clean_prefix(bytes: &[u8], unclean: impl Fn(u8) -> bool + Copy) -> usize {
+    const BLOCK: usize = 32;
+    let mut at = 0;
+    for block in bytes.chunks_exact(BLOCK) {
+        if block.iter().fold(false, |any, &byte| any | unclean(byte)) {
+            break;
+        }
+        at += BLOCK;
+    }
+    let tail = &bytes[at..];
+    at + tail
+        .iter()
+        .position(|&byte| unclean(byte))
+        .unwrap_or(tail.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> String {
+        let mut out = Vec::new();
+        push_value(&mut out, Some(text));
+        String::from_utf8(out).expect("escaping keeps UTF-8")
+    }
+
+    #[test]
+    fn values_follow_the_table() {
+        assert_eq!(value(""), "$");
+        assert_eq!(value("#"), "%23");
+        assert_eq!(value("#x"), "%23x");
+        assert_eq!(value("$"), "%24");
+        assert_eq!(value("^3"), "%5E3");
+        assert_eq!(value("a#$^"), "a#$^");
+        assert_eq!(value("a|b%c"), "a%7Cb%25c");
+        assert_eq!(value("two\r\nlines"), "two%0D%0Alines");
+        assert_eq!(value("\0\u{1f}é, &=+"), "%00%1Fé, &=+");
+        let mut out = Vec::new();
+        push_value(&mut out, None);
+        assert_eq!(out, b"#");
+    }
+
+    #[test]
+    fn long_texts_are_scanned_to_the_end() {
+        for length in 0..100 {
+            let clean = "x".repeat(length);
+            assert_eq!(value(&format!("y{clean}|")), format!("y{clean}%7C"));
+            assert_eq!(
+                value(&format!("y{clean}|{clean}")),
+                format!("y{clean}%7C{clean}")
+            );
+        }
+    }
+
+    #[test]
+    fn arguments_hide_commas_and_line_ends() {
+        let mut out = Vec::new();
+        push_argument(&mut out, "no such set, 5%|\r\n");
+        assert_eq!(out, b"no such set%2C 5%25|%0D%0A");
+    }
+
+    #[test]
+    fn decoding_is_lenient_and_strict() {
+        assert_eq!(percent_decode("a+b"), "a+b");
+        assert!(matches!(percent_decode("plain"), Cow::Borrowed("plain")));
+        assert_eq!(percent_decode("j%C3%B6e%26%3d"), "jöe&=");
+        assert_eq!(percent_decode("5%, %zz%4"), "5%, %zz%4");
+        assert_eq!(percent_decode("%+1%ff"), "%+1\u{fffd}");
+        assert_eq!(percent_decode_strict(b"a%7Cb").as_deref(), Ok("a|b"));
+        assert_eq!(percent_decode_strict(b"a%7"), Err(TextFault::BadEscape));
+        assert_eq!(percent_decode_strict(b"a%ff"), Err(TextFault::NotUtf8));
+        assert_eq!(percent_decode_strict(b"\xff"), Err(TextFault::NotUtf8));
+    }
+
+    #[test]
+    fn request_values_survive_the_round_trip() {
+        let text = "a b&c=d%+é|\r\n,*'~";
+        let mut out = Vec::new();
+        push_request_value(&mut out, text);
+        let wire = String::from_utf8(out).expect("ASCII");
+        assert!(wire.starts_with("a%20b%26c%3Dd%25%2B%C3%A9%7C%0D%0A%2C"));
+        assert_eq!(percent_decode(&wire), text);
+    }
+}
