@@ -1,0 +1,295 @@
+//! Plans: what to run, at which levels, how long, and when a result counts. TOML files, the
+//! published ones built into the program.
+
+mod model;
+mod threshold;
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use model::PlanFile;
+pub use model::{Overrides, StopRules, Validity, Workload, WorkloadKind};
+pub use threshold::{Metric, Threshold, evaluate};
+
+/// How records reach the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Architecture {
+    /// Each client is a plain consumer with assigned partitions and no group.
+    Standalone,
+    /// TLCP clients of the gateway.
+    Gateway,
+    /// Plain sockets of the floor server.
+    Floor,
+}
+
+impl Architecture {
+    /// All of them, in the order they are listed.
+    pub const ALL: [Self; 3] = [Self::Standalone, Self::Gateway, Self::Floor];
+
+    /// The name used in plans, on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standalone => "standalone",
+            Self::Gateway => "gateway",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+impl std::str::FromStr for Architecture {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|architecture| architecture.name() == text);
+        found.ok_or_else(|| {
+            format!("unknown architecture \"{text}\", expected standalone, gateway or floor")
+        })
+    }
+}
+
+/// A checked plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Name, as in `weir bench run NAME`.
+    pub name: String,
+    /// Heading of the report.
+    pub title: String,
+    /// What the run is meant to answer.
+    pub question: String,
+    /// Compared at each level, in this order.
+    pub architectures: Vec<Architecture>,
+    /// Numbers of clients, ascending.
+    pub levels: Vec<u64>,
+    /// Times each cell runs.
+    pub repetitions: u32,
+    /// New clients per second.
+    pub ramp_per_s: f64,
+    /// Time before the measured window.
+    pub warm_up: Duration,
+    /// Length of the measured window, by due time.
+    pub hold: Duration,
+    /// Longest wait for late deliveries after it.
+    pub drain: Duration,
+    /// What the producers write.
+    pub workload: Workload,
+    /// Limits of the instrument.
+    pub validity: Validity,
+    /// When a ladder ends.
+    pub stop: StopRules,
+    /// What `--quick` changes.
+    pub quick: Overrides,
+    /// What `weir demo` changes.
+    pub demo: Overrides,
+    /// Declared limits on the results.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Why a text is not a plan. Every message names the file and the key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// Not TOML, an unknown key, a missing key, or a value of the wrong type.
+    #[error("{file}:{line}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A value that makes no sense.
+    #[error("{file}: {key} = {value}: {remedy}")]
+    Value {
+        /// The file, or `command line`.
+        file: String,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What would do.
+        remedy: &'static str,
+    },
+}
+
+/// A plan that is part of the program.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// Name, as in `weir bench run NAME`.
+    pub name: &'static str,
+    /// Name of the file it is copied out as.
+    pub file: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+/// The plans that are part of the program.
+pub const BUILT_IN: &[BuiltIn] = &[BuiltIn {
+    name: "keyed",
+    file: "keyed.toml",
+    text: include_str!("../../../../plans/keyed.toml"),
+}];
+
+impl Plan {
+    /// Reads a plan; `file` is the name that errors carry.
+    ///
+    /// # Errors
+    /// [`PlanError`] if it is not a plan.
+    pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
+        let raw: PlanFile = toml::from_str(text).map_err(|error| syntax(text, file, &error))?;
+        let mut plan = Self {
+            name: raw.name,
+            title: raw.title,
+            question: raw.question,
+            architectures: raw.architectures,
+            levels: raw.levels,
+            repetitions: raw.repetitions,
+            ramp_per_s: raw.ramp_per_s,
+            warm_up: raw.warm_up,
+            hold: raw.hold,
+            drain: raw.drain,
+            workload: raw.workload,
+            validity: raw.validity,
+            stop: raw.stop,
+            quick: raw.quick,
+            demo: raw.demo,
+            thresholds: raw.thresholds,
+        };
+        plan.check(file)?;
+        for overrides in [plan.quick.clone(), plan.demo.clone()] {
+            plan.clone().with(&overrides, file)?;
+        }
+        plan.levels.sort_unstable();
+        Ok(plan)
+    }
+
+    /// The built-in plan of this name.
+    pub fn built_in(name: &str) -> Option<Result<Self, PlanError>> {
+        let found = BUILT_IN.iter().find(|plan| plan.name == name)?;
+        Some(Self::parse(found.text, found.file))
+    }
+
+    /// The plan with some values replaced; `file` is the name that errors carry.
+    ///
+    /// # Errors
+    /// [`PlanError::Value`] if a new value makes no sense.
+    pub fn with(mut self, overrides: &Overrides, file: &str) -> Result<Self, PlanError> {
+        let Overrides {
+            architectures,
+            levels,
+            repetitions,
+            warm_up,
+            hold,
+            drain,
+        } = overrides.clone();
+        self.architectures = architectures.unwrap_or(self.architectures);
+        self.levels = levels.unwrap_or(self.levels);
+        self.repetitions = repetitions.unwrap_or(self.repetitions);
+        self.warm_up = warm_up.unwrap_or(self.warm_up);
+        self.hold = hold.unwrap_or(self.hold);
+        self.drain = drain.unwrap_or(self.drain);
+        self.check(file)?;
+        self.levels.sort_unstable();
+        Ok(self)
+    }
+
+    fn check(&self, file: &str) -> Result<(), PlanError> {
+        let Workload {
+            rate_per_s,
+            producers,
+            partitions,
+            ..
+        } = self.workload;
+        let (first_level, hold) = (self.levels.iter().min().copied(), self.hold);
+        let rules = [
+            (
+                self.architectures.is_empty(),
+                "architectures",
+                "[]".to_owned(),
+                "name at least one",
+            ),
+            (
+                first_level.is_none(),
+                "levels",
+                "[]".to_owned(),
+                "give at least one number",
+            ),
+            (
+                first_level == Some(0),
+                "levels",
+                "0".to_owned(),
+                "a level needs a client",
+            ),
+            (
+                self.repetitions == 0,
+                "repetitions",
+                "0".to_owned(),
+                "give at least 1",
+            ),
+            (
+                !is_rate(self.ramp_per_s),
+                "ramp_per_s",
+                self.ramp_per_s.to_string(),
+                POSITIVE,
+            ),
+            (
+                hold.is_zero(),
+                "hold",
+                "0s".to_owned(),
+                "nothing would be measured",
+            ),
+            (
+                !is_rate(rate_per_s),
+                "workload.rate_per_s",
+                rate_per_s.to_string(),
+                POSITIVE,
+            ),
+            (
+                producers == 0,
+                "workload.producers",
+                "0".to_owned(),
+                "give at least 1",
+            ),
+            (
+                partitions == 0,
+                "workload.partitions",
+                "0".to_owned(),
+                "give at least 1",
+            ),
+        ];
+        for (broken, key, value, remedy) in rules {
+            if broken {
+                return Err(PlanError::Value {
+                    file: file.to_owned(),
+                    key,
+                    value,
+                    remedy,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_rate(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+fn syntax(text: &str, file: &str, error: &toml::de::Error) -> PlanError {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.as_bytes().get(..start).unwrap_or_default();
+    PlanError::Syntax {
+        file: file.to_owned(),
+        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+        message: error.message().replace('\n', "; "),
+    }
+}
+
+const POSITIVE: &str = "give a number above 0";
+
+#[cfg(test)]
+mod tests;

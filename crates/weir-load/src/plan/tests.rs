@@ -1,0 +1,139 @@
+//! The built-in plans, overrides, what is refused, and thresholds.
+
+use weir_stats::run::{Cell, CellStatus, Delivery, RoleUsage};
+
+use super::*;
+
+fn keyed() -> Plan {
+    Plan::built_in("keyed").unwrap().unwrap()
+}
+
+fn error_of(text: &str) -> String {
+    Plan::parse(text, "my.toml").unwrap_err().to_string()
+}
+
+/// The built-in file with one line replaced.
+fn changed(from: &str, to: &str) -> String {
+    let text = BUILT_IN[0].text;
+    assert!(text.contains(from), "{from}");
+    text.replacen(from, to, 1)
+}
+
+#[test]
+fn built_in_plans_parse_under_their_own_name() {
+    for built_in in BUILT_IN {
+        let plan = Plan::parse(built_in.text, built_in.file).unwrap();
+        assert_eq!(plan.name, built_in.name);
+    }
+    let plan = keyed();
+    assert_eq!(plan.architectures, Architecture::ALL);
+    assert_eq!(plan.workload.rate_per_s, 100.0);
+    assert_eq!(plan.hold, Duration::from_secs(60));
+    assert!(Plan::built_in("none").is_none());
+}
+
+#[test]
+fn overrides_replace_and_are_checked() {
+    let quick = keyed().quick;
+    let plan = keyed().with(&quick, "keyed.toml").unwrap();
+    assert_eq!(plan.levels, [250, 1000]);
+    assert_eq!(plan.repetitions, keyed().repetitions);
+    let none = Overrides {
+        levels: Some(Vec::new()),
+        ..Overrides::default()
+    };
+    let error = keyed().with(&none, "command line").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "command line: levels = []: give at least one number"
+    );
+}
+
+#[test]
+fn errors_name_file_line_and_key() {
+    let unknown = error_of(&changed("repetitions = 1", "repetition = 1"));
+    assert!(
+        unknown.starts_with("my.toml:10: unknown field `repetition`"),
+        "{unknown}"
+    );
+    let nested = error_of(&changed("kind = \"keyed\"", "kind = \"keyd\""));
+    assert!(nested.contains("unknown variant `keyd`") && nested.starts_with("my.toml:"));
+    let missing = error_of(&changed("hold = \"60s\"", ""));
+    assert!(missing.contains("missing field `hold`"), "{missing}");
+    let duration = error_of(&changed("hold = \"60s\"", "hold = \"60\""));
+    assert!(duration.contains("\"60\" is not a duration"), "{duration}");
+    assert!(duration.starts_with("my.toml:13: "), "{duration}");
+    let zero = error_of(&changed("rate_per_s = 100", "rate_per_s = 0"));
+    assert_eq!(
+        zero,
+        "my.toml: workload.rate_per_s = 0: give a number above 0"
+    );
+    let quick = error_of(&changed("levels = [250, 1000]", "levels = [0]"));
+    assert_eq!(quick, "my.toml: levels = 0: a level needs a client");
+}
+
+fn cell(architecture: &str, clients: u64, cpu: Option<f64>) -> Cell {
+    Cell {
+        architecture: architecture.to_owned(),
+        clients,
+        delivery: Some(Delivery {
+            lost: 3,
+            ..Delivery::default()
+        }),
+        roles: vec![RoleUsage {
+            role: architecture.to_owned(),
+            cpu_us_per_delivered: cpu,
+            ..RoleUsage::default()
+        }],
+        ..Cell::default()
+    }
+}
+
+#[test]
+fn thresholds_compare_medians_of_valid_cells() {
+    let mut broken = cell("gateway", 10_000, Some(900.0));
+    broken.status = CellStatus::Invalid {
+        reasons: Vec::new(),
+    };
+    let cells = [
+        cell("gateway", 10_000, Some(13.0)),
+        cell("gateway", 10_000, Some(11.0)),
+        broken,
+        cell("floor", 10_000, Some(10.0)),
+        cell("gateway", 20, Some(99.0)),
+    ];
+    let results = evaluate(&keyed().thresholds, &cells);
+    assert_eq!(results.len(), 1, "only the level it is declared for");
+    assert_eq!(results[0].actual, Some(1.2));
+    assert!(results[0].passed);
+    assert_eq!(
+        results[0].expression,
+        "gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <= 1.35"
+    );
+    let without_floor = evaluate(&keyed().thresholds, &cells[..3]);
+    assert_eq!(without_floor[0].actual, None);
+    assert!(!without_floor[0].passed);
+    assert!(evaluate(&keyed().thresholds, &cells[4..]).is_empty());
+}
+
+#[test]
+fn absolute_thresholds_look_at_every_level() {
+    let threshold = Threshold {
+        metric: Metric::Lost,
+        of: Architecture::Gateway,
+        relative_to: None,
+        clients: None,
+        at_most: 2.0,
+    };
+    let results = evaluate(
+        &[threshold],
+        &[cell("gateway", 1, None), cell("gateway", 2, None)],
+    );
+    assert_eq!(results.len(), 2);
+    assert!(
+        results
+            .iter()
+            .all(|result| !result.passed && result.actual == Some(3.0))
+    );
+    assert_eq!(results[1].scope, "2 clients");
+}

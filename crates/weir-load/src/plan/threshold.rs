@@ -1,0 +1,138 @@
+//! Declared limits on results: one metric of one architecture, alone or relative to another.
+
+use serde::Deserialize;
+use weir_stats::run::{Cell, ThresholdResult};
+
+use super::Architecture;
+
+/// A limit that decides the exit code.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Threshold {
+    /// What is looked at.
+    pub metric: Metric,
+    /// Whose.
+    pub of: Architecture,
+    /// If given, the figure is the ratio to this architecture's at the same level.
+    pub relative_to: Option<Architecture>,
+    /// The level it holds for; absent: every level measured.
+    pub clients: Option<u64>,
+    /// The limit.
+    pub at_most: f64,
+}
+
+/// Figures a threshold can look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Processor time of the delivering role for each delivery.
+    CpuUsPerDelivered,
+    /// Mean response time.
+    ResponseMeanMs,
+    /// 99th percentile of the response time.
+    ResponseP99Ms,
+    /// Deliveries that never arrived.
+    Lost,
+    /// User memory of the delivering role for each client.
+    UserMemoryPerClientBytes,
+}
+
+impl Metric {
+    fn name(self) -> &'static str {
+        match self {
+            Self::CpuUsPerDelivered => "cpu_us_per_delivered",
+            Self::ResponseMeanMs => "response_mean_ms",
+            Self::ResponseP99Ms => "response_p99_ms",
+            Self::Lost => "lost",
+            Self::UserMemoryPerClientBytes => "user_memory_per_client_bytes",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Self::CpuUsPerDelivered => "us",
+            Self::ResponseMeanMs | Self::ResponseP99Ms => "ms",
+            Self::Lost => "deliveries",
+            Self::UserMemoryPerClientBytes => "bytes",
+        }
+    }
+
+    fn of(self, cell: &Cell) -> Option<f64> {
+        let response = cell.response();
+        match self {
+            Self::CpuUsPerDelivered => cell.delivering_role()?.cpu_us_per_delivered,
+            Self::ResponseMeanMs => response?.mean_us.map(|us| us / 1e3),
+            Self::ResponseP99Ms => response?.p99_us.map(|us| us / 1e3),
+            Self::Lost => cell.delivery.as_ref().map(|delivery| delivery.lost as f64),
+            Self::UserMemoryPerClientBytes => cell.delivering_role()?.user_memory_per_client_bytes,
+        }
+    }
+}
+
+/// Looks at the valid cells of a run. A threshold whose level was not part of the run is left out;
+/// one whose level was, but has no figure, does not hold.
+pub fn evaluate(thresholds: &[Threshold], cells: &[Cell]) -> Vec<ThresholdResult> {
+    thresholds
+        .iter()
+        .flat_map(|threshold| threshold.evaluate(cells))
+        .collect()
+}
+
+impl Threshold {
+    fn evaluate(&self, cells: &[Cell]) -> Vec<ThresholdResult> {
+        let name = self.of.name();
+        let of_us = cells.iter().filter(|cell| cell.architecture == name);
+        let mut levels: Vec<u64> = of_us.map(|cell| cell.clients).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        levels.retain(|level| self.clients.is_none_or(|clients| clients == *level));
+        levels
+            .into_iter()
+            .map(|level| self.at_level(level, cells))
+            .collect()
+    }
+
+    fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
+        let (metric, us) = (self.metric.name(), self.of.name());
+        let own = self.median(self.of, clients, cells);
+        let (expression, actual, unit) = match self.relative_to {
+            None => (format!("{us}.{metric}"), own, self.metric.unit()),
+            Some(other) => {
+                let base = self
+                    .median(other, clients, cells)
+                    .filter(|base| *base > 0.0);
+                let ratio = own.zip(base).map(|(own, base)| own / base);
+                (
+                    format!("{us}.{metric} / {}.{metric}", other.name()),
+                    ratio,
+                    "x",
+                )
+            }
+        };
+        ThresholdResult {
+            expression: format!("{expression} <= {}", self.at_most),
+            scope: format!("{clients} clients"),
+            actual,
+            limit: self.at_most,
+            unit: unit.to_owned(),
+            passed: actual.is_some_and(|actual| actual <= self.at_most),
+        }
+    }
+
+    /// The median over the valid repetitions.
+    fn median(&self, architecture: Architecture, clients: u64, cells: &[Cell]) -> Option<f64> {
+        let repetitions = cells.iter().filter(|cell| {
+            cell.is_valid() && cell.architecture == architecture.name() && cell.clients == clients
+        });
+        let mut values: Vec<f64> = repetitions
+            .filter_map(|cell| self.metric.of(cell))
+            .collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        match values.len() {
+            0 => None,
+            odd if odd % 2 == 1 => Some(values[middle]),
+            _ => Some(values[middle - 1].midpoint(values[middle])),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Counts and durations as people type them: `10k`, `1.5m`; `30s`, `5m`, `250ms`.
+
+use std::time::Duration;
+
+/// Reads a count: digits, optionally a fraction, optionally `k` (thousand) or `m` (million).
+///
+/// # Errors
+/// A sentence that names the text and shows the form, when it is anything else or not whole.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let refused = || format!("\"{text}\" is not a count, write for example 500, 10k or 1.5m");
+    let (number, factor) = match text.char_indices().last() {
+        Some((end, 'k' | 'K')) => (&text[..end], 1e3),
+        Some((end, 'm' | 'M')) => (&text[..end], 1e6),
+        _ => (text, 1.0),
+    };
+    let value = parse_decimal(number).ok_or_else(refused)? * factor;
+    // The bound keeps the conversion exact.
+    if value.fract() != 0.0 || value > 9e15 {
+        return Err(refused());
+    }
+    Ok(value as u64)
+}
+
+/// Reads a duration: digits, optionally a fraction, and `ms`, `s`, `m` or `h`.
+///
+/// # Errors
+/// A sentence that names the text and shows the form, when it is anything else.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let refused = || format!("\"{text}\" is not a duration, write for example 250ms, 30s or 5m");
+    let unit_at = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .ok_or_else(refused)?;
+    let (number, unit) = text.split_at(unit_at);
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(refused()),
+    };
+    let value = parse_decimal(number).ok_or_else(refused)? * seconds;
+    Duration::try_from_secs_f64(value).map_err(|_| refused())
+}
+
+/// Digits with at most one point; no sign, no exponent, no blanks.
+fn parse_decimal(text: &str) -> Option<f64> {
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if !plain {
+        return None;
+    }
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        for (text, count) in [("0", 0), ("500", 500), ("10k", 10_000), ("1.5M", 1_500_000)] {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "-1",
+            "1.5",
+            "1e3",
+            "10kk",
+            "ten",
+            "99999999999999999999",
+            "5é",
+        ] {
+            assert!(
+                parse_count(text).unwrap_err().contains("is not a count"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, ms) in [
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("1.5m", 90_000),
+            ("2h", 7_200_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(ms)),
+                "{text}"
+            );
+        }
+        for text in ["", "s", "30", "30 s", "-3s", "1d", "é"] {
+            assert!(
+                parse_duration(text)
+                    .unwrap_err()
+                    .contains("is not a duration"),
+                "{text}"
+            );
+        }
+    }
+}
