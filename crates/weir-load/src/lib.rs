@@ -1,4 +1,8 @@
 //! Pacers, generators, load workers, plans and the resource sampler.
 
-pub mod plan;
-pub mod units;
+pub mod clock;
+pub mod delivery;
+pub mod keys;
+pub mod local_time;
+pub mod stamp;
+pub mod worker;

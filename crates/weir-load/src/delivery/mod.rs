@@ -1,0 +1,12 @@
+//! Per-client delivery check: lost, duplicated, reordered, conflated.
+//!
+//! A client holds one [`DeliveryChecker`], a few dozen bytes per key and producer it hears from.
+//! At the end it is settled against the [`Ledger`] of what the broker acknowledged.
+
+mod checker;
+mod ledger;
+mod summary;
+
+pub use checker::{Conflation, DeliveryChecker, GAPS_PER_STREAM_MAX, Verdict};
+pub use ledger::{Expected, Ledger};
+pub use summary::{DeliveryCounts, DeliverySummary, Spread};

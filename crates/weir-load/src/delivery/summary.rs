@@ -1,0 +1,213 @@
+//! Delivery counts of one client and their sum over many.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Counts of one client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeliveryCounts {
+    /// Deliveries of records due in the window, duplicates included.
+    pub deliveries_in_window: u64,
+    /// Records due to the client in the window that never came.
+    pub lost: u64,
+    /// Deliveries in the window of a record that had come before.
+    pub duplicated: u64,
+    /// Deliveries in the window that came after a later record of the same key and producer.
+    pub reordered: u64,
+    /// Records in the window skipped where that is allowed and a later one of the key came.
+    pub conflated: u64,
+    /// Deliveries in the window that could not be checked: no stamp, or too old.
+    pub unchecked: u64,
+    /// All deliveries, in and out of the window.
+    pub updates_total: u64,
+}
+
+/// What a set of clients received; sums over clients merge over workers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliverySummary {
+    /// Clients that took part.
+    pub clients: u64,
+    /// Deliveries of records due in the window, over all clients.
+    pub deliveries_in_window: u64,
+    /// Records due in the window that never came.
+    pub lost: u64,
+    /// Deliveries of a record that had come before.
+    pub duplicated: u64,
+    /// Deliveries that came after a later record of the same key and producer.
+    pub reordered: u64,
+    /// Records skipped where that is allowed.
+    pub conflated: u64,
+    /// Deliveries that could not be checked.
+    pub unchecked: u64,
+    /// Bytes received, as the worker counts them.
+    pub bytes_received: u64,
+    /// Connections or sessions that ended before they should.
+    pub disconnects: u64,
+    /// All deliveries, in and out of the window.
+    pub updates_total: u64,
+    /// Resolution of the latencies in nanoseconds: 1, or 1,000,000 when the due instant had to be
+    /// read from the value's text.
+    pub latency_resolution_ns: u64,
+    /// True if losses were settled against a producer's ledger; false: only gaps are known.
+    pub settled: bool,
+    /// Per-client 99th percentile of response latency in microseconds.
+    pub client_p99_us: Spread,
+    /// Per-client deliveries in the window.
+    pub client_deliveries: Spread,
+    /// Errors by text.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl DeliverySummary {
+    /// Adds one client; `p99_ns` is its own 99th percentile, if it had a delivery in the window.
+    pub fn add_client(&mut self, counts: &DeliveryCounts, p99_ns: Option<u64>) {
+        self.clients += 1;
+        self.deliveries_in_window += counts.deliveries_in_window;
+        self.lost += counts.lost;
+        self.duplicated += counts.duplicated;
+        self.reordered += counts.reordered;
+        self.conflated += counts.conflated;
+        self.unchecked += counts.unchecked;
+        self.updates_total += counts.updates_total;
+        self.client_deliveries.add(counts.deliveries_in_window, 1);
+        if let Some(p99_ns) = p99_ns {
+            self.client_p99_us.add(p99_ns / 1000, 1);
+        }
+    }
+
+    /// Counts an error by its text.
+    pub fn add_error(&mut self, text: impl Into<String>) {
+        *self.errors.entry(text.into()).or_default() += 1;
+    }
+
+    /// Adds the result of another worker.
+    pub fn merge(&mut self, other: &Self) {
+        let both_settled = self.settled && other.settled;
+        self.settled = if self.clients == 0 {
+            other.settled
+        } else {
+            both_settled
+        };
+        self.clients += other.clients;
+        self.deliveries_in_window += other.deliveries_in_window;
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.conflated += other.conflated;
+        self.unchecked += other.unchecked;
+        self.bytes_received += other.bytes_received;
+        self.disconnects += other.disconnects;
+        self.updates_total += other.updates_total;
+        self.latency_resolution_ns = self.latency_resolution_ns.max(other.latency_resolution_ns);
+        self.client_p99_us.merge(&other.client_p99_us);
+        self.client_deliveries.merge(&other.client_deliveries);
+        for (text, count) in &other.errors {
+            *self.errors.entry(text.clone()).or_default() += count;
+        }
+    }
+}
+
+/// How one figure differs over clients, exactly: each value with the number of clients that have
+/// it, ascending. Quantiles of merged workers are therefore as exact as those of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread(Vec<(u64, u64)>);
+
+impl Spread {
+    /// Adds `clients` clients with this value.
+    pub fn add(&mut self, value: u64, clients: u64) {
+        match self.0.binary_search_by_key(&value, |entry| entry.0) {
+            Ok(at) => self.0[at].1 += clients,
+            Err(at) => self.0.insert(at, (value, clients)),
+        }
+    }
+
+    /// Adds another worker's clients.
+    pub fn merge(&mut self, other: &Self) {
+        for &(value, clients) in &other.0 {
+            self.add(value, clients);
+        }
+    }
+
+    /// Number of clients with a value.
+    pub fn clients(&self) -> u64 {
+        self.0.iter().map(|entry| entry.1).sum()
+    }
+
+    /// Smallest value of a client.
+    pub fn min(&self) -> Option<u64> {
+        self.0.first().map(|entry| entry.0)
+    }
+
+    /// Largest value of a client.
+    pub fn max(&self) -> Option<u64> {
+        self.0.last().map(|entry| entry.0)
+    }
+
+    /// The smallest value that at least `percent` of the clients do not exceed (nearest rank).
+    pub fn percentile(&self, percent: u8) -> Option<u64> {
+        let clients = u128::from(self.clients());
+        let rank = (clients * u128::from(percent.min(100)))
+            .div_ceil(100)
+            .max(1);
+        let mut passed = 0;
+        let hit = self.0.iter().find(|entry| {
+            passed += u128::from(entry.1);
+            passed >= rank
+        });
+        hit.map(|entry| entry.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_rank_over_clients() {
+        let mut spread = Spread::default();
+        assert_eq!(
+            (spread.min(), spread.max(), spread.percentile(50)),
+            (None, None, None)
+        );
+        for value in 1..=10 {
+            spread.add(value * 100, 1);
+        }
+        assert_eq!(spread.percentile(0), Some(100));
+        assert_eq!(spread.percentile(50), Some(500));
+        assert_eq!(spread.percentile(90), Some(900));
+        assert_eq!(spread.percentile(100), Some(1000));
+    }
+
+    #[test]
+    fn two_workers_merge_to_what_one_would_say() {
+        let clients = [(10, Some(1_000_000)), (20, Some(3_000_000)), (0, None)].map(|(n, p99)| {
+            let counts = DeliveryCounts {
+                deliveries_in_window: n,
+                updates_total: n + 1,
+                lost: 20 - n,
+                ..DeliveryCounts::default()
+            };
+            (counts, p99)
+        });
+        let sum = |part: &[(DeliveryCounts, Option<u64>)]| {
+            let mut summary = DeliverySummary {
+                settled: true,
+                ..DeliverySummary::default()
+            };
+            for (counts, p99) in part {
+                summary.add_client(counts, *p99);
+            }
+            summary.add_error("closed");
+            summary
+        };
+        let mut merged = sum(&clients[..1]);
+        merged.merge(&sum(&clients[1..]));
+        let mut whole = sum(&clients);
+        whole.add_error("closed");
+        assert_eq!(merged, whole);
+        assert_eq!(merged.lost, 30);
+        assert_eq!(merged.client_p99_us.clients(), 2);
+        assert_eq!(merged.client_deliveries.min(), Some(0));
+    }
+}

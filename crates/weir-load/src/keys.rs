@@ -1,0 +1,150 @@
+//! Record keys: the seeds' pool of names, and small numbers in place of key bytes.
+
+use foldhash::HashMap;
+
+/// The 40 keys of the kinds `keyed` and `json`, in the order of the published generator.
+pub const FRUITS: [&str; 40] = [
+    "Apple",
+    "Banana",
+    "Orange",
+    "Grape",
+    "Pineapple",
+    "Strawberry",
+    "Watermelon",
+    "Mango",
+    "Kiwi",
+    "Lemon",
+    "Peach",
+    "Cherry",
+    "Blueberry",
+    "Raspberry",
+    "Blackberry",
+    "Coconut",
+    "Pomegranate",
+    "Cantaloupe",
+    "Apricot",
+    "Fig",
+    "Plum",
+    "Pear",
+    "Avocado",
+    "Lychee",
+    "Guava",
+    "Dragonfruit",
+    "Passionfruit",
+    "Papaya",
+    "Melon",
+    "Lime",
+    "Nectarine",
+    "Persimmon",
+    "Starfruit",
+    "Tangerine",
+    "Durian",
+    "Kumquat",
+    "Cranberry",
+    "Rambutan",
+    "Mangosteen",
+    "Jackfruit",
+];
+
+/// A key of one [`KeyTable`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(u32);
+
+impl KeyId {
+    /// Position in the table, counted from 0 in order of first appearance.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Most keys one table takes; more are refused, so that a peer cannot fill the memory.
+pub const KEYS_MAX: usize = 65_536;
+
+/// Gives each key a small number. Absent keys are the empty key.
+#[derive(Debug, Clone, Default)]
+pub struct KeyTable {
+    ids: HashMap<Box<[u8]>, KeyId>,
+}
+
+impl KeyTable {
+    /// The number of `key`, new or known; `None` if the table is full.
+    pub fn id(&mut self, key: &[u8]) -> Option<KeyId> {
+        if let Some(&id) = self.ids.get(key) {
+            return Some(id);
+        }
+        if self.ids.len() >= KEYS_MAX {
+            return None;
+        }
+        let id = KeyId(u32::try_from(self.ids.len()).ok()?);
+        self.ids.insert(key.into(), id);
+        Some(id)
+    }
+
+    /// The number of `key`, if it was seen before.
+    pub fn known(&self, key: &[u8]) -> Option<KeyId> {
+        self.ids.get(key).copied()
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True if no key was seen.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+/// The first `count` names of the pool; beyond 40 the names get a number: `Apple-1`, `Banana-1`.
+pub fn key_names(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|i| {
+            let name = FRUITS[i % FRUITS.len()];
+            match i / FRUITS.len() {
+                0 => name.to_owned(),
+                round => format!("{name}-{round}"),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_the_published_one() {
+        assert_eq!(
+            (FRUITS[0], FRUITS[19], FRUITS[39]),
+            ("Apple", "Fig", "Jackfruit")
+        );
+        let mut names = key_names(100);
+        assert_eq!(names[..40], FRUITS.map(str::to_owned));
+        assert_eq!(names[40], "Apple-1");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 100);
+    }
+
+    #[test]
+    fn a_key_keeps_its_number() {
+        let mut table = KeyTable::default();
+        let apple = table.id(b"Apple");
+        assert_ne!(table.id(b""), apple);
+        assert_eq!(table.id(b"Apple"), apple);
+        assert_eq!(table.known(b"Apple"), apple);
+        assert_eq!(table.known(b"Fig"), None);
+        assert_eq!(table.len(), 2);
+    }
+
+    #[test]
+    fn a_full_table_refuses_new_keys_only() {
+        let mut table = KeyTable::default();
+        for i in 0..KEYS_MAX {
+            assert!(table.id(&i.to_le_bytes()).is_some());
+        }
+        assert_eq!(table.id(b"one more"), None);
+        assert!(table.id(&0_usize.to_le_bytes()).is_some());
+    }
+}

@@ -1,0 +1,211 @@
+//! The seeds' timestamp text: `yyyy-MM-dd HH:mm:ss.SSS`, local time without a zone.
+//!
+//! The zone's offset is looked up once per minute of the timestamps; per record only the seconds
+//! are written or read.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+/// Length of the text.
+pub const TEXT_LEN: usize = 23;
+
+/// Length of the part that stays for a minute: `yyyy-MM-dd HH:mm:`.
+const MINUTE_LEN: usize = 17;
+const NS_PER_MS: u64 = 1_000_000;
+const MS_PER_MINUTE: u64 = 60_000;
+
+/// Writes and reads local timestamps; keeps the last minute it met.
+#[derive(Debug, Clone)]
+pub struct LocalTime {
+    zone: TimeZone,
+    minute: Option<Minute>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Minute {
+    begin_unix_ms: u64,
+    text: [u8; MINUTE_LEN],
+}
+
+impl LocalTime {
+    /// The zone of this machine: `TZ`, then `/etc/localtime`, then UTC.
+    pub fn system() -> Self {
+        Self::new(TimeZone::system())
+    }
+
+    /// Coordinated universal time.
+    pub fn utc() -> Self {
+        Self::new(TimeZone::UTC)
+    }
+
+    fn new(zone: TimeZone) -> Self {
+        Self { zone, minute: None }
+    }
+
+    /// The text for an instant, cut to whole milliseconds.
+    pub fn format(&mut self, unix_ns: u64) -> [u8; TEXT_LEN] {
+        let unix_ms = unix_ns / NS_PER_MS;
+        let minute = self.minute_at(unix_ms);
+        // Below 60,000 by construction of the minute.
+        let in_minute = (unix_ms - minute.begin_unix_ms) as u32;
+        let mut text = [b'.'; TEXT_LEN];
+        text[..MINUTE_LEN].copy_from_slice(&minute.text);
+        put_decimal(&mut text[17..19], in_minute / 1000);
+        put_decimal(&mut text[20..], in_minute % 1000);
+        text
+    }
+
+    /// The instant of a text in unix nanoseconds; `None` if it is no such timestamp. An hour that
+    /// comes twice when summer time ends is taken as the first one.
+    pub fn parse(&mut self, text: &[u8]) -> Option<u64> {
+        let text: &[u8; TEXT_LEN] = text.try_into().ok()?;
+        let (second, ms) = (parse_decimal(&text[17..19])?, parse_decimal(&text[20..])?);
+        if text[19] != b'.' || second > 59 {
+            return None;
+        }
+        let known = self.minute.filter(|minute| text.starts_with(&minute.text));
+        let minute = match known {
+            Some(minute) => minute,
+            None => self.read_minute(text)?,
+        };
+        let unix_ms = minute.begin_unix_ms + u64::from(second * 1000 + ms);
+        Some(unix_ms * NS_PER_MS)
+    }
+
+    fn minute_at(&mut self, unix_ms: u64) -> Minute {
+        let fits = |minute: &Minute| {
+            (minute.begin_unix_ms..minute.begin_unix_ms + MS_PER_MINUTE).contains(&unix_ms)
+        };
+        if let Some(minute) = self.minute.filter(fits) {
+            return minute;
+        }
+        let minute = self.write_minute(unix_ms);
+        self.minute = Some(minute);
+        minute
+    }
+
+    fn write_minute(&self, unix_ms: u64) -> Minute {
+        let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+        let instant = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
+        let local = self.zone.to_datetime(instant);
+        let mut text = *b"0000-00-00 00:00:";
+        put_decimal(&mut text[..4], local.year().unsigned_abs().into());
+        put_decimal(&mut text[5..7], local.month().unsigned_abs().into());
+        put_decimal(&mut text[8..10], local.day().unsigned_abs().into());
+        put_decimal(&mut text[11..13], local.hour().unsigned_abs().into());
+        put_decimal(&mut text[14..16], local.minute().unsigned_abs().into());
+        // Offsets with seconds exist (before 1972), so the local second decides, not the unix one.
+        let into_minute = SignedDuration::from_secs(local.second().into());
+        let begin = instant.checked_sub(into_minute).unwrap_or(instant);
+        let begin_ms = u64::try_from(begin.as_second()).unwrap_or(0) * 1000;
+        Minute {
+            begin_unix_ms: begin_ms,
+            text,
+        }
+    }
+
+    fn read_minute(&mut self, text: &[u8; TEXT_LEN]) -> Option<Minute> {
+        let separators = [text[4], text[7], text[10], text[13], text[16]];
+        if &separators != b"-- ::" {
+            return None;
+        }
+        let number = |range: std::ops::Range<usize>| parse_decimal(&text[range]);
+        let local = DateTime::new(
+            i16::try_from(number(0..4)?).ok()?,
+            i8::try_from(number(5..7)?).ok()?,
+            i8::try_from(number(8..10)?).ok()?,
+            i8::try_from(number(11..13)?).ok()?,
+            i8::try_from(number(14..16)?).ok()?,
+            0,
+            0,
+        )
+        .ok()?;
+        let begin = self.zone.to_timestamp(local).ok()?;
+        let begin_unix_ms = u64::try_from(begin.as_millisecond()).ok()?;
+        let mut minute_text = [0; MINUTE_LEN];
+        minute_text.copy_from_slice(&text[..MINUTE_LEN]);
+        let minute = Minute {
+            begin_unix_ms,
+            text: minute_text,
+        };
+        self.minute = Some(minute);
+        Some(minute)
+    }
+}
+
+/// Fills `out` with the last digits of `number`, zeros in front.
+fn put_decimal(out: &mut [u8], mut number: u32) {
+    for digit in out.iter_mut().rev() {
+        // A remainder of ten fits a byte.
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+fn parse_decimal(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit <= 9).then(|| number * 10 + u32::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rome() -> LocalTime {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a valid rule");
+        LocalTime::new(zone)
+    }
+
+    #[test]
+    fn text_is_the_published_form() {
+        let unix_ns = 1_709_294_400_007_999_999; // 2024-03-01 12:00:00.007 UTC
+        assert_eq!(
+            &LocalTime::utc().format(unix_ns),
+            b"2024-03-01 12:00:00.007"
+        );
+        assert_eq!(&rome().format(unix_ns), b"2024-03-01 13:00:00.007");
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let mut local = LocalTime::utc();
+        for text in [
+            "",
+            "2024-03-01 12:00:00.00",
+            "2024-03-01T12:00:00.007",
+            "2024-13-01 12:00:00.007",
+            "2024-03-01 12:00:60.007",
+            "2024-03-01 12:00:00,007",
+            "2024-03-0x 12:00:00.007",
+        ] {
+            assert_eq!(local.parse(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn summer_time_begins_within_the_run() {
+        let mut writer = rome();
+        let before = 1_711_846_799_999_000_000; // 2024-03-31 01:59:59.999 local
+        assert_eq!(&writer.format(before), b"2024-03-31 01:59:59.999");
+        assert_eq!(
+            &writer.format(before + 1_000_000),
+            b"2024-03-31 03:00:00.000"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip_to_the_millisecond(ms in proptest::collection::vec(0..4_000_000_000_000_u64, 1..20)) {
+            let mut writer = LocalTime::utc();
+            let mut reader = LocalTime::utc();
+            for ms in ms {
+                let text = writer.format(ms * NS_PER_MS + 999_999);
+                prop_assert_eq!(reader.parse(&text), Some(ms * NS_PER_MS));
+            }
+        }
+    }
+}

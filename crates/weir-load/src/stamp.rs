@@ -1,0 +1,241 @@
+//! The stamps a record carries: when it was due, who made it, which one it is, when it was sent.
+//!
+//! Binary headers for plain consumers, one text header for gateway clients, and the seeds' 23
+//! character local timestamp in front of the value.
+
+use crate::local_time::{LocalTime, TEXT_LEN};
+
+/// Header with the due instant: unsigned 64-bit big-endian unix nanoseconds.
+pub const DUE_HEADER: &str = "weir-due-ns";
+/// Header with producer index (u32) and sequence number (u64), both big-endian.
+pub const SEQ_HEADER: &str = "weir-seq";
+/// Header with the whole stamp as text, because the extraction language reads headers as UTF-8.
+pub const TEXT_HEADER: &str = "weir";
+
+/// Longest text form: three 20-digit and one 10-digit number with three dots.
+pub const TEXT_STAMP_LEN_MAX: usize = 20 + 1 + 10 + 1 + 20 + 1 + 20;
+
+/// What a producer says about one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// The instant the record was due by its schedule, in unix nanoseconds.
+    pub due_unix_ns: u64,
+    /// Index of the producer.
+    pub producer: u32,
+    /// Number of the record, counted from 0 per key and producer.
+    pub seq: u64,
+    /// The instant it was handed to the Kafka library; not part of the binary headers.
+    pub sent_unix_ns: Option<u64>,
+}
+
+impl Stamp {
+    /// Value of the header [`DUE_HEADER`].
+    pub fn due_header(&self) -> [u8; 8] {
+        self.due_unix_ns.to_be_bytes()
+    }
+
+    /// Value of the header [`SEQ_HEADER`].
+    pub fn seq_header(&self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&self.producer.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.seq.to_be_bytes());
+        bytes
+    }
+
+    /// Replaces `out` by the value of the header [`TEXT_HEADER`]: `<due>.<producer>.<seq>.<sent>`.
+    /// An unknown send instant is written as 0.
+    pub fn write_text(&self, out: &mut Vec<u8>) {
+        out.clear();
+        push_decimal(out, self.due_unix_ns);
+        out.push(b'.');
+        push_decimal(out, u64::from(self.producer));
+        out.push(b'.');
+        push_decimal(out, self.seq);
+        out.push(b'.');
+        push_decimal(out, self.sent_unix_ns.unwrap_or(0));
+    }
+
+    /// Reads the text form; `None` if it is anything else.
+    pub fn parse_text(text: &[u8]) -> Option<Self> {
+        let mut parts = text.split(|&byte| byte == b'.');
+        let due_unix_ns = parse_decimal(parts.next()?)?;
+        let producer = u32::try_from(parse_decimal(parts.next()?)?).ok()?;
+        let seq = parse_decimal(parts.next()?)?;
+        let sent = parse_decimal(parts.next()?)?;
+        if parts.next().is_some() {
+            return None;
+        }
+        Some(Self {
+            due_unix_ns,
+            producer,
+            seq,
+            sent_unix_ns: (sent != 0).then_some(sent),
+        })
+    }
+
+    /// Reads the two binary headers; `None` if one has another length.
+    pub fn parse_headers(due: &[u8], seq: &[u8]) -> Option<Self> {
+        let seq: &[u8; 12] = seq.try_into().ok()?;
+        let [p0, p1, p2, p3, number @ ..] = *seq;
+        Some(Self {
+            due_unix_ns: parse_due(due)?,
+            producer: u32::from_be_bytes([p0, p1, p2, p3]),
+            seq: u64::from_be_bytes(number),
+            sent_unix_ns: None,
+        })
+    }
+
+    /// Finds the stamp among record headers, in one pass: the text form if it is there (it knows
+    /// the send instant), else the binary pair.
+    pub fn from_headers<'a>(
+        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Option<Self> {
+        let (mut due, mut seq, mut text) = (None, None, None);
+        for (name, value) in headers {
+            match name {
+                DUE_HEADER => due = Some(value),
+                SEQ_HEADER => seq = Some(value),
+                TEXT_HEADER => text = Some(value),
+                _ => {}
+            }
+        }
+        text.and_then(Self::parse_text)
+            .or_else(|| Self::parse_headers(due?, seq?))
+    }
+}
+
+/// Reads the header [`DUE_HEADER`].
+pub fn parse_due(value: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(value.try_into().ok()?))
+}
+
+/// Due instant from the seeds' timestamp at the begin of a value, in unix nanoseconds.
+/// Resolution 1 ms; needs the producer's time zone.
+pub fn due_from_value(value: &[u8], local: &mut LocalTime) -> Option<u64> {
+    local.parse(value.get(..TEXT_LEN)?)
+}
+
+fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        // A remainder of ten fits a byte.
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Digits only, no sign, at least one, no overflow.
+fn parse_decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |number, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stamp() -> impl Strategy<Value = Stamp> {
+        (any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(
+            |(due_unix_ns, producer, seq, sent)| Stamp {
+                due_unix_ns,
+                producer,
+                seq,
+                sent_unix_ns: (sent != 0).then_some(sent),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn text_round_trip(stamp in stamp()) {
+            let mut text = Vec::new();
+            stamp.write_text(&mut text);
+            prop_assert!(text.len() <= TEXT_STAMP_LEN_MAX);
+            prop_assert_eq!(Stamp::parse_text(&text), Some(stamp));
+        }
+
+        #[test]
+        fn header_round_trip(stamp in stamp()) {
+            let parsed = Stamp::parse_headers(&stamp.due_header(), &stamp.seq_header());
+            prop_assert_eq!(parsed, Some(Stamp { sent_unix_ns: None, ..stamp }));
+        }
+
+        #[test]
+        fn any_bytes_are_a_stamp_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..90)) {
+            let _ = Stamp::parse_text(&bytes);
+            let _ = Stamp::parse_headers(&bytes, &bytes);
+        }
+    }
+
+    #[test]
+    fn text_form_is_the_documented_one() {
+        let stamp = Stamp {
+            due_unix_ns: 1_700_000_000_000_000_001,
+            producer: 3,
+            seq: 0,
+            sent_unix_ns: Some(1_700_000_000_000_000_999),
+        };
+        let mut text = Vec::new();
+        stamp.write_text(&mut text);
+        assert_eq!(text, b"1700000000000000001.3.0.1700000000000000999");
+    }
+
+    #[test]
+    fn wrong_texts_are_refused() {
+        for text in [
+            "",
+            "1.2.3",
+            "1.2.3.4.5",
+            "1.2.x.4",
+            "1..3.4",
+            "+1.2.3.4",
+            "1.4294967296.3.4",
+        ] {
+            assert_eq!(Stamp::parse_text(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_header_wins_because_it_knows_the_send_instant() {
+        let stamp = Stamp {
+            due_unix_ns: 5,
+            producer: 1,
+            seq: 2,
+            sent_unix_ns: Some(9),
+        };
+        let (due, seq) = (stamp.due_header(), stamp.seq_header());
+        let binary = [
+            ("other", b"x".as_slice()),
+            (DUE_HEADER, &due),
+            (SEQ_HEADER, &seq),
+        ];
+        let parsed = Stamp::from_headers(binary);
+        assert_eq!(
+            parsed,
+            Some(Stamp {
+                sent_unix_ns: None,
+                ..stamp
+            })
+        );
+        let with_text = binary
+            .into_iter()
+            .chain([(TEXT_HEADER, b"5.1.2.9".as_slice())]);
+        assert_eq!(Stamp::from_headers(with_text), Some(stamp));
+        assert_eq!(Stamp::from_headers([(DUE_HEADER, due.as_slice())]), None);
+    }
+}

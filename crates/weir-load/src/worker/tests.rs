@@ -1,0 +1,158 @@
+use std::time::Duration;
+
+use super::protocol::{
+    FloorSummary, Interval, LedgerEntry, ProduceSummary, Progress, Quantiles, Schedule, Summary,
+    Tag,
+};
+use super::*;
+use crate::delivery::{DeliveryCounts, DeliverySummary};
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+fn schedule() -> Schedule {
+    Schedule {
+        start_unix_ns: 1_700_000_000_000_000_001,
+        measure_from_unix_ns: 1_700_000_001_000_000_000,
+        measure_until_unix_ns: 1_700_000_002_000_000_000,
+        stop_unix_ns: u64::MAX,
+    }
+}
+
+fn entry() -> LedgerEntry {
+    LedgerEntry {
+        key: "Apple".to_owned(),
+        producer: 0,
+        first_seq: 10,
+        last_seq: 52,
+        missing: vec![11],
+        last_due_unix_ns: 1_700_000_001_900_000_000,
+    }
+}
+
+#[test]
+fn every_command_survives_the_line() {
+    let commands = [
+        Command::Start(schedule()),
+        Command::Ledger {
+            entries: vec![entry()],
+        },
+        Command::Stop,
+    ];
+    for command in commands {
+        let line = serde_json::to_string(&command).expect("serializable");
+        assert_eq!(
+            serde_json::from_str::<Command>(&line).expect("readable"),
+            command
+        );
+    }
+}
+
+#[test]
+fn every_event_survives_the_line() {
+    let mut delivery = DeliverySummary::default();
+    delivery.add_client(&DeliveryCounts::default(), Some(1_500_000));
+    delivery.add_error("connection refused");
+    let summaries = [
+        Summary::Produce(ProduceSummary {
+            ledger: vec![entry()],
+            schedule_lag: Quantiles {
+                count: 3,
+                ..Quantiles::default()
+            },
+            ..ProduceSummary::default()
+        }),
+        Summary::Delivery(delivery),
+        Summary::Floor(FloorSummary::default()),
+    ];
+    let events = [
+        Event::Hello {
+            role: Role::FloorClients,
+            version: "0.1.0".to_owned(),
+            pid: 1,
+        },
+        Event::Ready {
+            connections: 50,
+            port: Some(8080),
+        },
+        Event::Progress(Progress {
+            unix_ns: 5,
+            counters: [("acked".to_owned(), 7)].into(),
+            p50_us: 1,
+            p99_us: 2,
+        }),
+        Event::Interval(Interval {
+            from_unix_ns: 1,
+            until_unix_ns: 2,
+            tag: Tag::ScheduleLag,
+            histogram: "aGk=".to_owned(),
+        }),
+        Event::Error {
+            message: "broker \"x\" not reachable".to_owned(),
+        },
+    ];
+    let finals = summaries.map(|summary| Event::Final { summary });
+    for event in events.into_iter().chain(finals) {
+        let line = serde_json::to_string(&event).expect("serializable");
+        assert!(!line.contains('\n'));
+        assert_eq!(
+            serde_json::from_str::<Event>(&line).expect("readable"),
+            event
+        );
+    }
+}
+
+#[test]
+fn the_lines_are_the_documented_ones() {
+    let start = r#"{"cmd":"start","start_unix_ns":1,"measure_from_unix_ns":2,"measure_until_unix_ns":3,"stop_unix_ns":4}"#;
+    let Ok(Command::Start(schedule)) = serde_json::from_str(start) else {
+        panic!("not read: {start}");
+    };
+    assert!(!schedule.in_window(1) && schedule.in_window(2) && !schedule.in_window(3));
+    let ledger =
+        r#"{"cmd":"ledger","entries":[{"key":"Apple","producer":0,"first_seq":10,"last_seq":52}]}"#;
+    assert!(serde_json::from_str::<Command>(ledger).is_ok());
+    let ready = Event::Ready {
+        connections: 3,
+        port: None,
+    };
+    let ready = serde_json::to_string(&ready).expect("serializable");
+    assert_eq!(ready, r#"{"event":"ready","connections":3}"#);
+}
+
+#[test]
+fn the_end_of_the_input_is_a_stop() {
+    let input = io::Cursor::new("{\"cmd\":\"ledger\",\"entries\":[]}\n\n");
+    let link = Link::over(input, io::sink());
+    let next = || link.commands.recv_timeout(DEADLINE);
+    assert_eq!(next(), Ok(Command::Ledger { entries: vec![] }));
+    assert_eq!(next(), Ok(Command::Stop));
+    assert!(next().is_err());
+}
+
+#[test]
+fn a_line_that_is_no_command_is_told_and_stops() {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let link = Link::over(
+        io::Cursor::new("{\"cmd\":\"fly\"}\n"),
+        Shared(written.clone()),
+    );
+    assert_eq!(link.commands.recv_timeout(DEADLINE), Ok(Command::Stop));
+    let written = written.lock().expect("not poisoned");
+    let text = String::from_utf8_lossy(&written);
+    assert!(
+        text.contains("command not understood") && text.contains("fly"),
+        "{text}"
+    );
+}
+
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
