@@ -1,1 +1,21 @@
-//! Kafka: wire frames, record batches, ingest and produce over librdkafka, lean consumers.
+//! Kafka for Weir: `ingest` and `produce` over librdkafka behind narrow types, `admin` for topics,
+//! `wire` and `records` as pure byte work, `lean` for thousands of consumers in one thread.
+//!
+//! This crate knows records, partitions and offsets; it knows nothing of items, filters or
+//! scenarios.
+
+pub mod admin;
+pub mod ingest;
+pub mod produce;
+mod properties;
+mod record;
+pub mod wire;
+
+pub use admin::{Admin, AdminError};
+pub use ingest::{
+    IngestConfig, KafkaIngest, PartitionLag, RecordSource, SourceError, SourceStatus, StartFrom,
+    TopicStatus,
+};
+pub use produce::{Acks, Delivery, Producer, ProducerConfig, ProducerError, SendError};
+pub use properties::PropertyError;
+pub use record::{HeaderList, Record};

@@ -1,0 +1,279 @@
+//! What ingest's threads share: which partitions are read from where, errors, readiness.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{PartitionLag, SourceStatus, TopicStatus};
+
+/// State behind one lock; it is touched per error, per second and per status call, not per record.
+pub(super) struct Shared {
+    inner: Mutex<Inner>,
+    wake: Condvar,
+}
+
+struct Inner {
+    topics: Vec<Topic>,
+    reachable: bool,
+    failed_probes: u32,
+    stopping: bool,
+    probe_now: bool,
+    errors: u64,
+    last_error: Option<String>,
+}
+
+/// What is known of one configured topic.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Topic {
+    pub(super) name: String,
+    /// Whether the cluster ever answered for it; decides where new partitions start.
+    pub(super) looked_up: bool,
+    pub(super) exists: bool,
+    pub(super) partitions: BTreeMap<i32, Partition>,
+}
+
+/// A partition found; it is being read once it has a start offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Partition {
+    /// Not there when its topic was first looked up: read from the beginning.
+    pub(super) late: bool,
+    pub(super) start: Option<i64>,
+    pub(super) end: Option<i64>,
+}
+
+impl Shared {
+    pub(super) fn new(topics: &[String]) -> Self {
+        let topics = topics
+            .iter()
+            .map(|name| Topic {
+                name: name.clone(),
+                ..Topic::default()
+            })
+            .collect();
+        Self {
+            inner: Mutex::new(Inner {
+                topics,
+                reachable: false,
+                failed_probes: 0,
+                stopping: false,
+                probe_now: false,
+                errors: 0,
+                last_error: None,
+            }),
+            wake: Condvar::new(),
+        }
+    }
+
+    pub(super) fn status(&self) -> SourceStatus {
+        let inner = self.lock();
+        let topics = inner.topics.iter().map(|topic| TopicStatus {
+            topic: topic.name.clone(),
+            exists: topic.exists,
+            partitions: topic.started(),
+        });
+        SourceStatus {
+            ready: inner.reachable && inner.topics.iter().all(Topic::complete),
+            topics: topics.collect(),
+            last_error: inner.last_error.clone(),
+            errors: inner.errors,
+            headers_skipped: 0,
+        }
+    }
+
+    pub(super) fn lag(&self) -> Vec<PartitionLag> {
+        let inner = self.lock();
+        let mut lag = Vec::new();
+        for topic in &inner.topics {
+            for (partition, state) in &topic.partitions {
+                let Some(start) = state.start else { continue };
+                lag.push(PartitionLag {
+                    topic: topic.name.clone(),
+                    partition: *partition,
+                    position: start,
+                    end: state.end,
+                });
+            }
+        }
+        lag
+    }
+
+    pub(super) fn note_error(&self, text: String) {
+        let mut inner = self.lock();
+        inner.errors += 1;
+        inner.last_error = Some(text);
+    }
+
+    /// All broker connections are gone: not ready, and worth a probe at once.
+    pub(super) fn brokers_lost(&self) {
+        let mut inner = self.lock();
+        inner.reachable = false;
+        inner.probe_now = true;
+        self.wake.notify_all();
+    }
+
+    /// A metadata request succeeded or failed. One failure may be a hiccup; two are not.
+    pub(super) fn probed(&self, answered: bool) {
+        let mut inner = self.lock();
+        if answered {
+            inner.failed_probes = 0;
+            inner.reachable = true;
+        } else {
+            inner.failed_probes = inner.failed_probes.saturating_add(1);
+            if inner.failed_probes > 1 {
+                inner.reachable = false;
+            }
+        }
+    }
+
+    pub(super) fn note_end(&self, topic: &str, partition: i32, end: i64) {
+        let mut inner = self.lock();
+        let found = inner.topics.iter_mut().find(|known| known.name == topic);
+        if let Some(state) = found.and_then(|topic| topic.partitions.get_mut(&partition)) {
+            state.end = Some(end);
+        }
+    }
+
+    /// Runs `change` on the topics under the lock.
+    pub(super) fn with_topics<R>(&self, change: impl FnOnce(&mut [Topic]) -> R) -> R {
+        change(&mut self.lock().topics)
+    }
+
+    /// Whether every topic is looked up, exists and is being read.
+    pub(super) fn settled(&self) -> bool {
+        let inner = self.lock();
+        let done = |topic: &Topic| topic.exists && topic.complete();
+        inner.reachable && inner.topics.iter().all(done)
+    }
+
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.wake.notify_all();
+    }
+
+    /// Waits for `interval` or a reason to probe sooner. `false`: stop.
+    pub(super) fn wait(&self, interval: Duration) -> bool {
+        let idle = |inner: &mut Inner| !inner.stopping && !inner.probe_now;
+        let waited = self.wake.wait_timeout_while(self.lock(), interval, idle);
+        let mut inner = match waited {
+            Ok((inner, _)) => inner,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
+        inner.probe_now = false;
+        !inner.stopping
+    }
+
+    pub(super) fn stopping(&self) -> bool {
+        self.lock().stopping
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Topic {
+    /// Takes over what the cluster says: `None` if it has no such topic, else the number of
+    /// partitions. Tells whether partitions appeared.
+    pub(super) fn looked_up(&mut self, partitions: Option<i32>) -> bool {
+        let late = self.looked_up;
+        self.looked_up = true;
+        self.exists = partitions.is_some();
+        let mut grew = false;
+        for partition in 0..partitions.unwrap_or(0) {
+            self.partitions.entry(partition).or_insert_with(|| {
+                grew = true;
+                Partition {
+                    late,
+                    start: None,
+                    end: None,
+                }
+            });
+        }
+        grew
+    }
+
+    fn started(&self) -> usize {
+        let states = self.partitions.values();
+        states.filter(|state| state.start.is_some()).count()
+    }
+
+    fn complete(&self) -> bool {
+        self.looked_up && self.started() == self.partitions.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(shared: &Shared) -> bool {
+        shared.status().ready
+    }
+
+    #[test]
+    fn ready_needs_brokers_lookups_and_start_offsets() {
+        let shared = Shared::new(&["a".to_owned(), "b".to_owned()]);
+        assert!(!ready(&shared));
+        shared.probed(true);
+        assert!(!ready(&shared));
+        shared.with_topics(|topics| {
+            topics[0].looked_up(Some(1));
+            topics[1].looked_up(None);
+        });
+        assert!(!ready(&shared), "partition 0 of a has no start offset");
+        shared.with_topics(|topics| {
+            topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
+        });
+        assert!(
+            ready(&shared),
+            "a missing topic will be read from its beginning"
+        );
+        assert!(!shared.settled(), "but it is still looked for");
+    }
+
+    #[test]
+    fn lost_brokers_end_readiness_until_an_answer() {
+        let shared = Shared::new(&["a".to_owned()]);
+        shared.with_topics(|topics| topics[0].looked_up(None));
+        shared.probed(true);
+        shared.probed(false);
+        assert!(ready(&shared), "one failed probe is a hiccup");
+        shared.probed(false);
+        assert!(!ready(&shared));
+        shared.probed(true);
+        assert!(ready(&shared));
+        shared.brokers_lost();
+        assert!(!ready(&shared));
+        assert!(
+            shared.wait(Duration::from_secs(3600)),
+            "a loss cuts the wait short"
+        );
+    }
+
+    #[test]
+    fn partitions_seen_first_are_not_late_and_others_are() {
+        let mut topic = Topic::default();
+        assert!(topic.looked_up(Some(1)));
+        assert!(topic.looked_up(Some(2)));
+        assert!(!topic.looked_up(Some(2)));
+        assert!(!topic.partitions[&0].late);
+        assert!(topic.partitions[&1].late);
+
+        let mut topic = Topic::default();
+        assert!(!topic.looked_up(None));
+        assert!(topic.looked_up(Some(1)));
+        assert!(topic.partitions[&0].late, "created after the first look");
+    }
+
+    #[test]
+    fn lag_counts_from_position_to_end() {
+        let shared = Shared::new(&["a".to_owned()]);
+        shared.with_topics(|topics| {
+            topics[0].looked_up(Some(1));
+            topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
+        });
+        assert_eq!(shared.lag()[0].records(), None);
+        shared.note_end("a", 0, 12);
+        assert_eq!(shared.lag()[0].records(), Some(7));
+    }
+}

@@ -1,0 +1,179 @@
+//! Size-prefixed frames out of a stream of bytes.
+//!
+//! Complete frames are lent straight from the caller's read buffer, which may be shared by all
+//! connections of a thread; only the beginning of an unfinished frame is kept here.
+
+use super::WireError;
+
+/// Bytes of the size prefix.
+pub const SIZE_BYTES: usize = 4;
+
+/// Cuts one connection's bytes into frames.
+#[derive(Debug)]
+pub struct FrameReader {
+    /// Beginning of an unfinished frame with its prefix; holds no memory between frames.
+    partial: Vec<u8>,
+    frame_bytes_max: usize,
+}
+
+impl FrameReader {
+    /// Accepts frames of up to `frame_bytes_max` bytes, prefix not counted.
+    #[must_use]
+    pub fn new(frame_bytes_max: usize) -> Self {
+        Self {
+            partial: Vec::new(),
+            frame_bytes_max,
+        }
+    }
+
+    /// Takes the bytes that arrived and calls `sink` with each frame they complete, without its
+    /// prefix. Keeps at most twice as many bytes as arrived, whatever size a prefix announces.
+    ///
+    /// # Errors
+    /// A negative or too large size, or the sink's own error; the connection is then lost.
+    pub fn feed<E: From<WireError>>(
+        &mut self,
+        arrived: &[u8],
+        mut sink: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut left = arrived;
+        if !self.partial.is_empty() {
+            left = self.fill_to(SIZE_BYTES, left);
+            let Some(total) = self.frame_total(&self.partial)? else {
+                return Ok(());
+            };
+            left = self.fill_to(total, left);
+            if self.partial.len() < total {
+                return Ok(());
+            }
+            // Dropped afterwards: thousands of idle connections should hold nothing.
+            let whole = std::mem::take(&mut self.partial);
+            sink(&whole[SIZE_BYTES..])?;
+        }
+        while let Some(total) = self.frame_total(left)? {
+            let Some((frame, next)) = left.split_at_checked(total) else {
+                break;
+            };
+            sink(&frame[SIZE_BYTES..])?;
+            left = next;
+        }
+        self.partial.extend_from_slice(left);
+        Ok(())
+    }
+
+    /// Whether the stream may end here.
+    #[must_use]
+    pub fn at_boundary(&self) -> bool {
+        self.partial.is_empty()
+    }
+
+    /// Bytes held for the unfinished frame.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.partial.capacity()
+    }
+
+    /// Length of the first frame with its prefix, once the prefix is there.
+    fn frame_total(&self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
+        let Some(prefix) = bytes.first_chunk::<SIZE_BYTES>() else {
+            return Ok(None);
+        };
+        let size = i32::from_be_bytes(*prefix);
+        let bytes = usize::try_from(size).map_err(|_| WireError::Length {
+            what: "frame size",
+            value: i64::from(size),
+        })?;
+        if bytes > self.frame_bytes_max {
+            return Err(WireError::FrameTooLarge {
+                bytes: bytes as u64,
+                bytes_max: self.frame_bytes_max,
+            });
+        }
+        Ok(Some(SIZE_BYTES + bytes))
+    }
+
+    /// Moves bytes until `partial` has `total`; gives back the rest.
+    fn fill_to<'a>(&mut self, total: usize, bytes: &'a [u8]) -> &'a [u8] {
+        let missing = total.saturating_sub(self.partial.len());
+        let (taken, rest) = bytes.split_at(missing.min(bytes.len()));
+        if self.partial.capacity() < self.partial.len() + taken.len() {
+            // Doubling, but never beyond the end of this frame.
+            let grown = (self.partial.len() + taken.len()).max(2 * self.partial.len());
+            self.partial
+                .reserve_exact(grown.min(total) - self.partial.len());
+        }
+        self.partial.extend_from_slice(taken);
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn collect(reader: &mut FrameReader, bytes: &[u8]) -> Result<Vec<Vec<u8>>, WireError> {
+        let mut frames = Vec::new();
+        reader.feed::<WireError>(bytes, |frame| {
+            frames.push(frame.to_vec());
+            Ok(())
+        })?;
+        Ok(frames)
+    }
+
+    fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for frame in frames {
+            bytes.extend_from_slice(&(frame.len() as i32).to_be_bytes());
+            bytes.extend_from_slice(frame);
+        }
+        bytes
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_errors() {
+        let mut reader = FrameReader::new(8);
+        let negative = collect(&mut reader, &[0xff, 0xff, 0xff, 0xff]);
+        assert!(matches!(negative, Err(WireError::Length { value: -1, .. })));
+        let mut reader = FrameReader::new(8);
+        let large = collect(&mut reader, &[0, 0, 0, 9]).expect_err("above the limit");
+        assert_eq!(
+            large.to_string(),
+            "frame of 9 bytes, at most 8 are accepted: raise the limit"
+        );
+    }
+
+    #[test]
+    fn an_announced_size_reserves_nothing() {
+        let mut reader = FrameReader::new(100 << 20);
+        let mut head = (90_000_000_i32).to_be_bytes().to_vec();
+        head.push(1);
+        for byte in head {
+            assert_eq!(collect(&mut reader, &[byte]), Ok(vec![]));
+        }
+        assert!(reader.held_bytes() <= 16, "{}", reader.held_bytes());
+        assert!(!reader.at_boundary());
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_out_as_they_went_in(
+            frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
+            cuts in prop::collection::vec(1_usize..50, 1..30),
+        ) {
+            let bytes = stream(&frames);
+            let mut reader = FrameReader::new(64);
+            let (mut seen, mut left, mut cuts) = (Vec::new(), bytes.as_slice(), cuts.iter().cycle());
+            while !left.is_empty() {
+                let cut = cuts.next().map_or(1, |cut| *cut).min(left.len());
+                let (now, later) = left.split_at(cut);
+                seen.extend(collect(&mut reader, now)?);
+                prop_assert!(reader.held_bytes() <= 64 + SIZE_BYTES);
+                left = later;
+            }
+            prop_assert_eq!(seen, frames);
+            prop_assert!(reader.at_boundary());
+            prop_assert_eq!(reader.held_bytes(), 0);
+        }
+    }
+}

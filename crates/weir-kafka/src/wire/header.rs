@@ -1,0 +1,127 @@
+//! Request and response headers: which version each API uses, and how a request is framed.
+
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::messages::{ApiKey, RequestHeader};
+use kafka_protocol::protocol::{Encodable, StrBytes};
+
+use super::frame::SIZE_BYTES;
+use super::reader::Reader;
+use super::{EncodeError, WireError};
+
+/// Version of the request header that goes with `api_version` of the API numbered `key`.
+pub fn request_header_version(key: i16, api_version: i16) -> Result<i16, WireError> {
+    let api = ApiKey::try_from(key).map_err(|()| WireError::ApiKey { key })?;
+    Ok(api.request_header_version(api_version))
+}
+
+/// Version of the response header. The answer to ApiVersions is always 0, so that a client which
+/// asked with an unknown version can still read it.
+pub fn response_header_version(key: i16, api_version: i16) -> Result<i16, WireError> {
+    let api = ApiKey::try_from(key).map_err(|()| WireError::ApiKey { key })?;
+    Ok(api.response_header_version(api_version))
+}
+
+/// The part of a request header that is the same in all its versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestPeek {
+    /// Number of the API.
+    pub api_key: i16,
+    /// Version of its message.
+    pub api_version: i16,
+    /// Number that the answer repeats.
+    pub correlation_id: i32,
+}
+
+impl RequestPeek {
+    /// Reads the first eight bytes of a request frame without its prefix.
+    pub fn read(frame: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(frame);
+        Ok(Self {
+            api_key: reader.i16("api key")?,
+            api_version: reader.i16("api version")?,
+            correlation_id: reader.i32("correlation id")?,
+        })
+    }
+}
+
+/// Splits an answer with response header version 0 into correlation id and body.
+pub fn read_response_v0(frame: &[u8]) -> Result<(i32, &[u8]), WireError> {
+    let mut reader = Reader::new(frame);
+    let correlation_id = reader.i32("correlation id")?;
+    Ok((correlation_id, reader.rest()))
+}
+
+/// Appends one request to `out`: size prefix, header, body.
+pub fn write_request<M: Encodable>(
+    out: &mut BytesMut,
+    api: ApiKey,
+    api_version: i16,
+    correlation_id: i32,
+    client_id: &str,
+    body: &M,
+) -> Result<(), EncodeError> {
+    let failed = |reason: String| EncodeError {
+        api: format!("{api:?}"),
+        reason,
+    };
+    let start = out.len();
+    out.put_i32(0);
+    let header = RequestHeader::default()
+        .with_request_api_key(api as i16)
+        .with_request_api_version(api_version)
+        .with_correlation_id(correlation_id)
+        .with_client_id(Some(StrBytes::from_string(client_id.to_owned())));
+    header
+        .encode(out, api.request_header_version(api_version))
+        .and_then(|()| body.encode(out, api_version))
+        .map_err(|error| failed(error.to_string()))?;
+    let size = i32::try_from(out.len() - start - SIZE_BYTES)
+        .map_err(|_| failed("larger than a frame can be".to_owned()))?;
+    out[start..start + SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::{FetchRequest, RequestHeader};
+    use kafka_protocol::protocol::Decodable;
+
+    #[test]
+    fn header_versions_switch_where_the_api_turns_flexible() {
+        let fetch = ApiKey::Fetch as i16;
+        assert_eq!(request_header_version(fetch, 11), Ok(1));
+        assert_eq!(request_header_version(fetch, 12), Ok(2));
+        assert_eq!(response_header_version(fetch, 11), Ok(0));
+        assert_eq!(response_header_version(fetch, 12), Ok(1));
+        let versions = ApiKey::ApiVersions as i16;
+        assert_eq!(request_header_version(versions, 3), Ok(2));
+        assert_eq!(response_header_version(versions, 3), Ok(0));
+        let unknown = Err(WireError::ApiKey { key: 30_000 });
+        assert_eq!(request_header_version(30_000, 0), unknown);
+        assert_eq!(response_header_version(30_000, 0), unknown);
+    }
+
+    #[test]
+    fn a_written_request_reads_back() {
+        let mut out = BytesMut::from(&b"before"[..]);
+        let body = FetchRequest::default().with_max_wait_ms(7);
+        write_request(&mut out, ApiKey::Fetch, 11, 42, "me", &body).expect("encodes");
+        let frame = &out[6 + SIZE_BYTES..];
+        let size = i32::from_be_bytes(out[6..10].try_into().expect("four bytes"));
+        assert_eq!(size as usize, frame.len());
+        let peek = RequestPeek::read(frame).expect("header");
+        assert_eq!(
+            peek,
+            RequestPeek {
+                api_key: ApiKey::Fetch as i16,
+                api_version: 11,
+                correlation_id: 42
+            }
+        );
+        let mut bytes = bytes::Bytes::copy_from_slice(frame);
+        let header = RequestHeader::decode(&mut bytes, 1).expect("header v1");
+        assert_eq!(header.client_id.as_deref(), Some("me"));
+        assert_eq!(FetchRequest::decode(&mut bytes, 11).expect("body"), body);
+    }
+}

@@ -1,0 +1,111 @@
+//! ListOffsets version 1: first or next offset of partitions.
+
+use bytes::BytesMut;
+use kafka_protocol::messages::list_offsets_request::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
+use kafka_protocol::messages::{ApiKey, BrokerId, TopicName};
+use kafka_protocol::protocol::StrBytes;
+
+use super::header::write_request;
+use super::reader::Reader;
+use super::{EncodeError, WireError};
+
+/// Oldest version that Kafka 4 serves; one offset per partition is all we ask.
+pub const VERSION: i16 = 1;
+/// Timestamp that stands for "the next offset to be written".
+pub const LATEST: i64 = -1;
+/// Timestamp that stands for "the oldest offset kept".
+pub const EARLIEST: i64 = -2;
+
+/// The answer for one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionOffset {
+    /// Partition number.
+    pub partition: i32,
+    /// Kafka error code, 0 for none.
+    pub error: i16,
+    /// The offset, -1 if there is none.
+    pub offset: i64,
+}
+
+/// Appends a request for the offsets that `timestamp` stands for.
+pub fn write(
+    out: &mut BytesMut,
+    correlation_id: i32,
+    client_id: &str,
+    topic: &str,
+    partitions: &[i32],
+    timestamp: i64,
+) -> Result<(), EncodeError> {
+    let partition = |index: &i32| {
+        ListOffsetsPartition::default()
+            .with_partition_index(*index)
+            .with_timestamp(timestamp)
+    };
+    let body = ListOffsetsRequest::default()
+        .with_replica_id(BrokerId(-1))
+        .with_topics(vec![
+            ListOffsetsTopic::default()
+                .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
+                .with_partitions(partitions.iter().map(partition).collect()),
+        ]);
+    let api = ApiKey::ListOffsets;
+    write_request(out, api, VERSION, correlation_id, client_id, &body)
+}
+
+/// Reads an answer's body about one topic.
+pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
+    let mut reader = Reader::new(body);
+    let mut offsets = Vec::new();
+    for _ in 0..reader.count(6, "topics")? {
+        reader.string("topic name")?;
+        for _ in 0..reader.count(22, "partitions")? {
+            let partition = reader.i32("partition")?;
+            let error = reader.i16("partition error")?;
+            reader.i64("timestamp")?;
+            offsets.push(PartitionOffset {
+                partition,
+                error,
+                offset: reader.i64("offset")?,
+            });
+        }
+    }
+    Ok(offsets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::ListOffsetsResponse;
+    use kafka_protocol::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+    use kafka_protocol::protocol::Encodable;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn reads_what_the_codec_writes(
+            rows in prop::collection::vec((any::<i32>(), any::<i16>(), any::<i64>()), 0..6),
+            noise in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let partition = |(partition, error, offset): &(i32, i16, i64)| {
+                ListOffsetsPartitionResponse::default()
+                    .with_partition_index(*partition)
+                    .with_error_code(*error)
+                    .with_offset(*offset)
+            };
+            let topic = ListOffsetsTopicResponse::default()
+                .with_name(TopicName(StrBytes::from_static_str("t")))
+                .with_partitions(rows.iter().map(partition).collect());
+            let response = ListOffsetsResponse::default().with_topics(vec![topic]);
+            let mut bytes = BytesMut::new();
+            response.encode(&mut bytes, VERSION).expect("encodes");
+            let found = read(&bytes)?;
+            let found: Vec<_> = found.iter().map(|row| (row.partition, row.error, row.offset)).collect();
+            prop_assert_eq!(found, rows);
+            let _ = read(&noise);
+        }
+    }
+}

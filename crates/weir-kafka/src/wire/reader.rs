@@ -1,0 +1,237 @@
+//! A cursor over borrowed bytes with every length checked before use.
+
+use super::WireError;
+
+/// Reads big-endian fields from the front of a slice.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the front of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { left: bytes }
+    }
+
+    /// What has not been read yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.left
+    }
+
+    /// Takes `count` bytes.
+    pub fn bytes(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], WireError> {
+        let Some((taken, left)) = self.left.split_at_checked(count) else {
+            return Err(WireError::Truncated {
+                what,
+                needed: count,
+                left: self.left.len(),
+            });
+        };
+        self.left = left;
+        Ok(taken)
+    }
+
+    /// Takes one signed byte.
+    pub fn i8(&mut self, what: &'static str) -> Result<i8, WireError> {
+        Ok(i8::from_be_bytes(self.array(what)?))
+    }
+
+    /// Takes a 16-bit number.
+    pub fn i16(&mut self, what: &'static str) -> Result<i16, WireError> {
+        Ok(i16::from_be_bytes(self.array(what)?))
+    }
+
+    /// Takes a 32-bit number.
+    pub fn i32(&mut self, what: &'static str) -> Result<i32, WireError> {
+        Ok(i32::from_be_bytes(self.array(what)?))
+    }
+
+    /// Takes an unsigned 32-bit number.
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
+        Ok(u32::from_be_bytes(self.array(what)?))
+    }
+
+    /// Takes a 64-bit number.
+    pub fn i64(&mut self, what: &'static str) -> Result<i64, WireError> {
+        Ok(i64::from_be_bytes(self.array(what)?))
+    }
+
+    /// Takes a zigzag number of at most 5 bytes.
+    pub fn varint(&mut self, what: &'static str) -> Result<i32, WireError> {
+        let raw = self.base128(5, what)?;
+        let raw = u32::try_from(raw).map_err(|_| WireError::Varint { what })?;
+        Ok((raw >> 1) as i32 ^ -((raw & 1) as i32))
+    }
+
+    /// Takes a zigzag number of at most 10 bytes.
+    pub fn varlong(&mut self, what: &'static str) -> Result<i64, WireError> {
+        let raw = self.base128(10, what)?;
+        Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+    }
+
+    /// Takes bytes behind a zigzag length; -1 is null.
+    pub fn varint_bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+        let length = self.varint(what)?;
+        self.sized(i64::from(length), what)
+    }
+
+    /// Takes bytes behind a 32-bit length; -1 is null.
+    pub fn nullable_bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+        let length = self.i32(what)?;
+        self.sized(i64::from(length), what)
+    }
+
+    /// Takes text behind a 16-bit length; -1 is null.
+    pub fn nullable_string(&mut self, what: &'static str) -> Result<Option<&'a str>, WireError> {
+        let length = self.i16(what)?;
+        match self.sized(i64::from(length), what)? {
+            None => Ok(None),
+            Some(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Ok(Some(text)),
+                Err(_) => Err(WireError::Utf8 { what }),
+            },
+        }
+    }
+
+    /// Takes text that may not be null.
+    pub fn string(&mut self, what: &'static str) -> Result<&'a str, WireError> {
+        self.nullable_string(what)?
+            .ok_or(WireError::Length { what, value: -1 })
+    }
+
+    /// Takes an array's 32-bit count; null counts as 0. Refuses a count whose elements of at
+    /// least `element_bytes_min` bytes cannot fit into what is left, so it is safe to reserve.
+    pub fn count(
+        &mut self,
+        element_bytes_min: usize,
+        what: &'static str,
+    ) -> Result<usize, WireError> {
+        let value = self.i32(what)?;
+        let impossible = WireError::Length {
+            what,
+            value: i64::from(value),
+        };
+        if value == -1 {
+            return Ok(0);
+        }
+        let count = usize::try_from(value).map_err(|_| impossible)?;
+        if count > self.left.len() / element_bytes_min.max(1) {
+            return Err(impossible);
+        }
+        Ok(count)
+    }
+
+    fn sized(&mut self, length: i64, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+        if length == -1 {
+            return Ok(None);
+        }
+        let impossible = WireError::Length {
+            what,
+            value: length,
+        };
+        let length = usize::try_from(length).map_err(|_| impossible)?;
+        self.bytes(length, what).map(Some)
+    }
+
+    fn base128(&mut self, bytes_max: usize, what: &'static str) -> Result<u64, WireError> {
+        let mut value = 0_u64;
+        for index in 0..bytes_max {
+            let Some((byte, left)) = self.left.split_first() else {
+                return Err(WireError::Truncated {
+                    what,
+                    needed: 1,
+                    left: 0,
+                });
+            };
+            self.left = left;
+            let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit only.
+            if index == 9 && bits > 1 {
+                break;
+            }
+            value |= bits << (7 * index);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(WireError::Varint { what })
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+        let Some((taken, left)) = self.left.split_first_chunk::<N>() else {
+            return Err(WireError::Truncated {
+                what,
+                needed: N,
+                left: self.left.len(),
+            });
+        };
+        self.left = left;
+        Ok(*taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zigzag_numbers_at_their_edges() {
+        let cases: [(&[u8], i64); 6] = [
+            (&[0x00], 0),
+            (&[0x01], -1),
+            (&[0x02], 1),
+            (&[0xac, 0x02], 150),
+            (&[0xfe, 0xff, 0xff, 0xff, 0x0f], i32::MAX as i64),
+            (&[0xff, 0xff, 0xff, 0xff, 0x0f], i32::MIN as i64),
+        ];
+        for (bytes, value) in cases {
+            let as_int = Reader::new(bytes).varint("n").map(i64::from);
+            assert_eq!(as_int, Ok(value));
+            assert_eq!(Reader::new(bytes).varlong("n"), Ok(value));
+        }
+        let long = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(Reader::new(&long).varlong("n"), Ok(i64::MIN));
+        let too_long = WireError::Varint { what: "n" };
+        assert_eq!(Reader::new(&long).varint("n"), Err(too_long));
+        assert_eq!(Reader::new(&[0xff; 11]).varlong("n"), Err(too_long));
+        let overflow = [0xff, 0xff, 0xff, 0xff, 0x1f];
+        assert_eq!(Reader::new(&overflow).varint("n"), Err(too_long));
+    }
+
+    #[test]
+    fn counts_that_cannot_fit_are_refused_before_anything_is_reserved() {
+        let bytes = [0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4];
+        let error = Reader::new(&bytes).count(4, "topics");
+        let value = i64::from(i32::MAX);
+        assert_eq!(
+            error,
+            Err(WireError::Length {
+                what: "topics",
+                value
+            })
+        );
+        assert_eq!(
+            Reader::new(&[0, 0, 0, 1, 1, 2, 3, 4]).count(4, "topics"),
+            Ok(1)
+        );
+        assert_eq!(Reader::new(&[0xff; 4]).count(4, "topics"), Ok(0));
+        assert!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xfe])
+                .count(4, "topics")
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn null_is_not_empty() {
+        assert_eq!(Reader::new(&[0xff, 0xff]).nullable_string("s"), Ok(None));
+        assert_eq!(Reader::new(&[0, 0]).nullable_string("s"), Ok(Some("")));
+        assert!(Reader::new(&[0xff, 0xff]).string("s").is_err());
+        assert!(Reader::new(&[0xff, 0xfe]).nullable_string("s").is_err());
+        assert_eq!(Reader::new(&[1]).varint_bytes("v"), Ok(None));
+        assert_eq!(Reader::new(&[0]).varint_bytes("v"), Ok(Some(&[][..])));
+    }
+}
