@@ -1,1 +1,36 @@
-//! Connector settings, item templates and the extraction language.
+//! Connector settings, item templates and the extraction language: which items a Kafka record
+//! belongs to and which field values it yields.
+//!
+//! Pure: text and bytes come in, values come out. Nothing here opens a file, reads the environment
+//! or a clock, starts a thread or logs; what the caller should look at is returned as a [`Note`].
+
+pub mod config;
+mod error;
+mod evaluator;
+mod expression;
+mod field_values;
+#[doc(hidden)]
+pub mod fuzz;
+mod item_name;
+mod mapping;
+mod record_view;
+mod selector;
+mod template;
+mod text;
+
+pub use config::{
+    AdaptersFile, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy, Parameter,
+    ParameterStatus, ParseOptions, ReferencedFile, Severity, Source, Status, Threads,
+};
+pub use error::{
+    ConfigError, ExpressionError, ExtractionError, ExtractionPlace, ExtractionReason,
+    ItemNameError, Location, Problem, TemplateError,
+};
+pub use evaluator::Evaluator;
+pub use expression::{Expression, Root, Step};
+pub use field_values::{FieldValue, FieldValues, FrozenValues};
+pub use item_name::CanonicalItem;
+pub use mapping::{FieldName, ItemNames, Mapping};
+pub use record_view::RecordView;
+pub use template::ItemTemplate;
+pub use text::{split_fields, split_items};

@@ -1,0 +1,192 @@
+//! The checked settings of one Kafka connection.
+
+use super::known::{FIELD, MAP, MAP_SUFFIX};
+use super::note::{Note, ParameterStatus, ReferencedFile};
+use super::parameters::Parameters;
+use super::types::text_list;
+use super::{Parameter, Source, routing};
+use crate::error::{ConfigError, Problem};
+use crate::evaluator::Evaluator;
+use crate::mapping::{FieldOptions, Mapping};
+use crate::selector::Evaluators;
+
+/// Where reading starts in partitions without a stored offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConsumeFrom {
+    /// At the end.
+    #[default]
+    Latest,
+    /// At the beginning.
+    Earliest,
+}
+
+/// What happens when a record cannot be extracted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ErrorStrategy {
+    /// The record is left out.
+    #[default]
+    IgnoreAndContinue,
+    /// The connection closes and every item of it is unsubscribed.
+    ForceUnsubscription,
+}
+
+/// Which records keep their order when several threads process them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OrderStrategy {
+    /// Records of the same partition.
+    #[default]
+    ByPartition,
+    /// Records with the same key.
+    ByKey,
+    /// None.
+    Unordered,
+}
+
+/// Number of threads that process records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// As many as the machine has processors.
+    Processors,
+    /// This many, at least 1.
+    Count(u32),
+}
+
+/// One Kafka connection: a `data_provider`, or a `[connection.NAME]` table.
+///
+/// Settings without a field here are in `parameters` with the reason why they have no effect.
+#[derive(Debug)]
+pub struct ConnectionConfig {
+    /// Name that clients give as `LS_data_adapter`.
+    pub name: String,
+    /// Default true; if false, every subscription is refused with code -1.
+    pub enabled: bool,
+    /// `host:port` of each bootstrap broker, at least one.
+    pub bootstrap_servers: Vec<String>,
+    /// Consumer group, where it is given.
+    pub group_id: Option<String>,
+    /// Default latest.
+    pub consume_from: ConsumeFrom,
+    /// As written, default 1; this version processes with one.
+    pub threads: Threads,
+    /// As written, default by partition; one thread keeps every order.
+    pub order_strategy: OrderStrategy,
+    /// Default ignore and continue.
+    pub error_strategy: ErrorStrategy,
+    /// Topics, item templates and fields, compiled.
+    pub mapping: Mapping,
+    /// What became of each parameter, in file order.
+    pub parameters: Vec<ParameterStatus>,
+    /// Files the parameters name, for the caller to look at.
+    pub files: Vec<ReferencedFile>,
+}
+
+impl ConnectionConfig {
+    /// Checks the parameters of one connection; `line` is where it starts in the file.
+    ///
+    /// Parameter values are taken as they are: see [`super::expand()`] for variables.
+    pub fn from_parameters(
+        name: &str,
+        written: impl IntoIterator<Item = Parameter>,
+        source: &Source<'_>,
+        line: Option<u32>,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, ConfigError> {
+        let parameters = Parameters::read(source, name, written, notes)?;
+        let error = |problem| source.error(line, Some(name), problem);
+        let bootstrap_servers = parameters
+            .get(BOOTSTRAP)
+            .and_then(text_list)
+            .ok_or_else(|| {
+                let remedy = "write host:port of at least one broker";
+                error(Problem::MissingParameter {
+                    parameter: BOOTSTRAP.to_owned(),
+                    remedy,
+                })
+            })?;
+        let bootstrap_servers = bootstrap_servers.into_iter().map(str::to_owned).collect();
+        if parameters.matching(MAP, MAP_SUFFIX).next().is_none() {
+            let remedy = "name the items a topic is delivered as";
+            return Err(error(Problem::MissingAny {
+                parameter: "map.<...>.to",
+                remedy,
+            }));
+        }
+        if parameters.matching(FIELD, "").next().is_none() {
+            let remedy = "name a field and its expression, such as field.value = #{VALUE}";
+            return Err(error(Problem::MissingAny {
+                parameter: "field.<...>",
+                remedy,
+            }));
+        }
+        let mapping = routing::compile(
+            &parameters,
+            evaluators(&parameters),
+            FieldOptions {
+                skip_failed: parameters.boolean("fields.skip.failed.mapping.enable", false),
+                map_non_scalar: parameters.boolean("fields.map.non.scalar.values.enable", false),
+            },
+            notes,
+        )?;
+        Ok(Self {
+            name: name.to_owned(),
+            enabled: parameters.boolean("enable", true),
+            bootstrap_servers,
+            group_id: parameters.get("group.id").map(str::to_owned),
+            consume_from: consume_from(&parameters),
+            threads: threads(&parameters),
+            order_strategy: order_strategy(&parameters),
+            error_strategy: error_strategy(&parameters),
+            mapping,
+            files: parameters.files(),
+            parameters: parameters.into_statuses(),
+        })
+    }
+
+    /// All bootstrap brokers in one text, comma separated, as Kafka clients take them.
+    pub fn bootstrap(&self) -> String {
+        self.bootstrap_servers.join(",")
+    }
+}
+
+const BOOTSTRAP: &str = "bootstrap.servers";
+
+fn evaluators(parameters: &Parameters<'_>) -> Evaluators {
+    // Names without an evaluator are refused before.
+    let evaluator = |name| {
+        parameters
+            .get(name)
+            .and_then(Evaluator::from_name)
+            .unwrap_or_default()
+    };
+    Evaluators {
+        key: evaluator("record.key.evaluator.type"),
+        value: evaluator("record.value.evaluator.type"),
+    }
+}
+
+fn consume_from(parameters: &Parameters<'_>) -> ConsumeFrom {
+    match parameters.get("record.consume.from") {
+        Some("EARLIEST") => ConsumeFrom::Earliest,
+        _ => ConsumeFrom::Latest,
+    }
+}
+
+fn threads(parameters: &Parameters<'_>) -> Threads {
+    let number = parameters.int("record.consume.with.num.threads", 1);
+    u32::try_from(number).map_or(Threads::Processors, Threads::Count)
+}
+
+fn order_strategy(parameters: &Parameters<'_>) -> OrderStrategy {
+    match parameters.get("record.consume.with.order.strategy") {
+        Some("ORDER_BY_KEY") => OrderStrategy::ByKey,
+        Some("UNORDERED") => OrderStrategy::Unordered,
+        _ => OrderStrategy::ByPartition,
+    }
+}
+
+fn error_strategy(parameters: &Parameters<'_>) -> ErrorStrategy {
+    match parameters.get("record.extraction.error.strategy") {
+        Some("FORCE_UNSUBSCRIPTION") => ErrorStrategy::ForceUnsubscription,
+        _ => ErrorStrategy::IgnoreAndContinue,
+    }
+}

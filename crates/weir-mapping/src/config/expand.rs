@@ -1,0 +1,89 @@
+//! Variables in attribute values and texts: `$env.NAME`, and `\$` for a literal dollar sign.
+
+use std::borrow::Cow;
+
+/// Replaces every `$env.NAME` by what `env` answers and every `\$` by `$`.
+///
+/// A name consists of ASCII letters, digits and `_`. A dollar sign that starts neither form stays
+/// as it is. The error is the name of a variable that is not defined.
+pub fn expand<'a>(
+    text: &'a str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Cow<'a, str>, String> {
+    let Some(first) = memchr::memchr(b'$', text.as_bytes()) else {
+        return Ok(Cow::Borrowed(text));
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut at = first;
+    let mut copied = 0;
+    loop {
+        if text[copied..at].ends_with('\\') {
+            out.push_str(&text[copied..at - 1]);
+            out.push('$');
+            copied = at + 1;
+        } else if let Some(name) = variable(&text[at..]) {
+            out.push_str(&text[copied..at]);
+            out.push_str(&env(name).ok_or_else(|| name.to_owned())?);
+            copied = at + PREFIX.len() + name.len();
+        }
+        let next = copied.max(at + 1);
+        match memchr::memchr(b'$', &text.as_bytes()[next..]) {
+            Some(offset) => at = next + offset,
+            None => break,
+        }
+    }
+    out.push_str(&text[copied..]);
+    Ok(Cow::Owned(out))
+}
+
+const PREFIX: &str = "$env.";
+
+/// The name in a text that starts with `$env.NAME`.
+fn variable(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(PREFIX)?;
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let len = rest.bytes().position(|b| !is_name(b)).unwrap_or(rest.len());
+    (len > 0).then_some(&rest[..len])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str) -> Option<String> {
+        match name {
+            "HOST" => Some("kafka".into()),
+            "topic_mapping" => Some("map.LTest.to".into()),
+            "EMPTY" => Some(String::new()),
+            "DOLLAR" => Some("$env.HOST".into()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn variables_escapes_and_plain_dollars() {
+        let rows = [
+            ("", ""),
+            ("plain", "plain"),
+            ("$env.HOST:9092", "kafka:9092"),
+            ("$env.topic_mapping", "map.LTest.to"),
+            ("a$env.EMPTY.b$env.HOST", "a.bkafka"),
+            (r"\$ConnectionString", "$ConnectionString"),
+            (r"\$env.HOST", "$env.HOST"),
+            (r"\\$env.HOST", r"\$env.HOST"),
+            (r"\$\$", "$$"),
+            ("a$b $ $env. $$env.HOST$", "a$b $ $env. $kafka$"),
+            (r"\n#{KEY}", r"\n#{KEY}"),
+            ("$env.DOLLAR", "$env.HOST"),
+            ("ü$env.HOSTé", "ükafkaé"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(expand(text, &env).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_undefined_variable_is_named() {
+        assert_eq!(expand("x-$env.NOPE-y", &env), Err("NOPE".to_owned()));
+    }
+}

@@ -1,0 +1,424 @@
+//! Which parameters exist, what this version does with each, and earlier spellings.
+
+use super::nearest::nearest;
+use super::types::Kind;
+use crate::evaluator::Evaluator;
+
+pub(super) const FIELD: &str = "field";
+pub(super) const ITEM_TEMPLATE: &str = "item-template";
+pub(super) const MAP: &str = "map";
+pub(super) const MAP_SUFFIX: &str = ".to";
+
+/// What this version does with a parameter.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rule {
+    /// Carried out.
+    Honoured,
+    /// Checked and without effect, for this reason.
+    Ignored(&'static str),
+    /// Carried out for this value; any other would change results and is refused.
+    Only(&'static str, &'static str),
+    /// Not even checked, because the switch of its group is off.
+    Off(&'static str),
+}
+
+use Kind::{Boolean, Char, Choice, File, HostList, Int, PositiveInt, Text, Threads};
+use Rule::{Honoured, Ignored, Off, Only};
+
+const NO_GROUP: &str = "partitions are assigned, no consumer group is joined";
+const NO_TUNING: &str = "the reader of topics uses its own fetch and reconnect settings";
+const FIXED: &str = "fixed by the connector as well";
+const NO_TLS: &str = "read only if encryption.enable is true";
+const NO_AUTH: &str = "read only if authentication.enable is true";
+const NO_REGISTRY: &str = "read only if a schema registry is enabled";
+const NO_SCHEMA: &str = "the STRING evaluator needs no schema";
+const NO_KVP: &str = "read only by the KVP evaluator";
+const ONE_THREAD: &str = "one thread processes all records of a connection, in order";
+
+const USE_STRING: &str = "only STRING is";
+const USE_PLAIN: &str = "connect to a PLAINTEXT listener without login";
+const NO_COMMAND: &str = "remove it and subscribe in another mode than COMMAND";
+const NAME_FIELDS: &str = "name each field: field.NAME = #{EXPRESSION}";
+const NAME_TOPICS: &str = "map each topic by its name";
+const LEAVE_OUT: &str = "remove it";
+
+/// All parameters with a fixed name, as connector 1.5.2 knows them.
+pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
+    ("enable", Boolean, Honoured),
+    ("bootstrap.servers", HostList, Honoured),
+    (
+        "group.id",
+        Text,
+        Ignored("no offsets are stored; each start reads from record.consume.from"),
+    ),
+    ("encryption.enable", Boolean, Only("false", USE_PLAIN)),
+    ("encryption.protocol", Text, Off(NO_TLS)),
+    ("encryption.enabled.protocols", Text, Off(NO_TLS)),
+    ("encryption.cipher.suites", Text, Off(NO_TLS)),
+    ("encryption.hostname.verification.enable", Text, Off(NO_TLS)),
+    ("encryption.truststore.path", Text, Off(NO_TLS)),
+    ("encryption.truststore.type", Text, Off(NO_TLS)),
+    ("encryption.truststore.password", Text, Off(NO_TLS)),
+    ("encryption.keystore.enable", Text, Off(NO_TLS)),
+    ("encryption.keystore.path", Text, Off(NO_TLS)),
+    ("encryption.keystore.type", Text, Off(NO_TLS)),
+    ("encryption.keystore.password", Text, Off(NO_TLS)),
+    ("encryption.keystore.key.password", Text, Off(NO_TLS)),
+    ("encryption.provider", Text, Off(NO_TLS)),
+    ("encryption.engine.factory.class", Text, Off(NO_TLS)),
+    ("encryption.keymanager.algorithm", Text, Off(NO_TLS)),
+    ("encryption.secure.random.implementation", Text, Off(NO_TLS)),
+    ("encryption.trustmanager.algorithm", Text, Off(NO_TLS)),
+    ("encryption.security.providers", Text, Off(NO_TLS)),
+    ("authentication.enable", Boolean, Only("false", USE_PLAIN)),
+    ("authentication.mechanism", Text, Off(NO_AUTH)),
+    ("authentication.username", Text, Off(NO_AUTH)),
+    ("authentication.password", Text, Off(NO_AUTH)),
+    (
+        "authentication.gssapi.kerberos.service.name",
+        Text,
+        Off(NO_AUTH),
+    ),
+    ("authentication.gssapi.key.tab.enable", Text, Off(NO_AUTH)),
+    ("authentication.gssapi.key.tab.path", Text, Off(NO_AUTH)),
+    ("authentication.gssapi.store.key.enable", Text, Off(NO_AUTH)),
+    ("authentication.gssapi.principal", Text, Off(NO_AUTH)),
+    (
+        "authentication.gssapi.ticket.cache.enable",
+        Text,
+        Off(NO_AUTH),
+    ),
+    (
+        "authentication.iam.credential.profile.name",
+        Text,
+        Off(NO_AUTH),
+    ),
+    ("authentication.iam.role.arn", Text, Off(NO_AUTH)),
+    ("authentication.iam.role.session.name", Text, Off(NO_AUTH)),
+    ("authentication.iam.sts.region", Text, Off(NO_AUTH)),
+    (
+        "record.consume.from",
+        Choice(&["LATEST", "EARLIEST"]),
+        Honoured,
+    ),
+    (
+        "record.consume.with.max.poll.records",
+        PositiveInt,
+        Ignored(NO_TUNING),
+    ),
+    (
+        "record.consume.with.session.timeout.ms",
+        Int,
+        Ignored(NO_GROUP),
+    ),
+    (
+        "record.consume.with.max.poll.interval.ms",
+        PositiveInt,
+        Ignored(NO_GROUP),
+    ),
+    (
+        "record.consume.with.num.threads",
+        Threads,
+        Ignored(ONE_THREAD),
+    ),
+    (
+        "record.consume.with.order.strategy",
+        Choice(&["ORDER_BY_PARTITION", "ORDER_BY_KEY", "UNORDERED"]),
+        Ignored(ONE_THREAD),
+    ),
+    (
+        "record.extraction.error.strategy",
+        Choice(&["IGNORE_AND_CONTINUE", "FORCE_UNSUBSCRIPTION"]),
+        Honoured,
+    ),
+    ("consumer.client.id", Text, Ignored(FIXED)),
+    ("consumer.enable.auto.commit", Text, Ignored(FIXED)),
+    ("consumer.metadata.max.age.ms", Text, Ignored(FIXED)),
+    ("consumer.request.timeout.ms", Text, Ignored(FIXED)),
+    ("consumer.default.api.timeout.ms", Text, Ignored(FIXED)),
+    ("consumer.retries", Text, Ignored(FIXED)),
+    ("consumer.fetch.min.bytes", Text, Ignored(NO_TUNING)),
+    ("consumer.fetch.max.bytes", Text, Ignored(NO_TUNING)),
+    ("consumer.fetch.max.wait.ms", Text, Ignored(NO_TUNING)),
+    ("consumer.reconnect.backoff.ms", Text, Ignored(NO_TUNING)),
+    (
+        "consumer.reconnect.backoff.max.ms",
+        Text,
+        Ignored(NO_TUNING),
+    ),
+    ("consumer.heartbeat.interval.ms", Text, Ignored(NO_GROUP)),
+    (
+        "record.key.evaluator.type",
+        Choice(Evaluator::NAMES),
+        Only("STRING", USE_STRING),
+    ),
+    ("record.key.evaluator.schema.path", File, Ignored(NO_SCHEMA)),
+    (
+        "record.key.evaluator.schema.registry.enable",
+        Boolean,
+        Only("false", LEAVE_OUT),
+    ),
+    (
+        "record.key.evaluator.protobuf.message.type",
+        Text,
+        Ignored(NO_SCHEMA),
+    ),
+    (
+        "record.key.evaluator.kvp.pairs.separator",
+        Char,
+        Ignored(NO_KVP),
+    ),
+    (
+        "record.key.evaluator.kvp.key-value.separator",
+        Char,
+        Ignored(NO_KVP),
+    ),
+    (
+        "record.value.evaluator.type",
+        Choice(Evaluator::NAMES),
+        Only("STRING", USE_STRING),
+    ),
+    (
+        "record.value.evaluator.schema.path",
+        File,
+        Ignored(NO_SCHEMA),
+    ),
+    (
+        "record.value.evaluator.schema.registry.enable",
+        Boolean,
+        Only("false", LEAVE_OUT),
+    ),
+    (
+        "record.value.evaluator.protobuf.message.type",
+        Text,
+        Ignored(NO_SCHEMA),
+    ),
+    (
+        "record.value.evaluator.kvp.pairs.separator",
+        Char,
+        Ignored(NO_KVP),
+    ),
+    (
+        "record.value.evaluator.kvp.key-value.separator",
+        Char,
+        Ignored(NO_KVP),
+    ),
+    ("schema.registry.provider", Text, Off(NO_REGISTRY)),
+    ("schema.registry.url", Text, Off(NO_REGISTRY)),
+    ("schema.registry.confluent.url", Text, Off(NO_REGISTRY)),
+    (
+        "schema.registry.confluent.basic.authentication.enable",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.basic.authentication.username",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.basic.authentication.password",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.protocol",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.enabled.protocols",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.cipher.suites",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.hostname.verification.enable",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.truststore.path",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.truststore.type",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.truststore.password",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.keystore.enable",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.keystore.path",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.keystore.type",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.keystore.password",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    (
+        "schema.registry.confluent.encryption.keystore.key.password",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    ("schema.registry.azure.tenant.id", Text, Off(NO_REGISTRY)),
+    ("schema.registry.azure.client.id", Text, Off(NO_REGISTRY)),
+    (
+        "schema.registry.azure.client.secret",
+        Text,
+        Off(NO_REGISTRY),
+    ),
+    ("map.regex.enable", Boolean, Only("false", NAME_TOPICS)),
+    ("field.*", Text, Only("", NAME_FIELDS)),
+    ("fields.skip.failed.mapping.enable", Boolean, Honoured),
+    ("fields.map.non.scalar.values.enable", Boolean, Honoured),
+    (
+        "fields.evaluate.as.command.enable",
+        Boolean,
+        Only("false", NO_COMMAND),
+    ),
+    (
+        "fields.auto.command.mode.enable",
+        Boolean,
+        Only("false", NO_COMMAND),
+    ),
+];
+
+/// Names that exist on public branches of the connector but in no release.
+pub(super) const UNRELEASED: &[&str] = &[
+    "item.snapshot.enable",
+    "record.consume.at.connector.startup.enable",
+    "group.mode",
+];
+
+/// Earlier or misprinted spellings, whole names.
+const LEGACY_NAMES: &[(&str, &str)] = &[
+    (
+        "record.consume.max.poll.records",
+        "record.consume.with.max.poll.records",
+    ),
+    (
+        "fields.map.non.scalar.values",
+        "fields.map.non.scalar.values.enable",
+    ),
+];
+
+/// Earlier spellings, by prefix.
+const LEGACY_PREFIXES: &[(&str, &str)] = &[
+    ("key.evaluator.", "record.key.evaluator."),
+    ("value.evaluator.", "record.value.evaluator."),
+    (
+        "schema.registry.encryption.",
+        "schema.registry.confluent.encryption.",
+    ),
+    (
+        "schema.registry.basic.authentication.",
+        "schema.registry.confluent.basic.authentication.",
+    ),
+];
+
+/// Prefix, suffix and form of the parameters with a variable part.
+pub(super) const PATTERNS: &[(&str, &str, &str)] = &[
+    (FIELD, "", "field.<...>"),
+    (ITEM_TEMPLATE, "", "item-template.<...>"),
+    (MAP, MAP_SUFFIX, "map.<...>.to"),
+];
+
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.iter().any(|(known, ..)| *known == name)
+}
+
+/// The current spelling of an earlier one.
+pub(super) fn current_name(name: &str) -> Option<String> {
+    if let Some((_, current)) = LEGACY_NAMES.iter().find(|(legacy, _)| *legacy == name) {
+        return Some((*current).to_owned());
+    }
+    LEGACY_PREFIXES.iter().find_map(|(legacy, current)| {
+        let name = format!("{current}{}", name.strip_prefix(legacy)?);
+        is_known(&name).then_some(name)
+    })
+}
+
+/// The known name that an unknown one probably stands for.
+pub(super) fn suggestion(name: &str) -> Option<String> {
+    if let Some(topic) = name.strip_prefix("map.") {
+        return Some(format!("map.{topic}{MAP_SUFFIX}"));
+    }
+    let known = KNOWN.iter().map(|(known, ..)| *known);
+    if let Some(near) = nearest(name, known) {
+        return Some(near.to_owned());
+    }
+    let (head, rest) = name.split_once('.')?;
+    let prefixes = PATTERNS.iter().map(|(prefix, ..)| *prefix);
+    nearest(head, prefixes).map(|prefix| format!("{prefix}.{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legacy_names_lead_to_known_ones() {
+        let rows = [
+            ("value.evaluator.type", "record.value.evaluator.type"),
+            (
+                "key.evaluator.schema.path",
+                "record.key.evaluator.schema.path",
+            ),
+            (
+                "record.consume.max.poll.records",
+                "record.consume.with.max.poll.records",
+            ),
+            (
+                "fields.map.non.scalar.values",
+                "fields.map.non.scalar.values.enable",
+            ),
+            (
+                "schema.registry.encryption.truststore.path",
+                "schema.registry.confluent.encryption.truststore.path",
+            ),
+        ];
+        for (legacy, current) in rows {
+            assert_eq!(current_name(legacy).as_deref(), Some(current));
+            assert!(is_known(current), "{current}");
+        }
+        assert_eq!(current_name("value.evaluator.typo"), None);
+        assert_eq!(current_name("record.value.evaluator.type"), None);
+    }
+
+    #[test]
+    fn suggestions() {
+        let rows = [
+            ("bootstrap.server", Some("bootstrap.servers")),
+            ("map.LTest", Some("map.LTest.to")),
+            ("feild.value", Some("field.value")),
+            ("fields.value", Some("field.value")),
+            ("item-templates.x", Some("item-template.x")),
+            ("record.consume.form", Some("record.consume.from")),
+            ("nothing.alike.at.all", None),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(suggestion(name).as_deref(), expected, "{name}");
+        }
+    }
+}

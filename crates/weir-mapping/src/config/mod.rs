@@ -1,0 +1,286 @@
+//! From `adapters.xml`, or from parameters of another file, to checked connections.
+
+mod connection;
+mod expand;
+mod known;
+mod nearest;
+mod note;
+mod parameters;
+mod routing;
+mod types;
+mod xml;
+
+use std::borrow::Cow;
+
+pub use connection::{ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, Threads};
+pub use expand::expand;
+pub use note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
+
+use crate::error::{ConfigError, Location, Problem};
+use xml::{RawFile, RawProvider};
+
+/// Parameter of the metadata provider that names the connector's own logging configuration.
+const LOGGING_PATH: &str = "logging.configuration.path";
+
+const METADATA_CLASS: &str = "com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter";
+const DATA_CLASS: &str = "com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter";
+const LEGACY_METADATA_CLASS: &str =
+    "com.lightstreamer.kafka_connector.adapters.ConnectorMetadataAdapter";
+const LEGACY_DATA_CLASS: &str = "com.lightstreamer.kafka_connector.adapters.ConnectorDataAdapter";
+
+/// Name of a data provider without one.
+const DEFAULT_CONNECTION: &str = "DEFAULT";
+
+/// How to read a configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ParseOptions {
+    /// Refuse what the connector 1.5.2 does not know (earlier spellings, templates without
+    /// parameters, unknown parameters) instead of accepting or ignoring it with a warning.
+    pub strict: bool,
+}
+
+/// Where parameters come from, for error texts and defaults.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Name of the file as the operator knows it.
+    pub file: &'a str,
+    /// How to read it.
+    pub options: ParseOptions,
+}
+
+impl Source<'_> {
+    fn error(&self, line: Option<u32>, connection: Option<&str>, problem: Problem) -> ConfigError {
+        let connection = connection.map(str::to_owned);
+        ConfigError {
+            at: Location {
+                file: self.file.to_owned(),
+                line,
+                connection,
+            },
+            problem: Box::new(problem),
+        }
+    }
+
+    fn note(
+        &self,
+        severity: Severity,
+        line: Option<u32>,
+        connection: Option<&str>,
+        text: String,
+    ) -> Note {
+        let connection = connection.map(str::to_owned);
+        Note {
+            severity,
+            at: Location {
+                file: self.file.to_owned(),
+                line,
+                connection,
+            },
+            text,
+        }
+    }
+}
+
+/// A parameter as written, before it is known which one it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Name.
+    pub name: String,
+    /// Value, variables already expanded.
+    pub value: String,
+    /// Line of the file, from 1.
+    pub line: Option<u32>,
+}
+
+/// A checked `adapters.xml`.
+#[derive(Debug)]
+pub struct AdaptersFile {
+    /// Name of the adapter set, which clients give as `LS_adapter_set`.
+    pub set_id: String,
+    /// File that `logging.configuration.path` names; nothing is read from it.
+    pub logging_path: Option<String>,
+    /// Connections in file order, disabled ones included.
+    pub connections: Vec<ConnectionConfig>,
+    /// What the operator should know.
+    pub notes: Vec<Note>,
+}
+
+impl AdaptersFile {
+    /// Reads the text of an `adapters.xml`; `env` answers for `$env.NAME`.
+    ///
+    /// The first mistake is the error. Nothing is opened: whether `logging_path` and the files of
+    /// the connections exist is for the caller to look at.
+    pub fn parse(
+        file_name: &str,
+        xml: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+        options: ParseOptions,
+    ) -> Result<Self, ConfigError> {
+        let source = Source {
+            file: file_name,
+            options,
+        };
+        let mut notes = Vec::new();
+        let raw = RawFile::parse(&source, xml, env, &mut notes)?;
+        let logging_path = read_metadata(&source, raw.metadata, &mut notes)?;
+        let mut connections: Vec<ConnectionConfig> = Vec::new();
+        for provider in raw.data {
+            let Some(connection) = read_connection(&source, provider, &connections, &mut notes)?
+            else {
+                continue;
+            };
+            connections.push(connection);
+        }
+        if connections.is_empty() {
+            let problem = Problem::MissingPart {
+                what: "a <data_provider> of the Kafka connector".into(),
+                remedy: "add one for each Kafka connection",
+            };
+            return Err(source.error(None, None, problem));
+        }
+        Ok(Self {
+            set_id: raw.set_id,
+            logging_path,
+            connections,
+            notes,
+        })
+    }
+}
+
+fn read_connection(
+    source: &Source<'_>,
+    provider: RawProvider,
+    before: &[ConnectionConfig],
+    notes: &mut Vec<Note>,
+) -> Result<Option<ConnectionConfig>, ConfigError> {
+    let name = provider.name.as_deref().unwrap_or(DEFAULT_CONNECTION);
+    if !check_class(source, &provider, Some(name), notes)? {
+        return Ok(None);
+    }
+    if before.iter().any(|connection| connection.name == name) {
+        let problem = Problem::DuplicateConnection(name.to_owned());
+        return Err(source.error(Some(provider.line), None, problem));
+    }
+    let parameters = provider.parameters;
+    ConnectionConfig::from_parameters(name, parameters, source, Some(provider.line), notes)
+        .map(Some)
+}
+
+/// Reads the metadata provider, of which only the logging path and the class are looked at.
+fn read_metadata(
+    source: &Source<'_>,
+    provider: Option<RawProvider>,
+    notes: &mut Vec<Note>,
+) -> Result<Option<String>, ConfigError> {
+    let Some(provider) = provider else {
+        let remedy = "add it with its adapter_class and logging.configuration.path";
+        let what = "<metadata_provider>".to_owned();
+        let problem = Problem::MissingPart { what, remedy };
+        return warn_or_refuse(source, None, problem, notes).map(|()| None);
+    };
+    check_class(source, &provider, None, notes)?;
+    let mut logging_path = None;
+    for parameter in provider.parameters {
+        if parameter.name == LOGGING_PATH {
+            logging_path = Some(parameter.value);
+        } else {
+            let text = format!(
+                "parameter [{}] of the metadata provider is ignored: there is no Java subclass \
+                 to read it",
+                parameter.name
+            );
+            notes.push(source.note(Severity::Info, parameter.line, None, text));
+        }
+    }
+    let line = Some(provider.line);
+    match &logging_path {
+        None => {
+            let parameter = LOGGING_PATH.to_owned();
+            let remedy = "name a log4j properties file";
+            let problem = Problem::MissingParameter { parameter, remedy };
+            warn_or_refuse(source, line, problem, notes)?;
+        }
+        Some(path) if crate::text::is_blank(path) => {
+            let (parameter, value) = (LOGGING_PATH.to_owned(), path.clone());
+            let expected = "the path of a file".to_owned();
+            return Err(source.error(
+                line,
+                None,
+                Problem::BadValue {
+                    parameter,
+                    value,
+                    expected,
+                },
+            ));
+        }
+        Some(_) => {}
+    }
+    Ok(logging_path)
+}
+
+fn warn_or_refuse(
+    source: &Source<'_>,
+    line: Option<u32>,
+    problem: Problem,
+    notes: &mut Vec<Note>,
+) -> Result<(), ConfigError> {
+    if source.options.strict {
+        return Err(source.error(line, None, problem));
+    }
+    notes.push(source.note(Severity::Warning, line, None, problem.to_string()));
+    Ok(())
+}
+
+/// Looks at the adapter class; false for a data provider that is not the connector's.
+fn check_class(
+    source: &Source<'_>,
+    provider: &RawProvider,
+    connection: Option<&str>,
+    notes: &mut Vec<Note>,
+) -> Result<bool, ConfigError> {
+    let is_data = connection.is_some();
+    let (current, legacy) = if is_data {
+        (DATA_CLASS, LEGACY_DATA_CLASS)
+    } else {
+        (METADATA_CLASS, LEGACY_METADATA_CLASS)
+    };
+    let Some((class, line)) = &provider.class else {
+        let what = "element <adapter_class>".to_owned();
+        let remedy = "write the connector's class";
+        let problem = Problem::MissingPart { what, remedy };
+        return Err(source.error(Some(provider.line), connection, problem));
+    };
+    if class == current {
+        return Ok(true);
+    }
+    if source.options.strict {
+        let problem = Problem::ForeignClass {
+            class: class.clone(),
+            expected: current,
+        };
+        return Err(source.error(Some(*line), connection, problem));
+    }
+    let is_legacy = class == legacy;
+    let text: Cow<'_, str> = if is_legacy {
+        format!("adapter class \"{class}\" is a name from before 1.0; write \"{current}\"").into()
+    } else if is_data {
+        format!(
+            "adapter class \"{class}\" is not the Kafka connector's \"{current}\": this data \
+             provider is left out"
+        )
+        .into()
+    } else {
+        format!(
+            "adapter class \"{class}\" is not the Kafka connector's \"{current}\": what it adds \
+             is not carried out"
+        )
+        .into()
+    };
+    notes.push(source.note(
+        Severity::Warning,
+        Some(*line),
+        connection,
+        text.into_owned(),
+    ));
+    Ok(is_legacy || !is_data)
+}

@@ -1,0 +1,330 @@
+//! The parameters of one connection under their current names, checked, with what became of each.
+
+use super::known::{KNOWN, PATTERNS, Rule, UNRELEASED, current_name, is_known, suggestion};
+use super::note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
+use super::types::{self, Kind};
+use super::{Parameter, Source};
+use crate::error::{ConfigError, Problem};
+use crate::text::is_blank;
+
+/// A parameter under its current name.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Current name.
+    pub(super) name: String,
+    /// Name, value and line as in the file.
+    pub(super) written: Parameter,
+    status: Option<Status>,
+}
+
+/// The parameters of one connection, each name once, all checked.
+pub(super) struct Parameters<'a> {
+    source: &'a Source<'a>,
+    connection: &'a str,
+    entries: Vec<Entry>,
+}
+
+impl<'a> Parameters<'a> {
+    /// Resolves names, checks types, refuses what this version cannot carry out.
+    pub(super) fn read(
+        source: &'a Source<'a>,
+        connection: &'a str,
+        written: impl IntoIterator<Item = Parameter>,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, ConfigError> {
+        let mut parameters = Self {
+            source,
+            connection,
+            entries: Vec::new(),
+        };
+        for parameter in written {
+            parameters.add(parameter, notes)?;
+        }
+        for index in 0..parameters.entries.len() {
+            let status = parameters.check(&parameters.entries[index], notes)?;
+            parameters.entries[index].status = Some(status);
+        }
+        Ok(parameters)
+    }
+
+    fn add(&mut self, written: Parameter, notes: &mut Vec<Note>) -> Result<(), ConfigError> {
+        let current = current_name(&written.name);
+        let is_legacy = current.is_some();
+        if let Some(current) = &current {
+            let (parameter, current) = (written.name.clone(), current.clone());
+            let problem = Problem::LegacyName { parameter, current };
+            self.warn_or_refuse(written.line, problem, "it is taken as that", notes)?;
+        }
+        let name = current.unwrap_or_else(|| written.name.clone());
+        let entry = Entry {
+            name,
+            written,
+            status: None,
+        };
+        let Some(index) = self
+            .entries
+            .iter()
+            .position(|other| other.name == entry.name)
+        else {
+            self.entries.push(entry);
+            return Ok(());
+        };
+        let problem = Problem::RepeatedParameter {
+            parameter: entry.name.clone(),
+        };
+        let line = entry.written.line;
+        // The spelling that the connector reads wins; of two equal ones the later, as in a map.
+        if is_legacy && self.entries[index].written.name == entry.name {
+            return self.warn_or_refuse(line, problem, "the current spelling counts", notes);
+        }
+        self.entries[index] = entry;
+        self.warn_or_refuse(line, problem, "the later one counts", notes)
+    }
+
+    fn check(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
+        if let Some((name, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
+            if !matches!(rule, Rule::Off(_)) && !kind.accepts(&entry.written.value) {
+                return Err(self.bad_value(entry, kind.expected()));
+            }
+            return match rule {
+                Rule::Only(value, remedy) if *value != entry.written.value => {
+                    Err(self.unsupported(entry, remedy))
+                }
+                Rule::Honoured | Rule::Only(..) => Ok(Status::Honoured),
+                Rule::Ignored(reason) => {
+                    self.note_ignored(name, entry, notes);
+                    Ok(Status::Ignored((*reason).into()))
+                }
+                Rule::Off(reason) => Ok(Status::Ignored((*reason).into())),
+            };
+        }
+        self.check_pattern(entry, notes)
+    }
+
+    /// The parameters of which there may be many: `field.X`, `map.X.to`, `item-template.X`.
+    fn check_pattern(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
+        let pattern = PATTERNS.iter().find(|(prefix, suffix, _)| {
+            let rest = entry.name.strip_prefix(prefix);
+            rest.is_some_and(|r| r.is_empty() || r.starts_with('.')) && entry.name.ends_with(suffix)
+        });
+        let Some((prefix, suffix, expected)) = pattern else {
+            return self.unknown(entry, notes);
+        };
+        if variable_part(&entry.name, prefix, suffix).is_none() {
+            let parameter = entry.written.name.clone();
+            return Err(self.error(
+                entry,
+                Problem::MalformedName {
+                    parameter,
+                    expected,
+                },
+            ));
+        }
+        if is_blank(&entry.written.value) {
+            return Err(self.bad_value(entry, Kind::Text.expected()));
+        }
+        Ok(Status::Honoured)
+    }
+
+    fn unknown(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
+        if UNRELEASED.contains(&entry.name.as_str()) {
+            let reason = "belongs to no released connector version";
+            let text = format!("parameter [{}] {reason}; it is ignored", entry.name);
+            notes.push(self.note(Severity::Warning, entry, text));
+            return Ok(Status::Ignored(reason.into()));
+        }
+        let parameter = entry.written.name.clone();
+        let problem = Problem::UnknownParameter {
+            parameter,
+            nearest: suggestion(&entry.name),
+        };
+        self.warn_or_refuse(entry.written.line, problem, "it is ignored", notes)?;
+        Ok(Status::Ignored("unknown".into()))
+    }
+
+    /// Says what an ignored setting means where an operator could expect an effect.
+    fn note_ignored(&self, name: &str, entry: &Entry, notes: &mut Vec<Note>) {
+        let value = &entry.written.value;
+        let (severity, text) = match name {
+            "group.id" => (
+                Severity::Warning,
+                format!(
+                    "[group.id] = \"{value}\" has no effect yet: this version stores no offsets, \
+                     so each start reads from [record.consume.from]"
+                ),
+            ),
+            "record.consume.with.num.threads" if value != "1" => (
+                Severity::Info,
+                format!(
+                    "[{name}] = \"{value}\": this version processes the records of a connection \
+                     with one thread and therefore keeps every order"
+                ),
+            ),
+            _ => return,
+        };
+        notes.push(self.note(severity, entry, text));
+    }
+
+    /// The checked value of a parameter.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        entry.map(|entry| entry.written.value.as_str())
+    }
+
+    /// A checked boolean or its default.
+    pub(super) fn boolean(&self, name: &str, default: bool) -> bool {
+        self.get(name).and_then(types::boolean).unwrap_or(default)
+    }
+
+    /// A checked number or its default.
+    pub(super) fn int(&self, name: &str, default: i32) -> i32 {
+        self.get(name).and_then(types::int).unwrap_or(default)
+    }
+
+    /// Variable part and entry of each parameter of a pattern, in file order.
+    pub(super) fn matching(
+        &self,
+        prefix: &'static str,
+        suffix: &'static str,
+    ) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries
+            .iter()
+            .filter(|entry| !is_known(&entry.name))
+            .filter_map(move |entry| {
+                variable_part(&entry.name, prefix, suffix).map(|part| (part, entry))
+            })
+    }
+
+    /// Files that parameters name.
+    pub(super) fn files(&self) -> Vec<ReferencedFile> {
+        let is_file = |name: &str| {
+            KNOWN
+                .iter()
+                .any(|(n, kind, _)| *n == name && *kind == Kind::File)
+        };
+        let entries = self.entries.iter().filter(|entry| is_file(&entry.name));
+        entries
+            .map(|entry| ReferencedFile {
+                parameter: entry.written.name.clone(),
+                path: entry.written.value.clone(),
+                line: entry.written.line,
+            })
+            .collect()
+    }
+
+    /// What became of each parameter, in file order.
+    pub(super) fn into_statuses(self) -> Vec<ParameterStatus> {
+        let statuses = self.entries.into_iter().map(|entry| ParameterStatus {
+            value: shown(&entry.name, &entry.written.value),
+            name: entry.written.name,
+            line: entry.written.line,
+            // `read` sets every status before it returns.
+            status: entry.status.unwrap_or(Status::Honoured),
+        });
+        statuses.collect()
+    }
+
+    pub(super) fn error(&self, entry: &Entry, problem: Problem) -> ConfigError {
+        self.source
+            .error(entry.written.line, Some(self.connection), problem)
+    }
+
+    pub(super) fn note(&self, severity: Severity, entry: &Entry, text: String) -> Note {
+        self.source
+            .note(severity, entry.written.line, Some(self.connection), text)
+    }
+
+    pub(super) fn bad_value(&self, entry: &Entry, expected: String) -> ConfigError {
+        let parameter = entry.written.name.clone();
+        let value = shown(&entry.name, &entry.written.value);
+        self.error(
+            entry,
+            Problem::BadValue {
+                parameter,
+                value,
+                expected,
+            },
+        )
+    }
+
+    pub(super) fn is_strict(&self) -> bool {
+        self.source.options.strict
+    }
+
+    fn unsupported(&self, entry: &Entry, remedy: &'static str) -> ConfigError {
+        let parameter = entry.written.name.clone();
+        let value = shown(&entry.name, &entry.written.value);
+        self.error(
+            entry,
+            Problem::Unsupported {
+                parameter,
+                value,
+                remedy,
+            },
+        )
+    }
+
+    fn warn_or_refuse(
+        &self,
+        line: Option<u32>,
+        problem: Problem,
+        consequence: &str,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), ConfigError> {
+        if self.is_strict() {
+            return Err(self.source.error(line, Some(self.connection), problem));
+        }
+        let text = format!("{problem}; {consequence}");
+        notes.push(
+            self.source
+                .note(Severity::Warning, line, Some(self.connection), text),
+        );
+        Ok(())
+    }
+}
+
+/// What stands between `prefix.` and `suffix`; `None` if it is blank or not there.
+fn variable_part<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
+    let part = name
+        .strip_prefix(prefix)?
+        .strip_prefix('.')?
+        .strip_suffix(suffix)?;
+    (!is_blank(part)).then_some(part)
+}
+
+/// A value as it may be shown.
+fn shown(name: &str, value: &str) -> String {
+    if name.ends_with("password") || name.ends_with("secret") {
+        "********".to_owned()
+    } else {
+        value.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::known::{FIELD, MAP, MAP_SUFFIX};
+
+    #[test]
+    fn variable_parts_reach_to_the_last_suffix() {
+        assert_eq!(variable_part("map.a.b.to", MAP, MAP_SUFFIX), Some("a.b"));
+        assert_eq!(variable_part("map.a.to.to", MAP, MAP_SUFFIX), Some("a.to"));
+        assert_eq!(variable_part("map.to", MAP, MAP_SUFFIX), None);
+        assert_eq!(variable_part("map..to", MAP, MAP_SUFFIX), None);
+        assert_eq!(variable_part("field.a b.c", FIELD, ""), Some("a b.c"));
+        assert_eq!(variable_part("field.", FIELD, ""), None);
+        assert_eq!(variable_part("field", FIELD, ""), None);
+        assert_eq!(variable_part("fieldx.a", FIELD, ""), None);
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        assert_eq!(shown("authentication.password", "hunter2"), "********");
+        assert_eq!(
+            shown("schema.registry.azure.client.secret", "x"),
+            "********"
+        );
+        assert_eq!(shown("group.id", "g"), "g");
+    }
+}

@@ -1,0 +1,208 @@
+//! Compiles templates, topic mappings and fields of a connection into a [`Mapping`].
+
+use std::sync::Arc;
+
+use super::known::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
+use super::note::{Note, Severity};
+use super::parameters::{Entry, Parameters};
+use super::types::text_list;
+use crate::error::{ConfigError, ExpressionError, Problem, TemplateError};
+use crate::expression::Expression;
+use crate::item_name::{CanonicalItem, is_prefix};
+use crate::mapping::{Field, FieldOptions, ItemSource, Mapping, Template, TemplateParameter};
+use crate::selector::{Evaluators, Selector};
+use crate::template::ItemTemplate;
+
+const TEMPLATE_REFERENCE: &str = "item-template.";
+
+/// A template of the file and whether a topic uses it.
+struct Defined<'a> {
+    name: &'a str,
+    entry: &'a Entry,
+    source: ItemSource,
+    used: bool,
+}
+
+pub(super) fn compile(
+    parameters: &Parameters<'_>,
+    evaluators: Evaluators,
+    options: FieldOptions,
+    notes: &mut Vec<Note>,
+) -> Result<Mapping, ConfigError> {
+    let mut templates = Vec::new();
+    for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
+        let source = template(parameters, name, entry, evaluators, notes)?;
+        templates.push(Defined {
+            name,
+            entry,
+            source,
+            used: false,
+        });
+    }
+    let mut topics = Vec::new();
+    for (topic, entry) in parameters.matching(MAP, MAP_SUFFIX) {
+        topics.push((
+            topic.into(),
+            sources(parameters, entry, &mut templates, notes)?,
+        ));
+    }
+    for template in templates.iter().filter(|template| !template.used) {
+        let text = format!(
+            "item template [{}] is used by no parameter [map.*.to]",
+            template.name
+        );
+        notes.push(parameters.note(Severity::Warning, template.entry, text));
+    }
+    let mut fields = Vec::new();
+    for (name, entry) in parameters.matching(FIELD, "") {
+        fields.push(field(parameters, name, entry, evaluators)?);
+    }
+    Ok(Mapping::new(topics, fields, options))
+}
+
+fn template(
+    parameters: &Parameters<'_>,
+    name: &str,
+    entry: &Entry,
+    evaluators: Evaluators,
+    notes: &mut Vec<Note>,
+) -> Result<ItemSource, ConfigError> {
+    let text = &entry.written.value;
+    if is_prefix(text) && !parameters.is_strict() {
+        let warning = format!(
+            "item template [{name}] = \"{text}\" has no parameters, which connector 1.5 refuses; \
+             it is taken as the simple item \"{text}\""
+        );
+        notes.push(parameters.note(Severity::Warning, entry, warning));
+        return Ok(ItemSource::Simple(text.as_str().into()));
+    }
+    let compiled = ItemTemplate::parse(text).and_then(|t| compile_template(name, &t, evaluators));
+    compiled
+        .map(|template| ItemSource::Template(Arc::new(template)))
+        .map_err(|reason| {
+            let (template, expression) = (name.to_owned(), text.clone());
+            parameters.error(
+                entry,
+                Problem::Template {
+                    template,
+                    expression,
+                    reason,
+                },
+            )
+        })
+}
+
+fn compile_template(
+    name: &str,
+    template: &ItemTemplate,
+    evaluators: Evaluators,
+) -> Result<Template, TemplateError> {
+    let mut parameters = Vec::with_capacity(template.parameters().len());
+    for (parameter, expression) in template.parameters() {
+        let lead = match parameters.is_empty() {
+            true => format!("{}-[{parameter}=", template.prefix()),
+            false => format!(",{parameter}="),
+        };
+        parameters.push(TemplateParameter {
+            name: parameter.into(),
+            expression: expression.text().into(),
+            selector: Selector::compile(expression, evaluators)?,
+            lead: lead.into(),
+        });
+    }
+    Ok(Template {
+        name: name.into(),
+        prefix: template.prefix().into(),
+        parameters,
+    })
+}
+
+/// The items and templates a topic is mapped to.
+fn sources(
+    parameters: &Parameters<'_>,
+    entry: &Entry,
+    templates: &mut [Defined<'_>],
+    notes: &mut Vec<Note>,
+) -> Result<Vec<ItemSource>, ConfigError> {
+    let Some(elements) = text_list(&entry.written.value) else {
+        let expected = "a list of non-empty strings, separated by commas".to_owned();
+        return Err(parameters.bad_value(entry, expected));
+    };
+    let mut sources = Vec::with_capacity(elements.len());
+    for element in elements {
+        let Some(reference) = element.strip_prefix(TEMPLATE_REFERENCE) else {
+            check_simple_item(parameters, entry, element, notes);
+            sources.push(ItemSource::Simple(element.into()));
+            continue;
+        };
+        let parameter = entry.written.name.clone();
+        if reference.is_empty() {
+            return Err(parameters.error(entry, Problem::EmptyTemplateReference { parameter }));
+        }
+        let Some(defined) = templates
+            .iter_mut()
+            .find(|template| template.name == reference)
+        else {
+            let template = reference.to_owned();
+            return Err(parameters.error(
+                entry,
+                Problem::UnknownTemplate {
+                    parameter,
+                    template,
+                },
+            ));
+        };
+        defined.used = true;
+        sources.push(defined.source.clone());
+    }
+    Ok(sources)
+}
+
+/// Warns of a simple item that no client can name.
+fn check_simple_item(
+    parameters: &Parameters<'_>,
+    entry: &Entry,
+    name: &str,
+    notes: &mut Vec<Note>,
+) {
+    let nameable = CanonicalItem::parse(name)
+        .is_ok_and(|item| item.as_str() == name && item.parameters().len() == 0);
+    if !nameable {
+        let text = format!(
+            "no client can subscribe the simple item \"{name}\" of parameter [{}]: only letters, \
+             digits, '_' and '-' can be written in an item name",
+            entry.written.name
+        );
+        notes.push(parameters.note(Severity::Warning, entry, text));
+    }
+}
+
+fn field(
+    parameters: &Parameters<'_>,
+    name: &str,
+    entry: &Entry,
+    evaluators: Evaluators,
+) -> Result<Field, ConfigError> {
+    let text = &entry.written.value;
+    compile_field(name, text, evaluators).map_err(|reason| {
+        let (field, expression) = (name.to_owned(), text.clone());
+        parameters.error(
+            entry,
+            Problem::Field {
+                field,
+                expression,
+                reason,
+            },
+        )
+    })
+}
+
+fn compile_field(name: &str, text: &str, evaluators: Evaluators) -> Result<Field, ExpressionError> {
+    let expression = Expression::parse_wrapped(text)?;
+    let selector = Selector::compile(&expression, evaluators)?;
+    Ok(Field {
+        name: name.into(),
+        expression: expression.text().into(),
+        selector,
+    })
+}

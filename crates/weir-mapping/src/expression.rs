@@ -1,0 +1,227 @@
+//! The extraction language: text to a root and the steps below it.
+//!
+//! `ROOT [index...] ( "." name [index...] )* [ ".*" ]`. The text is cut at every dot before
+//! anything else, even inside quotes; so names with a dot cannot be addressed.
+
+use crate::error::ExpressionError;
+use crate::text::{has_line_end, trim};
+
+/// The part of a record an expression starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    /// Record key.
+    Key,
+    /// Record value.
+    Value,
+    /// Record headers.
+    Headers,
+    /// Topic name.
+    Topic,
+    /// Kafka timestamp, epoch milliseconds.
+    Timestamp,
+    /// Partition number.
+    Partition,
+    /// Offset.
+    Offset,
+}
+
+impl Root {
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "KEY" => Self::Key,
+            "VALUE" => Self::Value,
+            "HEADERS" => Self::Headers,
+            "TOPIC" => Self::Topic,
+            "TIMESTAMP" => Self::Timestamp,
+            "PARTITION" => Self::Partition,
+            "OFFSET" => Self::Offset,
+            _ => return None,
+        })
+    }
+
+    fn allows_index(self) -> bool {
+        matches!(self, Self::Key | Self::Value | Self::Headers)
+    }
+}
+
+/// One step from a node to a node below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The member of that name.
+    Member(Box<str>),
+    /// The element at that position.
+    Index {
+        /// Position from 0.
+        index: u32,
+        /// Name of what is indexed, for error texts.
+        container: Box<str>,
+    },
+}
+
+/// A parsed extraction expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expression {
+    text: Box<str>,
+    root: Root,
+    root_steps: Vec<Step>,
+    path: Vec<Step>,
+    segments: usize,
+    wildcard: bool,
+}
+
+impl Expression {
+    /// Parses `#{expression}`, the form of field parameters.
+    pub fn parse_wrapped(text: &str) -> Result<Self, ExpressionError> {
+        let inner = text
+            .strip_prefix("#{")
+            .and_then(|rest| rest.strip_suffix('}'));
+        match inner {
+            Some(inner) if !inner.is_empty() && !has_line_end(inner) => Self::parse(inner),
+            _ => Err(ExpressionError::NotWrapped),
+        }
+    }
+
+    /// Parses a bare expression, the form of template parameters.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        let tokens = tokens(text)?;
+        let first = tokens.first().copied().unwrap_or_default();
+        let root = root_of(first).ok_or_else(|| ExpressionError::MissingRoot(text.to_owned()))?;
+        if tokens.last() == Some(&".") {
+            return Err(ExpressionError::TrailingDot(text.to_owned()));
+        }
+        let wildcard = tokens.ends_with(&[".", "*"]);
+        let tokens = if wildcard {
+            &tokens[..tokens.len() - 2]
+        } else {
+            &tokens[..]
+        };
+
+        // Every second token is a segment. After an empty segment the dots fall on segment
+        // places, so `VALUE..a` selects a member named "."; kept, because the connector does so.
+        let mut root_steps = Vec::new();
+        let mut path = Vec::new();
+        indexes_of(first, text, &mut root_steps)?;
+        for segment in tokens.iter().step_by(2).skip(1) {
+            let name = segment.split('[').next().unwrap_or_default();
+            path.push(Step::Member(name.into()));
+            indexes_of(segment, text, &mut path)?;
+        }
+        let segments = tokens.len().saturating_sub(1);
+        Ok(Self {
+            text: text.into(),
+            root,
+            root_steps,
+            path,
+            segments,
+            wildcard,
+        })
+    }
+
+    /// The expression as written, without `#{` and `}`.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where it starts.
+    pub fn root(&self) -> Root {
+        self.root
+    }
+
+    /// True if it ends in `.*`.
+    pub fn is_wildcard(&self) -> bool {
+        self.wildcard
+    }
+
+    /// True if a name follows the root; indexes of the root do not count.
+    pub fn has_path(&self) -> bool {
+        self.segments > 0
+    }
+
+    /// All steps below the root, its own indexes first.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.root_steps.iter().chain(&self.path)
+    }
+}
+
+/// Cuts at dots and keeps each dot as a token of its own.
+fn tokens(text: &str) -> Result<Vec<&str>, ExpressionError> {
+    let mut tokens = Vec::new();
+    for part in text.split_inclusive('.') {
+        let (name, dot) = match part.strip_suffix('.') {
+            Some(name) => (name, true),
+            None => (part, false),
+        };
+        if trim(name) != name {
+            return Err(ExpressionError::WhiteChar(text.to_owned()));
+        }
+        if !name.is_empty() {
+            tokens.push(name);
+        }
+        if dot {
+            tokens.push(".");
+        }
+    }
+    Ok(tokens)
+}
+
+fn root_of(token: &str) -> Option<Root> {
+    match token.split_once('[') {
+        Some((name, rest)) if rest.ends_with(']') => {
+            Root::from_name(name).filter(|root| root.allows_index())
+        }
+        _ => Root::from_name(token),
+    }
+}
+
+/// Appends the steps of the `[...]` forms of one segment.
+fn indexes_of(segment: &str, text: &str, out: &mut Vec<Step>) -> Result<(), ExpressionError> {
+    let Some(start) = segment.find('[') else {
+        return Ok(());
+    };
+    let mut container = segment[..start].to_owned();
+    let mut rest = &segment[start..];
+    while !rest.is_empty() {
+        let (index, after) =
+            index(rest).ok_or_else(|| ExpressionError::InvalidIndex(text.to_owned()))?;
+        rest = after;
+        match index {
+            Index::Name(name) => {
+                name.clone_into(&mut container);
+                out.push(Step::Member(name.into()));
+            }
+            Index::Position(index) => {
+                let inner = format!("{container}[{index}]");
+                let container = std::mem::replace(&mut container, inner).into();
+                out.push(Step::Index { index, container });
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Index<'a> {
+    Name(&'a str),
+    Position(u32),
+}
+
+/// Reads one `[digits]` or `['name']` and returns what follows it.
+fn index(text: &str) -> Option<(Index<'_>, &str)> {
+    let inner = text.strip_prefix('[')?;
+    if let Some(quoted) = inner.strip_prefix('\'') {
+        let (name, rest) = quoted.split_once('\'')?;
+        return Some((Index::Name(name), rest.strip_prefix(']')?));
+    }
+    let (digits, rest) = inner.split_once(']')?;
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // The limit is Java's int, in which the connector keeps the index.
+    let position = digits
+        .parse::<u32>()
+        .ok()
+        .filter(|i| i32::try_from(*i).is_ok())?;
+    Some((Index::Position(position), rest))
+}
+
+#[cfg(test)]
+mod tests;

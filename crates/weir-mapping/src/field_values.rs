@@ -1,0 +1,216 @@
+//! Field values of one record: all texts in one buffer, in the order of the configured fields.
+
+/// Marks in place of a length; texts are kept shorter than either.
+const NULL: u32 = u32::MAX;
+const SKIPPED: u32 = u32::MAX - 1;
+
+/// Longest text of all values of one record together, in bytes.
+pub(crate) const TEXT_BYTES_MAX: usize = (u32::MAX - 2) as usize;
+
+/// The value of one field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldValue<'a> {
+    /// A text, possibly empty.
+    Text(&'a str),
+    /// Null is a value: it is sent to clients.
+    Null,
+    /// The field is absent from the update: MERGE and COMMAND clients keep what they have.
+    Skipped,
+}
+
+impl<'a> FieldValue<'a> {
+    /// The text, `None` for null and for a skipped field.
+    pub fn text(self) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Null | Self::Skipped => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: u32,
+    len: u32,
+}
+
+fn value<'a>(text: &'a str, spans: &[Span], index: usize) -> FieldValue<'a> {
+    match spans.get(index) {
+        None | Some(Span { len: SKIPPED, .. }) => FieldValue::Skipped,
+        Some(Span { len: NULL, .. }) => FieldValue::Null,
+        Some(Span { start, len }) => {
+            FieldValue::Text(&text[*start as usize..*start as usize + *len as usize])
+        }
+    }
+}
+
+/// A reusable buffer for the field values of a record; it keeps its memory between records.
+#[derive(Debug, Clone, Default)]
+pub struct FieldValues {
+    text: String,
+    spans: Vec<Span>,
+}
+
+impl FieldValues {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets the values and keeps the memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.spans.clear();
+    }
+
+    /// Number of fields, skipped ones included.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// True before the first record.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Text of a field by its index in the mapping; `None` for null and skipped fields.
+    pub fn get(&self, index: usize) -> Option<&str> {
+        self.value(index).text()
+    }
+
+    /// Value of a field by its index; an index beyond the fields counts as skipped.
+    pub fn value(&self, index: usize) -> FieldValue<'_> {
+        value(&self.text, &self.spans, index)
+    }
+
+    /// All values in field order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldValue<'_>> {
+        (0..self.spans.len()).map(|index| self.value(index))
+    }
+
+    /// A compact copy that can be shared between threads.
+    pub fn freeze(&self) -> FrozenValues {
+        FrozenValues {
+            text: self.text.as_str().into(),
+            spans: self.spans.as_slice().into(),
+        }
+    }
+
+    /// The buffer the next text is appended to, and its present length for [`Self::push_text`].
+    pub(crate) fn text_mut(&mut self) -> &mut String {
+        &mut self.text
+    }
+
+    /// Ends a field whose text starts at `start`; false if the texts became too long.
+    pub(crate) fn push_text(&mut self, start: usize) -> bool {
+        if self.text.len() > TEXT_BYTES_MAX {
+            return false;
+        }
+        // Both fit: the end of the text does.
+        let (start, len) = (start as u32, (self.text.len() - start) as u32);
+        self.spans.push(Span { start, len });
+        true
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        self.spans.push(Span {
+            start: 0,
+            len: NULL,
+        });
+    }
+
+    pub(crate) fn push_skipped(&mut self) {
+        self.spans.push(Span {
+            start: 0,
+            len: SKIPPED,
+        });
+    }
+}
+
+/// The field values of one record, immutable and compact: at most two allocations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrozenValues {
+    text: Box<str>,
+    spans: Box<[Span]>,
+}
+
+impl FrozenValues {
+    /// Number of fields, skipped ones included.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// True if the mapping has no fields.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Text of a field by its index in the mapping; `None` for null and skipped fields.
+    pub fn get(&self, index: usize) -> Option<&str> {
+        self.value(index).text()
+    }
+
+    /// Value of a field by its index; an index beyond the fields counts as skipped.
+    pub fn value(&self, index: usize) -> FieldValue<'_> {
+        value(&self.text, &self.spans, index)
+    }
+
+    /// All values in field order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldValue<'_>> {
+        (0..self.spans.len()).map(|index| self.value(index))
+    }
+
+    /// Bytes of all texts together.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> FieldValues {
+        let mut values = FieldValues::new();
+        values.text_mut().push_str("ab");
+        assert!(values.push_text(0));
+        values.push_null();
+        values.push_skipped();
+        assert!(values.push_text(2));
+        values
+    }
+
+    #[test]
+    fn null_skipped_and_empty_are_told_apart() {
+        let values = sample();
+        let expected = [
+            FieldValue::Text("ab"),
+            FieldValue::Null,
+            FieldValue::Skipped,
+            FieldValue::Text(""),
+        ];
+        assert_eq!(values.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(values.get(0), Some("ab"));
+        assert_eq!(
+            (values.get(1), values.get(2), values.get(9)),
+            (None, None, None)
+        );
+        assert_eq!(values.value(9), FieldValue::Skipped);
+    }
+
+    #[test]
+    fn a_frozen_copy_outlives_the_buffer() {
+        fn shareable<T: Send + Sync>(_: &T) {}
+        let mut values = sample();
+        let frozen = values.freeze();
+        shareable(&frozen);
+        values.clear();
+        assert!(values.is_empty());
+        assert_eq!(frozen.len(), 4);
+        assert_eq!(frozen.get(0), Some("ab"));
+        assert_eq!(frozen.value(1), FieldValue::Null);
+        assert_eq!(frozen.value(2), FieldValue::Skipped);
+        assert_eq!(frozen.get(3), Some(""));
+        assert_eq!(frozen.text_bytes(), 2);
+    }
+}

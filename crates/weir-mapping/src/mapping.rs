@@ -1,0 +1,355 @@
+//! The compiled mapping of one connection: record to item names, record to field values, and
+//! which items a client may name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{ExtractionError, ExtractionPlace, ExtractionReason, ItemNameError};
+use crate::field_values::FieldValues;
+use crate::item_name::CanonicalItem;
+use crate::record_view::RecordView;
+use crate::selector::{Found, Selector};
+
+/// The name of a configured field; cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FieldName(Arc<str>);
+
+impl FieldName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A field with its compiled expression.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    pub(crate) name: Arc<str>,
+    pub(crate) expression: Arc<str>,
+    pub(crate) selector: Selector,
+}
+
+/// What a topic's records are delivered as.
+#[derive(Debug, Clone)]
+pub(crate) enum ItemSource {
+    /// One fixed item; also what a template without parameters is.
+    Simple(Box<str>),
+    /// One item for each combination of parameter values.
+    Template(Arc<Template>),
+}
+
+/// A template with its compiled expressions; parameters are sorted by name.
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub(crate) name: Arc<str>,
+    pub(crate) prefix: Box<str>,
+    pub(crate) parameters: Vec<TemplateParameter>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TemplateParameter {
+    pub(crate) name: Arc<str>,
+    pub(crate) expression: Arc<str>,
+    pub(crate) selector: Selector,
+    /// What stands before the value: `prefix-[name=` or `,name=`.
+    pub(crate) lead: Box<str>,
+}
+
+/// Options that apply to all fields.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FieldOptions {
+    pub(crate) skip_failed: bool,
+    pub(crate) map_non_scalar: bool,
+}
+
+/// The mapping of one connection, ready to run. Shared by reference between threads.
+#[derive(Debug)]
+pub struct Mapping {
+    topics: Vec<(Box<str>, Vec<ItemSource>)>,
+    schemas: Vec<Schema>,
+    fields: Vec<Field>,
+    names: Vec<FieldName>,
+    options: FieldOptions,
+}
+
+/// Prefix and sorted parameter names of the items one source can yield.
+#[derive(Debug, PartialEq, Eq)]
+struct Schema {
+    prefix: Box<str>,
+    parameters: Vec<Arc<str>>,
+}
+
+impl Mapping {
+    pub(crate) fn new(
+        topics: Vec<(Box<str>, Vec<ItemSource>)>,
+        fields: Vec<Field>,
+        options: FieldOptions,
+    ) -> Self {
+        let mut schemas = Vec::new();
+        for source in topics.iter().flat_map(|(_, sources)| sources) {
+            let schema = Schema::of(source);
+            if !schemas.contains(&schema) {
+                schemas.push(schema);
+            }
+        }
+        let names = fields
+            .iter()
+            .map(|field| FieldName(Arc::clone(&field.name)))
+            .collect();
+        Self {
+            topics,
+            schemas,
+            fields,
+            names,
+            options,
+        }
+    }
+
+    /// Topics to read, in the order of the configuration.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.topics.iter().map(|(topic, _)| &**topic)
+    }
+
+    /// Configured fields; the position is the index that [`FieldValues`] uses.
+    pub fn fields(&self) -> &[FieldName] {
+        &self.names
+    }
+
+    /// Index of a field, `None` for a name that is not configured.
+    pub fn field_index(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|field| field.as_str() == name)
+    }
+
+    /// The canonical form of an item name as a client wrote it.
+    ///
+    /// A name that can be read is not yet one that can be subscribed: see [`Self::admits`].
+    pub fn canonical_item(&self, written: &str) -> Result<CanonicalItem, ItemNameError> {
+        CanonicalItem::parse(written)
+    }
+
+    /// True if some template or simple item of a mapped topic has the same prefix and exactly the
+    /// same parameter names.
+    pub fn admits(&self, item: &CanonicalItem) -> bool {
+        self.schemas.iter().any(|schema| schema.admits(item))
+    }
+
+    /// Fills `out` with the items this record belongs to; none if the topic is not mapped.
+    ///
+    /// On an error `out` is empty.
+    pub fn item_names(
+        &self,
+        record: &RecordView<'_>,
+        out: &mut ItemNames,
+    ) -> Result<(), ExtractionError> {
+        out.clear();
+        for source in self.sources(record.topic) {
+            let start = out.text.len();
+            match source {
+                ItemSource::Simple(name) => {
+                    out.text.push_str(name);
+                    out.push(start);
+                }
+                ItemSource::Template(template) => match template.expand(record, &mut out.text) {
+                    Ok(true) => out.push(start),
+                    Ok(false) => out.reject(start),
+                    Err(error) => {
+                        out.clear();
+                        return Err(error);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with the value of every field.
+    ///
+    /// A field that cannot be extracted is skipped where the configuration says so, otherwise it
+    /// is an error and `out` is empty.
+    pub fn field_values(
+        &self,
+        record: &RecordView<'_>,
+        out: &mut FieldValues,
+    ) -> Result<(), ExtractionError> {
+        out.clear();
+        for field in &self.fields {
+            if let Err(reason) = self.push_field(field, record, out) {
+                out.clear();
+                return Err(ExtractionError {
+                    place: ExtractionPlace::Field(Arc::clone(&field.name)),
+                    expression: Arc::clone(&field.expression),
+                    reason,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn push_field(
+        &self,
+        field: &Field,
+        record: &RecordView<'_>,
+        out: &mut FieldValues,
+    ) -> Result<(), ExtractionReason> {
+        let text = out.text_mut();
+        let start = text.len();
+        match field
+            .selector
+            .append(record, self.options.map_non_scalar, text)
+        {
+            Ok(Found::Text) if out.push_text(start) => Ok(()),
+            Ok(Found::Text) => Err(ExtractionReason::TooLarge),
+            Ok(Found::Null) => {
+                out.push_null();
+                Ok(())
+            }
+            Err(_) if self.options.skip_failed => {
+                out.text_mut().truncate(start);
+                out.push_skipped();
+                Ok(())
+            }
+            Err(reason) => Err(reason),
+        }
+    }
+
+    fn sources(&self, topic: &str) -> &[ItemSource] {
+        // A connection maps a handful of topics; comparing beats hashing there.
+        let found = self.topics.iter().find(|(name, _)| &**name == topic);
+        found.map_or(&[], |(_, sources)| sources)
+    }
+}
+
+impl Schema {
+    fn of(source: &ItemSource) -> Self {
+        match source {
+            ItemSource::Simple(name) => Self {
+                prefix: name.clone(),
+                parameters: Vec::new(),
+            },
+            ItemSource::Template(template) => Self {
+                prefix: template.prefix.clone(),
+                parameters: template
+                    .parameters
+                    .iter()
+                    .map(|p| Arc::clone(&p.name))
+                    .collect(),
+            },
+        }
+    }
+
+    fn admits(&self, item: &CanonicalItem) -> bool {
+        let parameters = item.parameters();
+        *self.prefix == *item.prefix()
+            && self.parameters.len() == parameters.len()
+            && self
+                .parameters
+                .iter()
+                .zip(parameters)
+                .all(|(name, (other, _))| **name == *other)
+    }
+}
+
+impl Template {
+    /// Appends the canonical name; false if a value holds a comma.
+    ///
+    /// No client can write such a value, and read back the name would be that of another item.
+    fn expand(&self, record: &RecordView<'_>, out: &mut String) -> Result<bool, ExtractionError> {
+        let single = self.parameters.len() == 1;
+        for parameter in &self.parameters {
+            out.push_str(&parameter.lead);
+            let start = out.len();
+            match parameter.selector.append(record, false, out) {
+                Ok(Found::Text) if has_comma(&out[start..]) => return Ok(false),
+                Ok(Found::Text) => {}
+                Ok(Found::Null) if single => out.push_str("null"),
+                Ok(Found::Null) => {
+                    return Err(self.error(parameter, ExtractionReason::NullParameter));
+                }
+                Err(reason) => return Err(self.error(parameter, reason)),
+            }
+        }
+        out.push(']');
+        Ok(true)
+    }
+
+    fn error(&self, parameter: &TemplateParameter, reason: ExtractionReason) -> ExtractionError {
+        ExtractionError {
+            place: ExtractionPlace::Template {
+                template: Arc::clone(&self.name),
+                parameter: Arc::clone(&parameter.name),
+            },
+            expression: Arc::clone(&parameter.expression),
+            reason,
+        }
+    }
+}
+
+fn has_comma(value: &str) -> bool {
+    memchr::memchr(b',', value.as_bytes()).is_some()
+}
+
+/// A reusable buffer for the item names of a record; it keeps its memory between records.
+#[derive(Debug, Clone, Default)]
+pub struct ItemNames {
+    text: String,
+    ends: Vec<usize>,
+    unnameable: usize,
+}
+
+impl ItemNames {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets the names and keeps the memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+        self.unnameable = 0;
+    }
+
+    /// Number of distinct names.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True if the record belongs to no item.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Templates of the last record left out because a value holds a comma.
+    pub fn unnameable(&self) -> usize {
+        self.unnameable
+    }
+
+    /// The canonical names; each occurs once.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .map(move |&end| &self.text[std::mem::replace(&mut start, end)..end])
+    }
+
+    /// Ends the name that starts at `start`; a name already there is dropped.
+    fn push(&mut self, start: usize) {
+        let repeated = self.iter().any(|name| *name == self.text[start..]);
+        if repeated {
+            self.text.truncate(start);
+        } else {
+            self.ends.push(self.text.len());
+        }
+    }
+
+    fn reject(&mut self, start: usize) {
+        self.text.truncate(start);
+        self.unnameable += 1;
+    }
+}

@@ -1,0 +1,146 @@
+//! Item templates: `PREFIX-#{p1=EXPR1,p2=EXPR2,...}`.
+
+use std::collections::BTreeMap;
+
+use crate::error::{ExpressionError, TemplateError};
+use crate::expression::Expression;
+use crate::item_name::{Parameters, is_prefix};
+use crate::text::has_line_end;
+
+/// A parsed item template; parameters are sorted by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemTemplate {
+    prefix: Box<str>,
+    parameters: Vec<(Box<str>, Expression)>,
+}
+
+impl ItemTemplate {
+    /// Parses a template with at least one parameter.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let (prefix, list) = split(text).ok_or(TemplateError::Invalid)?;
+        let mut parameters = BTreeMap::new();
+        for parameter in Parameters::new(list) {
+            let (name, value) = parameter.ok_or(TemplateError::Invalid)?;
+            if parameters.contains_key(name) {
+                return Err(TemplateError::DuplicateParameter);
+            }
+            let expression = Expression::parse(value)?;
+            if expression.is_wildcard() {
+                return Err(ExpressionError::UnexpectedWildcard(value.to_owned()).into());
+            }
+            parameters.insert(name, expression);
+        }
+        let parameters = parameters
+            .into_iter()
+            .map(|(name, e)| (name.into(), e))
+            .collect();
+        Ok(Self {
+            prefix: prefix.into(),
+            parameters,
+        })
+    }
+
+    /// The part before `-#{`.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Parameter names and expressions, sorted by name.
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Expression)> {
+        self.parameters
+            .iter()
+            .map(|(name, expression)| (&**name, expression))
+    }
+}
+
+fn split(text: &str) -> Option<(&str, &str)> {
+    let (head, rest) = text.split_once("#{")?;
+    let prefix = head.strip_suffix('-')?;
+    let list = rest.strip_suffix('}')?;
+    (is_prefix(prefix) && !list.is_empty() && !has_line_end(list)).then_some((prefix, list))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        let template = ItemTemplate::parse(text).unwrap();
+        template
+            .parameters()
+            .map(|(name, e)| format!("{name}={}", e.text()))
+            .collect()
+    }
+
+    #[test]
+    fn prefix_and_sorted_parameters() {
+        let template = ItemTemplate::parse("a-b_1-#{key=KEY}").unwrap();
+        assert_eq!(template.prefix(), "a-b_1");
+        assert_eq!(
+            names("x-#{b=KEY,A=TOPIC,_c=VALUE['k'],.d=OFFSET,}"),
+            [".d=OFFSET", "A=TOPIC", "_c=VALUE['k']", "b=KEY",]
+        );
+    }
+
+    #[test]
+    fn form_errors() {
+        for text in [
+            "",
+            "ltest",
+            "x-",
+            "x-#{}",
+            "x#{k=KEY}",
+            "-#{k=KEY}",
+            "x-#{k=KEY",
+            "x-#{k=KEY}y",
+            "x-{k=KEY}",
+            "x.y-#{k=KEY}",
+            "x -#{k=KEY}",
+            "x-#{KEY}",
+            "x-#{k=}",
+            "x-#{=KEY}",
+            "x-#{k=KEY, j=VALUE}",
+            "x-#{k=KEY,,j=VALUE}",
+            "x-#{a-b=KEY}",
+            "x-#{1a=KEY}",
+            "x-#{,}",
+            "x-#{ k=KEY}",
+            "x-[k=1]",
+            "x-#{a.b=KEY}",
+        ] {
+            assert_eq!(
+                ItemTemplate::parse(text),
+                Err(TemplateError::Invalid),
+                "{text:?}"
+            );
+        }
+        let duplicate = ItemTemplate::parse("x-#{k=KEY,k=VALUE}");
+        assert_eq!(duplicate, Err(TemplateError::DuplicateParameter));
+    }
+
+    #[test]
+    fn expression_errors_pass_through() {
+        let rows = [
+            ("x-#{k=FOO}", ExpressionError::MissingRoot("FOO".into())),
+            (
+                "x-#{k=VALUE.}",
+                ExpressionError::TrailingDot("VALUE.".into()),
+            ),
+            ("x-#{k= KEY}", ExpressionError::WhiteChar(" KEY".into())),
+            (
+                "x-#{k=VALUE.*}",
+                ExpressionError::UnexpectedWildcard("VALUE.*".into()),
+            ),
+            (
+                "x-#{k=VALUE.a[b]}",
+                ExpressionError::InvalidIndex("VALUE.a[b]".into()),
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(
+                ItemTemplate::parse(text),
+                Err(TemplateError::Expression(expected))
+            );
+        }
+    }
+}
