@@ -104,17 +104,33 @@ impl Fault {
         Self::control(ControlCode::MALFORMED, message)
     }
 
-    /// 65, the same number and meaning in both catalogues. Long values are cut.
+    /// 65, the same number and meaning in both catalogues.
     pub(crate) fn bad_value(parameter: &str, value: &str) -> Self {
         Self::bad(ControlCode::BAD_VALUE, parameter, value)
     }
 
     /// `code` with a message that names the parameter and the start of its value.
     pub(crate) fn bad(code: ControlCode, parameter: &str, value: &str) -> Self {
-        const SHOWN_CHARS: usize = 60;
-        let shown: String = value.chars().take(SHOWN_CHARS).collect();
-        let dots = if shown.len() < value.len() { "…" } else { "" };
-        Self::control(code, format!("{}: {parameter}={shown}{dots}", code.text()))
+        Self::control(
+            code,
+            format!("{}: {parameter}={}", code.text(), shortened(value)),
+        )
+    }
+
+    /// 65 for a lone CR or LF. The value stays unnamed: it may be a password.
+    pub(crate) fn line_break(parameter: &str) -> Self {
+        let code = ControlCode::BAD_VALUE;
+        let parameter = shortened(parameter);
+        Self::control(code, format!("{}: line break in {parameter}", code.text()))
+    }
+}
+
+/// The start of a peer's text, so that answers stay short.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    const SHOWN_CHARS: usize = 60;
+    match text.char_indices().nth(SHOWN_CHARS) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
     }
 }
 

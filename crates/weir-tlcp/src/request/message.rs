@@ -11,8 +11,8 @@ use crate::error::Fault;
 pub struct Message<'a> {
     /// `LS_session`; absent means the session of the connection it came in on.
     pub session: Option<SessionRef<'a>>,
-    /// `LS_reqId`, letters and digits.
-    pub request_id: Cow<'a, str>,
+    /// `LS_reqId`, letters and digits; always present, an `Option` for likeness with `Control`.
+    pub request_id: Option<Cow<'a, str>>,
     /// `LS_ack`: whether acceptance is answered with `REQOK`.
     pub ack: bool,
     /// `LS_outcome`: whether the result is notified with `MSGDONE` or `MSGFAIL`.
@@ -39,7 +39,7 @@ impl<'a> Message<'a> {
     pub(super) fn read(params: &Params<'a>, request_id: Cow<'a, str>) -> Result<Self, Fault> {
         let message = Self {
             session: None,
-            request_id,
+            request_id: Some(request_id),
             ack: params.flag("LS_ack", true)?,
             outcome: params.flag("LS_outcome", true)?,
             text: params

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::SessionRef;
+use crate::codes::ControlCode;
 use crate::error::Fault;
 use crate::text::percent_decode;
 
@@ -23,15 +24,14 @@ impl<'a> Params<'a> {
         };
         // Lines end with CR LF; a lone CR or LF is neither an end nor allowed inside a value.
         if let Some(at) = memchr::memchr2(b'\r', b'\n', line.as_bytes()) {
-            params.fault = Some(Fault::bad_value(
-                "line",
-                line[..at].rsplit('&').next().unwrap_or(""),
-            ));
+            let pair = line[..at].rsplit('&').next().unwrap_or_default();
+            let name = pair.split('=').next().unwrap_or_default();
+            params.fault = Some(Fault::line_break(name));
         }
         for pair in line.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some((name, value)) => params.pairs.push((percent_decode(name), value)),
-                None => params.fault = Some(Fault::plain(crate::codes::ControlCode::MALFORMED)),
+                None => params.fault = Some(Fault::plain(ControlCode::MALFORMED)),
             }
         }
         params

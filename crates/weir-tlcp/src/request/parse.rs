@@ -13,7 +13,7 @@ use super::{
 };
 use crate::PROTOCOL;
 use crate::codes::{ControlCode, SessionCode};
-use crate::error::{Answer, Fault, RequestError};
+use crate::error::{Answer, Fault, RequestError, shortened};
 
 /// What a parsed line is handed to.
 type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Request<'a>, RequestError>);
@@ -241,7 +241,7 @@ fn wrong_protocol(name: &str, protocol: &str) -> RequestError {
         "create_session" | "bind_session" => SessionCode::CLIENT_VERSION_UNSUPPORTED.code(),
         _ => ControlCode::MALFORMED.code(),
     };
-    let shown: String = protocol.chars().take(20).collect();
+    let shown = shortened(protocol);
     let message = format!("Protocol {shown} is not served: use {PROTOCOL}").into();
     refusal(name, Fault { code, message })
 }

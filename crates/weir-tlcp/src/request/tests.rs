@@ -249,7 +249,7 @@ fn strict_about_bare_line_feeds() {
     let text = "control\r\nLS_op=destroy&LS_reqId=1&LS_cause_message=a\nb";
     assert_eq!(
         refused(text),
-        "REQERR,1,65,Syntax error: line=LS_cause_message=a"
+        "REQERR,1,65,Syntax error: line break in LS_cause_message"
     );
     let text = "heartbeat\r\nLS_session=S1\r\nLS_session=S2";
     assert!(refused(text).starts_with("ERROR,65,"));
