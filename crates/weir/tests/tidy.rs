@@ -346,7 +346,8 @@ fn every_metric_is_documented() {
             continue;
         }
         for name in metric_names(&read(&root().join(&path))) {
-            if !has_word(&docs, &name) {
+            // Counters are defined without the suffix that they are written with.
+            if !has_word(&docs, &name) && !has_word(&docs, &format!("{name}_total")) {
                 findings.push(format!("{path}: {name}"));
             }
         }
