@@ -1,1 +1,21 @@
-//! Kafka topics to TLCP clients: ingest, item table, shards, admission, metrics.
+//! The gateway: records of Kafka topics become updates of items, and each session gets those it
+//! has subscribed to.
+//!
+//! Threads: one per shard (an event loop with its own clients), one per Kafka connection (ingest
+//! and mapping), one for administration. They share no data: an ingest thread posts updates to the
+//! shards that asked for the item, a shard posts what it wants to the ingest thread.
+
+mod admin;
+pub mod config;
+mod connection;
+mod error;
+mod gateway;
+mod ingest;
+mod metrics;
+mod resolve;
+mod routing;
+mod shard;
+
+pub use config::{GatewayConfig, Limits};
+pub use error::GatewayError;
+pub use gateway::Gateway;

@@ -10,7 +10,6 @@ mod mailbox;
 mod outbox;
 pub mod server;
 pub mod timer;
-pub mod client;
 pub mod websocket;
 
 pub use mailbox::{MailSender, PostError};

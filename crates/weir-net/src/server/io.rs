@@ -1,6 +1,7 @@
 //! What a handler can do with its connections: send, close, tag, set timers.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -38,12 +39,14 @@ pub struct IoCounters {
 /// A timer's meaning.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Due {
-    /// A connection that has not become a WebSocket may have idled too long.
+    /// A connection without a request or without an owner may have had its time.
     Request(ConnId),
     /// A closing connection has had its time.
     Close(ConnId),
     /// The handler's own.
     Handler(u64),
+    /// Nothing but a turn of the loop.
+    Wake,
     /// Accepting failed for lack of descriptors: try again.
     Accept,
 }
@@ -105,10 +108,16 @@ impl Io {
         self.counters
     }
 
-    /// Leaves `tag` on a connection; [`super::Handler::on_closed`] gets it back.
+    /// Leaves `tag` on a connection; [`super::Handler::on_closed`] gets it back. A WebSocket that
+    /// carries tag 0 for [`Limits::request_ms`] is closed: nobody claims it.
     pub fn set_tag(&mut self, conn: ConnId, tag: u64) {
-        if let Some(connection) = self.get(conn) {
-            connection.tag = tag;
+        let at_ms = self.now_ms + self.limits.request_ms;
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        connection.tag = tag;
+        if tag == 0 {
+            self.timers.set(at_ms, Due::Request(conn));
         }
     }
 
@@ -181,6 +190,17 @@ impl Io {
         self.timers.set(at_ms, Due::Handler(token));
     }
 
+    /// Sees to it that the next turn comes within a tick, for work that waits for another thread.
+    pub fn wake_soon(&mut self) {
+        self.timers.set(self.now_ms, Due::Wake);
+    }
+
+    /// The other end of a connection, if it is open.
+    pub fn peer(&mut self, conn: ConnId) -> Option<SocketAddr> {
+        self.get(conn)
+            .and_then(|connection| connection.stream.peer_addr().ok())
+    }
+
     /// Accepts no more connections; those that wait in the kernel are reset when the loop ends.
     pub fn stop_accepting(&mut self) {
         self.accepting = false;
@@ -207,7 +227,7 @@ impl Io {
         }
     }
 
-    pub(super) fn insert(&mut self, stream: mio::net::TcpStream, peer: std::net::SocketAddr) {
+    pub(super) fn insert(&mut self, stream: mio::net::TcpStream, peer: SocketAddr) {
         self.generation = self.generation.wrapping_add(1);
         let deadline_ms = self.now_ms + self.limits.request_ms;
         let entry = self.connections.vacant_entry();

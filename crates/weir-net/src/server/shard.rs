@@ -394,6 +394,7 @@ impl<H: Handler> Shard<H> {
             match timer {
                 Due::Handler(token) => self.handler.on_timer(&mut self.io, token),
                 Due::Accept => self.accept_again = true,
+                Due::Wake => {}
                 Due::Close(conn) => self.close_now(conn),
                 Due::Request(conn) => self.check_request(conn),
             }
@@ -408,7 +409,8 @@ impl<H: Handler> Shard<H> {
         }
     }
 
-    /// Ends a connection whose request does not come, looks again later if one came meanwhile.
+    /// Ends a connection whose request does not come or that nobody claims; looks again later if a
+    /// request came meanwhile.
     fn check_request(&mut self, conn: ConnId) {
         let now_ms = self.io.now_ms();
         let Some(connection) = self.io.get(conn) else {

@@ -1,0 +1,262 @@
+//! What a gateway is told: `adapters.xml`, `gateway.toml`, and the built-in values.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use weir_mapping::{AdaptersFile, ConnectionConfig, Note, Parameter, ParseOptions, Source};
+
+use crate::error::GatewayError;
+
+/// Adapter set name where no file gives one.
+const DEFAULT_SET: &str = "KafkaConnector";
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct GatewayConfig {
+    /// Where clients connect; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where `/metrics` and `/health` are served; loopback unless a token is set.
+    pub admin: SocketAddr,
+    /// What a request to the admin port must carry as bearer token.
+    pub admin_token: Option<String>,
+    /// Event loops; default one per core.
+    pub shards: usize,
+    /// The name clients give as `LS_adapter_set`.
+    pub set_id: String,
+    /// Kafka connections.
+    pub connections: Vec<ConnectionConfig>,
+    /// What peers may cost.
+    pub limits: Limits,
+    /// Milliseconds that clients have to take their last bytes at shutdown.
+    pub drain_ms: u64,
+    /// What the operator should know about the files.
+    pub notes: Vec<Note>,
+}
+
+/// What clients may cost; every one has a metric that shows it at work.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Sessions of the whole gateway, default 100,000; the descriptor limit may be lower.
+    pub sessions: usize,
+    /// Subscriptions of one session, default 1,000.
+    pub subscriptions_per_session: usize,
+    /// Items of one subscription, default 1,000.
+    pub items_per_subscription: usize,
+    /// Fields of one subscription, default 2,000: the published scenario 4 has about 1,000.
+    pub fields_per_subscription: usize,
+    /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of
+    /// 1 KB. A session beyond it is ended.
+    pub queue_bytes: usize,
+    /// Bytes of one request, default 50,000; told to clients.
+    pub request_bytes: usize,
+    /// `sessions` divided over the shards, set when the gateway starts.
+    #[serde(skip)]
+    pub(crate) sessions_per_shard: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions: 100_000,
+            subscriptions_per_session: 1_000,
+            items_per_subscription: 1_000,
+            fields_per_subscription: 2_000,
+            queue_bytes: 1024 * 1024,
+            request_bytes: 50_000,
+            sessions_per_shard: 100_000,
+        }
+    }
+}
+
+/// What the command line may say; it wins over the files.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--listen`
+    pub listen: Option<SocketAddr>,
+    /// `--admin`
+    pub admin: Option<SocketAddr>,
+    /// `--shards`
+    pub shards: Option<usize>,
+}
+
+/// `gateway.toml` as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawFile {
+    listen: Option<SocketAddr>,
+    shards: Option<usize>,
+    adapter_set: Option<String>,
+    drain_ms: Option<u64>,
+    admin: RawAdmin,
+    limits: Limits,
+    connection: toml::Table,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawAdmin {
+    listen: Option<SocketAddr>,
+    token: Option<String>,
+}
+
+impl GatewayConfig {
+    /// Reads the files given and checks the whole.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line where known, key, value and remedy.
+    pub fn load(
+        adapters: Option<&Path>,
+        toml: Option<&Path>,
+        overrides: &Overrides,
+        options: ParseOptions,
+    ) -> Result<Self, GatewayError> {
+        let raw = toml.map_or_else(|| Ok(RawFile::default()), read_toml)?;
+        let file = toml.unwrap_or(Path::new("gateway.toml"));
+        let mut notes = Vec::new();
+        let mut connections = read_connections(file, &raw.connection, options, &mut notes)?;
+        let mut set_id = raw.adapter_set;
+        if let Some(path) = adapters {
+            let parsed = read_adapters(path, options)?;
+            set_id.get_or_insert(parsed.set_id);
+            notes.extend(parsed.notes);
+            connections.extend(parsed.connections);
+        }
+        let config = Self {
+            listen: overrides
+                .listen
+                .or(raw.listen)
+                .unwrap_or(SocketAddr::from(([0, 0, 0, 0], 8080))),
+            admin: overrides
+                .admin
+                .or(raw.admin.listen)
+                .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8090))),
+            admin_token: raw.admin.token.filter(|token| !token.is_empty()),
+            shards: overrides.shards.or(raw.shards).unwrap_or_else(cores),
+            set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
+            connections,
+            limits: raw.limits,
+            drain_ms: raw.drain_ms.unwrap_or(5_000),
+            notes,
+        };
+        config.check(&file.display().to_string())?;
+        Ok(config)
+    }
+
+    fn check(&self, file: &str) -> Result<(), GatewayError> {
+        let fail = |reason: String| {
+            Err(GatewayError::Config {
+                file: file.to_owned(),
+                reason,
+            })
+        };
+        if self.connections.is_empty() {
+            return fail(
+                "no Kafka connection: give --adapters FILE or a [connection.NAME] table".into(),
+            );
+        }
+        for (index, connection) in self.connections.iter().enumerate() {
+            if self.connections[..index]
+                .iter()
+                .any(|other| other.name == connection.name)
+            {
+                return fail(format!(
+                    "connection \"{}\" is defined twice: rename one",
+                    connection.name
+                ));
+            }
+        }
+        if !(1..=1024).contains(&self.shards) {
+            return fail(format!("shards = {}: use 1 to 1024", self.shards));
+        }
+        if !self.admin.ip().is_loopback() && self.admin_token.is_none() {
+            let admin = self.admin;
+            return fail(format!(
+                "admin listens on {admin}, which others can reach: set admin.token, or use 127.0.0.1"
+            ));
+        }
+        if self.limits.sessions == 0
+            || self.limits.queue_bytes == 0
+            || self.limits.request_bytes < 1_000
+        {
+            return fail("limits: sessions and queue_bytes from 1, request_bytes from 1000".into());
+        }
+        Ok(())
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn read(path: &Path) -> Result<String, GatewayError> {
+    std::fs::read_to_string(path).map_err(|error| GatewayError::Read {
+        path: PathBuf::from(path),
+        error,
+    })
+}
+
+fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
+    toml::from_str(&read(path)?).map_err(|error| GatewayError::Config {
+        file: path.display().to_string(),
+        reason: error.to_string().trim_end().to_owned(),
+    })
+}
+
+fn read_adapters(path: &Path, options: ParseOptions) -> Result<AdaptersFile, GatewayError> {
+    let env = |name: &str| std::env::var(name).ok();
+    let name = path.display().to_string();
+    Ok(AdaptersFile::parse(&name, &read(path)?, &env, options)?)
+}
+
+/// `[connection.NAME]` tables: the connector's parameters, nested tables joined by dots.
+fn read_connections(
+    path: &Path,
+    tables: &toml::Table,
+    options: ParseOptions,
+    notes: &mut Vec<Note>,
+) -> Result<Vec<ConnectionConfig>, GatewayError> {
+    let file = path.display().to_string();
+    let source = Source {
+        file: &file,
+        options,
+    };
+    let mut connections = Vec::new();
+    for (name, value) in tables {
+        let toml::Value::Table(table) = value else {
+            let reason = format!("connection.{name} must be a table of parameters");
+            return Err(GatewayError::Config { file, reason });
+        };
+        let mut parameters = Vec::new();
+        flatten("", table, &mut parameters);
+        let connection = ConnectionConfig::from_parameters(name, parameters, &source, None, notes)?;
+        connections.push(connection);
+    }
+    Ok(connections)
+}
+
+fn flatten(prefix: &str, table: &toml::Table, out: &mut Vec<Parameter>) {
+    for (key, value) in table {
+        let name = if prefix.is_empty() {
+            key.clone()
+        } else {
+            format!("{prefix}.{key}")
+        };
+        match value {
+            toml::Value::Table(inner) => flatten(&name, inner, out),
+            toml::Value::String(text) => {
+                out.push(Parameter {
+                    name,
+                    value: text.clone(),
+                    line: None,
+                });
+            }
+            other => out.push(Parameter {
+                name,
+                value: other.to_string(),
+                line: None,
+            }),
+        }
+    }
+}

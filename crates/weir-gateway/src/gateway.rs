@@ -1,0 +1,277 @@
+//! A running gateway: starts the threads, tells its addresses, ends in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use weir_net::MailSender;
+use weir_net::http1::ParseLimits;
+use weir_net::listener::listen_shared;
+use weir_net::server::{self, ShardOptions};
+use weir_tlcp::server::SessionConfig;
+
+use crate::admin::{self, AdminState};
+use crate::config::{GatewayConfig, Limits};
+use crate::connection::{Connection, ConnectionState};
+use crate::error::GatewayError;
+use crate::ingest::{Ingest, WISHES_MAX};
+use crate::metrics::{self, ShardMetrics};
+use crate::shard::{Shard, ShardMail, Shared};
+
+/// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
+/// ingest waits, and Kafka keeps the rest.
+const MAIL_CAPACITY: usize = 4096;
+/// Longest wait for a shard's inbox when it is told to drain.
+const DRAIN_POST: Duration = Duration::from_secs(1);
+
+/// All threads of a gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    listen: SocketAddr,
+    admin: SocketAddr,
+    connections: Vec<Arc<Connection>>,
+    mail: Vec<MailSender<ShardMail>>,
+    shards: Vec<JoinHandle<()>>,
+    ingests: Vec<JoinHandle<()>>,
+    admin_thread: Option<JoinHandle<()>>,
+    stop_admin: Option<oneshot::Sender<()>>,
+    stop_ingest: Arc<AtomicBool>,
+    draining: Arc<AtomicBool>,
+    drain_ms: u64,
+}
+
+impl Gateway {
+    /// Starts to listen and to read; returns when clients can connect.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on, or a refusal of the operating system.
+    pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        let mut limits = config.limits;
+        limits.sessions_per_shard = limits.sessions.div_ceil(config.shards);
+        let mut wish_queues = Vec::new();
+        let mut connections = Vec::new();
+        for connection in config.connections {
+            let (wishes, queue) = crossbeam_channel::bounded(WISHES_MAX);
+            wish_queues.push(queue);
+            let state = ConnectionState::default();
+            connections.push(Arc::new(Connection {
+                config: connection,
+                wishes,
+                state,
+            }));
+        }
+        let shared = Arc::new(Shared {
+            set_id: config.set_id,
+            connections: connections.clone(),
+            session: SessionConfig {
+                request_limit_bytes: limits.request_bytes,
+                ..SessionConfig::default()
+            },
+            limits,
+        });
+        let (listen, parts) = make_shards(config.listen, config.shards, &shared)?;
+        let (admin_listener, admin) = listen_admin(config.admin)?;
+        let mut gateway = Self {
+            listen,
+            admin,
+            connections,
+            mail: Vec::new(),
+            shards: Vec::new(),
+            ingests: Vec::new(),
+            admin_thread: None,
+            stop_admin: None,
+            stop_ingest: Arc::new(AtomicBool::new(false)),
+            draining: Arc::new(AtomicBool::new(false)),
+            drain_ms: config.drain_ms,
+        };
+        let mut shard_metrics = Vec::new();
+        for (number, (shard, mail, metrics)) in parts.into_iter().enumerate() {
+            gateway.mail.push(mail);
+            shard_metrics.push(metrics);
+            gateway
+                .shards
+                .push(spawn(&format!("shard-{number}"), move || {
+                    if let Err(error) = shard.run() {
+                        tracing::error!(%error, "event loop failed");
+                    }
+                })?);
+        }
+        for (number, queue) in wish_queues.into_iter().enumerate() {
+            gateway.start_ingest(number, queue)?;
+        }
+        gateway.start_admin(admin_listener, shard_metrics, config.admin_token)?;
+        Ok(gateway)
+    }
+
+    fn start_ingest(
+        &mut self,
+        number: usize,
+        wishes: crossbeam_channel::Receiver<crate::routing::Wish>,
+    ) -> Result<(), GatewayError> {
+        let connection = Arc::clone(&self.connections[number]);
+        if !connection.config.enabled {
+            return Ok(());
+        }
+        let (mail, stop) = (self.mail.clone(), Arc::clone(&self.stop_ingest));
+        let ingest = Ingest::new(connection, number as u16, wishes, mail, stop);
+        self.ingests
+            .push(spawn(&format!("ingest-{number}"), move || ingest.run())?);
+        Ok(())
+    }
+
+    fn start_admin(
+        &mut self,
+        listener: std::net::TcpListener,
+        shards: Vec<Arc<ShardMetrics>>,
+        token: Option<String>,
+    ) -> Result<(), GatewayError> {
+        let state = AdminState {
+            registry: metrics::registry(shards, self.connections.clone()),
+            connections: self.connections.clone(),
+            draining: Arc::clone(&self.draining),
+            token,
+        };
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        self.stop_admin = Some(stop);
+        self.admin_thread = Some(spawn("admin", move || {
+            let served = runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                admin::serve(listener, state, stopped).await
+            });
+            if let Err(error) = served {
+                tracing::error!(%error, "admin port failed");
+            }
+        })?);
+        Ok(())
+    }
+
+    /// Where clients connect.
+    pub fn listen_address(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// Where metrics and health are served.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Whether every enabled connection delivers what is produced from now on.
+    pub fn ready(&self) -> bool {
+        let mut enabled = self.connections.iter().filter(|one| one.config.enabled);
+        enabled.all(|connection| connection.state.ready())
+    }
+
+    /// What keeps connections from being ready: names and last errors.
+    pub fn troubles(&self) -> Vec<(String, Option<String>)> {
+        let waiting = self
+            .connections
+            .iter()
+            .filter(|one| one.config.enabled && !one.state.ready());
+        waiting
+            .map(|one| (one.config.name.clone(), one.state.error()))
+            .collect()
+    }
+
+    /// Says goodbye to all clients, stops reading, and ends all threads.
+    pub fn shut_down(mut self) {
+        self.draining.store(true, Ordering::Relaxed);
+        for mail in &self.mail {
+            // A shard too busy to take the mail ends with the process.
+            let _ = mail.post(
+                ShardMail::Drain {
+                    within_ms: self.drain_ms,
+                },
+                DRAIN_POST,
+            );
+        }
+        self.shards.drain(..).for_each(join);
+        self.stop_ingest.store(true, Ordering::Relaxed);
+        self.ingests.drain(..).for_each(join);
+        self.stop_admin.take();
+        self.admin_thread.take().into_iter().for_each(join);
+    }
+}
+
+type ShardParts = (
+    server::Shard<Shard>,
+    MailSender<ShardMail>,
+    Arc<ShardMetrics>,
+);
+
+fn make_shards(
+    address: SocketAddr,
+    count: usize,
+    shared: &Arc<Shared>,
+) -> Result<(SocketAddr, Vec<ShardParts>), GatewayError> {
+    let fail = |error| GatewayError::Listen {
+        address,
+        key: "--listen",
+        error,
+    };
+    if address.port() != 0 {
+        // With SO_REUSEPORT a second gateway on the port would silently take half of the clients.
+        drop(std::net::TcpListener::bind(address).map_err(fail)?);
+    }
+    let listeners = listen_shared(address, count).map_err(fail)?;
+    let listen = listeners[0].local_addr().map_err(fail)?;
+    let epoch = Instant::now();
+    let mut parts = Vec::with_capacity(count);
+    for (number, listener) in listeners.into_iter().enumerate() {
+        let metrics = Arc::new(ShardMetrics::new());
+        let handler = Shard::new(number as u16, Arc::clone(shared), Arc::clone(&metrics));
+        let options = ShardOptions {
+            listener,
+            limits: net_limits(&shared.limits),
+            mail_capacity: MAIL_CAPACITY,
+            epoch,
+        };
+        let (shard, mail) = server::Shard::new(options, handler)?;
+        parts.push((shard, mail, metrics));
+    }
+    Ok((listen, parts))
+}
+
+fn net_limits(limits: &Limits) -> server::Limits {
+    let defaults = server::Limits::default();
+    server::Limits {
+        // Room for connections that are not sessions yet or no longer.
+        connections: limits.sessions_per_shard + limits.sessions_per_shard / 8 + 64,
+        http: ParseLimits {
+            body_bytes: limits.request_bytes,
+            ..defaults.http
+        },
+        message_bytes: limits.request_bytes,
+        outbox_bytes: limits.queue_bytes,
+        ..defaults
+    }
+}
+
+fn listen_admin(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), GatewayError> {
+    let fail = |error| GatewayError::Listen {
+        address,
+        key: "--admin",
+        error,
+    };
+    let listener = std::net::TcpListener::bind(address).map_err(fail)?;
+    listener.set_nonblocking(true).map_err(fail)?;
+    let address = listener.local_addr().map_err(fail)?;
+    Ok((listener, address))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread ended by panic");
+    }
+}

@@ -1,0 +1,297 @@
+//! Counters of shards and connections, and their text form for Prometheus (docs/metrics.md).
+//!
+//! Hot paths add to plain numbers; each shard publishes them once a turn into atomics of its own,
+//! and a scrape sums them. No label names an item: their number is not bounded.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use weir_net::server::IoCounters;
+
+use crate::connection::Connection;
+
+/// What one shard counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ShardCounters {
+    pub(crate) sessions: u64,
+    pub(crate) connections: u64,
+    pub(crate) subscriptions: u64,
+    pub(crate) items: u64,
+    pub(crate) sessions_created: u64,
+    pub(crate) sessions_refused: u64,
+    pub(crate) requests_refused: u64,
+    pub(crate) updates_out: u64,
+    pub(crate) slow_ended: u64,
+    pub(crate) io: IoCounters,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Gauge,
+    Counter,
+}
+
+/// One metric of shards: name (a counter's gets the suffix `_total` when written), kind, meaning,
+/// and where its value is.
+struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
+
+const SHARD_METRICS: [ShardMetric; 16] = {
+    use Kind::{Counter, Gauge};
+    [
+        ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
+            c.sessions
+        }),
+        ShardMetric(
+            "weir_gateway_connections",
+            Gauge,
+            "Open client connections.",
+            |c| c.connections,
+        ),
+        ShardMetric(
+            "weir_gateway_subscriptions",
+            Gauge,
+            "Active subscriptions.",
+            |c| c.subscriptions,
+        ),
+        ShardMetric(
+            "weir_gateway_items",
+            Gauge,
+            "Subscribed items, counted once per shard that has subscribers.",
+            |c| c.items,
+        ),
+        ShardMetric(
+            "weir_gateway_sessions_created",
+            Counter,
+            "Sessions created.",
+            |c| c.sessions_created,
+        ),
+        ShardMetric(
+            "weir_gateway_sessions_refused",
+            Counter,
+            "Sessions refused.",
+            |c| c.sessions_refused,
+        ),
+        ShardMetric(
+            "weir_gateway_requests_refused",
+            Counter,
+            "Requests answered with REQERR, ERROR or CONERR for their content.",
+            |c| c.requests_refused,
+        ),
+        ShardMetric(
+            "weir_gateway_updates_sent",
+            Counter,
+            "Updates queued for clients.",
+            |c| c.updates_out,
+        ),
+        ShardMetric(
+            "weir_gateway_slow_sessions",
+            Counter,
+            "Sessions ended because their client did not read.",
+            |c| c.slow_ended,
+        ),
+        ShardMetric(
+            "weir_gateway_accepted",
+            Counter,
+            "Client connections accepted.",
+            |c| c.io.accepted,
+        ),
+        ShardMetric(
+            "weir_gateway_not_accepted",
+            Counter,
+            "Client connections not accepted: limit reached or no descriptors left.",
+            |c| c.io.refused,
+        ),
+        ShardMetric(
+            "weir_gateway_received_bytes",
+            Counter,
+            "Bytes read from clients.",
+            |c| c.io.bytes_in,
+        ),
+        ShardMetric(
+            "weir_gateway_sent_bytes",
+            Counter,
+            "Bytes written to clients.",
+            |c| c.io.bytes_out,
+        ),
+        ShardMetric(
+            "weir_gateway_writes",
+            Counter,
+            "Write calls on client sockets.",
+            |c| c.io.writes,
+        ),
+        ShardMetric(
+            "weir_gateway_blocked_writes",
+            Counter,
+            "Flushes that left a rest because the client's socket was full.",
+            |c| c.io.blocked,
+        ),
+        ShardMetric(
+            "weir_gateway_full_queues",
+            Counter,
+            "Updates that found a client's queue full.",
+            |c| c.io.overflows,
+        ),
+    ]
+};
+
+/// One shard's published counters.
+#[derive(Debug)]
+pub(crate) struct ShardMetrics {
+    values: [AtomicU64; SHARD_METRICS.len()],
+}
+
+impl ShardMetrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            values: [const { AtomicU64::new(0) }; SHARD_METRICS.len()],
+        }
+    }
+
+    pub(crate) fn publish(&self, counters: &ShardCounters) {
+        for (value, metric) in self.values.iter().zip(&SHARD_METRICS) {
+            value.store((metric.3)(counters), Ordering::Relaxed);
+        }
+    }
+}
+
+/// One metric of a Kafka connection.
+struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
+
+const CONNECTION_METRICS: [ConnectionMetric; 10] = {
+    use Kind::{Counter, Gauge};
+    fn load(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+    [
+        ConnectionMetric(
+            "weir_gateway_connection_ready",
+            Gauge,
+            "1 if records arrive.",
+            |c| u64::from(c.state.ready()),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_records",
+            Counter,
+            "Records read.",
+            |c| load(&c.state.records),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_record_bytes",
+            Counter,
+            "Value bytes of records read.",
+            |c| load(&c.state.record_bytes),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_unrouted",
+            Counter,
+            "Records of items nobody subscribes to.",
+            |c| load(&c.state.unrouted),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_failed",
+            Counter,
+            "Records skipped because extraction failed.",
+            |c| load(&c.state.failed),
+        ),
+        ConnectionMetric(
+            "weir_gateway_updates_posted",
+            Counter,
+            "Updates handed to shards.",
+            |c| load(&c.state.updates),
+        ),
+        ConnectionMetric(
+            "weir_gateway_shard_waits",
+            Counter,
+            "Waits of 100 ms for a shard with a full inbox.",
+            |c| load(&c.state.shard_waits),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_errors",
+            Counter,
+            "Errors reported by the Kafka client.",
+            |c| load(&c.state.source_errors),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_lag_records",
+            Gauge,
+            "Records in the topics that are not read yet.",
+            |c| load(&c.state.lag),
+        ),
+        ConnectionMetric(
+            "weir_gateway_routed_items",
+            Gauge,
+            "Items with subscribers.",
+            |c| load(&c.state.items),
+        ),
+    ]
+};
+
+/// Reads the counters at each scrape.
+#[derive(Debug)]
+struct Scrape {
+    shards: Vec<Arc<ShardMetrics>>,
+    connections: Vec<Arc<Connection>>,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for (index, metric) in SHARD_METRICS.iter().enumerate() {
+            let shards = self.shards.iter();
+            let sum = shards
+                .map(|shard| shard.values[index].load(Ordering::Relaxed))
+                .sum();
+            let described =
+                encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
+            metric.1.encode(sum, described)?;
+        }
+        for metric in &CONNECTION_METRICS {
+            let mut described =
+                encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
+            for connection in &self.connections {
+                let labels = [("connection", connection.config.name.as_str())];
+                metric
+                    .1
+                    .encode((metric.3)(connection), described.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    fn metric_type(self) -> MetricType {
+        match self {
+            Self::Gauge => MetricType::Gauge,
+            Self::Counter => MetricType::Counter,
+        }
+    }
+
+    fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        match self {
+            Self::Gauge => {
+                ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)
+            }
+            Self::Counter => ConstCounter::new(value).encode(encoder),
+        }
+    }
+}
+
+/// The registry that `/metrics` is written from.
+pub(crate) fn registry(
+    shards: Vec<Arc<ShardMetrics>>,
+    connections: Vec<Arc<Connection>>,
+) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape {
+        shards,
+        connections,
+    }));
+    registry
+}

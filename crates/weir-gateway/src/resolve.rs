@@ -1,0 +1,118 @@
+//! From what a client writes in a subscription to items and fields of a connection.
+
+use std::sync::Arc;
+
+use weir_mapping::{CanonicalItem, split_fields, split_items};
+use weir_tlcp::codes::ControlCode;
+use weir_tlcp::request::{Add, Mode};
+
+use crate::config::Limits;
+use crate::connection::Connection;
+
+/// Data adapter name of a request that names none.
+const DEFAULT_ADAPTER: &str = "DEFAULT";
+
+/// A subscription that may be made.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    /// The connection's number.
+    pub(crate) connection: u16,
+    /// Canonical item names in the client's order; `None` where no template fits, so that nothing
+    /// will ever come.
+    pub(crate) items: Vec<Option<Arc<str>>>,
+}
+
+/// Why a subscription is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: ControlCode,
+    pub(crate) message: String,
+}
+
+fn refuse<T>(code: ControlCode, message: String) -> Result<T, Refusal> {
+    Err(Refusal { code, message })
+}
+
+/// Checks a subscription request against the configuration.
+pub(crate) fn resolve(
+    add: &Add<'_>,
+    connections: &[Arc<Connection>],
+    limits: &Limits,
+) -> Result<Resolved, Refusal> {
+    let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
+    let found = connections
+        .iter()
+        .enumerate()
+        .find(|(_, one)| one.config.name == wanted);
+    let Some((number, connection)) = found else {
+        let message = format!("no data adapter \"{wanted}\" in this adapter set");
+        return refuse(ControlCode::BAD_DATA_ADAPTER, message);
+    };
+    if !connection.config.enabled {
+        let message = format!("Connection [{wanted}] not enabled");
+        return refuse(ControlCode::from_code(-1), message);
+    }
+    if add.mode != Mode::Raw {
+        let message = format!(
+            "mode {} is not served by this version: use RAW",
+            add.mode.as_str()
+        );
+        return refuse(ControlCode::MODE_NOT_ALLOWED, message);
+    }
+    if let Some(selector) = add.selector.as_deref() {
+        return refuse(
+            ControlCode::BAD_SELECTOR,
+            format!("selectors are not known here: {selector}"),
+        );
+    }
+    let fields = split_fields(&add.schema).count();
+    if fields == 0 || fields > limits.fields_per_subscription {
+        let most = limits.fields_per_subscription;
+        return refuse(
+            ControlCode::BAD_SCHEMA,
+            format!("{fields} fields; from 1 to {most} are allowed"),
+        );
+    }
+    let items = resolve_items(add, connection, limits)?;
+    Ok(Resolved {
+        connection: number as u16,
+        items,
+    })
+}
+
+fn resolve_items(
+    add: &Add<'_>,
+    connection: &Connection,
+    limits: &Limits,
+) -> Result<Vec<Option<Arc<str>>>, Refusal> {
+    let mapping = &connection.config.mapping;
+    let mut items = Vec::new();
+    for written in split_items(&add.group) {
+        if items.len() == limits.items_per_subscription {
+            let most = limits.items_per_subscription;
+            return refuse(
+                ControlCode::BAD_GROUP,
+                format!("more than {most} items in one subscription"),
+            );
+        }
+        match mapping.canonical_item(written) {
+            Err(error) => return refuse(ControlCode::BAD_GROUP, error.to_string()),
+            Ok(item) if mapping.admits(&item) => items.push(Some(Arc::from(item.as_str()))),
+            Ok(item) => {
+                note_unmatched(connection, &item);
+                items.push(None);
+            }
+        }
+    }
+    if items.is_empty() {
+        return refuse(ControlCode::BAD_GROUP, "the item group is empty".to_owned());
+    }
+    Ok(items)
+}
+
+/// The connector accepts such a subscription and sends nothing, so the operator must be able to
+/// find out why a client stays empty.
+fn note_unmatched(connection: &Connection, item: &CanonicalItem) {
+    let connection = &connection.config.name;
+    tracing::warn!(%connection, item = item.as_str(), "no item template admits a subscribed item");
+}

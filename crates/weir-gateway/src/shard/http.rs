@@ -1,0 +1,105 @@
+//! Plain HTTP on the data port: the WebSocket upgrade, and answers that send an SDK back to it.
+//!
+//! Sessions live on WebSockets in this version. SDKs ask for recovery over HTTP whatever their
+//! transport was, so the endpoints exist: "session not found" makes them start a fresh session at
+//! once instead of retrying for seconds.
+
+use weir_net::http1::{HttpRequest, Response};
+use weir_net::server::Answer;
+use weir_tlcp::codes::{ControlCode, SessionCode};
+use weir_tlcp::request::{Request, parse_http_request};
+use weir_tlcp::server::{write_conerr, write_error, write_reqerr, write_reqok};
+use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
+
+const HTTP_SESSIONS: &str = "this gateway serves sessions over WebSocket only";
+
+/// Answers one request on the data port.
+pub(super) fn answer(request: &HttpRequest<'_>, draining: bool) -> Answer {
+    let origin = request.header("origin");
+    let response = match request.path.strip_prefix(PATH_PREFIX) {
+        Some("" | "/") if draining => Response::text(503, "the gateway is shutting down\n"),
+        Some("" | "/") => return upgrade(request),
+        Some(rest) => match rest
+            .strip_prefix('/')
+            .and_then(|rest| rest.strip_suffix(".txt"))
+        {
+            Some(_) if request.method == "OPTIONS" => preflight(request),
+            Some(name) => tlcp(name, request),
+            None => Response::text(404, "no such path\n"),
+        },
+        None => Response::text(404, "no such path; clients connect to /lightstreamer\n"),
+    };
+    Answer::Reply(match origin {
+        // Browsers hide an answer without this header, and the SDK would retry for ever.
+        Some(origin) => response
+            .with_header("Access-Control-Allow-Origin", origin)
+            .with_header("Access-Control-Allow-Credentials", "true")
+            .with_header("Vary", "Origin"),
+        None => response,
+    })
+}
+
+fn upgrade(request: &HttpRequest<'_>) -> Answer {
+    if !request.wants_websocket() {
+        let text = "this path speaks WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
+        return Answer::Reply(Response::text(426, text).with_header("Upgrade", "websocket"));
+    }
+    if request
+        .list("sec-websocket-protocol")
+        .any(|offered| offered == WEBSOCKET_SUBPROTOCOL)
+    {
+        return Answer::WebSocket {
+            protocol: Some(WEBSOCKET_SUBPROTOCOL),
+        };
+    }
+    let text = format!("offer the WebSocket subprotocol {WEBSOCKET_SUBPROTOCOL}\n");
+    Answer::Reply(Response::text(400, text))
+}
+
+fn preflight(request: &HttpRequest<'_>) -> Response {
+    let response = Response::text(204, "")
+        .with_header("Access-Control-Allow-Methods", "GET, POST")
+        .with_header("Access-Control-Max-Age", "600");
+    match request.header("access-control-request-headers") {
+        Some(headers) => response.with_header("Access-Control-Allow-Headers", headers),
+        None => response,
+    }
+}
+
+fn tlcp(name: &str, request: &HttpRequest<'_>) -> Response {
+    if !matches!(request.method, "POST" | "GET") {
+        return Response::text(405, "use POST\n").with_header("Allow", "GET, POST");
+    }
+    let mut out = Vec::new();
+    match std::str::from_utf8(request.body) {
+        Ok(body) => parse_http_request(name, request.query, body, &mut |parsed| match parsed {
+            Ok(request) => refuse(&request, &mut out),
+            Err(error) => error.write(&mut out),
+        }),
+        Err(_) => write_error(&mut out, ControlCode::MALFORMED, "the request is not UTF-8"),
+    }
+    Response::text(200, out)
+        .with_header("Cache-Control", "no-store, no-cache, no-transform")
+        .with_header("Pragma", "no-cache")
+}
+
+fn refuse(request: &Request<'_>, out: &mut Vec<u8>) {
+    let request_id = match request {
+        Request::CreateSession(_) => {
+            return write_conerr(out, SessionCode::PORT_FORBIDDEN, HTTP_SESSIONS);
+        }
+        Request::BindSession(_) => {
+            let code = SessionCode::SESSION_NOT_FOUND;
+            return write_conerr(out, code, code.text());
+        }
+        Request::Heartbeat(_) => return write_reqok(out, None),
+        Request::Wsok => return write_error(out, ControlCode::MALFORMED, "wsok is for WebSocket"),
+        Request::Control(control) => control.request_id.as_deref(),
+        Request::Message(message) => message.request_id.as_deref(),
+    };
+    let code = ControlCode::SESSION_NOT_FOUND;
+    match request_id {
+        Some(id) => write_reqerr(out, id, code, code.text()),
+        None => write_error(out, ControlCode::MALFORMED, code.text()),
+    }
+}

@@ -1,0 +1,251 @@
+//! The shard's item table: which of its sessions get which update, in which form.
+//!
+//! Subscribers of an item that share schema, subscription number and position form a *frame class*:
+//! they receive the same bytes, which are encoded once. Typical clients (one subscription, one item)
+//! all fall into one class.
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use slab::Slab;
+use weir_mapping::FrozenValues;
+
+use super::schema::Schema;
+use super::session::SessionKey;
+use crate::routing::ItemKey;
+
+/// An item's identity: the connection's number and the canonical name.
+pub(super) type ItemName = (u16, Arc<str>);
+
+/// Items with at least one subscriber in this shard.
+#[derive(Debug)]
+pub(super) struct ItemTable {
+    items: Slab<Item>,
+    by_name: HashMap<ItemName, u32>,
+    /// Next epoch; never the same for two items that use one slot after the other.
+    epoch: u32,
+}
+
+/// One item and those who want it.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) name: ItemName,
+    pub(super) epoch: u32,
+    /// Last update, what subscribers in step have seen.
+    pub(super) last: Option<Arc<FrozenValues>>,
+    pub(super) classes: Vec<FrameClass>,
+}
+
+/// Subscribers that get the same bytes.
+#[derive(Debug)]
+pub(super) struct FrameClass {
+    pub(super) schema: Arc<Schema>,
+    pub(super) sub_id: u32,
+    /// The item's position in the subscription, from 1.
+    pub(super) position: u32,
+    pub(super) members: Vec<Member>,
+    /// Where the next pass begins, so that no client is always the last one.
+    pub(super) start: usize,
+}
+
+/// One subscriber in a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) session: SessionKey,
+    /// Whether it has had an update of the item, so that it can be sent changes only.
+    pub(super) in_step: bool,
+}
+
+/// Where a subscription's item stands in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) slot: u32,
+    /// Index in the class's member list; changes when another member leaves.
+    pub(super) member: u32,
+}
+
+/// What a removal changed elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Removal {
+    /// This session's place for the same class moved to the removed one's.
+    pub(super) moved: Option<SessionKey>,
+    /// The item has no subscribers left and is forgotten.
+    pub(super) emptied: Option<ItemName>,
+}
+
+impl ItemTable {
+    pub(super) fn new() -> Self {
+        Self {
+            items: Slab::new(),
+            by_name: HashMap::new(),
+            epoch: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The item an update is for, unless its slot has changed hands since.
+    pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
+        self.items
+            .get_mut(key.slot as usize)
+            .filter(|item| item.epoch == key.epoch)
+    }
+
+    /// Adds a subscriber. The key is returned when the item is new here and must be asked for.
+    pub(super) fn add(
+        &mut self,
+        name: &ItemName,
+        schema: &Arc<Schema>,
+        sub_id: u32,
+        position: u32,
+        session: SessionKey,
+    ) -> (Place, Option<ItemKey>) {
+        let (slot, new) = match self.by_name.get(name) {
+            Some(slot) => (*slot, None),
+            None => {
+                let key = self.insert(name);
+                (key.slot, Some(key))
+            }
+        };
+        let item = &mut self.items[slot as usize];
+        let class = match item.class_index(schema, sub_id, position) {
+            Some(index) => &mut item.classes[index],
+            None => {
+                let schema = Arc::clone(schema);
+                item.classes.push(FrameClass {
+                    schema,
+                    sub_id,
+                    position,
+                    members: Vec::new(),
+                    start: 0,
+                });
+                item.classes.last_mut().expect("a class was just pushed")
+            }
+        };
+        class.members.push(Member {
+            session,
+            in_step: false,
+        });
+        let member = (class.members.len() - 1) as u32;
+        (Place { slot, member }, new)
+    }
+
+    fn insert(&mut self, name: &ItemName) -> ItemKey {
+        self.epoch = self.epoch.wrapping_add(1);
+        let item = Item {
+            name: name.clone(),
+            epoch: self.epoch,
+            last: None,
+            classes: Vec::new(),
+        };
+        let slot = self.items.insert(item) as u32;
+        self.by_name.insert(name.clone(), slot);
+        ItemKey {
+            slot,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Removes a subscriber by its place, in constant time: the class's last member takes it.
+    pub(super) fn remove(
+        &mut self,
+        place: Place,
+        schema: &Arc<Schema>,
+        sub_id: u32,
+        position: u32,
+    ) -> Removal {
+        let mut removal = Removal::default();
+        let slot = place.slot as usize;
+        let Some(item) = self.items.get_mut(slot) else {
+            return removal;
+        };
+        let Some(index) = item.class_index(schema, sub_id, position) else {
+            return removal;
+        };
+        let class = &mut item.classes[index];
+        let member = place.member as usize;
+        if member >= class.members.len() {
+            return removal;
+        }
+        class.members.swap_remove(member);
+        removal.moved = class.members.get(member).map(|moved| moved.session);
+        if class.members.is_empty() {
+            item.classes.swap_remove(index);
+        } else if class.members.capacity() > 64
+            && class.members.len() * 4 < class.members.capacity()
+        {
+            class.members.shrink_to(class.members.len() * 2);
+        }
+        if item.classes.is_empty() {
+            let item = self.items.remove(slot);
+            self.by_name.remove(&item.name);
+            removal.emptied = Some(item.name);
+        }
+        removal
+    }
+}
+
+impl Item {
+    fn class_index(&self, schema: &Arc<Schema>, sub_id: u32, position: u32) -> Option<usize> {
+        self.classes.iter().position(|class| {
+            class.sub_id == sub_id
+                && class.position == position
+                && Arc::ptr_eq(&class.schema, schema)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(index: u32) -> SessionKey {
+        SessionKey { index, serial: 1 }
+    }
+
+    #[test]
+    fn an_item_lives_as_long_as_its_subscribers() {
+        let mut table = ItemTable::new();
+        let schema = Arc::new(Schema::of([Some(0)]));
+        let name: ItemName = (0, "item".into());
+        let (first, new) = table.add(&name, &schema, 1, 1, session(0));
+        let (second, again) = table.add(&name, &schema, 1, 1, session(1));
+        let key = new.expect("the item is new");
+        assert!(again.is_none() && table.get_mut(key).is_some());
+
+        let removal = table.remove(first, &schema, 1, 1);
+        assert_eq!(removal.moved, Some(session(1)));
+        assert!(removal.emptied.is_none());
+
+        let moved = Place {
+            member: first.member,
+            ..second
+        };
+        let removal = table.remove(moved, &schema, 1, 1);
+        assert_eq!(removal.emptied, Some(name.clone()));
+        assert!(table.get_mut(key).is_none() && table.len() == 0);
+
+        let (_, renewed) = table.add(&name, &schema, 1, 1, session(2));
+        assert_ne!(renewed.expect("new again").epoch, key.epoch);
+    }
+
+    #[test]
+    fn classes_are_told_apart_by_what_changes_the_bytes() {
+        let mut table = ItemTable::new();
+        let (one, two) = (
+            Arc::new(Schema::of([Some(0)])),
+            Arc::new(Schema::of([Some(1)])),
+        );
+        let name: ItemName = (0, "item".into());
+        let (place, key) = table.add(&name, &one, 1, 1, session(0));
+        table.add(&name, &two, 1, 1, session(1));
+        table.add(&name, &one, 2, 1, session(2));
+        table.add(&name, &one, 1, 2, session(3));
+        let key = key.expect("new");
+        assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(4));
+        table.remove(place, &one, 1, 1);
+        assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(3));
+    }
+}

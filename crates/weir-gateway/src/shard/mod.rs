@@ -1,0 +1,262 @@
+//! One shard: an event loop's handler with its own sessions, items and subscriptions.
+
+mod fanout;
+mod http;
+mod item;
+mod requests;
+mod schema;
+mod session;
+mod wishes;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_mapping::FrozenValues;
+use weir_net::http1::HttpRequest;
+use weir_net::server::{Answer, CloseReason, ConnId, Handler, Io};
+use weir_net::websocket;
+use weir_tlcp::codes::SessionCode;
+use weir_tlcp::server::{SessionConfig, Subscription, Wake, write_end};
+
+use self::item::{ItemTable, Removal};
+use self::schema::SchemaCache;
+use self::session::{SessionKey, Sessions, Subscribed};
+use self::wishes::WishList;
+use crate::config::Limits;
+use crate::connection::Connection;
+use crate::metrics::{ShardCounters, ShardMetrics};
+use crate::routing::ItemKey;
+
+/// Timer token of the end of a drain; sessions' tokens are never 0.
+const DRAIN_OVER: u64 = 0;
+
+/// What other threads tell a shard.
+#[derive(Debug)]
+pub(crate) enum ShardMail {
+    /// An item has a new event.
+    Update {
+        item: ItemKey,
+        update: Arc<FrozenValues>,
+    },
+    /// A connection takes its items away from everybody.
+    ForceUnsubscribe { connection: u16 },
+    /// Say goodbye to all sessions, then stop, in at most so many milliseconds.
+    Drain { within_ms: u64 },
+}
+
+/// What all shards know and none changes.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) set_id: String,
+    pub(crate) connections: Vec<Arc<Connection>>,
+    pub(crate) session: SessionConfig,
+    pub(crate) limits: Limits,
+}
+
+/// The handler of one event loop.
+pub(crate) struct Shard {
+    shared: Arc<Shared>,
+    sessions: Sessions,
+    items: ItemTable,
+    schemas: SchemaCache,
+    wishes: WishList,
+    counters: ShardCounters,
+    metrics: Arc<ShardMetrics>,
+    draining: bool,
+    /// Scratch for one `U` line.
+    line: Vec<u8>,
+    /// Scratch for the lines that answer one message.
+    reply: Vec<u8>,
+}
+
+impl Shard {
+    pub(crate) fn new(number: u16, shared: Arc<Shared>, metrics: Arc<ShardMetrics>) -> Self {
+        Self {
+            wishes: WishList::new(number, shared.connections.len()),
+            shared,
+            sessions: Sessions::new(),
+            items: ItemTable::new(),
+            schemas: SchemaCache::new(),
+            counters: ShardCounters::default(),
+            metrics,
+            draining: false,
+            line: Vec::new(),
+            reply: Vec::new(),
+        }
+    }
+
+    /// Takes a subscription's items out of the table.
+    fn release(&mut self, subscription: Subscription<Subscribed>) {
+        let Subscribed { schema, places, .. } = subscription.handle;
+        let sub_id = subscription.sub_id;
+        for (index, place) in places.iter().enumerate() {
+            let position = index as u32 + 1;
+            let Some(place) = *place else { continue };
+            let Removal { moved, emptied } = self.items.remove(place, &schema, sub_id, position);
+            let entry = moved.and_then(|session| self.sessions.get_mut(session));
+            let neighbour = entry.and_then(|entry| entry.core.subscription_mut(sub_id));
+            if let Some(Some(moved)) =
+                neighbour.and_then(|other| other.handle.places.get_mut(index))
+            {
+                moved.member = place.member;
+            }
+            if let Some((connection, name)) = emptied {
+                self.wishes
+                    .unsubscribe(&self.shared.connections, connection, name);
+            }
+        }
+        self.counters.subscriptions -= 1;
+    }
+
+    /// Forgets a session and all it has subscribed to. The connection stays.
+    fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
+        let mut entry = self.sessions.remove(key)?;
+        let ids: Vec<u32> = entry
+            .core
+            .subscriptions()
+            .iter()
+            .map(|one| one.sub_id)
+            .collect();
+        for sub_id in ids {
+            if let Some(subscription) = entry.core.remove_subscription(sub_id) {
+                self.release(subscription);
+            }
+        }
+        Some(entry.conn)
+    }
+
+    /// A client that does not read: its queue is full, and mode RAW may not drop silently. It is
+    /// told to start over, which an SDK does at once.
+    fn end_slow(&mut self, io: &mut Io, key: SessionKey) {
+        self.counters.slow_ended += 1;
+        self.finish(
+            io,
+            key,
+            SessionCode::EXPIRED,
+            "too slow: the update queue is full",
+            true,
+        );
+    }
+
+    /// Ends a session with `END` and closes its connection; `now` drops what is queued.
+    fn finish(&mut self, io: &mut Io, key: SessionKey, code: SessionCode, text: &str, now: bool) {
+        let Some(conn) = self.remove_session(key) else {
+            return;
+        };
+        let mut line = Vec::new();
+        write_end(&mut line, code, text);
+        let mut last = Vec::with_capacity(line.len() + websocket::HEADER_BYTES_MAX);
+        websocket::push_server_text(&mut last, &line);
+        io.close(conn, Some(Bytes::from(last)), now);
+    }
+
+    fn force_unsubscribe(&mut self, io: &mut Io, connection: u16) {
+        let mut lines = Vec::new();
+        for key in self.sessions.keys() {
+            let Some(entry) = self.sessions.get_mut(key) else {
+                continue;
+            };
+            let of_connection =
+                |one: &&Subscription<Subscribed>| one.handle.connection == connection;
+            let all = entry.core.subscriptions().iter().filter(of_connection);
+            let ids: Vec<u32> = all.map(|one| one.sub_id).collect();
+            lines.clear();
+            let mut removed = Vec::new();
+            for sub_id in ids {
+                removed.extend(entry.core.remove_subscription(sub_id));
+                entry.core.write_unsub(sub_id, &mut lines);
+            }
+            if !lines.is_empty() && !io.send_text(entry.conn, &lines) {
+                self.end_slow(io, key);
+            }
+            removed
+                .into_iter()
+                .for_each(|subscription| self.release(subscription));
+        }
+    }
+
+    fn drain(&mut self, io: &mut Io, within_ms: u64) {
+        self.draining = true;
+        io.stop_accepting();
+        io.set_timer(io.now_ms() + within_ms, DRAIN_OVER);
+        for key in self.sessions.keys() {
+            // 48 makes SDKs come back at once, to whichever gateway the balancer offers.
+            self.end_session(
+                io,
+                key,
+                SessionCode::EXPIRED,
+                "the gateway is shutting down",
+            );
+        }
+    }
+
+    fn publish(&mut self, io: &Io) {
+        self.counters.sessions = self.sessions.len() as u64;
+        self.counters.items = self.items.len() as u64;
+        self.counters.connections = io.connections() as u64;
+        self.counters.io = io.counters();
+        self.metrics.publish(&self.counters);
+    }
+}
+
+impl Handler for Shard {
+    type Mail = ShardMail;
+
+    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+        http::answer(request, self.draining)
+    }
+
+    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+        self.handle_message(io, conn, text);
+    }
+
+    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, tag: u64, reason: CloseReason) {
+        if tag == 0 {
+            return;
+        }
+        let key = SessionKey::from_bits(tag);
+        if let Some(entry) = self.sessions.get_mut(key) {
+            tracing::debug!(session = %entry.core.id(), ?reason, "session lost its connection");
+        }
+        self.remove_session(key);
+    }
+
+    fn on_timer(&mut self, io: &mut Io, token: u64) {
+        if token == DRAIN_OVER {
+            io.stop();
+            return;
+        }
+        let key = SessionKey::from_bits(token);
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let mut lines = Vec::new();
+        let conn = entry.conn;
+        match entry.core.on_wake(io.now_ms(), &mut lines) {
+            Wake::Inactive => {
+                self.remove_session(key);
+                return io.close(conn, None, true);
+            }
+            Wake::Idle | Wake::Written => io.set_timer(entry.core.next_wake_ms(), token),
+        }
+        if !lines.is_empty() && !io.send_text(conn, &lines) {
+            self.end_slow(io, key);
+        }
+    }
+
+    fn on_mail(&mut self, io: &mut Io, mail: ShardMail) {
+        match mail {
+            ShardMail::Update { item, update } => self.fan_out(io, item, update),
+            ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
+            ShardMail::Drain { within_ms } => self.drain(io, within_ms),
+        }
+    }
+
+    fn on_turn(&mut self, io: &mut Io) {
+        self.wishes.retry(&self.shared.connections, io);
+        self.publish(io);
+        if self.draining && io.connections() == 0 {
+            io.stop();
+        }
+    }
+}

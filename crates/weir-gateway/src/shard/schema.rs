@@ -1,0 +1,83 @@
+//! Field lists of subscriptions, resolved once and shared by all that ask for the same.
+
+use std::sync::{Arc, Weak};
+
+use foldhash::{HashMap, HashMapExt};
+use smallvec::SmallVec;
+use weir_mapping::{FrozenValues, Mapping, split_fields};
+
+/// A subscription's fields: for each position the connection's field, `None` for a name that is
+/// not mapped and therefore stays null.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Schema {
+    fields: SmallVec<[Option<u16>; 8]>,
+}
+
+impl Schema {
+    /// Resolves the names in `schema`, which are separated by white space.
+    pub(super) fn resolve(schema: &str, mapping: &Mapping) -> Self {
+        let index = |name| {
+            mapping
+                .field_index(name)
+                .and_then(|index| u16::try_from(index).ok())
+        };
+        Self {
+            fields: split_fields(schema).map(index).collect(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
+        Self {
+            fields: fields.into_iter().collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The values of an update in this schema's order.
+    pub(super) fn project<'a>(
+        &'a self,
+        values: &'a FrozenValues,
+    ) -> impl Iterator<Item = Option<&'a str>> {
+        self.fields
+            .iter()
+            .map(|field| field.and_then(|index| values.get(usize::from(index))))
+    }
+}
+
+/// Schemas in use, so that equal field lists are one object and can be compared by address.
+#[derive(Debug)]
+pub(super) struct SchemaCache {
+    known: HashMap<(u16, Box<str>), Weak<Schema>>,
+    /// Size at which entries nobody uses any more are swept out.
+    sweep_at: usize,
+}
+
+const SWEEP_MIN: usize = 64;
+
+impl SchemaCache {
+    pub(super) fn new() -> Self {
+        Self {
+            known: HashMap::new(),
+            sweep_at: SWEEP_MIN,
+        }
+    }
+
+    /// The schema of a field list on a connection.
+    pub(super) fn get(&mut self, connection: u16, text: &str, mapping: &Mapping) -> Arc<Schema> {
+        let key = (connection, text.into());
+        if let Some(schema) = self.known.get(&key).and_then(Weak::upgrade) {
+            return schema;
+        }
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|_, schema| schema.strong_count() > 0);
+            self.sweep_at = (self.known.len() * 2).max(SWEEP_MIN);
+        }
+        let schema = Arc::new(Schema::resolve(text, mapping));
+        self.known.insert(key, Arc::downgrade(&schema));
+        schema
+    }
+}
