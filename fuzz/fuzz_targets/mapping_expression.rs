@@ -1,0 +1,5 @@
+//! Any text as an expression and as an item template.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_mapping::fuzz::expression(data));
