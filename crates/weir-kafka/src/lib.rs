@@ -5,10 +5,13 @@
 //! scenarios.
 
 pub mod admin;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod ingest;
 pub mod produce;
 mod properties;
 mod record;
+pub mod records;
 pub mod wire;
 
 pub use admin::{Admin, AdminError};

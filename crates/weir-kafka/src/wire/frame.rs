@@ -57,7 +57,9 @@ impl FrameReader {
             sink(&frame[SIZE_BYTES..])?;
             left = next;
         }
-        self.partial.extend_from_slice(left);
+        if !left.is_empty() {
+            self.partial = left.to_vec();
+        }
         Ok(())
     }
 
@@ -156,6 +158,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn random_streams_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            crate::fuzz::frame(&bytes);
+        }
+
         #[test]
         fn frames_come_out_as_they_went_in(
             frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),

@@ -1,0 +1,54 @@
+//! Bodies of the fuzz targets; the property tests run them too. Not for users.
+
+use crate::records::{Batches, Scratch};
+use crate::wire::frame::{FrameReader, SIZE_BYTES};
+use crate::wire::header::RequestPeek;
+use crate::wire::{WireError, fetch, list_offsets, metadata};
+
+/// Feeds a stream in pieces: the first byte says how large, the rest is the stream.
+pub fn frame(data: &[u8]) {
+    let Some((piece, stream)) = data.split_first() else {
+        return;
+    };
+    let mut reader = FrameReader::new(FRAME_BYTES_MAX);
+    let mut arrived = 0;
+    for piece in stream.chunks(usize::from(*piece).max(1)) {
+        arrived += piece.len();
+        let outcome = reader.feed::<WireError>(piece, |frame| {
+            assert!(frame.len() <= FRAME_BYTES_MAX);
+            answers(frame);
+            Ok(())
+        });
+        assert!(reader.held_bytes() <= 2 * arrived + SIZE_BYTES);
+        if outcome.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads bytes as the records of a fetch answer.
+pub fn records(data: &[u8]) {
+    let mut scratch = Scratch::new(1 << 20);
+    for batch in Batches::new(data).flatten() {
+        let _ = batch.verify_crc();
+        let _ = batch.next_offset();
+        let Ok(records) = batch.records(&mut scratch) else {
+            continue;
+        };
+        for record in records.flatten() {
+            record.headers().for_each(drop);
+        }
+    }
+}
+
+fn answers(frame: &[u8]) {
+    let _ = RequestPeek::read(frame);
+    let _ = metadata::read(frame, "t");
+    let _ = list_offsets::read(frame);
+    let _ = fetch::read::<WireError>(frame, |partition| {
+        records(partition.records);
+        Ok(())
+    });
+}
+
+const FRAME_BYTES_MAX: usize = 1 << 16;

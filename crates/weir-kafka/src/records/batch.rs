@@ -1,0 +1,184 @@
+//! The frame of a batch: its header, and the walk from batch to batch.
+
+use super::RecordsError;
+use super::compression::{self, Codec, Scratch};
+use super::record::Records;
+use crate::wire::WireError;
+use crate::wire::reader::Reader;
+
+/// Walks over the batches of one partition's fetched bytes. A batch cut short at the end is where
+/// the broker reached its size limit: it ends the walk without an error.
+#[derive(Debug, Clone)]
+pub struct Batches<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Batches<'a> {
+    /// Starts at the first batch.
+    #[must_use]
+    pub fn new(records: &'a [u8]) -> Self {
+        Self { left: records }
+    }
+
+    fn next_batch(&mut self) -> Result<Option<BatchView<'a>>, RecordsError> {
+        let mut reader = Reader::new(self.left);
+        let (Ok(base_offset), Ok(length)) = (reader.i64("base offset"), reader.i32("batch length"))
+        else {
+            return Ok(None);
+        };
+        let impossible = WireError::Length {
+            what: "batch length",
+            value: i64::from(length),
+        };
+        let length = usize::try_from(length).map_err(|_| impossible)?;
+        if length < HEADER_BYTES_AFTER_LENGTH {
+            return Err(impossible.into());
+        }
+        let Ok(body) = reader.bytes(length, "batch") else {
+            return Ok(None);
+        };
+        self.left = reader.rest();
+        BatchView::read(base_offset, body).map(Some)
+    }
+}
+
+impl<'a> Iterator for Batches<'a> {
+    type Item = Result<BatchView<'a>, RecordsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch();
+        if next.is_err() {
+            // There is no way to find the next batch behind a broken one.
+            self.left = &[];
+        }
+        next.transpose()
+    }
+}
+
+/// One batch, borrowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchView<'a> {
+    /// Offset of its first record.
+    pub base_offset: i64,
+    /// Epoch of the leader that stored it, -1 if unknown.
+    pub partition_leader_epoch: i32,
+    /// CRC-32C of everything from the attributes on.
+    pub crc: u32,
+    /// Flag bits; see the methods.
+    pub attributes: i16,
+    /// Distance from first to last offset; compaction may have removed records between.
+    pub last_offset_delta: i32,
+    /// Timestamp that record timestamps count from, in milliseconds.
+    pub base_timestamp_ms: i64,
+    /// Largest timestamp, in milliseconds; with log-append time, everyone's.
+    pub max_timestamp_ms: i64,
+    /// Idempotent producer's id, -1 for none.
+    pub producer_id: i64,
+    /// That producer's epoch, -1 for none.
+    pub producer_epoch: i16,
+    /// Sequence number of the first record, -1 for none.
+    pub base_sequence: i32,
+    /// Records in the batch.
+    pub record_count: usize,
+    checked: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> BatchView<'a> {
+    fn read(base_offset: i64, body: &'a [u8]) -> Result<Self, RecordsError> {
+        let mut reader = Reader::new(body);
+        let partition_leader_epoch = reader.i32("leader epoch")?;
+        let magic = reader.i8("magic")?;
+        if magic != 2 {
+            return Err(RecordsError::Magic { base_offset, magic });
+        }
+        let crc = reader.u32("crc")?;
+        let checked = reader.rest();
+        let attributes = reader.i16("attributes")?;
+        let last_offset_delta = reader.i32("last offset delta")?;
+        let base_timestamp_ms = reader.i64("base timestamp")?;
+        let max_timestamp_ms = reader.i64("max timestamp")?;
+        let producer_id = reader.i64("producer id")?;
+        let producer_epoch = reader.i16("producer epoch")?;
+        let base_sequence = reader.i32("base sequence")?;
+        let count = reader.i32("record count")?;
+        let record_count = usize::try_from(count).map_err(|_| WireError::Length {
+            what: "record count",
+            value: i64::from(count),
+        })?;
+        Ok(Self {
+            base_offset,
+            partition_leader_epoch,
+            crc,
+            attributes,
+            last_offset_delta,
+            base_timestamp_ms,
+            max_timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+            checked,
+            payload: reader.rest(),
+        })
+    }
+
+    /// How the records are packed.
+    pub fn codec(&self) -> Result<Codec, RecordsError> {
+        Codec::from_bits(self.attributes & 0x07)
+    }
+
+    /// Timestamps are the broker's, one for the whole batch.
+    #[must_use]
+    pub fn log_append_time(&self) -> bool {
+        self.attributes & 0x08 != 0
+    }
+
+    /// Part of a transaction.
+    #[must_use]
+    pub fn is_transactional(&self) -> bool {
+        self.attributes & 0x10 != 0
+    }
+
+    /// Holds a transaction marker, which is nothing an application should see.
+    #[must_use]
+    pub fn is_control(&self) -> bool {
+        self.attributes & 0x20 != 0
+    }
+
+    /// The offset to go on from behind this batch.
+    pub fn next_offset(&self) -> Result<i64, RecordsError> {
+        self.base_offset
+            .checked_add(i64::from(self.last_offset_delta))
+            .and_then(|last| last.checked_add(1))
+            .ok_or(RecordsError::Overflow { what: "offset" })
+    }
+
+    /// Compares the checksum; reading does not do so by itself.
+    pub fn verify_crc(&self) -> Result<(), RecordsError> {
+        let found = crc32c::crc32c(self.checked);
+        if found == self.crc {
+            return Ok(());
+        }
+        Err(RecordsError::Checksum {
+            base_offset: self.base_offset,
+            found,
+            expected: self.crc,
+        })
+    }
+
+    /// The records, in place or, if packed, in `scratch`.
+    pub fn records<'s>(&self, scratch: &'s mut Scratch) -> Result<Records<'s>, RecordsError>
+    where
+        'a: 's,
+    {
+        let bytes = match self.codec()? {
+            Codec::None => self.payload,
+            codec => compression::unpack(codec, self.payload, scratch)?,
+        };
+        Ok(Records::new(self, bytes))
+    }
+}
+
+/// Leader epoch to record count.
+const HEADER_BYTES_AFTER_LENGTH: usize = 49;

@@ -1,0 +1,165 @@
+//! Unpacking of compressed batches into a reusable buffer with a bound.
+//!
+//! `kafka-protocol` has helpers for this, but they trust the sizes in the data; a few hundred
+//! bytes could make them fill the memory. So the same codecs are used directly.
+
+use std::io::Read;
+
+use super::RecordsError;
+
+/// Compression of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Plain.
+    None,
+    /// gzip.
+    Gzip,
+    /// snappy, bare or in the frames of Java's library.
+    Snappy,
+    /// The LZ4 frame format.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Codec {
+    pub(super) fn from_bits(code: i16) -> Result<Self, RecordsError> {
+        Ok(match code {
+            0 => Self::None,
+            1 => Self::Gzip,
+            2 => Self::Snappy,
+            3 => Self::Lz4,
+            4 => Self::Zstd,
+            _ => return Err(RecordsError::UnknownCodec { code }),
+        })
+    }
+}
+
+/// Where batches are unpacked; kept between batches, one per thread is enough.
+#[derive(Debug)]
+pub struct Scratch {
+    unpacked: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Scratch {
+    /// A batch that unpacks to more than `bytes_max` is an error.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            unpacked: Vec::new(),
+            bytes_max,
+        }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new(UNPACKED_BYTES_MAX)
+    }
+}
+
+/// Unpacks `packed` into `scratch`.
+pub(super) fn unpack<'s>(
+    codec: Codec,
+    packed: &[u8],
+    scratch: &'s mut Scratch,
+) -> Result<&'s [u8], RecordsError> {
+    scratch.unpacked.clear();
+    let failed = |error: std::io::Error| RecordsError::Decompress {
+        codec,
+        reason: error.to_string(),
+    };
+    match codec {
+        Codec::None => scratch.unpacked.extend_from_slice(packed),
+        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(packed), scratch)?,
+        Codec::Lz4 => {
+            read_bounded(codec, lz4::Decoder::new(packed).map_err(failed)?, scratch)?;
+        }
+        Codec::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(failed)?;
+            read_bounded(codec, decoder, scratch)?;
+        }
+        Codec::Snappy => unpack_snappy(packed, scratch)?,
+    }
+    Ok(&scratch.unpacked)
+}
+
+fn read_bounded(
+    codec: Codec,
+    decoder: impl Read,
+    scratch: &mut Scratch,
+) -> Result<(), RecordsError> {
+    let limit = scratch.bytes_max as u64 + 1;
+    let outcome = decoder.take(limit).read_to_end(&mut scratch.unpacked);
+    outcome.map_err(|error| RecordsError::Decompress {
+        codec,
+        reason: error.to_string(),
+    })?;
+    check_bound(codec, scratch.unpacked.len(), scratch.bytes_max)
+}
+
+/// Java writes a 16-byte header and then blocks, each behind its length; others write one bare
+/// block.
+fn unpack_snappy(packed: &[u8], scratch: &mut Scratch) -> Result<(), RecordsError> {
+    let Some(mut blocks) = packed
+        .strip_prefix(&XERIAL_MAGIC)
+        .and_then(|rest| rest.get(XERIAL_VERSION_BYTES..))
+    else {
+        return unpack_snappy_block(packed, scratch);
+    };
+    while let Some((length, rest)) = blocks.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some((block, rest)) = rest.split_at_checked(length) else {
+            return Err(snappy_error("block is cut short"));
+        };
+        unpack_snappy_block(block, scratch)?;
+        blocks = rest;
+    }
+    if blocks.is_empty() {
+        Ok(())
+    } else {
+        Err(snappy_error("block length is cut short"))
+    }
+}
+
+fn unpack_snappy_block(block: &[u8], scratch: &mut Scratch) -> Result<(), RecordsError> {
+    let failed = |error: snap::Error| snappy_error(&error.to_string());
+    let length = snap::raw::decompress_len(block).map_err(failed)?;
+    // Snappy cannot shrink anything below a 64th, so a larger claim is a lie: reserve nothing.
+    if length / 64 > block.len() {
+        return Err(snappy_error("claims an impossible length"));
+    }
+    let start = scratch.unpacked.len();
+    check_bound(
+        Codec::Snappy,
+        start.saturating_add(length),
+        scratch.bytes_max,
+    )?;
+    scratch.unpacked.resize(start + length, 0);
+    let target = &mut scratch.unpacked[start..];
+    snap::raw::Decoder::new()
+        .decompress(block, target)
+        .map_err(failed)?;
+    Ok(())
+}
+
+fn snappy_error(reason: &str) -> RecordsError {
+    RecordsError::Decompress {
+        codec: Codec::Snappy,
+        reason: reason.to_owned(),
+    }
+}
+
+fn check_bound(codec: Codec, bytes: usize, bytes_max: usize) -> Result<(), RecordsError> {
+    if bytes > bytes_max {
+        return Err(RecordsError::TooLarge { codec, bytes_max });
+    }
+    Ok(())
+}
+
+const XERIAL_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
+/// Two version numbers, which no reader looks at.
+const XERIAL_VERSION_BYTES: usize = 8;
+/// Brokers accept batches of 1 MiB by default; this leaves room for good compression.
+const UNPACKED_BYTES_MAX: usize = 64 << 20;

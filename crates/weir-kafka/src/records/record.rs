@@ -1,0 +1,181 @@
+//! Records inside a batch, and their headers, read only if asked for.
+
+use super::RecordsError;
+use super::batch::BatchView;
+use crate::wire::WireError;
+use crate::wire::reader::Reader;
+
+/// The records of one batch in offset order.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    reader: Reader<'a>,
+    left: usize,
+    base_offset: i64,
+    timestamps: Timestamps,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Timestamps {
+    From(i64),
+    All(i64),
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(batch: &BatchView<'_>, bytes: &'a [u8]) -> Self {
+        let timestamps = if batch.log_append_time() {
+            Timestamps::All(batch.max_timestamp_ms)
+        } else {
+            Timestamps::From(batch.base_timestamp_ms)
+        };
+        Self {
+            reader: Reader::new(bytes),
+            left: batch.record_count,
+            base_offset: batch.base_offset,
+            timestamps,
+        }
+    }
+
+    fn next_record(&mut self) -> Result<RecordSlice<'a>, RecordsError> {
+        let body = self.reader.varint_bytes("record length")?;
+        let body = body.ok_or(WireError::Length {
+            what: "record length",
+            value: -1,
+        })?;
+        let mut reader = Reader::new(body);
+        reader.i8("record attributes")?;
+        let timestamp_delta = reader.varlong("timestamp delta")?;
+        let offset_delta = reader.varint("offset delta")?;
+        let offset = self
+            .base_offset
+            .checked_add(i64::from(offset_delta))
+            .ok_or(RecordsError::Overflow { what: "offset" })?;
+        let timestamp_ms = match self.timestamps {
+            Timestamps::All(timestamp_ms) => timestamp_ms,
+            Timestamps::From(base) => base
+                .checked_add(timestamp_delta)
+                .ok_or(RecordsError::Overflow { what: "timestamp" })?,
+        };
+        Ok(RecordSlice {
+            offset,
+            timestamp_ms,
+            key: reader.varint_bytes("key")?,
+            value: reader.varint_bytes("value")?,
+            header_bytes: reader.rest(),
+        })
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<RecordSlice<'a>, RecordsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            let left = self.reader.rest().len();
+            self.reader = Reader::new(&[]);
+            return (left > 0).then_some(Err(RecordsError::Trailing { left }));
+        }
+        self.left -= 1;
+        let next = self.next_record();
+        if next.is_err() {
+            self.left = 0;
+            self.reader = Reader::new(&[]);
+        }
+        Some(next)
+    }
+}
+
+/// One record, borrowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordSlice<'a> {
+    /// Offset in its partition.
+    pub offset: i64,
+    /// Milliseconds since the Unix epoch, -1 for none.
+    pub timestamp_ms: i64,
+    /// Key; `None` is null.
+    pub key: Option<&'a [u8]>,
+    /// Value; `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+    header_bytes: &'a [u8],
+}
+
+impl<'a> RecordSlice<'a> {
+    /// The headers in order; their bytes are looked at only now.
+    #[must_use]
+    pub fn headers(&self) -> Headers<'a> {
+        Headers {
+            reader: Reader::new(self.header_bytes),
+            offset: self.offset,
+            left: None,
+        }
+    }
+
+    /// The last header of that name, as Kafka's own clients answer. Unreadable headers count as
+    /// absent.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let matching = self.headers().flatten().filter(|(key, _)| *key == name);
+        matching.last().and_then(|(_, value)| value)
+    }
+}
+
+/// Name and value of a header; the value may be null.
+pub type HeaderSlice<'a> = (&'a str, Option<&'a [u8]>);
+
+/// Walks over the headers of one record.
+#[derive(Debug, Clone)]
+pub struct Headers<'a> {
+    reader: Reader<'a>,
+    offset: i64,
+    left: Option<i32>,
+}
+
+impl<'a> Headers<'a> {
+    fn next_header(&mut self) -> Result<Option<HeaderSlice<'a>>, RecordsError> {
+        let left = match self.left {
+            Some(left) => left,
+            None => {
+                let count = self.reader.varint("header count")?;
+                if count < 0 {
+                    let value = i64::from(count);
+                    let what = "header count";
+                    return Err(WireError::Length { what, value }.into());
+                }
+                count
+            }
+        };
+        if left == 0 {
+            self.left = Some(0);
+            return match self.reader.rest().len() {
+                0 => Ok(None),
+                left => Err(RecordsError::RecordLength {
+                    offset: self.offset,
+                    left,
+                }),
+            };
+        }
+        self.left = Some(left - 1);
+        let what = "header name";
+        let name = self.reader.varint_bytes(what)?;
+        let name = name.ok_or(WireError::Length { what, value: -1 })?;
+        let name = std::str::from_utf8(name).map_err(|_| WireError::Utf8 { what })?;
+        Ok(Some((name, self.reader.varint_bytes("header value")?)))
+    }
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = Result<HeaderSlice<'a>, RecordsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_header();
+        // A name that is not UTF-8 costs one header; a broken length costs the rest.
+        let names_only = matches!(next, Err(RecordsError::Wire(WireError::Utf8 { .. })));
+        if names_only && self.reader.varint_bytes("header value").is_ok() {
+            return next.transpose();
+        }
+        if next.is_err() {
+            self.left = Some(0);
+            self.reader = Reader::new(&[]);
+        }
+        next.transpose()
+    }
+}

@@ -1,0 +1,254 @@
+//! Our reader against the codec's writer, and against noise.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::records::{
+    Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL: [Compression; 5] = [
+    Compression::None,
+    Compression::Gzip,
+    Compression::Snappy,
+    Compression::Lz4,
+    Compression::Zstd,
+];
+
+fn record() -> impl Strategy<Value = Record> {
+    let bytes = || prop::option::of(prop::collection::vec(any::<u8>(), 0..60));
+    let headers = prop::collection::vec(("[a-zé]{0,6}", bytes()), 0..4);
+    (bytes(), bytes(), headers, -1_i64..2_000_000_000_000).prop_map(
+        |(key, value, headers, timestamp)| Record {
+            transactional: false,
+            control: false,
+            delete_horizon: false,
+            partition_leader_epoch: 5,
+            producer_id: -1,
+            producer_epoch: -1,
+            timestamp_type: TimestampType::Creation,
+            offset: 0,
+            sequence: 0,
+            timestamp,
+            key: key.map(Bytes::from),
+            value: value.map(Bytes::from),
+            headers: headers
+                .into_iter()
+                .map(|(name, value)| (StrBytes::from_string(name), value.map(Bytes::from)))
+                .collect(),
+        },
+    )
+}
+
+/// A run of records with rising offsets, gaps as after compaction.
+fn run() -> impl Strategy<Value = Vec<Record>> {
+    let rows = prop::collection::vec((record(), 1_i64..4), 1..12);
+    (rows, 0_i64..1 << 40).prop_map(|(rows, mut offset)| {
+        let place = |(mut record, step): (Record, i64)| {
+            offset += step;
+            record.offset = offset;
+            record.sequence = offset as i32;
+            record
+        };
+        rows.into_iter().map(place).collect()
+    })
+}
+
+fn encode(records: &[Record], compression: Compression) -> BytesMut {
+    let options = RecordEncodeOptions {
+        version: 2,
+        compression,
+    };
+    let mut out = BytesMut::new();
+    RecordBatchEncoder::encode(&mut out, records, &options).expect("encodes");
+    out
+}
+
+type Flat = (
+    i64,
+    i64,
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Vec<(String, Option<Vec<u8>>)>,
+);
+
+fn flat(record: &Record) -> Flat {
+    let header = |(name, value): (&StrBytes, &Option<Bytes>)| {
+        (name.to_string(), value.as_ref().map(|value| value.to_vec()))
+    };
+    (
+        record.offset,
+        record.timestamp,
+        record.key.as_ref().map(|key| key.to_vec()),
+        record.value.as_ref().map(|value| value.to_vec()),
+        record.headers.iter().map(header).collect(),
+    )
+}
+
+fn read_all(bytes: &[u8]) -> Result<Vec<Flat>, RecordsError> {
+    let mut scratch = Scratch::new(1 << 20);
+    let mut seen = Vec::new();
+    for batch in Batches::new(bytes) {
+        let batch = batch?;
+        batch.verify_crc()?;
+        for record in batch.records(&mut scratch)? {
+            let record = record?;
+            let headers = record.headers().map(|header| {
+                header.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec)))
+            });
+            seen.push((
+                record.offset,
+                record.timestamp_ms,
+                record.key.map(<[u8]>::to_vec),
+                record.value.map(<[u8]>::to_vec),
+                headers.collect::<Result<_, _>>()?,
+            ));
+        }
+    }
+    Ok(seen)
+}
+
+proptest! {
+    #[test]
+    fn reads_what_the_codec_writes(runs in prop::collection::vec((run(), 0_usize..5), 1..3)) {
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for (records, codec) in &runs {
+            bytes.extend_from_slice(&encode(records, ALL[*codec]));
+            expected.extend(records.iter().map(flat));
+        }
+        prop_assert_eq!(read_all(&bytes)?, expected);
+    }
+
+    #[test]
+    fn a_cut_last_batch_ends_the_walk(first in run(), second in run(), cut in any::<prop::sample::Index>()) {
+        let whole = encode(&first, Compression::None);
+        let last = encode(&second, Compression::None);
+        let mut bytes = whole.to_vec();
+        bytes.extend_from_slice(&last[..cut.index(last.len())]);
+        let expected: Vec<_> = first.iter().map(flat).collect();
+        prop_assert_eq!(read_all(&bytes)?, expected);
+    }
+
+    #[test]
+    fn a_flipped_byte_behind_the_checksum_is_noticed(records in run(), at in any::<prop::sample::Index>()) {
+        let mut bytes = encode(&records, Compression::None).to_vec();
+        let behind_crc = 21;
+        let at = behind_crc + at.index(bytes.len() - behind_crc);
+        bytes[at] ^= 0x10;
+        let batch = Batches::new(&bytes).next();
+        if let Some(Ok(batch)) = batch {
+            prop_assert!(batch.verify_crc().is_err());
+        }
+    }
+
+    #[test]
+    fn changed_bytes_never_panic(
+        records in run(), codec in 0_usize..5,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = encode(&records, ALL[codec]).to_vec();
+        for (at, value) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        crate::fuzz::records(&bytes);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        crate::fuzz::records(&bytes);
+    }
+}
+
+fn sample(value: &[u8]) -> Record {
+    Record {
+        transactional: false,
+        control: false,
+        delete_horizon: false,
+        partition_leader_epoch: 0,
+        producer_id: -1,
+        producer_epoch: -1,
+        timestamp_type: TimestampType::Creation,
+        offset: 3,
+        sequence: 3,
+        timestamp: 9,
+        key: None,
+        value: Some(Bytes::copy_from_slice(value)),
+        headers: [(
+            StrBytes::from_static_str("h"),
+            Some(Bytes::from_static(b"1")),
+        )]
+        .into(),
+    }
+}
+
+#[test]
+fn batch_flags_and_offsets() {
+    let mut record = sample(b"v");
+    record.control = true;
+    record.transactional = true;
+    let bytes = encode(&[record], Compression::None);
+    let batch = Batches::new(&bytes).next().expect("one").expect("good");
+    assert!(batch.is_control() && batch.is_transactional() && !batch.log_append_time());
+    assert_eq!((batch.base_offset, batch.next_offset()), (3, Ok(4)));
+    assert_eq!(batch.codec(), Ok(Codec::None));
+}
+
+#[test]
+fn log_append_time_counts_for_every_record() {
+    let mut bytes = encode(&[sample(b"v")], Compression::None).to_vec();
+    bytes[22] |= 0x08;
+    bytes[35..43].copy_from_slice(&77_i64.to_be_bytes());
+    let batch = Batches::new(&bytes).next().expect("one").expect("good");
+    let mut scratch = Scratch::default();
+    let record = batch.records(&mut scratch).expect("plain").next();
+    assert_eq!(record.expect("one").expect("good").timestamp_ms, 77);
+}
+
+#[test]
+fn headers_are_found_by_name() {
+    let bytes = encode(&[sample(b"v")], Compression::None);
+    let batch = Batches::new(&bytes).next().expect("one").expect("good");
+    let mut scratch = Scratch::default();
+    let mut records = batch.records(&mut scratch).expect("plain");
+    let record = records.next().expect("one").expect("good");
+    assert_eq!(record.header("h"), Some(&b"1"[..]));
+    assert_eq!(record.header("other"), None);
+}
+
+#[test]
+fn a_batch_that_unpacks_beyond_the_limit_is_refused() {
+    let zeros = vec![0_u8; 100_000];
+    for compression in &ALL[1..] {
+        let bytes = encode(&[sample(&zeros)], *compression);
+        assert!(bytes.len() < 10_000, "{compression:?} does not compress");
+        let batch = Batches::new(&bytes).next().expect("one").expect("good");
+        let mut scratch = Scratch::new(50_000);
+        let refused = batch
+            .records(&mut scratch)
+            .map(|_| ())
+            .expect_err("above the limit");
+        assert!(
+            matches!(refused, RecordsError::TooLarge { .. }),
+            "{refused}"
+        );
+        assert!(batch.records(&mut Scratch::new(200_000)).is_ok());
+    }
+}
+
+#[test]
+fn old_formats_and_unknown_codecs_are_named() {
+    let mut bytes = encode(&[sample(b"v")], Compression::None).to_vec();
+    bytes[22] = 0x07;
+    let batch = Batches::new(&bytes).next().expect("one").expect("good");
+    assert_eq!(batch.codec(), Err(RecordsError::UnknownCodec { code: 7 }));
+    bytes[16] = 1;
+    let error = Batches::new(&bytes).next().expect("one").expect_err("old");
+    assert_eq!(
+        error.to_string(),
+        "record batch at offset 3 has format 1, only 2 can be read"
+    );
+}
