@@ -1,6 +1,6 @@
 //! What a gateway is told: `adapters.xml`, `gateway.toml`, and the built-in values.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,6 +10,9 @@ use crate::error::GatewayError;
 
 /// Adapter set name where no file gives one.
 const DEFAULT_SET: &str = "KafkaConnector";
+
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
+const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -113,7 +116,7 @@ impl GatewayConfig {
         options: ParseOptions,
     ) -> Result<Self, GatewayError> {
         let raw = toml.map_or_else(|| Ok(RawFile::default()), read_toml)?;
-        let file = toml.unwrap_or(Path::new("gateway.toml"));
+        let file = toml.unwrap_or_else(|| Path::new("gateway.toml"));
         let mut notes = Vec::new();
         let mut connections = read_connections(file, &raw.connection, options, &mut notes)?;
         let mut set_id = raw.adapter_set;
@@ -124,14 +127,11 @@ impl GatewayConfig {
             connections.extend(parsed.connections);
         }
         let config = Self {
-            listen: overrides
-                .listen
-                .or(raw.listen)
-                .unwrap_or(SocketAddr::from(([0, 0, 0, 0], 8080))),
+            listen: overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN),
             admin: overrides
                 .admin
                 .or(raw.admin.listen)
-                .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8090))),
+                .unwrap_or(DEFAULT_ADMIN),
             admin_token: raw.admin.token.filter(|token| !token.is_empty()),
             shards: overrides.shards.or(raw.shards).unwrap_or_else(cores),
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),

@@ -8,6 +8,7 @@
 
 mod cli;
 mod cmd;
+mod descriptors;
 mod exit;
 mod signal;
 

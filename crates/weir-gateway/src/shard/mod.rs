@@ -181,11 +181,12 @@ impl Shard {
         io.set_timer(io.now_ms() + within_ms, DRAIN_OVER);
         for key in self.sessions.keys() {
             // 48 makes SDKs come back at once, to whichever gateway the balancer offers.
-            self.end_session(
+            self.finish(
                 io,
                 key,
                 SessionCode::EXPIRED,
                 "the gateway is shutting down",
+                false,
             );
         }
     }

@@ -1,28 +1,178 @@
 //! `weir gateway run|check`.
 
-use std::path::PathBuf;
+mod check;
 
-use clap::Subcommand;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use clap::{Args, Subcommand};
+use weir_gateway::config::Overrides;
+use weir_gateway::{Gateway, GatewayConfig, GatewayError};
+use weir_mapping::{ParseOptions, Severity};
+
+use crate::descriptors;
 use crate::exit::{Exit, Failure};
+use crate::signal;
+
+/// How often the command looks at the stop flag and at the connections.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often it says that a connection is still not ready.
+const TROUBLE_PERIOD: Duration = Duration::from_secs(10);
 
 /// What the gateway can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GatewayCommand {
+    /// Serve clients until Ctrl-C or SIGTERM.
+    ///
+    /// Clients connect with any Lightstreamer SDK over WebSocket; sessions and subscriptions are
+    /// checked against the configuration. Metrics and health are on the admin port.
+    #[command(
+        after_help = "Example:\n  weir gateway run --adapters adapters.xml\n  \
+        curl http://127.0.0.1:8090/health/ready"
+    )]
+    Run(RunArgs),
     /// Read a configuration and say what it means, without connecting to anything.
-    Check {
-        /// The connector's configuration file.
-        #[arg(long, value_name = "FILE")]
-        adapters: PathBuf,
-    },
+    Check(ConfigArgs),
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The connector's configuration file.
+    #[arg(long, value_name = "FILE", required_unless_present = "config")]
+    adapters: Option<PathBuf>,
+    /// The gateway's own configuration: listeners, limits, connections (docs/configuration.md).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Refuse what connector 1.5.2 does not know instead of warning.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// How to run.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    files: ConfigArgs,
+    /// Where clients connect [default: 0.0.0.0:8080]; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Where metrics and health are served [default: 127.0.0.1:8090].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<SocketAddr>,
+    /// Event loops [default: one per core].
+    #[arg(long, value_name = "COUNT")]
+    shards: Option<usize>,
+    /// Write addresses and process id as JSON to this file once every connection is ready.
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
 }
 
 /// Runs one gateway command.
 pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
     match command {
-        GatewayCommand::Check { adapters } => Err(Failure::new(
-            Exit::Usage,
-            anyhow::anyhow!("{}: not readable", adapters.display()),
-        )),
+        GatewayCommand::Run(args) => serve(&args),
+        GatewayCommand::Check(files) => {
+            let config = load(&files, &Overrides::default())?;
+            check::print(&config);
+            Ok(Exit::Fine)
+        }
     }
+}
+
+fn load(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, Failure> {
+    let options = ParseOptions {
+        strict: files.strict,
+    };
+    GatewayConfig::load(
+        files.adapters.as_deref(),
+        files.config.as_deref(),
+        overrides,
+        options,
+    )
+    .map_err(failure)
+}
+
+fn failure(error: GatewayError) -> Failure {
+    let exit = if error.is_configuration() {
+        Exit::Usage
+    } else {
+        Exit::Instrument
+    };
+    Failure::new(exit, error)
+}
+
+fn serve(args: &RunArgs) -> Result<Exit, Failure> {
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let overrides = Overrides {
+        listen: args.listen,
+        admin: args.admin,
+        shards: args.shards,
+    };
+    let config = load(&args.files, &overrides)?;
+    for note in &config.notes {
+        match note.severity {
+            Severity::Warning => tracing::warn!("{}: {}", note.at, note.text),
+            Severity::Info => tracing::info!("{}: {}", note.at, note.text),
+        }
+    }
+    let descriptors = descriptors::raise_limit();
+    if config.limits.sessions as u64 + 100 > descriptors {
+        let sessions = config.limits.sessions;
+        tracing::info!(
+            "descriptor limit {descriptors}: fewer than limits.sessions = {sessions} can connect"
+        );
+    }
+    let gateway = Gateway::start(config).map_err(failure)?;
+    tracing::info!(
+        "clients connect to ws://{}/lightstreamer; metrics and health on http://{}",
+        gateway.listen_address(),
+        gateway.admin_address()
+    );
+    wait(&gateway, &stop, args.ready_file.as_deref())?;
+    tracing::info!("shutting down");
+    gateway.shut_down();
+    Ok(Exit::Fine)
+}
+
+/// Waits for the end, telling when the gateway becomes ready and why it does not.
+fn wait(gateway: &Gateway, stop: &AtomicBool, ready_file: Option<&Path>) -> Result<(), Failure> {
+    let mut announced = false;
+    let mut complained = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        if !announced && gateway.ready() {
+            announced = true;
+            tracing::info!("ready");
+            if let Some(path) = ready_file {
+                write_ready_file(path, gateway)?;
+            }
+        }
+        if complained.elapsed() >= TROUBLE_PERIOD {
+            complained = Instant::now();
+            for (connection, error) in gateway.troubles() {
+                let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
+                tracing::warn!(%connection, "still not ready: {error}");
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// The file appears whole or not at all: whoever waits for it may read it at once.
+fn write_ready_file(path: &Path, gateway: &Gateway) -> Result<(), Failure> {
+    let ready = serde_json::json!({
+        "listen": gateway.listen_address().to_string(),
+        "admin": gateway.admin_address().to_string(),
+        "pid": std::process::id(),
+    });
+    let temporary = path.with_extension("tmp");
+    std::fs::write(&temporary, ready.to_string())
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|error| {
+            let text = format!("--ready-file {}: {error}", path.display());
+            Failure::new(Exit::Usage, anyhow::anyhow!(text))
+        })
 }
