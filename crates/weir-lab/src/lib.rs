@@ -1,1 +1,30 @@
-//! Start, wait for and stop brokers and SDK drivers on this machine.
+//! Start, wait for and stop Apache Kafka brokers on this machine.
+//!
+//! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It never measures and never
+//! speaks more Kafka than the one question "which brokers are there". Linux only: processes are
+//! told apart by `/proc`.
+
+#![deny(missing_docs)]
+
+mod broker;
+mod cache;
+mod config;
+mod diagnose;
+mod disk;
+mod error;
+mod kafka;
+mod lab;
+pub mod ports;
+mod process;
+mod ready;
+mod state;
+mod status;
+mod tool;
+
+pub use error::{Fault, LabError};
+pub use lab::{Broker, Lab, LabOptions};
+pub use state::LabState;
+pub use status::{BrokerStatus, DownReport, LabStatus, down, status};
+
+/// The release of Apache Kafka that a lab starts unless told otherwise.
+pub const KAFKA_VERSION: &str = "4.3.1";

@@ -1,0 +1,90 @@
+//! The per-user cache: each entry is built once, whole or not at all, also by two processes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::disk;
+use crate::error::LabError;
+
+/// The cache directory `name`, built by `build` if it is not there yet.
+///
+/// `build` gets an empty directory, which becomes the entry only when `build` succeeds.
+pub(crate) fn entry(
+    name: &str,
+    needed_bytes: u64,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+    build: impl FnOnce(&Path, &mut dyn FnMut(&str)) -> Result<(), LabError>,
+) -> Result<PathBuf, LabError> {
+    let cache = disk::cache_dir()?;
+    let entry = cache.join(name);
+    if entry.is_dir() {
+        return Ok(entry);
+    }
+    disk::prepare(&cache, needed_bytes)?;
+    let _lock = wait_for_lock(&cache.join(format!("{name}.lock")), name, progress, stop)?;
+    if entry.is_dir() {
+        return Ok(entry);
+    }
+    // What a killed process left behind; the lock says that nobody works on it now.
+    let unfinished = cache.join(format!("{name}.unfinished"));
+    disk::remove(&unfinished)?;
+    let unusable = |source| LabError::Directory {
+        dir: entry.clone(),
+        source,
+    };
+    fs::create_dir(&unfinished).map_err(unusable)?;
+    if let Err(error) = build(&unfinished, progress) {
+        disk::remove(&unfinished)?;
+        return Err(error);
+    }
+    fs::rename(&unfinished, &entry).map_err(unusable)?;
+    Ok(entry)
+}
+
+fn wait_for_lock(
+    path: &Path,
+    name: &str,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<File, LabError> {
+    let mut told = false;
+    loop {
+        if let Some(lock) = try_lock(path)? {
+            return Ok(lock);
+        }
+        if !told {
+            progress(&format!(
+                "another process is fetching {name}; waiting for it"
+            ));
+            told = true;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(LabError::Interrupted {
+                doing: "waiting for another process to fill the cache",
+            });
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Takes the lock file `path` if nobody has it; the lock goes with the returned handle.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, LabError> {
+    let failed = |source| LabError::io(format!("lock {}", path.display()), source);
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(failed(error.into())),
+    }
+}

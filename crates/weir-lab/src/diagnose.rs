@@ -1,0 +1,158 @@
+//! Why a broker is not there, read from what it wrote before it went.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use crate::config::{BROKER_LOG, NodePorts};
+use crate::disk;
+use crate::error::LabError;
+use crate::ports;
+use crate::state;
+
+/// File that takes what the JVM itself prints.
+pub(crate) const CONSOLE_LOG: &str = "console.log";
+
+/// The error for a broker that ended during start.
+pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) -> LabError {
+    let logs = state::log_dir(dir, node.node_id);
+    let text = tail(&logs);
+    if text.contains("Address already in use") {
+        for port in [node.port, node.controller_port] {
+            if let Err(taken) = ports::require_free(host, port) {
+                return taken;
+            }
+        }
+    }
+    if text.contains(NO_SPACE) {
+        return LabError::DiskFull {
+            dir: dir.to_owned(),
+            free_bytes: disk::free_bytes(dir).unwrap_or(0),
+            needed_bytes: ROOM_ADVISED,
+        };
+    }
+    LabError::BrokerDied {
+        node_id: node.node_id,
+        status,
+        detail: decisive_lines(&text),
+        log: log_file(&logs),
+    }
+}
+
+/// What the log of a node says last, in one line; empty when it says nothing.
+pub(crate) fn last_words(dir: &Path, node_id: i32) -> (String, PathBuf) {
+    let logs = state::log_dir(dir, node_id);
+    (decisive_lines(&tail(&logs)), log_file(&logs))
+}
+
+/// Whether a node's log says that the disk is full.
+pub(crate) fn disk_was_full(dir: &Path, node_id: i32) -> bool {
+    tail(&state::log_dir(dir, node_id)).contains(NO_SPACE)
+}
+
+/// The lines with errors, or else the last ones; at most three.
+fn decisive_lines(text: &str) -> String {
+    let is_error = |line: &&str| {
+        [" ERROR ", " FATAL ", "Exception", "Error: ", "error: "]
+            .iter()
+            .any(|mark| line.contains(mark))
+            && !line.trim_start().starts_with("at ")
+    };
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let errors: Vec<_> = lines
+        .iter()
+        .copied()
+        .filter(is_error)
+        .take(LINES_MAX)
+        .collect();
+    let chosen = if errors.is_empty() {
+        lines[lines.len().saturating_sub(LINES_MAX)..].to_vec()
+    } else {
+        errors
+    };
+    if chosen.is_empty() {
+        "its log is empty".to_owned()
+    } else {
+        chosen.join(" | ")
+    }
+}
+
+/// The ends of both logs.
+fn tail(logs: &Path) -> String {
+    let mut text = tail_of(&logs.join(CONSOLE_LOG));
+    text.push('\n');
+    text.push_str(&tail_of(&logs.join(BROKER_LOG)));
+    text
+}
+
+fn tail_of(path: &Path) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    read().map_or_else(
+        |_| String::new(),
+        |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+    )
+}
+
+/// The broker's log, or the JVM's words when the broker got no further.
+fn log_file(logs: &Path) -> PathBuf {
+    let log = logs.join(BROKER_LOG);
+    if log.metadata().is_ok_and(|meta| meta.len() > 0) {
+        log
+    } else {
+        logs.join(CONSOLE_LOG)
+    }
+}
+
+const NO_SPACE: &str = "No space left on device";
+const ROOM_ADVISED: u64 = 1 << 30;
+const TAIL_BYTES: u64 = 256 << 10;
+const LINES_MAX: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BROKER_LOG;
+
+    fn with_log(text: &str) -> (tempfile::TempDir, NodePorts) {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = state::log_dir(dir.path(), 1);
+        std::fs::create_dir_all(&logs).unwrap();
+        std::fs::write(logs.join(BROKER_LOG), text).unwrap();
+        let node = NodePorts {
+            node_id: 1,
+            port: 1,
+            controller_port: 2,
+        };
+        (dir, node)
+    }
+
+    #[test]
+    fn a_full_disk_is_recognised() {
+        let (dir, node) =
+            with_log("INFO x\nERROR y\njava.io.IOException: No space left on device\n");
+        let error = died(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
+        assert!(matches!(error, LabError::DiskFull { .. }), "{error}");
+        assert!(disk_was_full(dir.path(), 1));
+    }
+
+    #[test]
+    fn errors_are_preferred_to_last_lines() {
+        let (dir, node) =
+            with_log("a INFO b: c\na ERROR b: bad heap\n\tat x.Exception\nz INFO end\n");
+        let error = died(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
+        let text = error.to_string();
+        assert!(text.contains("a ERROR b: bad heap"), "{text}");
+        assert!(!text.contains("INFO end"), "{text}");
+    }
+}

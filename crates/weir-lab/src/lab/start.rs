@@ -1,0 +1,493 @@
+//! From settings to a cluster that answers, and back to nothing when it does not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::{Broker, Lab, LabOptions, temporary_dir};
+use crate::broker::{self, BrokerProcess, Launch};
+use crate::config::{self, NodePorts};
+use crate::diagnose;
+use crate::disk;
+use crate::error::LabError;
+use crate::kafka;
+use crate::ports;
+use crate::process;
+use crate::ready;
+use crate::state::{self, LabState, Node, Phase, SCHEMA};
+use crate::status::{self, GRACE};
+use crate::tool;
+
+/// See [`Lab::up`].
+pub(super) fn up(
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Lab, LabError> {
+    options.check()?;
+    if options.dir.is_none() && !options.detached {
+        return up_temporary(options, progress, stop);
+    }
+    let dir = status::lab_dir(options.dir.as_deref())?;
+    disk::prepare(&dir, 0)?;
+    let _lock = status::lock(&dir)?;
+    let kept = match earlier_lab(&dir, options, progress)? {
+        Earlier::Running(state) => return attach(dir, *state, options),
+        Earlier::Kept(cluster_id) => Some(cluster_id),
+        Earlier::None => None,
+    };
+    start_or_clean(dir, false, kept, options, progress, stop)
+}
+
+fn up_temporary(
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Lab, LabError> {
+    let dir = temporary_dir()?;
+    let lab = start_or_clean(dir.clone(), true, None, options, progress, stop);
+    let logs_matter = matches!(
+        lab,
+        Ok(_) | Err(LabError::BrokerDied { .. } | LabError::NotReady { .. })
+    );
+    if !logs_matter {
+        disk::remove(&dir)?;
+    }
+    lab
+}
+
+/// What was in the directory before.
+enum Earlier {
+    None,
+    /// The data of a stopped lab with this cluster id.
+    Kept(String),
+    /// A lab with the settings asked for.
+    Running(Box<LabState>),
+}
+
+/// Looks for an earlier lab in `dir` and clears away what cannot be used.
+fn earlier_lab(
+    dir: &Path,
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Earlier, LabError> {
+    let Some(mut state) = LabState::load(dir)? else {
+        return match has_only_lock(dir) {
+            true => Ok(Earlier::None),
+            false => Err(LabError::NotALab {
+                dir: dir.to_owned(),
+            }),
+        };
+    };
+    let (alive, dead): (Vec<_>, Vec<_>) = state
+        .nodes
+        .iter()
+        .map(|node| (node.node_id, state.running(node)))
+        .partition(|(_, process)| process.is_some());
+    match state.phase {
+        Phase::Running if dead.is_empty() => {
+            same_settings(dir, &state, options)?;
+            return Ok(Earlier::Running(Box::new(state)));
+        }
+        Phase::Running if !alive.is_empty() => {
+            let ids: Vec<_> = dead.iter().map(|(id, _)| id.to_string()).collect();
+            return Err(LabError::Incomplete {
+                dir: dir.to_owned(),
+                detail: format!("broker {} does not run any more", ids.join(" and ")),
+            });
+        }
+        Phase::Stopped => {
+            same_data(dir, &state, options)?;
+            return Ok(Earlier::Kept(state.cluster_id));
+        }
+        Phase::Running => progress(&format!(
+            "an earlier lab in {} was not shut down in order; its data is removed",
+            dir.display()
+        )),
+        Phase::Starting => {
+            progress("an earlier start of the lab was cut short; its rest is removed");
+            let mut left: Vec<_> = alive
+                .into_iter()
+                .filter_map(|(id, process)| Some((id, BrokerProcess::found(process?))))
+                .collect();
+            status::stop_all(left.iter_mut().map(|(id, process)| (*id, process)), GRACE)?;
+        }
+        Phase::Failed => {}
+    }
+    for node in &mut state.nodes {
+        disk::remove(&state::node_dir(dir, node.node_id))?;
+    }
+    Ok(Earlier::None)
+}
+
+/// Whether `dir` has nothing but the lock that was just made: a user's folder is not a lab.
+fn has_only_lock(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|entries| entries.count() <= 1)
+}
+
+fn same_settings(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
+    let describe = |brokers: usize, version: &str, port: Option<u16>, heap: u32| {
+        let port = port.map_or_else(String::new, |port| format!(", port {port}"));
+        format!("{brokers} broker(s), Kafka {version}, heap {heap} MB{port}")
+    };
+    let asked = describe(
+        options.brokers.into(),
+        &options.kafka_version,
+        options.port,
+        options.heap_mb,
+    );
+    // A port that was not asked for may be any.
+    let first = state.nodes.first().map(|node| node.port);
+    let port = options.port.and(first);
+    let running = describe(state.nodes.len(), &state.kafka_version, port, state.heap_mb);
+    let other = |running: String, asked: String| {
+        Err(LabError::OtherLab {
+            dir: dir.to_owned(),
+            running,
+            asked,
+        })
+    };
+    if running != asked {
+        return other(running, asked);
+    }
+    if state.host != options.host {
+        return other(format!("host {}", state.host), format!("{}", options.host));
+    }
+    if state.properties != options.properties {
+        return other("other broker properties".to_owned(), "these".to_owned());
+    }
+    if state.detached != options.detached {
+        let words = |detached| {
+            if detached {
+                "in the background"
+            } else {
+                "by a command"
+            }
+        };
+        return other(
+            format!("its brokers held {}", words(state.detached)),
+            words(options.detached).to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Kept data can only be used by the same release and the same number of nodes.
+fn same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
+    let brokers = usize::from(options.brokers);
+    if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
+        return Ok(());
+    }
+    Err(LabError::Setting {
+        name: "dir",
+        value: dir.display().to_string(),
+        reason: format!(
+            "has the kept data of {} broker(s) of Kafka {}, not {brokers} of {}; \"weir lab down\" \
+             removes it",
+            state.nodes.len(),
+            state.kafka_version,
+            options.kafka_version
+        ),
+    })
+}
+
+fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, LabError> {
+    let processes = state
+        .nodes
+        .iter()
+        .map(|node| node.process.map(BrokerProcess::found))
+        .collect();
+    let launch = Launch {
+        java: tool::java()?,
+        libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
+        heap_mb: state.heap_mb,
+        dir,
+        dir_is_temporary: false,
+    };
+    let mut lab = Lab::new(launch, state, processes, options);
+    lab.was_running = true;
+    Ok(lab)
+}
+
+impl Lab {
+    fn new(
+        launch: Launch,
+        state: LabState,
+        processes: Vec<Option<BrokerProcess>>,
+        options: &LabOptions,
+    ) -> Self {
+        let brokers = state
+            .nodes
+            .iter()
+            .map(|node| Broker {
+                node_id: node.node_id,
+                pid: node.process.map_or(0, |process| process.pid),
+                port: node.port,
+            })
+            .collect();
+        Self {
+            launch,
+            state,
+            ready_within: options.ready_within,
+            keep_data: options.keep_data,
+            was_running: false,
+            processes,
+            brokers,
+            is_down: false,
+        }
+    }
+}
+
+/// Starts a lab in `dir`; when free ports turn out to be taken meanwhile, tries others.
+fn start_or_clean(
+    dir: PathBuf,
+    dir_is_temporary: bool,
+    kept: Option<String>,
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Lab, LabError> {
+    if let Some(first) = options.port {
+        for port in first..first + 2 * u16::from(options.brokers) {
+            ports::require_free(options.host, port)?;
+        }
+    }
+    let java = tool::java()?;
+    let libs = kafka::libs(&options.kafka_version, progress, stop)?;
+    disk::prepare(&dir, options.min_free_bytes)?;
+    let launch = Launch {
+        java,
+        libs,
+        heap_mb: options.heap_mb,
+        dir,
+        dir_is_temporary,
+    };
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match start(launch.clone(), kept.clone(), options, progress, stop) {
+            Err(LabError::PortTaken { port, .. }) if options.port.is_none() && attempts < 3 => {
+                progress(&format!("port {port} was taken meanwhile; trying others"));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn start(
+    launch: Launch,
+    kept: Option<String>,
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Lab, LabError> {
+    let state = LabState {
+        schema: SCHEMA,
+        phase: Phase::Starting,
+        kafka_version: options.kafka_version.clone(),
+        cluster_id: match &kept {
+            Some(cluster_id) => cluster_id.clone(),
+            None => new_cluster_id()?,
+        },
+        host: options.host,
+        heap_mb: options.heap_mb,
+        detached: options.detached,
+        properties: options.properties.clone(),
+        boot_id: process::boot_id(),
+        started_unix_ms: unix_ms(),
+        nodes: choose_nodes(options)?,
+    };
+    let processes = state.nodes.iter().map(|_| None).collect();
+    let mut lab = Lab::new(launch, state, processes, options);
+    let started = bring_up(&mut lab, kept.is_none(), progress, stop);
+    match started {
+        Ok(()) => Ok(lab),
+        Err(error) => {
+            lab.is_down = true;
+            give_up(&mut lab, kept.is_some(), &error)?;
+            Err(error)
+        }
+    }
+}
+
+fn bring_up(
+    lab: &mut Lab,
+    fresh: bool,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<(), LabError> {
+    lab.set_phase(Phase::Starting)?;
+    let ports: Vec<_> = lab.state.nodes.iter().map(Node::ports).collect();
+    for node in &ports {
+        let dir = &lab.launch.dir;
+        let data = state::data_dir(dir, node.node_id);
+        let (host, extra) = (lab.state.host, &lab.state.properties);
+        broker::write_config(
+            dir,
+            node.node_id,
+            &config::server_properties(*node, &ports, host, &data, extra),
+            &config::log4j_properties(&state::log_dir(dir, node.node_id)),
+        )?;
+    }
+    progress(&format!(
+        "starting {} broker(s) of Apache Kafka {} in {}",
+        ports.len(),
+        lab.state.kafka_version,
+        lab.launch.dir.display()
+    ));
+    if fresh {
+        format_all(lab, &ports, stop)?;
+    }
+    for (index, node) in ports.iter().enumerate() {
+        lab.processes[index] = Some(lab.launch.spawn(node.node_id)?);
+        lab.note_process(index)?;
+    }
+    wait_ready(lab, progress, stop)?;
+    lab.set_phase(Phase::Running)?;
+    if lab.state.detached {
+        lab.processes
+            .iter_mut()
+            .flatten()
+            .for_each(BrokerProcess::release);
+    }
+    Ok(())
+}
+
+/// Formats every node at the same time: each is a JVM of its own that takes about a second.
+fn format_all(lab: &Lab, nodes: &[NodePorts], stop: &AtomicBool) -> Result<(), LabError> {
+    thread::scope(|scope| {
+        let formats: Vec<_> = nodes
+            .iter()
+            .map(|node| {
+                scope.spawn(|| lab.launch.format(node.node_id, &lab.state.cluster_id, stop))
+            })
+            .collect();
+        formats.into_iter().try_for_each(|format| {
+            format.join().unwrap_or_else(|_| {
+                Err(LabError::io(
+                    "format storage",
+                    std::io::Error::other("thread ended"),
+                ))
+            })
+        })
+    })
+}
+
+/// Waits until every broker of `lab` that runs answers and lists all of them.
+pub(super) fn wait_ready(
+    lab: &mut Lab,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<(), LabError> {
+    let deadline = Instant::now() + lab.ready_within;
+    let running = lab.processes.iter().flatten().count();
+    let mut missing: Vec<_> = (0..lab.processes.len())
+        .filter(|index| lab.processes[*index].is_some())
+        .collect();
+    let mut told = running;
+    loop {
+        for (index, node) in lab.state.nodes.iter().enumerate() {
+            let ended = lab.processes[index].as_mut().and_then(BrokerProcess::ended);
+            if let Some(status) = ended {
+                let (dir, host) = (&lab.launch.dir, lab.state.host);
+                return Err(diagnose::died(dir, host, node.ports(), status));
+            }
+        }
+        missing.retain(|index| {
+            let port = lab.state.nodes[*index].port;
+            !ready::listed_brokers(lab.state.host, port).is_ok_and(|listed| listed.len() >= running)
+        });
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if missing.len() < told {
+            told = missing.len();
+            progress(&format!("{} of {running} brokers answer", running - told));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(LabError::Interrupted {
+                doing: "waiting for the brokers",
+            });
+        }
+        if Instant::now() >= deadline {
+            return Err(not_ready(lab, &missing));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn not_ready(lab: &Lab, missing: &[usize]) -> LabError {
+    let ids: Vec<_> = missing
+        .iter()
+        .map(|index| lab.state.nodes[*index].node_id)
+        .collect();
+    let (detail, log) = diagnose::last_words(&lab.launch.dir, ids[0]);
+    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    LabError::NotReady {
+        seconds: lab.ready_within.as_secs(),
+        missing: format!("broker {}", ids.join(", ")),
+        detail,
+        log,
+    }
+}
+
+/// Stops what was started and leaves only logs, or the data that was there before.
+fn give_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabError> {
+    lab.stop_processes(if had_data { GRACE } else { Duration::ZERO })?;
+    let dir = lab.launch.dir.clone();
+    let logs_matter = matches!(
+        error,
+        LabError::BrokerDied { .. } | LabError::NotReady { .. } | LabError::Format { .. }
+    );
+    if had_data || !logs_matter {
+        return status::clear(&dir, &mut lab.state, had_data);
+    }
+    for node in &mut lab.state.nodes {
+        node.process = None;
+        disk::remove(&state::data_dir(&dir, node.node_id))?;
+    }
+    lab.set_phase(Phase::Failed)
+}
+
+fn choose_nodes(options: &LabOptions) -> Result<Vec<Node>, LabError> {
+    let count = usize::from(options.brokers);
+    let ports: Vec<u16> = match options.port {
+        Some(first) => (first..).take(2 * count).collect(),
+        None => ports::free_ports(options.host, 2 * count)
+            .map_err(|error| LabError::io("find free ports", error))?,
+    };
+    let (clients, controllers) = ports.split_at(count);
+    Ok((1..)
+        .zip(clients.iter().zip(controllers))
+        .map(|(node_id, (port, controller_port))| Node {
+            node_id,
+            port: *port,
+            controller_port: *controller_port,
+            process: None,
+        })
+        .collect())
+}
+
+/// A random id in Kafka's form: 16 bytes in the URL alphabet of base 64, without padding.
+fn new_cluster_id() -> Result<String, LabError> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789AB";
+    let mut random = [0_u8; 22];
+    fs::File::open("/dev/urandom")
+        .and_then(|mut source| std::io::Read::read_exact(&mut source, &mut random))
+        .map_err(|error| LabError::io("read /dev/urandom", error))?;
+    let mut id: String = random[..21]
+        .iter()
+        // No '-' and '_': an id that starts with '-' would read as an option.
+        .map(|byte| char::from(ALPHABET[usize::from(byte % 64)]))
+        .collect();
+    // The last character carries two bits only.
+    id.push(['A', 'Q', 'g', 'w'][usize::from(random[21] % 4)]);
+    Ok(id)
+}
+
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}

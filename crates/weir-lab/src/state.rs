@@ -1,0 +1,129 @@
+//! `lab.json`: what a lab's directory says about the lab, for commands that come later.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::NodePorts;
+use crate::error::LabError;
+use crate::process::{self, Identity};
+
+/// How far a lab is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// A command is starting it; if that command is gone, so are its brokers, or soon will be.
+    Starting,
+    /// It answered, and nobody has stopped it since.
+    Running,
+    /// It was stopped and its data kept.
+    Stopped,
+    /// It did not start; only its logs are left.
+    Failed,
+}
+
+/// The content of `lab.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabState {
+    pub(crate) schema: u32,
+    pub(crate) phase: Phase,
+    pub(crate) kafka_version: String,
+    pub(crate) cluster_id: String,
+    pub(crate) host: Ipv4Addr,
+    pub(crate) heap_mb: u32,
+    pub(crate) detached: bool,
+    pub(crate) properties: Vec<(String, String)>,
+    pub(crate) boot_id: String,
+    pub(crate) started_unix_ms: u64,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// One node in `lab.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) node_id: i32,
+    pub(crate) port: u16,
+    pub(crate) controller_port: u16,
+    pub(crate) process: Option<Identity>,
+}
+
+impl Node {
+    pub(crate) fn ports(&self) -> NodePorts {
+        NodePorts {
+            node_id: self.node_id,
+            port: self.port,
+            controller_port: self.controller_port,
+        }
+    }
+}
+
+impl LabState {
+    /// Reads the state of the lab in `dir`; `None` when there is no lab.
+    pub(crate) fn load(dir: &Path) -> Result<Option<Self>, LabError> {
+        let path = state_file(dir);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LabError::io(format!("read {}", path.display()), error)),
+        };
+        let bad = |detail| LabError::BadState {
+            path: path.clone(),
+            detail,
+        };
+        let state: Self = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        if state.schema != SCHEMA {
+            return Err(bad(format!("schema {} is not {SCHEMA}", state.schema)));
+        }
+        Ok(Some(state))
+    }
+
+    /// Writes the state in one step: a reader sees the old or the new one.
+    pub(crate) fn save(&self, dir: &Path) -> Result<(), LabError> {
+        let path = state_file(dir);
+        let fresh = dir.join("lab.json.new");
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| LabError::io("write lab.json", error.into()))?;
+        fs::write(&fresh, text + "\n")
+            .and_then(|()| fs::rename(&fresh, &path))
+            .map_err(|error| LabError::io(format!("write {}", path.display()), error))
+    }
+
+    /// The process of `node`, if it still runs.
+    pub(crate) fn running(&self, node: &Node) -> Option<Identity> {
+        node.process
+            .filter(|process| self.boot_id == process::boot_id() && process.is_alive())
+    }
+
+    /// Addresses for clients, `host:port` with commas.
+    pub(crate) fn bootstrap(&self) -> String {
+        let addresses: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| format!("{}:{}", self.host, node.port))
+            .collect();
+        addresses.join(",")
+    }
+}
+
+/// Where everything of one node lies.
+pub(crate) fn node_dir(dir: &Path, node_id: i32) -> PathBuf {
+    dir.join(format!("node-{node_id}"))
+}
+
+/// Where a node keeps its records.
+pub(crate) fn data_dir(dir: &Path, node_id: i32) -> PathBuf {
+    node_dir(dir, node_id).join("data")
+}
+
+/// Where a node logs.
+pub(crate) fn log_dir(dir: &Path, node_id: i32) -> PathBuf {
+    node_dir(dir, node_id).join("logs")
+}
+
+fn state_file(dir: &Path) -> PathBuf {
+    dir.join("lab.json")
+}
+
+pub(crate) const SCHEMA: u32 = 1;
