@@ -1,5 +1,6 @@
 //! Pacers, generators, load workers, plans and the resource sampler.
 
+pub mod clients;
 pub mod clock;
 pub mod delivery;
 pub mod keys;

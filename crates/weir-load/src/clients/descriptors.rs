@@ -1,0 +1,43 @@
+//! The limit of open files, which bounds the clients of one process.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many descriptors this process, or a child, may be allowed: the hard limit.
+pub fn descriptors_allowed() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
+/// Raises the soft limit to the hard one if `needed` is more than the soft one; returns what is
+/// allowed then.
+///
+/// # Errors
+/// If the operating system refuses what it says is allowed.
+pub fn raise_descriptors(needed: u64) -> io::Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum);
+    if soft >= needed || limit.current == hard {
+        return Ok(soft);
+    }
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: hard,
+            maximum: hard,
+        },
+    )?;
+    Ok(hard.unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_above_the_hard_limit() {
+        let allowed = raise_descriptors(u64::MAX).unwrap();
+        assert_eq!(allowed, descriptors_allowed());
+        assert_eq!(raise_descriptors(1).unwrap(), allowed);
+    }
+}

@@ -1,0 +1,38 @@
+//! Where the fields that carry meaning stand in the schema.
+
+/// Positions from 1 of the fields the clients look at; the others are only counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FieldMap {
+    /// Number of fields.
+    pub count: usize,
+    /// `key`: must be the key the client asked for.
+    pub key: Option<usize>,
+    /// `value`: begins with the due instant as text.
+    pub value: Option<usize>,
+    /// `partition` of the record.
+    pub partition: Option<usize>,
+    /// `offset` of the record.
+    pub offset: Option<usize>,
+    /// `weir`: the stamp.
+    pub stamp: Option<usize>,
+}
+
+impl FieldMap {
+    /// Looks the names up in a schema.
+    pub fn new(fields: &[String]) -> Self {
+        let position = |name: &str| {
+            fields
+                .iter()
+                .position(|field| field == name)
+                .map(|at| at + 1)
+        };
+        Self {
+            count: fields.len(),
+            key: position("key"),
+            value: position("value"),
+            partition: position("partition"),
+            offset: position("offset"),
+            stamp: position("weir"),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Latencies and counters of all clients together, and the events they become.
+
+use std::collections::BTreeMap;
+
+use weir_stats::Histogram;
+
+use crate::stamp::Stamp;
+use crate::worker::EventSender;
+use crate::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
+
+/// Counts and times deliveries; hands out an interval each second.
+#[derive(Debug)]
+pub(super) struct Meter {
+    response: Histogram,
+    service: Histogram,
+    /// Response of the last second, in the window or not, for people to watch.
+    second: Histogram,
+    interval_from_unix_ns: u64,
+    pub(super) updates: u64,
+    pub(super) in_window: u64,
+    /// Arrivals before their due instant: clocks that disagree.
+    pub(super) early: u64,
+}
+
+impl Meter {
+    pub(super) fn new(now_unix_ns: u64) -> Self {
+        Self {
+            response: Histogram::new(),
+            service: Histogram::new(),
+            second: Histogram::new(),
+            interval_from_unix_ns: now_unix_ns,
+            updates: 0,
+            in_window: 0,
+            early: 0,
+        }
+    }
+
+    /// Counts one delivery read at `at_unix_ns`; returns its response time if it was due in the
+    /// measured window.
+    pub(super) fn record(
+        &mut self,
+        due_unix_ns: u64,
+        stamp: Option<&Stamp>,
+        at_unix_ns: u64,
+        schedule: Option<&Schedule>,
+    ) -> Option<u64> {
+        self.updates += 1;
+        self.early += u64::from(at_unix_ns < due_unix_ns);
+        let response_ns = at_unix_ns.saturating_sub(due_unix_ns);
+        self.second.record_ns(response_ns);
+        if !schedule.is_some_and(|schedule| schedule.in_window(due_unix_ns)) {
+            return None;
+        }
+        self.in_window += 1;
+        self.response.record_ns(response_ns);
+        if let Some(sent_unix_ns) = stamp.and_then(|stamp| stamp.sent_unix_ns) {
+            self.service
+                .record_ns(at_unix_ns.saturating_sub(sent_unix_ns));
+        }
+        Some(response_ns)
+    }
+
+    /// Counts a delivery that tells nothing about its record.
+    pub(super) fn record_untimed(&mut self) {
+        self.updates += 1;
+    }
+
+    /// Sends the intervals that have values, and the progress, and begins anew.
+    pub(super) fn report(
+        &mut self,
+        events: &EventSender,
+        now_unix_ns: u64,
+        counters: BTreeMap<String, u64>,
+    ) {
+        let from_unix_ns = self.interval_from_unix_ns;
+        for (tag, histogram) in [
+            (Tag::Response, &mut self.response),
+            (Tag::Service, &mut self.service),
+        ] {
+            if !histogram.is_empty() {
+                events.send(&Event::Interval(Interval {
+                    from_unix_ns,
+                    until_unix_ns: now_unix_ns,
+                    tag,
+                    histogram: histogram.to_base64(),
+                }));
+                histogram.clear();
+            }
+        }
+        let us = |percentile| self.second.percentile_ns(percentile).unwrap_or(0) / 1000;
+        events.send(&Event::Progress(Progress {
+            unix_ns: now_unix_ns,
+            counters,
+            p50_us: us(50.0),
+            p99_us: us(99.0),
+        }));
+        self.second.clear();
+        self.interval_from_unix_ns = now_unix_ns;
+    }
+}

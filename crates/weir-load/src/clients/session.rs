@@ -1,0 +1,330 @@
+//! One client: upgrade, session, subscription, updates.
+
+use weir_net::client::CloseReason;
+use weir_net::websocket::{
+    Event as FrameEvent, FrameReader, Opcode, Role as FrameRole, parse_server_response,
+    push_client_frame, push_close, push_pong,
+};
+use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
+use weir_tlcp::client::{ClientPlan, ClientSession, Event, Line, Lines, parse_line};
+
+use super::target::{SUB_ID, Target};
+use super::verify::ClientCheck;
+use super::{FieldMap, Kind};
+use crate::delivery::Conflation;
+
+/// How far a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its connection has not been opened.
+    Idle,
+    /// Waits for `101`, or the floor's `OK`.
+    Opening,
+    /// Waits for the session and the subscription.
+    Subscribing,
+    /// Receives updates.
+    Live,
+    /// Over, for whatever reason.
+    Ended,
+}
+
+/// One client. Buffers exist only while something is incomplete.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) phase: Phase,
+    /// Index of its key.
+    pub(super) key: u32,
+    reader: FrameReader,
+    tlcp: ClientSession,
+    /// Bytes of an answer that is not complete: upgrade, `OK`.
+    partial: Vec<u8>,
+    /// When it was started and when bytes last came, in ms of the fleet's clock.
+    pub(super) started_ms: u32,
+    pub(super) last_read_ms: u32,
+    /// Silence has been told; once per silence.
+    pub(super) silent: bool,
+    pub(super) check: ClientCheck,
+}
+
+/// What a session wants of the fleet after bytes came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Continue,
+    /// The subscription has become active.
+    Live,
+    /// An update of its item.
+    Update,
+    /// Something went wrong that does not end it.
+    Complain(String),
+    /// It is over.
+    End(String),
+}
+
+impl Session {
+    pub(super) fn new(key: u32, conflation: Conflation) -> Self {
+        Self {
+            phase: Phase::Idle,
+            key,
+            reader: FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX),
+            tlcp: ClientSession::new(),
+            partial: Vec::new(),
+            started_ms: 0,
+            last_read_ms: 0,
+            silent: false,
+            check: ClientCheck::new(conflation),
+        }
+    }
+
+    /// What to send as soon as the connection is open.
+    pub(super) fn open(&mut self, target: &Target, out: &mut Vec<u8>) {
+        self.phase = Phase::Opening;
+        match target.kind {
+            Kind::Tlcp { .. } => out.extend_from_slice(&target.upgrade),
+            Kind::Floor => {
+                out.extend_from_slice(target.keys[self.key as usize].as_bytes());
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// The keepalive the server promised, in milliseconds; 0 without one.
+    pub(super) fn keepalive_ms(&self) -> u64 {
+        self.tlcp.keepalive_ms()
+    }
+
+    /// Takes bytes. `sink` is called for each step with the payload of updates; what is to be sent
+    /// is appended to `out`.
+    pub(super) fn on_data(
+        &mut self,
+        bytes: &[u8],
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+    ) {
+        let mut rest = bytes;
+        let joined;
+        if self.phase == Phase::Opening {
+            if !self.partial.is_empty() {
+                self.partial.extend_from_slice(bytes);
+                joined = std::mem::take(&mut self.partial);
+                rest = &joined;
+            }
+            match self.opening(rest, context, out) {
+                Ok(Some(used)) => rest = &rest[used..],
+                Ok(None) => {
+                    self.partial = rest.to_vec();
+                    return;
+                }
+                Err(reason) => return sink(self, Step::End(reason), &[]),
+            }
+            if self.phase == Phase::Live {
+                sink(self, Step::Live, &[]);
+            }
+        }
+        self.frames(rest, context, out, sink);
+    }
+
+    /// The answer to what was sent first: how many bytes it has, `None` while it is incomplete.
+    fn opening(
+        &mut self,
+        bytes: &[u8],
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<usize>, String> {
+        if context.target.kind == Kind::Floor {
+            return self.floor_answer(bytes);
+        }
+        let key = &context.target.websocket_key;
+        let used = parse_server_response(bytes, key, WEBSOCKET_SUBPROTOCOL)
+            .map_err(|error| error.to_string())?;
+        if used.is_some() {
+            self.phase = Phase::Subscribing;
+            self.send_pending(context, out);
+        }
+        Ok(used)
+    }
+
+    fn floor_answer(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
+        match bytes {
+            [b'O', b'K', b'\n', ..] => {
+                self.phase = Phase::Live;
+                Ok(Some(3))
+            }
+            b"" | b"O" | b"OK" => Ok(None),
+            _ => Err("floor server did not answer OK".to_owned()),
+        }
+    }
+
+    fn frames(
+        &mut self,
+        bytes: &[u8],
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+    ) {
+        // Taken out, because the events borrow from it while the session is used.
+        let mut reader = std::mem::replace(
+            &mut self.reader,
+            FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX),
+        );
+        let mut rest = bytes;
+        while self.phase != Phase::Ended {
+            let event = match reader.read(rest) {
+                Ok((used, Some(event))) => {
+                    rest = &rest[used..];
+                    event
+                }
+                Ok((_, None)) => break,
+                Err(error) => {
+                    push_close(out, Some(MASK), error.close_code(), "");
+                    sink(self, Step::End(error.to_string()), &[]);
+                    break;
+                }
+            };
+            match event {
+                FrameEvent::Text(message) => self.message(message, context, out, sink),
+                FrameEvent::Ping(payload) => push_pong(out, Some(MASK), payload),
+                FrameEvent::Pong(_) => {}
+                FrameEvent::Close { code } => {
+                    push_close(out, Some(MASK), code.unwrap_or(1000), "");
+                    let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
+                    sink(
+                        self,
+                        Step::End(format!("websocket closed by the server: {code}")),
+                        &[],
+                    );
+                }
+            }
+        }
+        self.reader = reader;
+    }
+
+    fn message(
+        &mut self,
+        message: &[u8],
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+    ) {
+        let mut lines = Lines::new(message);
+        while self.phase != Phase::Ended {
+            let Some(line) = lines.next() else { break };
+            self.line(line, context, out, sink);
+        }
+        if !lines.remainder().is_empty() && self.phase != Phase::Ended {
+            sink(
+                self,
+                Step::Complain("message that does not end in CR LF".to_owned()),
+                &[],
+            );
+        }
+    }
+
+    fn line(
+        &mut self,
+        line: &[u8],
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+    ) {
+        let line = match parse_line(line) {
+            // Nearly all lines are these; they need none of the session's logic.
+            Ok(Line::Update {
+                sub_id: SUB_ID,
+                item: 1,
+                payload,
+            }) if self.phase == Phase::Live => {
+                return sink(self, Step::Update, payload);
+            }
+            Ok(Line::Update { .. }) => {
+                let text = "update of an item that was not subscribed".to_owned();
+                return sink(self, Step::Complain(text), &[]);
+            }
+            Ok(line) => line,
+            Err(error) => return sink(self, Step::Complain(error.to_string()), &[]),
+        };
+        let Some(plan) = context.plan else {
+            return sink(
+                self,
+                Step::Complain("the floor sends updates only".to_owned()),
+                &[],
+            );
+        };
+        let step = self.tlcp_event(&line, plan, &context.target.fields);
+        self.send_pending(context, out);
+        if step != Step::Continue {
+            sink(self, step, &[]);
+        }
+    }
+
+    fn tlcp_event(&mut self, line: &Line<'_>, plan: &ClientPlan<'_>, fields: &FieldMap) -> Step {
+        match self.tlcp.on_line(line, plan) {
+            Event::Ignored | Event::Connected => Step::Continue,
+            Event::Subscribed {
+                items,
+                fields: server_fields,
+                ..
+            } => {
+                if items != 1 || server_fields as usize != fields.count {
+                    return Step::End(format!(
+                        "subscription with {items} items and {server_fields} fields, expected 1 \
+                         and {}",
+                        fields.count
+                    ));
+                }
+                self.phase = Phase::Live;
+                Step::Live
+            }
+            Event::Notification(Line::Overflow { lost, .. }) => {
+                Step::Complain(format!("server dropped {lost} updates (OV)"))
+            }
+            Event::Notification(Line::Unsub { .. }) => {
+                Step::End("unsubscribed by the server".to_owned())
+            }
+            Event::Notification(_) => Step::Continue,
+            Event::Refused { code, message } => {
+                Step::End(format!("subscription refused with code {code}: {message}"))
+            }
+            Event::Loop { .. } => {
+                // On the same socket, at once: the delay is for polling clients.
+                self.tlcp.rebind(false);
+                Step::Continue
+            }
+            Event::Closed { code, message } => {
+                Step::End(format!("session ended with code {code}: {message}"))
+            }
+        }
+    }
+
+    /// Appends all that TLCP wants to send now, each message in a frame of its own.
+    fn send_pending(&mut self, context: &Context<'_>, out: &mut Vec<u8>) {
+        let Some(plan) = context.plan else { return };
+        let mut message = Vec::new();
+        while self.tlcp.poll_send(plan, &mut message) {
+            push_client_frame(out, Opcode::Text, MASK, &message);
+            message.clear();
+        }
+    }
+}
+
+/// What a session needs to know beside itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) target: &'a Target,
+    /// What to ask for; `None` for the floor.
+    pub(super) plan: Option<&'a ClientPlan<'a>>,
+}
+
+/// The text under which a closed connection is counted.
+pub(super) fn close_text(phase: Phase, reason: CloseReason) -> String {
+    match phase {
+        Phase::Live | Phase::Ended => format!("session lost: {reason}"),
+        _ => format!("setup failed: {reason}"),
+    }
+}
+
+/// Masks guard caches between the ends against hostile payloads; there is nothing of either here.
+const MASK: [u8; 4] = [0x57, 0x65, 0x69, 0x72];
+/// Far above any update of the plans; a server that sends more is broken.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;

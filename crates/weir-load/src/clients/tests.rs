@@ -1,0 +1,394 @@
+//! The whole worker against small servers on threads of the test, and one session without sockets.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use proptest::prelude::*;
+use weir_net::websocket::{FrameReader, Role as FrameRole, accept_key, push_server_text};
+use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
+
+use super::session::{Context, Phase, Session, Step};
+use super::target::Target;
+use super::*;
+use crate::delivery::Conflation;
+use crate::worker::EventSender;
+use crate::worker::protocol::{Command, Event, LedgerEntry, Schedule};
+
+/// Hands what is written to it to a channel, one event each.
+struct Lines(mpsc::Sender<Vec<u8>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The test may be over.
+        let _ = self.0.send(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A link whose commands are there from the start: everything counts, and `last_seq + 1` records
+/// of Apple by producer 0 were acknowledged.
+fn link(last_seq: u64) -> (Link, Receiver<Vec<u8>>) {
+    let (commands, receiver) = mpsc::sync_channel(8);
+    let everything = Schedule {
+        start_unix_ns: 0,
+        measure_from_unix_ns: 0,
+        measure_until_unix_ns: u64::MAX,
+        stop_unix_ns: u64::MAX,
+    };
+    let entry = LedgerEntry {
+        key: "Apple".to_owned(),
+        producer: 0,
+        first_seq: 0,
+        last_seq,
+        missing: Vec::new(),
+        last_due_unix_ns: 0,
+    };
+    commands.send(Command::Start(everything)).unwrap();
+    commands
+        .send(Command::Ledger {
+            entries: vec![entry],
+        })
+        .unwrap();
+    // Kept open: a closed one means stop.
+    std::mem::forget(commands);
+    let (lines, events) = mpsc::channel();
+    let link = Link {
+        commands: receiver,
+        events: EventSender::new(Lines(lines)),
+    };
+    (link, events)
+}
+
+fn events(lines: &Receiver<Vec<u8>>) -> Vec<Event> {
+    lines
+        .try_iter()
+        .map(|line| serde_json::from_slice(&line).unwrap())
+        .collect()
+}
+
+/// Serves `clients` connections, each on a thread.
+fn server(clients: usize, serve: fn(TcpStream)) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for _ in 0..clients {
+            let (stream, _) = listener.accept().unwrap();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    format!("ws://{address}")
+}
+
+fn options(server: String, clients: usize) -> ClientsOptions {
+    ClientsOptions {
+        keys: 1,
+        ..ClientsOptions::scenario_2(server, clients)
+    }
+}
+
+/// The upgrade, then the client's messages one by one.
+struct Peer {
+    stream: TcpStream,
+    reader: FrameReader,
+    received: Vec<u8>,
+}
+
+impl Peer {
+    fn accept(mut stream: TcpStream) -> Self {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let key = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
+            .unwrap();
+        stream.write_all(&upgrade_answer(key)).unwrap();
+        let reader = FrameReader::new(FrameRole::Server, 10_000);
+        Self {
+            stream,
+            reader,
+            received: Vec::new(),
+        }
+    }
+
+    fn message(&mut self) -> String {
+        loop {
+            let (used, event) = self.reader.read(&self.received).unwrap();
+            let text = event.map(|event| match event {
+                weir_net::websocket::Event::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+                other => panic!("unexpected {other:?}"),
+            });
+            self.received.drain(..used);
+            if let Some(text) = text {
+                return text;
+            }
+            let mut bytes = [0; 512];
+            let count = self.stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "client is gone");
+            self.received.extend_from_slice(&bytes[..count]);
+        }
+    }
+
+    fn send(&mut self, lines: &[&str]) {
+        let mut frame = Vec::new();
+        push_server_text(&mut frame, text(lines).as_bytes());
+        self.stream.write_all(&frame).unwrap();
+    }
+
+    /// Up to the subscription.
+    fn open(&mut self) {
+        assert_eq!(self.message(), "wsok");
+        let create = self.message();
+        assert!(create.starts_with("create_session\r\n"), "{create}");
+        assert!(create.contains("LS_adapter_set=KafkaConnector"), "{create}");
+        self.send(&["WSOK", "CONOK,S1,50000,5000,*", "SERVNAME,test"]);
+        let add = self.message();
+        assert!(
+            add.contains("LS_op=add") && add.contains("LS_mode=RAW"),
+            "{add}"
+        );
+        assert!(add.contains("LS_group=ltest-%5Bkey%3DApple%5D"), "{add}");
+        assert!(
+            add.contains("LS_schema=key%20value%20ts%20partition%20offset%20weir"),
+            "{add}"
+        );
+        self.send(&["SUBOK,1,1,6", "CONF,1,unlimited,filtered"]);
+    }
+}
+
+fn upgrade_answer(key: &str) -> Vec<u8> {
+    let accept = accept_key(key);
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {WEBSOCKET_SUBPROTOCOL}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+fn text(lines: &[&str]) -> String {
+    lines.iter().flat_map(|line| [*line, "\r\n"]).collect()
+}
+
+const U0: &str = "U,1,1,Apple|value|1|0|0|1000.0.0.1500";
+
+#[test]
+fn sessions_receive_check_and_end() {
+    let server = server(3, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.open();
+        peer.send(&[U0, "U,1,1,|value|^3|1000.0.1.1500", "PROBE"]);
+        // Unbound and bound again on the same socket.
+        peer.send(&["LOOP,0"]);
+        assert!(peer.message().starts_with("bind_session\r\nLS_session=S1"));
+        peer.send(&["CONOK,S1,50000,5000,*", "U,1,1,|value|^3|1000.0.3.1500"]);
+        peer.send(&[
+            "U,1,1,|value|^3|1000.0.3.1500",
+            "U,1,1,|value|^3|1000.0.2.1500",
+        ]);
+        // The last record; the client leaves when it has all.
+        peer.send(&["U,1,1,|value|^3|1000.0.4.1500"]);
+        let _ = peer.stream.read(&mut [0]);
+    });
+    let (link, lines) = link(4);
+    let summary = run(&options(server, 3), &link).unwrap();
+    assert_eq!(
+        (summary.clients, summary.lost, summary.duplicated),
+        (3, 0, 3)
+    );
+    assert_eq!((summary.reordered, summary.deliveries_in_window), (3, 18));
+    assert!(
+        summary.settled && summary.errors.is_empty(),
+        "{:?}",
+        summary.errors
+    );
+    assert_eq!(summary.disconnects, 0);
+    let events = events(&lines);
+    assert!(matches!(&events[0], Event::Hello { .. }));
+    assert!(
+        matches!(&events[1], Event::Ready { connections: 3, .. }),
+        "{:?}",
+        events[1]
+    );
+    assert!(matches!(events.last(), Some(Event::Final { .. })));
+    let intervals = events
+        .iter()
+        .filter(|event| matches!(event, Event::Interval(_)))
+        .count();
+    assert_eq!(intervals, 2, "response and service");
+}
+
+#[test]
+fn lost_sessions_and_records_are_counted() {
+    let server = server(2, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.open();
+        peer.send(&[U0, "U,1,1,Apple|too few", "OV,1,1,7", "END,48,the end"]);
+    });
+    let (link, _lines) = link(3);
+    let summary = run(&options(server, 2), &link).unwrap();
+    assert_eq!((summary.lost, summary.disconnects), (6, 2));
+    let texts: Vec<_> = summary.errors.keys().map(String::as_str).collect();
+    assert_eq!(
+        texts,
+        [
+            "server dropped 7 updates (OV)",
+            "session ended with code 48: the end",
+            "update whose number of fields is not that of the schema",
+        ]
+    );
+}
+
+#[test]
+fn refusal_by_the_server_is_unreachable() {
+    let server = server(2, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.message();
+        peer.message();
+        peer.send(&["WSOK", "CONERR,2,no such adapter set"]);
+        let _ = peer.stream.read(&mut [0]);
+    });
+    let (link, _lines) = link(0);
+    let error = run(&options(server.clone(), 2), &link)
+        .unwrap_err()
+        .to_string();
+    let address = server.strip_prefix("ws://").unwrap();
+    assert_eq!(
+        error,
+        format!(
+            "no client could subscribe at {address}: session ended with code 2: no such adapter set"
+        )
+    );
+}
+
+#[test]
+fn unusable_servers_are_named() {
+    for (server, reason) in [
+        ("wss://h:1", "TLS is not supported here"),
+        ("ws://h:1/x", "neither path nor blanks are allowed"),
+        ("ws://h", "invalid socket address"),
+    ] {
+        let (link, _lines) = link(0);
+        let error = run(&options(server.to_owned(), 1), &link)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(reason) && error.contains(server), "{error}");
+    }
+    let (link, _lines) = link(0);
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let error = run(&options(closed.to_string(), 2), &link).unwrap_err();
+    assert!(matches!(error, ClientsError::Unreachable { .. }), "{error}");
+    let (link, _lines) = self::link(0);
+    let error = run(&options("127.0.0.1:1".to_owned(), 1 << 40), &link).unwrap_err();
+    assert!(matches!(error, ClientsError::Descriptors { .. }), "{error}");
+}
+
+#[test]
+fn floor_clients_send_their_key() {
+    let server = server(2, |mut stream| {
+        let mut line = [0; 6];
+        stream.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"Apple\n");
+        let mut answer = b"OK\n".to_vec();
+        push_server_text(&mut answer, text(&[U0]).as_bytes());
+        let cut = answer.len() / 2;
+        stream.write_all(&answer[..2]).unwrap();
+        stream.write_all(&answer[2..cut]).unwrap();
+        stream.write_all(&answer[cut..]).unwrap();
+        let _ = stream.read(&mut [0]);
+    });
+    let (link, lines) = link(0);
+    let options = ClientsOptions {
+        kind: Kind::Floor,
+        ..options(server, 2)
+    };
+    let summary = run(&options, &link).unwrap();
+    assert_eq!((summary.lost, summary.deliveries_in_window), (0, 2));
+    assert!(summary.errors.is_empty(), "{:?}", summary.errors);
+    assert!(matches!(
+        &events(&lines)[0],
+        Event::Hello {
+            role: Role::FloorClients,
+            ..
+        }
+    ));
+}
+
+/// Feeds `stream` in pieces to a session without sockets; what it wanted of the fleet.
+fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
+    let options = options("ws://h:1".to_owned(), 1);
+    let target = Target::new(&options, "h:1".to_owned());
+    let plans = target.plans();
+    let context = Context {
+        target: &target,
+        plan: Some(&plans[0]),
+    };
+    let mut session = Session::new(0, Conflation::Forbidden);
+    let mut out = Vec::new();
+    session.open(&target, &mut out);
+    let mut seen = Vec::new();
+    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
+    cuts.sort_unstable();
+    let mut start = 0;
+    for end in cuts.into_iter().chain([stream.len()]) {
+        session.on_data(
+            &stream[start..end],
+            &context,
+            &mut out,
+            &mut |session, step, payload| {
+                if matches!(step, Step::End(_)) {
+                    session.phase = Phase::Ended;
+                }
+                seen.push(format!("{step:?} {}", String::from_utf8_lossy(payload)));
+            },
+        );
+        start = end;
+    }
+    seen
+}
+
+fn server_stream(messages: &[Vec<&str>]) -> Vec<u8> {
+    let options = options("ws://h:1".to_owned(), 1);
+    let target = Target::new(&options, "h:1".to_owned());
+    let mut stream = upgrade_answer(&target.websocket_key);
+    for message in messages {
+        push_server_text(&mut stream, text(message).as_bytes());
+    }
+    stream
+}
+
+proptest! {
+    #[test]
+    fn a_session_does_not_depend_on_cuts(cuts in prop::collection::vec(any::<usize>(), 0..12)) {
+        let stream = server_stream(&[
+            vec!["WSOK", "CONOK,S1,50000,5000,*"],
+            vec!["SUBOK,1,1,6", "CONF,1,unlimited,filtered", U0],
+            vec!["U,1,1,^5|x", "U,2,1,x", "nonsense", "PROBE"],
+            vec!["END,1,over", "U,1,1,never read"],
+        ]);
+        let whole = steps(&stream, &[]);
+        prop_assert_eq!(whole.len(), 5, "{:?}", whole);
+        prop_assert_eq!(steps(&stream, &cuts), whole);
+    }
+
+    #[test]
+    fn any_bytes_after_the_upgrade_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut stream = server_stream(&[vec!["WSOK", "CONOK,S1,50000,5000,*", "SUBOK,1,1,6"]]);
+        push_server_text(&mut stream, &bytes);
+        stream.extend_from_slice(&bytes);
+        let _ = steps(&stream, &[7]);
+        let _ = steps(&bytes, &[3]);
+    }
+}
