@@ -204,8 +204,8 @@ struct Suggestion<'a>(Option<&'a str>);
 impl fmt::Display for Suggestion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(nearest) => write!(f, "; did you mean [{nearest}]?"),
-            None => f.write_str("; remove it"),
+            Some(nearest) => write!(f, "; the nearest known name is [{nearest}]"),
+            None => f.write_str("; no known name is near"),
         }
     }
 }

@@ -353,3 +353,6 @@ impl ItemNames {
         self.unnameable += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,7 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     (
         "group.id",
         Text,
-        Ignored("no offsets are stored; each start reads from record.consume.from"),
+        Ignored("told to the broker only: no group is joined, no offsets are stored"),
     ),
     ("encryption.enable", Boolean, Only("false", USE_PLAIN)),
     ("encryption.protocol", Text, Off(NO_TLS)),
@@ -419,6 +419,18 @@ mod tests {
         ];
         for (name, expected) in rows {
             assert_eq!(suggestion(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    /// The manual has a row for each parameter, so that it cannot fall behind this table.
+    #[test]
+    fn every_parameter_is_in_the_manual() {
+        let manual = include_str!("../../../../docs/connector.md");
+        for (name, ..) in KNOWN {
+            assert!(
+                manual.contains(&format!("`{name}`")),
+                "{name} is missing in docs/connector.md"
+            );
         }
     }
 }

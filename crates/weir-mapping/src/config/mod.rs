@@ -284,3 +284,6 @@ fn check_class(
     ));
     Ok(is_legacy || !is_data)
 }
+
+#[cfg(test)]
+mod tests;

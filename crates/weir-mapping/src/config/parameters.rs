@@ -149,8 +149,8 @@ impl<'a> Parameters<'a> {
             "group.id" => (
                 Severity::Warning,
                 format!(
-                    "[group.id] = \"{value}\" has no effect yet: this version stores no offsets, \
-                     so each start reads from [record.consume.from]"
+                    "[group.id] = \"{value}\" is told to the broker only: this version stores no \
+                     offsets, so each start reads from [record.consume.from]"
                 ),
             ),
             "record.consume.with.num.threads" if value != "1" => (

@@ -1,0 +1,589 @@
+use super::*;
+
+/// An `adapters.xml` with one connection; the first parameter stands in line 7.
+fn file(parameters: &[(&str, &str)]) -> String {
+    let mut xml = format!(
+        "<adapters_conf id=\"Set\">\n<metadata_provider>\n\
+         <adapter_class>{METADATA_CLASS}</adapter_class>\n\
+         <param name=\"{LOGGING_PATH}\">log.properties</param></metadata_provider>\n\
+         <data_provider name=\"C\">\n<adapter_class>{DATA_CLASS}</adapter_class>\n"
+    );
+    for (name, value) in parameters {
+        xml.push_str(&format!("<param name=\"{name}\">{value}</param>\n"));
+    }
+    xml.push_str("</data_provider></adapters_conf>");
+    xml
+}
+
+const MINIMAL: &[(&str, &str)] = &[
+    ("bootstrap.servers", "localhost:9092"),
+    ("map.T.to", "item"),
+    ("field.value", "#{VALUE}"),
+];
+
+fn env(name: &str) -> Option<String> {
+    (name == "HOST").then(|| "kafka:9092".to_owned())
+}
+
+fn parse_as(strict: bool, xml: &str) -> Result<AdaptersFile, ConfigError> {
+    AdaptersFile::parse("a.xml", xml, &env, ParseOptions { strict })
+}
+
+fn parse(xml: &str) -> Result<AdaptersFile, ConfigError> {
+    parse_as(false, xml)
+}
+
+/// The minimal connection with more parameters; `extra` starts in line 10.
+fn with(extra: &[(&str, &str)]) -> String {
+    file(&[MINIMAL, extra].concat())
+}
+
+fn error(xml: &str) -> String {
+    parse(xml).unwrap_err().to_string()
+}
+
+fn notes(xml: &str) -> Vec<String> {
+    parse(xml)
+        .unwrap()
+        .notes
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn the_minimal_file_gets_all_defaults() {
+    let file = parse_as(true, &with(&[])).unwrap();
+    assert_eq!(file.set_id, "Set");
+    assert_eq!(file.logging_path.as_deref(), Some("log.properties"));
+    assert!(file.notes.is_empty());
+    let connection = &file.connections[0];
+    assert_eq!(connection.name, "C");
+    assert!(connection.enabled);
+    assert_eq!(connection.bootstrap(), "localhost:9092");
+    assert_eq!(connection.group_id, None);
+    assert_eq!(connection.consume_from, ConsumeFrom::Latest);
+    assert_eq!(connection.threads, Threads::Count(1));
+    assert_eq!(connection.order_strategy, OrderStrategy::ByPartition);
+    assert_eq!(connection.error_strategy, ErrorStrategy::IgnoreAndContinue);
+    assert_eq!(connection.mapping.topics().collect::<Vec<_>>(), ["T"]);
+    assert!(
+        connection
+            .parameters
+            .iter()
+            .all(|p| p.status == Status::Honoured)
+    );
+}
+
+#[test]
+fn settings_are_read() {
+    let xml = file(&[
+        ("bootstrap.servers", "a:1 , b:2"),
+        ("map.a.b.to", "item"),
+        ("field.value", "#{VALUE}"),
+        ("enable", "false"),
+        ("group.id", "g"),
+        ("record.consume.from", "EARLIEST"),
+        ("record.consume.with.num.threads", "-1"),
+        ("record.consume.with.order.strategy", "ORDER_BY_KEY"),
+        ("record.extraction.error.strategy", "FORCE_UNSUBSCRIPTION"),
+        ("record.value.evaluator.type", "STRING"),
+        ("record.key.evaluator.schema.path", "schemas/key.json"),
+    ]);
+    let file = parse(&xml).unwrap();
+    let connection = &file.connections[0];
+    assert!(!connection.enabled);
+    assert_eq!(connection.bootstrap_servers, ["a:1", "b:2"]);
+    assert_eq!(connection.group_id.as_deref(), Some("g"));
+    assert_eq!(connection.consume_from, ConsumeFrom::Earliest);
+    assert_eq!(connection.threads, Threads::Processors);
+    assert_eq!(connection.order_strategy, OrderStrategy::ByKey);
+    assert_eq!(
+        connection.error_strategy,
+        ErrorStrategy::ForceUnsubscription
+    );
+    assert_eq!(connection.mapping.topics().collect::<Vec<_>>(), ["a.b"]);
+    assert_eq!(connection.files.len(), 1);
+    assert_eq!(connection.files[0].path, "schemas/key.json");
+    assert_eq!(connection.files[0].line, Some(17));
+    let texts: Vec<_> = file.notes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "a.xml:11: connection \"C\": warning: [group.id] = \"g\" is told to the broker only: \
+             this version stores no offsets, so each start reads from [record.consume.from]",
+            "a.xml:13: connection \"C\": note: [record.consume.with.num.threads] = \"-1\": this \
+             version processes the records of a connection with one thread and therefore keeps \
+             every order",
+        ]
+    );
+}
+
+#[test]
+fn every_parameter_has_a_status() {
+    let xml = with(&[
+        ("record.consume.with.max.poll.records", "100"),
+        ("authentication.password", "hunter2"),
+        ("tpyo", "x"),
+    ]);
+    let file = parse(&xml).unwrap();
+    let rows: Vec<_> = file.connections[0]
+        .parameters
+        .iter()
+        .skip(MINIMAL.len())
+        .map(|p| {
+            (
+                p.name.as_str(),
+                p.value.as_str(),
+                p.line,
+                p.status.to_string(),
+            )
+        })
+        .collect();
+    let row = |name, value, line, status: &str| (name, value, Some(line), status.to_owned());
+    assert_eq!(
+        rows,
+        [
+            row(
+                "record.consume.with.max.poll.records",
+                "100",
+                10,
+                "ignored: the reader of topics uses its own fetch and reconnect settings"
+            ),
+            row(
+                "authentication.password",
+                "********",
+                11,
+                "ignored: read only if authentication.enable is true"
+            ),
+            row("tpyo", "x", 12, "ignored: unknown"),
+        ]
+    );
+}
+
+#[test]
+fn what_would_change_results_is_refused() {
+    let rows = [
+        ("record.key.evaluator.type", "AVRO", "only STRING is"),
+        ("record.value.evaluator.type", "JSON", "only STRING is"),
+        (
+            "record.value.evaluator.schema.registry.enable",
+            "true",
+            "remove it",
+        ),
+        ("map.regex.enable", "true", "map each topic by its name"),
+        (
+            "fields.evaluate.as.command.enable",
+            "true",
+            "remove it and subscribe in another mode than COMMAND",
+        ),
+        (
+            "fields.auto.command.mode.enable",
+            "true",
+            "remove it and subscribe in another mode than COMMAND",
+        ),
+        (
+            "field.*",
+            "#{VALUE.*}",
+            "name each field: field.NAME = #{EXPRESSION}",
+        ),
+        (
+            "encryption.enable",
+            "true",
+            "connect to a PLAINTEXT listener without login",
+        ),
+        (
+            "authentication.enable",
+            "true",
+            "connect to a PLAINTEXT listener without login",
+        ),
+    ];
+    for (name, value, remedy) in rows {
+        assert_eq!(
+            error(&with(&[(name, value)])),
+            format!(
+                "a.xml:10: connection \"C\": [{name}] = \"{value}\" is not supported by this \
+                 version; {remedy}"
+            )
+        );
+    }
+}
+
+#[test]
+fn switches_that_are_off_are_fine() {
+    let xml = with(&[
+        ("encryption.enable", "false"),
+        ("encryption.protocol", ""),
+        ("authentication.enable", "false"),
+        ("map.regex.enable", "false"),
+        ("record.key.evaluator.schema.registry.enable", "false"),
+        ("fields.auto.command.mode.enable", "false"),
+    ]);
+    assert!(parse_as(true, &xml).unwrap().notes.is_empty());
+}
+
+#[test]
+fn bad_values_name_line_parameter_value_and_type() {
+    let rows = [
+        ("enable", "TRUE", "true or false"),
+        ("record.consume.from", "latest", "one of LATEST, EARLIEST"),
+        (
+            "record.consume.with.num.threads",
+            "0",
+            "-1 or a whole number from 1 to 2147483647",
+        ),
+        (
+            "record.consume.with.max.poll.records",
+            "0",
+            "a whole number from 1 to 2147483647",
+        ),
+        (
+            "record.consume.with.session.timeout.ms",
+            "x",
+            "a whole number of 32 bits",
+        ),
+        (
+            "record.key.evaluator.kvp.pairs.separator",
+            "ab",
+            "exactly one character",
+        ),
+        ("group.id", " ", "a text that is not blank"),
+        (
+            "record.value.evaluator.schema.path",
+            "",
+            "the path of a file",
+        ),
+        ("item-template.x", "", "a text that is not blank"),
+        (
+            "map.U.to",
+            "a,,b",
+            "a list of non-empty strings, separated by commas",
+        ),
+        (
+            "map.V.to",
+            "a,",
+            "a list of non-empty strings, separated by commas",
+        ),
+    ];
+    for (name, value, expected) in rows {
+        assert_eq!(
+            error(&with(&[(name, value)])),
+            format!(
+                "a.xml:10: connection \"C\": specify a valid value for parameter [{name}]: \
+                 \"{value}\" is not {expected}"
+            )
+        );
+    }
+    assert!(
+        error(&with(&[("record.value.evaluator.type", "json")])).contains("is not one of AVRO")
+    );
+    assert!(error(&file(&[("bootstrap.servers", "localhost")])).contains("list of host:port"));
+}
+
+#[test]
+fn missing_parameters_name_the_remedy() {
+    assert_eq!(
+        error(&file(&MINIMAL[1..])),
+        "a.xml:5: connection \"C\": missing required parameter [bootstrap.servers]; write \
+         host:port of at least one broker"
+    );
+    assert_eq!(
+        error(&file(&[MINIMAL[0], MINIMAL[2]])),
+        "a.xml:5: connection \"C\": specify at least one parameter [map.<...>.to]; name the \
+         items a topic is delivered as"
+    );
+    assert_eq!(
+        error(&file(&MINIMAL[..2])),
+        "a.xml:5: connection \"C\": specify at least one parameter [field.<...>]; name a field \
+         and its expression, such as field.value = #{VALUE}"
+    );
+}
+
+#[test]
+fn malformed_names_show_the_form() {
+    let rows = [
+        ("map.to", "map.<...>.to"),
+        ("map. .to", "map.<...>.to"),
+        ("field", "field.<...>"),
+        ("field.", "field.<...>"),
+        ("item-template.", "item-template.<...>"),
+    ];
+    for (name, expected) in rows {
+        let text = format!("specify a valid parameter [{expected}] instead of [{name}]");
+        assert_eq!(
+            error(&with(&[(name, "x")])),
+            format!("a.xml:10: connection \"C\": {text}")
+        );
+    }
+}
+
+#[test]
+fn mapping_mistakes_carry_the_connectors_wording() {
+    let rows = [
+        (
+            ("map.U.to", "item-template.x"),
+            "no item template [x] found, which parameter [map.U.to] refers to; define \
+             [item-template.x]",
+        ),
+        (
+            ("map.U.to", "a,item-template."),
+            "item template reference must be a non-empty string in parameter [map.U.to]; write \
+             item-template.NAME",
+        ),
+        (
+            ("item-template.x", "a-#{k=FOO}"),
+            "got the following error while evaluating the template [x] containing the \
+             expression [a-#{k=FOO}]: missing root tokens \
+             [KEY|VALUE|TIMESTAMP|PARTITION|OFFSET|TOPIC|HEADERS] in the expression [FOO]",
+        ),
+        (
+            ("item-template.x", "a-#{k=KEY,k=KEY}"),
+            "got the following error while evaluating the template [x] containing the \
+             expression [a-#{k=KEY,k=KEY}]: no duplicated keys are allowed",
+        ),
+        (
+            ("item-template.x", "a-#{k=VALUE.b}"),
+            "got the following error while evaluating the template [x] containing the \
+             expression [a-#{k=VALUE.b}]: found the invalid expression [VALUE.b] for scalar \
+             values",
+        ),
+        (
+            ("item-template.x", "a b"),
+            "got the following error while evaluating the template [x] containing the \
+             expression [a b]: invalid template expression; write \
+             PREFIX-#{NAME=EXPRESSION,...}",
+        ),
+        (
+            ("field.x", "VALUE"),
+            "got the following error while evaluating the field [x] containing the expression \
+             [VALUE]: invalid expression; write #{EXPRESSION} with nothing around it",
+        ),
+        (
+            ("field.x", "#{VALUE.*}"),
+            "got the following error while evaluating the field [x] containing the expression \
+             [#{VALUE.*}]: found unexpected wildcard char in the expression [VALUE.*]",
+        ),
+        (
+            ("field.x", "#{OFFSET.a}"),
+            "got the following error while evaluating the field [x] containing the expression \
+             [#{OFFSET.a}]: found the invalid expression [OFFSET.a] for scalar values",
+        ),
+    ];
+    for (parameter, expected) in rows {
+        assert_eq!(
+            error(&with(&[parameter])),
+            format!("a.xml:10: connection \"C\": {expected}")
+        );
+    }
+}
+
+#[test]
+fn unknown_parameters_warn_with_the_nearest_name_or_are_refused() {
+    let xml = with(&[("bootstrap.server", "a:1"), ("qwertz", "1"), ("map.U", "x")]);
+    assert_eq!(
+        notes(&xml),
+        [
+            "a.xml:10: connection \"C\": warning: unknown parameter [bootstrap.server]; the \
+             nearest known name is [bootstrap.servers]; it is ignored",
+            "a.xml:11: connection \"C\": warning: unknown parameter [qwertz]; no known name is \
+             near; it is ignored",
+            "a.xml:12: connection \"C\": warning: unknown parameter [map.U]; the nearest known \
+             name is [map.U.to]; it is ignored",
+        ]
+    );
+    assert_eq!(
+        parse_as(true, &xml).unwrap_err().to_string(),
+        "a.xml:10: connection \"C\": unknown parameter [bootstrap.server]; the nearest known \
+         name is [bootstrap.servers]"
+    );
+    let unreleased = notes(&with(&[("group.mode", "x")]));
+    assert!(unreleased[0].contains("belongs to no released connector version"));
+}
+
+#[test]
+fn earlier_names_are_taken_with_a_warning_or_refused() {
+    let xml = with(&[("record.consume.max.poll.records", "5")]);
+    assert_eq!(
+        notes(&xml),
+        [
+            "a.xml:10: connection \"C\": warning: parameter [record.consume.max.poll.records] is \
+          not known to connector 1.5; write [record.consume.with.max.poll.records]; it is taken \
+          as that"
+        ]
+    );
+    assert!(parse_as(true, &xml).is_err());
+    let bad = error(&with(&[("value.evaluator.type", "JSON")]));
+    assert!(
+        bad.contains("a.xml:10: connection \"C\": [value.evaluator.type] = \"JSON\""),
+        "{bad}"
+    );
+    let misprint = with(&[("fields.map.non.scalar.values", "maybe")]);
+    assert!(error(&misprint).contains("true or false"));
+}
+
+#[test]
+fn of_a_repeated_parameter_one_counts() {
+    let twice = with(&[("field.value", "#{KEY}")]);
+    assert!(
+        notes(&twice)[0].ends_with("is given twice; keep one of the two; the later one counts")
+    );
+    assert!(parse_as(true, &twice).is_err());
+    // The connector would not have read the earlier spelling at all.
+    let both = with(&[
+        ("record.key.evaluator.type", "STRING"),
+        ("key.evaluator.type", "JSON"),
+    ]);
+    assert!(notes(&both)[1].ends_with("the current spelling counts"));
+    let reversed = with(&[
+        ("key.evaluator.type", "JSON"),
+        ("record.key.evaluator.type", "STRING"),
+    ]);
+    assert!(parse(&reversed).is_ok());
+}
+
+#[test]
+fn templates_without_parameters_and_unreachable_items_warn() {
+    let xml = with(&[
+        ("item-template.plain", "ltest"),
+        ("item-template.unused", "x-#{k=KEY}"),
+        ("map.U.to", "item-template.plain,my.item,x-[a=1]"),
+    ]);
+    let notes = notes(&xml);
+    assert!(
+        notes[0].contains("a.xml:10") && notes[0].contains("has no parameters"),
+        "{notes:?}"
+    );
+    assert!(notes[1].contains("simple item \"my.item\""), "{notes:?}");
+    assert!(notes[2].contains("simple item \"x-[a=1]\""), "{notes:?}");
+    assert!(
+        notes[3].contains("item template [unused] is used by no"),
+        "{notes:?}"
+    );
+    let refused = parse_as(true, &xml).unwrap_err().to_string();
+    assert!(refused.contains("invalid template expression"), "{refused}");
+}
+
+#[test]
+fn variables_are_expanded_in_names_values_and_attributes() {
+    let xml = with(&[])
+        .replace("localhost:9092", "$env.HOST")
+        .replace("\"Set\"", r#""\$Set""#);
+    let file = parse(&xml).unwrap();
+    assert_eq!(file.connections[0].bootstrap(), "kafka:9092");
+    assert_eq!(file.set_id, "$Set");
+    assert_eq!(
+        error(&with(&[("$env.NOPE", "x")])),
+        "a.xml:10: environment variable \"NOPE\" used in attribute name of <param> is not \
+         defined; define it, or write \\$ for a literal dollar sign"
+    );
+    assert!(error(&with(&[("group.id", "$env.NOPE")])).contains("in parameter [group.id]"));
+}
+
+#[test]
+fn the_shape_of_the_file_is_checked() {
+    let class = format!("<adapter_class>{DATA_CLASS}</adapter_class>");
+    let rows = [
+        (
+            "<adapters_conf id='x'>\n<a></adapters_conf>".to_owned(),
+            "a.xml:2: not well-formed XML",
+        ),
+        (
+            "<conf/>".to_owned(),
+            "a.xml:1: missing root element <adapters_conf>",
+        ),
+        (
+            "<adapters_conf/>".to_owned(),
+            "a.xml:1: missing attribute id",
+        ),
+        (
+            "<adapters_conf id='x'/>".to_owned(),
+            "a.xml: missing a <data_provider>",
+        ),
+        (
+            "<adapters_conf id='x'><data_provider name='n'/></adapters_conf>".to_owned(),
+            "connection \"n\": missing element <adapter_class>",
+        ),
+        (
+            format!(
+                "<adapters_conf id='x'><data_provider>{class}<param>v</param></data_provider></adapters_conf>"
+            ),
+            "missing attribute name of <param>",
+        ),
+    ];
+    for (xml, expected) in rows {
+        let text = error(&xml);
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn two_connections_need_two_names() {
+    let one = with(&[]);
+    let start = one.find("<data_provider").unwrap();
+    let block = one[start..].replace("</adapters_conf>", "");
+    let twice = one.replace("</adapters_conf>", &format!("{block}</adapters_conf>"));
+    assert!(error(&twice).contains("a second data_provider is named \"C\""));
+    let unnamed = twice.replacen(" name=\"C\"", "", 1);
+    let file = parse(&unnamed).unwrap();
+    let names: Vec<_> = file.connections.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["DEFAULT", "C"]);
+}
+
+#[test]
+fn foreign_classes_and_elements_are_told() {
+    let foreign = with(&[]).replace(
+        "</adapters_conf>",
+        "<data_provider name='F'><adapter_class>x.Y</adapter_class><classloader/></data_provider>\
+         <parm name='a'>b</parm></adapters_conf>",
+    );
+    let file = parse(&foreign).unwrap();
+    assert_eq!(file.connections.len(), 1);
+    let texts: Vec<_> = file.notes.iter().map(ToString::to_string).collect();
+    assert!(
+        texts[0].contains("note: element <classloader> is ignored"),
+        "{texts:?}"
+    );
+    assert!(
+        texts[1].contains("unknown element <parm> inside <adapters_conf>"),
+        "{texts:?}"
+    );
+    assert!(
+        texts[2].contains("connection \"F\"") && texts[2].contains("left out"),
+        "{texts:?}"
+    );
+    assert!(parse_as(true, &foreign).is_err());
+
+    let subclass = with(&[]).replace(METADATA_CLASS, "my.Metadata");
+    let texts = notes(&subclass);
+    assert!(
+        texts[0].contains("what it adds is not carried out"),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn the_metadata_provider_may_miss_unless_strict() {
+    let full = with(&[]);
+    let without_path = full.replace(
+        &format!("<param name=\"{LOGGING_PATH}\">log.properties</param>"),
+        "",
+    );
+    assert!(notes(&without_path)[0].contains("a.xml:2: warning: missing required parameter"));
+    assert!(parse_as(true, &without_path).is_err());
+    let start = full.find("<metadata_provider>").unwrap();
+    let end = full.find("<data_provider").unwrap();
+    let without = format!("{}{}", &full[..start], &full[end..]);
+    assert!(notes(&without)[0].contains("missing <metadata_provider>"));
+    assert!(parse_as(true, &without).is_err());
+    let blank = full.replace("log.properties", " ");
+    assert!(error(&blank).contains("specify a valid value for parameter [logging"));
+}
+
+#[test]
+fn comments_and_character_references_belong_to_the_text() {
+    let xml = with(&[]).replace("#{VALUE}", "#{VAL<!-- cut -->&#85;E}");
+    assert_eq!(
+        parse(&xml).unwrap().connections[0].mapping.fields()[0].as_str(),
+        "value"
+    );
+}

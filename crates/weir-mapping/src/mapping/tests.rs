@@ -1,0 +1,306 @@
+use super::*;
+use crate::config::{ConnectionConfig, Parameter, ParseOptions, Source};
+use crate::field_values::FieldValue;
+
+/// A mapping as the configuration makes it; `bootstrap.servers` is added.
+fn mapping(parameters: &[(&str, &str)]) -> Mapping {
+    let source = Source {
+        file: "test.xml",
+        options: ParseOptions::default(),
+    };
+    let all = [("bootstrap.servers", "localhost:9092")]
+        .iter()
+        .chain(parameters)
+        .map(|(name, value)| Parameter {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+            line: None,
+        });
+    ConnectionConfig::from_parameters("C", all, &source, None, &mut Vec::new())
+        .unwrap()
+        .mapping
+}
+
+fn record<'a>(key: Option<&'a str>, value: Option<&'a str>) -> RecordView<'a> {
+    RecordView {
+        topic: "T",
+        partition: 7,
+        offset: 42,
+        timestamp_ms: 1_700_000_000_123,
+        key: key.map(str::as_bytes),
+        value: value.map(str::as_bytes),
+        headers: &[("h", Some(b"x"))],
+    }
+}
+
+fn names(mapping: &Mapping, record: &RecordView<'_>) -> Vec<String> {
+    let mut out = ItemNames::new();
+    mapping.item_names(record, &mut out).unwrap();
+    out.iter().map(str::to_owned).collect()
+}
+
+const KEYED: &[(&str, &str)] = &[
+    ("item-template.t", "ltest-#{key=KEY}"),
+    ("map.T.to", "item-template.t"),
+    ("field.value", "#{VALUE}"),
+];
+
+const TWO: &[(&str, &str)] = &[
+    ("item-template.t", "i-#{k=KEY,P=PARTITION}"),
+    ("map.T.to", "item-template.t"),
+    ("field.value", "#{VALUE}"),
+];
+
+#[test]
+fn a_template_expands_to_the_canonical_name() {
+    assert_eq!(
+        names(&mapping(KEYED), &record(Some("Apple"), None)),
+        ["ltest-[key=Apple]"]
+    );
+    assert_eq!(
+        names(&mapping(TWO), &record(Some("x=]y"), None)),
+        ["i-[P=7,k=x=]y]"]
+    );
+}
+
+#[test]
+fn a_topic_may_have_several_items_and_each_name_occurs_once() {
+    let mapping = mapping(&[
+        ("item-template.a", "i-#{k=KEY}"),
+        ("item-template.b", "i-#{k=HEADERS.h}"),
+        ("map.T.to", "all, item-template.a,item-template.b , all"),
+        ("map.U.to", "other"),
+        ("field.value", "#{VALUE}"),
+    ]);
+    assert_eq!(mapping.topics().collect::<Vec<_>>(), ["T", "U"]);
+    assert_eq!(
+        names(&mapping, &record(Some("y"), None)),
+        ["all", "i-[k=y]", "i-[k=x]"]
+    );
+    assert_eq!(
+        names(&mapping, &record(Some("x"), None)),
+        ["all", "i-[k=x]"]
+    );
+    let unmapped = RecordView {
+        topic: "V",
+        ..record(Some("x"), None)
+    };
+    assert!(names(&mapping, &unmapped).is_empty());
+}
+
+#[test]
+fn null_is_a_text_in_a_template_of_one_parameter_and_an_error_in_others() {
+    assert_eq!(
+        names(&mapping(KEYED), &record(None, None)),
+        ["ltest-[key=null]"]
+    );
+    let mut out = ItemNames::new();
+    let error = mapping(TWO)
+        .item_names(&record(None, None), &mut out)
+        .unwrap_err();
+    assert_eq!(error.reason, ExtractionReason::NullParameter);
+    assert_eq!(
+        error.to_string(),
+        "cannot extract parameter \"k\" of item template \"t\" by [KEY]: \
+         null cannot be a value of a template with more than one parameter"
+    );
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_value_with_a_comma_does_not_become_another_items_name() {
+    let mapping = mapping(KEYED);
+    let mut out = ItemNames::new();
+    mapping
+        .item_names(&record(Some("1,p=3"), None), &mut out)
+        .unwrap();
+    assert!(out.is_empty());
+    assert_eq!(out.unnameable(), 1);
+    mapping
+        .item_names(&record(Some("1"), None), &mut out)
+        .unwrap();
+    assert_eq!((out.len(), out.unnameable()), (1, 0));
+}
+
+#[test]
+fn odd_values_expand_as_the_connector_does() {
+    let mapping = mapping(KEYED);
+    assert_eq!(names(&mapping, &record(Some(""), None)), ["ltest-[key=]"]);
+    assert_eq!(
+        names(&mapping, &record(Some("a b"), None)),
+        ["ltest-[key=a b]"]
+    );
+    let malformed = RecordView {
+        key: Some(b"a\xff"),
+        ..record(None, None)
+    };
+    assert_eq!(names(&mapping, &malformed), ["ltest-[key=a\u{fffd}]"]);
+}
+
+#[test]
+fn template_extraction_errors_leave_no_names() {
+    let mapping = mapping(&[
+        ("item-template.t", "i-#{h=HEADERS.z}"),
+        ("map.T.to", "all,item-template.t"),
+        ("field.value", "#{VALUE}"),
+        ("fields.skip.failed.mapping.enable", "true"),
+        ("fields.map.non.scalar.values.enable", "true"),
+    ]);
+    let mut out = ItemNames::new();
+    let error = mapping
+        .item_names(&record(None, None), &mut out)
+        .unwrap_err();
+    assert_eq!(error.reason, ExtractionReason::NotFound("z".into()));
+    assert!(out.is_empty());
+}
+
+#[test]
+fn non_scalar_headers_are_for_fields_only() {
+    let mapping = mapping(&[
+        ("item-template.t", "i-#{h=HEADERS}"),
+        ("map.T.to", "item-template.t"),
+        ("field.all", "#{HEADERS}"),
+        ("fields.map.non.scalar.values.enable", "true"),
+    ]);
+    let mut values = FieldValues::new();
+    mapping
+        .field_values(&record(None, None), &mut values)
+        .unwrap();
+    assert_eq!(values.get(0), Some("{h=x}"));
+    let error = mapping
+        .item_names(&record(None, None), &mut ItemNames::new())
+        .unwrap_err();
+    assert_eq!(error.reason, ExtractionReason::NotScalar);
+}
+
+const FIELDS: &[(&str, &str)] = &[
+    ("map.T.to", "all"),
+    ("field.key", "#{KEY}"),
+    ("field.value", "#{VALUE}"),
+    ("field.ts", "#{TIMESTAMP}"),
+    ("field.partition", "#{PARTITION}"),
+    ("field.offset", "#{OFFSET}"),
+    ("field.topic", "#{TOPIC}"),
+    ("field.a b.c", "#{HEADERS['h']}"),
+    ("field.bad", "#{HEADERS.z}"),
+];
+
+#[test]
+fn fields_keep_the_order_of_the_configuration() {
+    let mapping = mapping(FIELDS);
+    let names: Vec<_> = mapping.fields().iter().map(FieldName::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "key",
+            "value",
+            "ts",
+            "partition",
+            "offset",
+            "topic",
+            "a b.c",
+            "bad"
+        ]
+    );
+    assert_eq!(mapping.field_index("ts"), Some(2));
+    assert_eq!(mapping.field_index("TS"), None);
+}
+
+#[test]
+fn a_failing_field_is_an_error_or_skipped() {
+    let strict = mapping(FIELDS);
+    let mut values = FieldValues::new();
+    let record = record(None, Some(""));
+    let error = strict.field_values(&record, &mut values).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot extract field \"bad\" by [HEADERS.z]: field [z] not found"
+    );
+    assert!(values.is_empty());
+
+    let mut parameters = FIELDS.to_vec();
+    parameters.push(("fields.skip.failed.mapping.enable", "true"));
+    mapping(&parameters)
+        .field_values(&record, &mut values)
+        .unwrap();
+    let text = FieldValue::Text;
+    let expected = [
+        FieldValue::Null,
+        text(""),
+        text("1700000000123"),
+        text("7"),
+        text("42"),
+        text("T"),
+        text("x"),
+        FieldValue::Skipped,
+    ];
+    assert_eq!(values.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(values.freeze().iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn admission_needs_the_prefix_and_exactly_the_parameters() {
+    let mapping = mapping(&[
+        ("item-template.one", "i-#{a=KEY}"),
+        ("item-template.two", "i-#{b=KEY,a=VALUE}"),
+        ("item-template.unused", "u-#{a=KEY}"),
+        (
+            "map.T.to",
+            "simple,item-template.one,item-template.two,my.item",
+        ),
+        ("field.value", "#{VALUE}"),
+    ]);
+    let admits = |written: &str| mapping.admits(&mapping.canonical_item(written).unwrap());
+    for written in [
+        "simple",
+        "simple-[]",
+        "i-[a=1]",
+        "i-[a=1,b=2]",
+        "i-[b=1,a=x]",
+    ] {
+        assert!(admits(written), "{written}");
+    }
+    for written in [
+        "i",
+        "i-[b=1]",
+        "i-[a=1,b=2,c=3]",
+        "I-[a=1]",
+        "simple-[a=1]",
+        "u-[a=1]",
+        "other",
+        "i-[A=1]",
+    ] {
+        assert!(!admits(written), "{written}");
+    }
+}
+
+#[test]
+fn buffers_keep_their_memory_between_records() {
+    let mapping = mapping(KEYED);
+    let (mut items, mut values) = (ItemNames::new(), FieldValues::new());
+    let record = record(Some("Apple"), Some("some value"));
+    mapping.item_names(&record, &mut items).unwrap();
+    mapping.field_values(&record, &mut values).unwrap();
+    let before = (
+        items.text.as_ptr(),
+        items.ends.as_ptr(),
+        values.get(0).unwrap().as_ptr(),
+    );
+    for _ in 0..100 {
+        mapping.item_names(&record, &mut items).unwrap();
+        mapping.field_values(&record, &mut values).unwrap();
+    }
+    let after = (
+        items.text.as_ptr(),
+        items.ends.as_ptr(),
+        values.get(0).unwrap().as_ptr(),
+    );
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_mapping_is_shared_between_threads() {
+    fn shareable<T: Send + Sync>() {}
+    shareable::<Mapping>();
+    shareable::<ExtractionError>();
+}
