@@ -1,1 +1,65 @@
-//! Text, Markdown, CSV, HTML and plots from run files.
+//! Turns a run folder into a terminal table, CSV, Markdown, SVG and one offline HTML page.
+//!
+//! Everything comes from `run.json` and the interval logs beside it ([`weir_stats::run`] describes the folder), so
+//! a report can be rebuilt at any time. Names, errors and settings in there were chosen by others: each format
+//! escapes them ([`escape`]).
+
+mod chart;
+mod csv;
+mod escape;
+mod folder;
+mod format;
+mod html;
+mod markdown;
+mod table;
+mod view;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use folder::{ReportError, RunData};
+pub use table::render_table;
+
+/// Rebuilds every output of a run folder and returns the paths written.
+///
+/// A missing or damaged interval log becomes a warning in the report; each file is replaced in one step.
+///
+/// # Errors
+/// When `run.json` cannot be read, or an output cannot be written.
+pub fn write_all(dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    let data = RunData::read(dir)?;
+    let outputs = [
+        ("cells.csv", csv::cells(&data.run)),
+        ("series.csv", csv::series(&data.run)),
+        ("latency.svg", chart::latency_file(&data.run)),
+        ("report.md", markdown::report(&data.run)),
+        ("report.html", html::page(&data)),
+    ];
+    outputs
+        .into_iter()
+        .map(|(name, text)| replace(dir, name, &text))
+        .collect()
+}
+
+/// The report as Markdown, for a pull request or a README.
+pub fn render_markdown(run: &weir_stats::run::Run) -> String {
+    markdown::report(run)
+}
+
+/// The report as one HTML page.
+pub fn render_html(data: &RunData) -> String {
+    html::page(data)
+}
+
+/// Writes beside the target and renames, so that a reader never sees half a report.
+fn replace(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ReportError> {
+    let path = dir.join(name);
+    let partial = dir.join(format!(".{name}.partial"));
+    fs::write(&partial, text)
+        .and_then(|()| fs::rename(&partial, &path))
+        .map_err(|source| ReportError::Write {
+            path: path.clone(),
+            source,
+        })?;
+    Ok(path)
+}

@@ -1,0 +1,164 @@
+//! Scales and the ticks that people can read.
+
+/// Maps values to 0..1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scale {
+    Linear { low: f64, high: f64 },
+    Log { low: f64, high: f64 },
+}
+
+impl Scale {
+    /// Linear from zero to a round number at or above all values.
+    pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Self {
+        let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        if high <= 0.0 {
+            return Self::Linear {
+                low: 0.0,
+                high: 1.0,
+            };
+        }
+        let step = nice_step(high / 5.0);
+        Self::Linear {
+            low: 0.0,
+            high: (high / step - 1e-9).ceil() * step,
+        }
+    }
+
+    /// Linear between two bounds.
+    pub(crate) fn between(low: f64, high: f64) -> Self {
+        Self::Linear {
+            low,
+            high: if high > low { high } else { low + 1.0 },
+        }
+    }
+
+    /// Logarithmic over all positive values, widened to round bounds.
+    pub(crate) fn log(values: impl Iterator<Item = f64>) -> Self {
+        let positive = values.filter(|value| *value > 0.0 && value.is_finite());
+        let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        if high <= 0.0 {
+            return Self::Log {
+                low: 1.0,
+                high: 10.0,
+            };
+        }
+        let (low, high) = (round_down(low), round_up(high));
+        Self::Log {
+            low,
+            high: if high > low { high } else { low * 10.0 },
+        }
+    }
+
+    /// Place of a value, 0 at the low end; values outside are held at the ends.
+    pub(crate) fn place(self, value: f64) -> f64 {
+        let place = match self {
+            Self::Linear { low, high } => (value - low) / (high - low),
+            Self::Log { low, high } => (value.max(low) / low).ln() / (high / low).ln(),
+        };
+        place.clamp(0.0, 1.0)
+    }
+
+    /// Three to seven values worth a grid line.
+    pub(crate) fn ticks(self) -> Vec<f64> {
+        match self {
+            Self::Linear { low, high } => {
+                let step = nice_step((high - low) / 5.0);
+                let first = (low / step - 1e-9).ceil() as i64;
+                let last = (high / step + 1e-9).floor() as i64;
+                (first..=last).map(|index| index as f64 * step).collect()
+            }
+            Self::Log { low, high } => log_ticks(low, high),
+        }
+    }
+}
+
+fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+    let decades = (high / low).log10();
+    let factors: &[f64] = match decades {
+        d if d <= 2.1 => &[1.0, 2.0, 5.0],
+        d if d <= 3.1 => &[1.0, 3.0],
+        _ => &[1.0],
+    };
+    let first = low.log10().floor() as i32;
+    let last = high.log10().ceil() as i32;
+    (first..=last)
+        .flat_map(|exponent| {
+            factors
+                .iter()
+                .map(move |factor| factor * 10_f64.powi(exponent))
+        })
+        .filter(|tick| *tick >= low * 0.999 && *tick <= high * 1.001)
+        .collect()
+}
+
+fn nice_step(rough: f64) -> f64 {
+    let unit = 10_f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let step = steps.into_iter().find(|step| step * unit >= rough * 0.999);
+    step.unwrap_or(10.0) * unit
+}
+
+fn round_down(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.log10().floor());
+    [5.0, 2.0, 1.0]
+        .into_iter()
+        .find(|step| step * unit <= value)
+        .unwrap_or(1.0)
+        * unit
+}
+
+fn round_up(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|step| step * unit >= value)
+        .unwrap_or(10.0)
+        * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_ticks_are_round() {
+        let scale = Scale::from_zero([3.0, 87.0].into_iter());
+        assert_eq!(
+            scale,
+            Scale::Linear {
+                low: 0.0,
+                high: 100.0
+            }
+        );
+        assert_eq!(scale.ticks(), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(Scale::from_zero(std::iter::empty()).ticks().len(), 6);
+    }
+
+    #[test]
+    fn log_ticks_thin_out_with_the_span() {
+        let scale = Scale::log([1.3, 42.0].into_iter());
+        assert_eq!(scale.ticks(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(Scale::log([1.0, 9e5].into_iter()).ticks().len(), 7);
+        assert_eq!(
+            Scale::log([0.0, -1.0].into_iter()),
+            Scale::Log {
+                low: 1.0,
+                high: 10.0
+            }
+        );
+        assert!(!Scale::log([5.0].into_iter()).ticks().is_empty());
+    }
+
+    #[test]
+    fn places_stay_inside() {
+        let scale = Scale::Log {
+            low: 1.0,
+            high: 100.0,
+        };
+        assert_eq!(scale.place(10.0), 0.5);
+        assert_eq!(scale.place(0.0), 0.0);
+        assert_eq!(scale.place(1e9), 1.0);
+    }
+}

@@ -1,0 +1,93 @@
+//! The frame that all charts share: legend, axes, grid, plot area.
+
+use super::axis::Scale;
+use super::svg::{Anchor, Svg};
+
+pub(crate) const WIDTH: f64 = 440.0;
+pub(crate) const HEIGHT: f64 = 270.0;
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = WIDTH - 10.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = HEIGHT - 38.0;
+
+/// A chart with a numeric y axis; x is a place from 0 to 1.
+pub(crate) struct Plot {
+    pub(crate) svg: Svg,
+    y: Scale,
+}
+
+impl Plot {
+    /// Frame with horizontal grid lines; `y_title` names quantity and unit.
+    pub(crate) fn new(label: &str, y: Scale, y_title: &str, show: impl Fn(f64) -> String) -> Self {
+        let mut svg = Svg::new(WIDTH, HEIGHT, label);
+        svg.text((0.0, TOP - 11.0), Anchor::Start, "axis", y_title);
+        for tick in y.ticks() {
+            let level = BOTTOM - y.place(tick) * (BOTTOM - TOP);
+            svg.line((LEFT, level), (RIGHT, level), "grid");
+            svg.text((LEFT - 7.0, level + 3.6), Anchor::End, "tick", &show(tick));
+        }
+        svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "base");
+        Self { svg, y }
+    }
+
+    /// Names of the series, on one line above the plot.
+    pub(crate) fn legend(&mut self, entries: &[(&str, &'static str)]) {
+        let mut x = LEFT;
+        for (name, slot) in entries {
+            let shown: String = name.chars().take(18).collect();
+            self.svg
+                .line((x, 8.0), (x + 16.0, 8.0), &format!("line {slot}"));
+            self.svg
+                .circle((x + 8.0, 8.0), 3.2, &format!("fill {slot}"), "");
+            self.svg
+                .text((x + 21.0, 12.0), Anchor::Start, "key", &shown);
+            x += 36.0 + 6.3 * shown.chars().count() as f64;
+        }
+    }
+
+    /// Title of the x axis.
+    pub(crate) fn x_title(&mut self, text: &str) {
+        let at = (f64::midpoint(LEFT, RIGHT), HEIGHT - 4.0);
+        self.svg.text(at, Anchor::Middle, "axis", text);
+    }
+
+    /// Tick label of the x axis, with a grid line where `grid`.
+    pub(crate) fn x_tick(&mut self, place: f64, text: &str, grid: bool) {
+        let x = self.x(place);
+        if grid {
+            self.svg.line((x, TOP), (x, BOTTOM), "grid");
+        }
+        self.svg
+            .text((x, BOTTOM + 15.0), Anchor::Middle, "tick", text);
+    }
+
+    /// Horizontal position of a place.
+    pub(crate) fn x(&self, place: f64) -> f64 {
+        LEFT + place * (RIGHT - LEFT)
+    }
+
+    /// Vertical position of a value.
+    pub(crate) fn y(&self, value: f64) -> f64 {
+        BOTTOM - self.y.place(value) * (BOTTOM - TOP)
+    }
+
+    /// The finished drawing.
+    pub(crate) fn finish(self) -> String {
+        self.svg.finish()
+    }
+}
+
+/// Tick text without needless decimals: `0.5`, `20`, `1,500`.
+pub(crate) fn tick(value: f64) -> String {
+    if value.abs() >= 1e5 && value % 1000.0 == 0.0 {
+        return format!(
+            "{}k",
+            crate::format::number(Some(value / 1e3)).trim_end_matches(".0")
+        );
+    }
+    let text = crate::format::number(Some(value));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}

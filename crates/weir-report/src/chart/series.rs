@@ -1,0 +1,111 @@
+//! Charts over time, one line per architecture.
+
+use weir_stats::run::{Cell, Point, Run};
+
+use super::axis::Scale;
+use super::levels::time_plot;
+use super::plot::{Plot, tick};
+use super::slot;
+use crate::format;
+use crate::view::Level;
+
+/// What is drawn over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// 99th percentile of the response in each second.
+    ResponseP99,
+    /// Deliveries per second.
+    Delivered,
+    /// Cores busy in the delivering part.
+    DeliveringCpu,
+    /// 99th percentile of the generator's lateness.
+    ScheduleLag,
+}
+
+/// Longer series are thinned to this many points by keeping the largest of each group.
+const POINTS_MAX: usize = 300;
+
+/// One quantity over time at one level; `None` when nobody recorded it.
+pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Option<String> {
+    let lines: Vec<(&str, Vec<(f64, f64)>)> = level
+        .valid()
+        .filter_map(|row| Some((row.architecture, line(row.sample()?, quantity))))
+        .filter(|(_, points)| points.len() > 1)
+        .collect();
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let last_s = points().map(|(t_s, _)| *t_s).reduce(f64::max)?;
+    let first_s = points().map(|(t_s, _)| *t_s).reduce(f64::min)?;
+    let values: Vec<f64> = points().map(|(_, value)| *value).collect();
+    let mut plot = frame(quantity, &values);
+    let entries: Vec<_> = lines
+        .iter()
+        .map(|(name, _)| (*name, slot(run, name)))
+        .collect();
+    plot.legend(&entries);
+    let x = Scale::between(first_s, last_s);
+    for t_s in x.ticks() {
+        plot.x_tick(x.place(t_s), &tick(t_s), false);
+    }
+    plot.x_title("seconds of the measured window");
+    for (name, points) in &lines {
+        let places: Vec<_> = points
+            .iter()
+            .map(|(t_s, value)| (plot.x(x.place(*t_s)), plot.y(*value)))
+            .collect();
+        plot.svg.path(&places, &format!("line {}", slot(run, name)));
+    }
+    Some(plot.finish())
+}
+
+fn frame(quantity: Quantity, values: &[f64]) -> Plot {
+    let from_zero = || Scale::from_zero(values.iter().copied());
+    match quantity {
+        Quantity::ResponseP99 => time_plot("p99 of each second", values).0,
+        Quantity::Delivered => Plot::new(
+            "Deliveries per second",
+            from_zero(),
+            "Deliveries per second",
+            tick,
+        ),
+        Quantity::DeliveringCpu => Plot::new(
+            "Cores busy in the delivering part",
+            from_zero(),
+            "CPU of the delivering part, cores",
+            tick,
+        ),
+        Quantity::ScheduleLag => {
+            let unit = format::TimeUnit::for_values_us(
+                from_zero().ticks().into_iter().filter(|us| *us > 0.0),
+            );
+            let title = format!("Generator lateness p99, {}", unit.name());
+            Plot::new("Lateness of the generator", from_zero(), &title, |us| {
+                let text = unit.show(Some(us));
+                match text.contains('.') {
+                    true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                    false => text,
+                }
+            })
+        }
+    }
+}
+
+fn line(cell: &Cell, quantity: Quantity) -> Vec<(f64, f64)> {
+    let role = cell.delivering_role().map(|usage| usage.role.as_str());
+    let pick = |point: &Point| match quantity {
+        Quantity::ResponseP99 => point.p99_us,
+        Quantity::Delivered => point.delivered_per_s,
+        Quantity::DeliveringCpu => point.cpu_cores.get(role?).copied(),
+        Quantity::ScheduleLag => point.lag_p99_us,
+    };
+    let points: Vec<(f64, f64)> = cell
+        .series
+        .iter()
+        .filter_map(|point| Some((point.t_s, pick(point)?)))
+        .filter(|(t_s, value)| *t_s >= 0.0 && t_s.is_finite() && value.is_finite())
+        .collect();
+    let group = points.len().div_ceil(POINTS_MAX).max(1);
+    points
+        .chunks(group)
+        .filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)))
+        .collect()
+}

@@ -1,0 +1,141 @@
+//! A small writer of SVG elements; all text is escaped here.
+
+use std::fmt::Write as _;
+
+use crate::escape::Markup;
+
+/// Which point of a text stands at its position.
+#[derive(Clone, Copy)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// An SVG under construction.
+pub(crate) struct Svg {
+    width: f64,
+    height: f64,
+    label: String,
+    class: &'static str,
+    body: String,
+}
+
+impl Svg {
+    /// An empty drawing; `label` is read to those who cannot see it.
+    pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
+        Self {
+            width,
+            height,
+            label: label.to_owned(),
+            class: "chart",
+            body: String::new(),
+        }
+    }
+
+    pub(crate) fn class(mut self, class: &'static str) -> Self {
+        self.class = class;
+        self
+    }
+
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let _ = write!(
+            self.body,
+            r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" class="{}"/>"#,
+            from.0,
+            from.1,
+            to.0,
+            to.1,
+            Markup(class)
+        );
+    }
+
+    /// An open line through points; nothing for fewer than two.
+    pub(crate) fn path(&mut self, points: &[(f64, f64)], class: &str) {
+        if points.len() < 2 {
+            return;
+        }
+        let mut data = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let command = if index == 0 { 'M' } else { 'L' };
+            let _ = write!(data, "{command}{x:.1} {y:.1}");
+        }
+        let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
+    }
+
+    /// A rectangle from its top left corner, with a tooltip if there is one.
+    pub(crate) fn rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, tip: &str) {
+        let _ = write!(
+            self.body,
+            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" class="{}">{}</rect>"#,
+            at.0,
+            at.1,
+            size.0.max(0.0),
+            size.1.max(0.0),
+            Markup(class),
+            title(tip)
+        );
+    }
+
+    pub(crate) fn circle(&mut self, at: (f64, f64), radius: f64, class: &str, tip: &str) {
+        let _ = write!(
+            self.body,
+            r#"<circle cx="{:.1}" cy="{:.1}" r="{radius:.1}" class="{}">{}</circle>"#,
+            at.0,
+            at.1,
+            Markup(class),
+            title(tip)
+        );
+    }
+
+    pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let _ = write!(
+            self.body,
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="{anchor}" class="{}">{}</text>"#,
+            at.0,
+            at.1,
+            Markup(class),
+            Markup(text)
+        );
+    }
+
+    /// The finished element.
+    pub(crate) fn finish(self) -> String {
+        format!(
+            concat!(
+                r#"<svg xmlns="http://www.w3.org/2000/svg" class="{}" viewBox="0 0 {} {}" "#,
+                r#"role="img" aria-label="{}">{}</svg>"#
+            ),
+            self.class,
+            self.width,
+            self.height,
+            Markup(&self.label),
+            self.body
+        )
+    }
+}
+
+/// Adds the style rules, so that a drawing stands on its own.
+pub(crate) fn standalone(svg: &str) -> String {
+    let style = format!(
+        "<style>{}.chart{{background:var(--bg)}}</style>",
+        super::CSS
+    );
+    match svg.split_once('>') {
+        Some((open, rest)) => format!("{open}>{style}{rest}\n"),
+        None => svg.to_owned(),
+    }
+}
+
+fn title(tip: &str) -> String {
+    if tip.is_empty() {
+        String::new()
+    } else {
+        format!("<title>{}</title>", Markup(tip))
+    }
+}

@@ -1,0 +1,104 @@
+//! Makes text from outside harmless in each output format.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Text for HTML and SVG, content and quoted attributes alike.
+pub(crate) struct Markup<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Markup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\n' | '\t' => f.write_str(" ")?,
+                // XML forbids the rest, and bidirectional overrides would reorder what follows.
+                c if c.is_control() || is_override(c) => f.write_str("\u{fffd}")?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Text for a terminal: no escape sequences, one line.
+pub(crate) fn terminal(text: &str) -> String {
+    plain(text)
+}
+
+/// Text for Markdown, also inside a table cell.
+pub(crate) fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '!' | '~' | '@' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A CSV field; a leading `=`, `+`, `-` or `@` of a text would run as a formula in a spreadsheet.
+pub(crate) fn csv(text: &str) -> Cow<'_, str> {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if !formula && !text.contains(['"', ',', '\n', '\r']) {
+        return Cow::Borrowed(text);
+    }
+    let guard = if formula { "'" } else { "" };
+    Cow::Owned(format!("\"{guard}{}\"", text.replace('"', "\"\"")))
+}
+
+fn plain(text: &str) -> String {
+    let clean = |c: char| match c {
+        '\n' | '\t' => ' ',
+        c if c.is_control() || is_override(c) => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(clean).collect()
+}
+
+fn is_override(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_closes_every_way_out() {
+        let nasty = "</td><script>alert('x')</script>\" onload=\"1\u{1b}\u{202e}";
+        let safe = Markup(nasty).to_string();
+        assert!(
+            !safe.contains(['<', '>', '"', '\'', '\u{1b}', '\u{202e}']),
+            "{safe}"
+        );
+    }
+
+    #[test]
+    fn terminal_keeps_no_escape_sequence() {
+        assert_eq!(terminal("a\u{1b}[31m\nb"), "a\u{fffd}[31m b");
+    }
+
+    #[test]
+    fn markdown_stays_in_its_cell() {
+        assert_eq!(markdown("a|b\n<i>`*"), "a\\|b &lt;i&gt;\\`\\*");
+    }
+
+    #[test]
+    fn csv_quotes_and_disarms() {
+        assert_eq!(csv("plain"), "plain");
+        assert_eq!(csv("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv("=1+1"), "\"'=1+1\"");
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads a run folder: `run.json`, then the raw interval logs that it names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use weir_stats::run::{Cell, FILE_NAME, LatencySummary, Run, RunError};
+use weir_stats::{Histogram, NegativeCount, hlog};
+
+/// Why no report came out.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The run file cannot be read.
+    #[error("cannot read {}: {source}; give the folder of a run", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The run file is not one.
+    #[error("cannot use {}: {source}", path.display())]
+    Run {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: RunError,
+    },
+    /// An output cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A run and the raw histograms of its cells.
+#[derive(Debug)]
+pub struct RunData {
+    /// The run; latency figures are those of the raw histograms, and problems with them are in its warnings.
+    pub run: Run,
+    /// By cell id, then stage.
+    histograms: BTreeMap<String, BTreeMap<String, Histogram>>,
+}
+
+impl RunData {
+    /// Reads a run folder.
+    ///
+    /// # Errors
+    /// When `run.json` is missing, unreadable, or not a run of this version.
+    pub fn read(dir: &Path) -> Result<Self, ReportError> {
+        let path = dir.join(FILE_NAME);
+        let text = fs::read_to_string(&path).map_err(|source| ReportError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let run = Run::from_json(&text).map_err(|source| ReportError::Run { path, source })?;
+        let mut data = Self {
+            run,
+            histograms: BTreeMap::new(),
+        };
+        let mut warnings = Vec::new();
+        for cell in &mut data.run.cells {
+            match read_log(dir, cell) {
+                Ok(Some(stages)) => {
+                    use_raw_figures(cell, &stages, &mut warnings);
+                    data.histograms.insert(cell.id(), stages);
+                }
+                Ok(None) => {}
+                Err(warning) => warnings.push(warning),
+            }
+        }
+        data.run.warnings.append(&mut warnings);
+        Ok(data)
+    }
+
+    /// A run without raw histograms: everything but percentile curves.
+    pub fn without_logs(run: Run) -> Self {
+        Self {
+            run,
+            histograms: BTreeMap::new(),
+        }
+    }
+
+    /// One stage of one cell, all intervals merged.
+    pub fn histogram(&self, cell: &Cell, stage: &str) -> Option<&Histogram> {
+        self.histograms.get(&cell.id())?.get(stage)
+    }
+}
+
+fn read_log(dir: &Path, cell: &Cell) -> Result<Option<BTreeMap<String, Histogram>>, String> {
+    let Some(name) = &cell.hlog_file else {
+        return Ok(None);
+    };
+    if !stays_inside(Path::new(name)) {
+        return Err(format!(
+            "{}: interval log {name:?} lies outside the run folder",
+            cell.id()
+        ));
+    }
+    let text = fs::read_to_string(dir.join(name))
+        .map_err(|error| format!("{}: cannot read {name}: {error}", cell.id()))?;
+    let (stages, damaged) = hlog::merged_by_tag(&text);
+    match damaged.first() {
+        // Half a log would give percentiles of half a run.
+        Some(first) => Err(format!(
+            "{}: {name} is damaged, not used: {first}",
+            cell.id()
+        )),
+        None => Ok(Some(stages)),
+    }
+}
+
+/// A run folder may come from anyone; its file names must not reach beyond it.
+fn stays_inside(path: &Path) -> bool {
+    path.components()
+        .all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn use_raw_figures(
+    cell: &mut Cell,
+    stages: &BTreeMap<String, Histogram>,
+    warnings: &mut Vec<String>,
+) {
+    let id = cell.id();
+    for (stage, histogram) in stages {
+        let told = cell.latency.get(stage).cloned().unwrap_or_default();
+        if told.count != 0 && told.count != histogram.count() {
+            warnings.push(format!(
+                "{id}: run.json counts {} values of {stage}, the interval log holds {}; the log is used",
+                told.count,
+                histogram.count()
+            ));
+        }
+        let mut raw = LatencySummary::of(histogram, NegativeCount::default(), told.resolution_us);
+        raw.negative_count = told.negative_count;
+        cell.latency.insert(stage.clone(), raw);
+    }
+}

@@ -1,0 +1,162 @@
+//! Numbers for people: a unit chosen once per block, three significant digits, grouped thousands.
+
+/// Shown where a figure is undefined.
+pub(crate) const NONE: &str = "–";
+
+/// A unit of time for a whole block of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeUnit {
+    Micro,
+    Milli,
+    Second,
+}
+
+impl TimeUnit {
+    /// The unit in which the smallest positive value still shows two digits.
+    pub(crate) fn for_values_us(values_us: impl Iterator<Item = f64>) -> Self {
+        let smallest_us = values_us
+            .filter(|value| *value > 0.0)
+            .fold(f64::INFINITY, f64::min);
+        match smallest_us {
+            us if us < 100.0 => Self::Micro,
+            us if us < 1e6 || !us.is_finite() => Self::Milli,
+            _ => Self::Second,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Micro => "µs",
+            Self::Milli => "ms",
+            Self::Second => "s",
+        }
+    }
+
+    pub(crate) fn show(self, value_us: Option<f64>) -> String {
+        let divisor = match self {
+            Self::Micro => 1.0,
+            Self::Milli => 1e3,
+            Self::Second => 1e6,
+        };
+        number(value_us.map(|us| us / divisor))
+    }
+}
+
+/// Three significant digits below 1,000, whole numbers above.
+pub(crate) fn number(value: Option<f64>) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else {
+        return NONE.to_owned();
+    };
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 0.0095 => format!("{value:.3}"),
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => grouped(&format!("{value:.0}")),
+    }
+}
+
+/// A figure that may be a count: whole numbers without decimals.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    match value {
+        Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => {
+            grouped(&format!("{whole:.0}"))
+        }
+        other => number(other),
+    }
+}
+
+/// A whole number with grouped thousands.
+pub(crate) fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+/// A count that may be unknown.
+pub(crate) fn maybe_count(value: Option<u64>) -> String {
+    value.map_or_else(|| NONE.to_owned(), count)
+}
+
+/// `1.12×`; factors from 100 on without decimals.
+pub(crate) fn factor(value: Option<f64>) -> String {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) if value < 99.5 => format!("{value:.2}×"),
+        Some(value) => format!("{}×", number(Some(value))),
+        None => NONE.to_owned(),
+    }
+}
+
+/// Bytes in kB (1,000 bytes) as a bare number for a column headed `kB`.
+pub(crate) fn kilobytes(value_bytes: Option<f64>) -> String {
+    number(value_bytes.map(|bytes| bytes / 1e3))
+}
+
+/// Bytes in MB as a bare number.
+pub(crate) fn megabytes(value_bytes: Option<u64>) -> String {
+    number(value_bytes.map(|bytes| bytes as f64 / 1e6))
+}
+
+/// Bytes with the unit that fits.
+pub(crate) fn bytes(value_bytes: f64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let unit = units.into_iter().find(|(size, _)| value_bytes >= *size);
+    let (size, name) = unit.unwrap_or((1.0, "bytes"));
+    format!("{} {name}", number(Some(value_bytes / size)))
+}
+
+/// A length of time with the unit that fits.
+pub(crate) fn duration_us(value_us: f64) -> String {
+    let unit = TimeUnit::for_values_us(std::iter::once(value_us));
+    format!("{} {}", unit.show(Some(value_us)), unit.name())
+}
+
+fn grouped(digits: &str) -> String {
+    let (sign, digits) = digits
+        .strip_prefix('-')
+        .map_or(("", digits), |rest| ("-", rest));
+    let mut out = String::from(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let shown = |value| number(Some(value));
+        assert_eq!(shown(0.0), "0");
+        assert_eq!(shown(0.0012), "0.001");
+        assert_eq!(shown(9.994), "9.99");
+        assert_eq!(shown(9.996), "10.0");
+        assert_eq!(shown(99.96), "100");
+        assert_eq!(shown(1_234_567.4), "1,234,567");
+        assert_eq!(shown(-1234.0), "-1,234");
+        assert_eq!(number(Some(f64::NAN)), NONE);
+        assert_eq!(number(None), NONE);
+    }
+
+    #[test]
+    fn unit_follows_the_smallest_value() {
+        let unit = |values: &[f64]| TimeUnit::for_values_us(values.iter().copied());
+        assert_eq!(unit(&[45.0, 900_000.0]), TimeUnit::Micro);
+        assert_eq!(unit(&[0.0, 450.0, 9e6]), TimeUnit::Milli);
+        assert_eq!(unit(&[2e6]), TimeUnit::Second);
+        assert_eq!(unit(&[]), TimeUnit::Milli);
+        assert_eq!(TimeUnit::Milli.show(Some(3_400.0)), "3.40");
+    }
+
+    #[test]
+    fn factors_and_sizes() {
+        assert_eq!(factor(Some(1.118)), "1.12×");
+        assert_eq!(factor(Some(250.0)), "250×");
+        assert_eq!(bytes(1_025.0), "1.02 kB");
+        assert_eq!(bytes(12.0), "12.0 bytes");
+        assert_eq!(duration_us(20_000.0), "20.0 ms");
+    }
+}

@@ -1,0 +1,276 @@
+//! The end of the page: cost of every part, published figures, configuration, raw values.
+
+use std::fmt::Write as _;
+
+use weir_stats::run::{Cell, CellStatus, LatencySummary, RoleUsage, Run};
+
+use super::element::Table;
+use crate::escape::Markup;
+use crate::format::{self, TimeUnit};
+
+/// Usage of every role in every cell, the instrument's included.
+pub(crate) fn parts(out: &mut String, run: &Run) {
+    if run.cells.iter().all(|cell| cell.roles.is_empty()) {
+        return;
+    }
+    out.push_str("<section id=\"parts\">\n<h2>Cost of every part</h2>\n");
+    let headings = [
+        "Cell",
+        "part",
+        "cores",
+        "CPU µs/msg",
+        "start MB",
+        "max MB",
+        "kB/client",
+        "threads",
+        "switches, waiting",
+        "switches, preempted",
+        "received MB",
+        "sent MB",
+        "network counted by",
+    ];
+    let mut table = Table::new(2, &headings);
+    for cell in &run.cells {
+        for usage in &cell.roles {
+            let class = match &cell.saturated_role {
+                Some(role) if *role == usage.role => "trouble",
+                _ => "",
+            };
+            table.row(class, &part(cell, usage));
+        }
+    }
+    table.finish(out);
+    out.push_str(
+        "<p class=\"caption\">Sampled during the measured window; generator and clients are the instrument \
+         and listed too. A marked row is the part that limited its cell.</p>\n</section>\n",
+    );
+}
+
+fn part(cell: &Cell, usage: &RoleUsage) -> [String; 13] {
+    let name = match usage.processes {
+        0 | 1 => usage.role.clone(),
+        more => format!("{} × {more}", usage.role),
+    };
+    [
+        cell.id(),
+        name,
+        format::number(usage.cpu_cores_mean),
+        format::number(usage.cpu_us_per_delivered),
+        format::megabytes(usage.rss_start_bytes),
+        format::megabytes(usage.rss_max_bytes),
+        format::kilobytes(usage.user_memory_per_client_bytes),
+        format::maybe_count(usage.threads_max),
+        format::maybe_count(usage.context_switches_voluntary),
+        format::maybe_count(usage.context_switches_involuntary),
+        format::megabytes(usage.network_rx_bytes),
+        format::megabytes(usage.network_tx_bytes),
+        usage.network_source.clone(),
+    ]
+}
+
+/// Published figures, never without saying that they are not ours.
+pub(crate) fn reference(out: &mut String, run: &Run) {
+    let Some(reference) = &run.reference else {
+        return;
+    };
+    let _ = writeln!(
+        out,
+        concat!(
+            "<section id=\"reference\">\n<h2>Published figures <span class=\"badge warn\">other hardware",
+            "</span></h2>\n<p>{}. Measured on {}. {}</p>"
+        ),
+        Markup(&reference.source),
+        Markup(&reference.hardware),
+        Markup(&reference.note)
+    );
+    let mut table = Table::new(1, &["Series", "clients", "mean, ms", "sd, ms"]);
+    for row in &reference.rows {
+        let (mean, stddev) = if row.sustained {
+            (
+                format::maybe_count(row.latency_mean_ms),
+                format::maybe_count(row.latency_stddev_ms),
+            )
+        } else {
+            ("not sustained".to_owned(), String::new())
+        };
+        table.row(
+            "",
+            &[row.series.clone(), format::count(row.clients), mean, stddev],
+        );
+    }
+    table.finish(out);
+    out.push_str("</section>\n");
+}
+
+/// Everything needed to repeat the run.
+pub(crate) fn configuration(out: &mut String, run: &Run) {
+    out.push_str("<section id=\"configuration\">\n<h2>Configuration</h2>\n");
+    let _ = writeln!(out, "<pre><code>{}</code></pre>", Markup(&command(run)));
+    out.push_str("<div class=\"grid2 settings\">\n");
+    let machine = &run.machine;
+    let place = [
+        ("processor".to_owned(), machine.cpu_model.clone()),
+        ("cores".to_owned(), machine.cpu_cores.to_string()),
+        (
+            "memory".to_owned(),
+            format::bytes(machine.memory_bytes as f64),
+        ),
+        ("system".to_owned(), machine.os.clone()),
+        ("kernel".to_owned(), machine.kernel.clone()),
+    ];
+    list(out, "machine", &place);
+    let parts: Vec<(String, String)> = run
+        .placement
+        .iter()
+        .map(|place| {
+            let text = format!("{} × on {}", place.processes, place.host);
+            let text = if place.description.is_empty() {
+                text
+            } else {
+                format!("{text}, {}", place.description)
+            };
+            (place.role.clone(), text)
+        })
+        .collect();
+    list(out, "placement", &parts);
+    let mut versions = vec![("weir".to_owned(), run.weir_version.clone())];
+    versions.extend(run.versions.clone());
+    list(out, "versions", &versions);
+    for group in &run.settings {
+        let pairs: Vec<(String, String)> = group
+            .settings
+            .iter()
+            .map(|setting| (setting.name.clone(), setting.value.clone()))
+            .collect();
+        list(out, &group.part, &pairs);
+    }
+    let files: Vec<(String, String)> = run
+        .files
+        .iter()
+        .map(|file| (file.path.clone(), file.description.clone()))
+        .collect();
+    list(out, "files of the run folder", &files);
+    out.push_str("</div>\n</section>\n");
+}
+
+fn command(run: &Run) -> String {
+    let quoted = run.command_line.iter().map(|word| {
+        if word.is_empty()
+            || word.contains(|c: char| c.is_whitespace() || "'\"$`\\&|;<>".contains(c))
+        {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        } else {
+            word.clone()
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn list(out: &mut String, name: &str, pairs: &[(String, String)]) {
+    if pairs.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "<div class=\"group\"><h3>{}</h3><dl>", Markup(name));
+    for (key, value) in pairs {
+        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", Markup(key), Markup(value));
+    }
+    out.push_str("</dl></div>\n");
+}
+
+/// Every repetition as it was measured, all stages.
+pub(crate) fn raw(out: &mut String, run: &Run) {
+    out.push_str("<section id=\"raw\">\n<h2>Values of every repetition</h2>\n");
+    let all = || run.cells.iter().flat_map(|cell| cell.latency.values());
+    let unit = TimeUnit::for_values_us(all().filter_map(|summary| summary.p50_us));
+    let headings = [
+        "Cell",
+        "stage",
+        "values",
+        "mean",
+        "sd",
+        "min",
+        "p50",
+        "p90",
+        "p95",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "max",
+        "below zero",
+    ];
+    let mut table = Table::new(2, &headings);
+    for cell in &run.cells {
+        let class = if cell.is_valid() { "" } else { "invalid" };
+        for (stage, summary) in &cell.latency {
+            table.row(class, &values(cell, stage, summary, unit));
+        }
+    }
+    table.finish(out);
+    let _ = writeln!(
+        out,
+        concat!(
+            "<p class=\"caption\">Latencies in {}. <b>response</b>: from the due instant to receipt. ",
+            "<b>service</b>: from the actual send. <b>schedule_lag</b>: how late the send was. ",
+            "<b>publish_ack</b>: from the send to the broker’s acknowledgement. A percentile needs enough ",
+            "samples: 299 for p99, 2,995 for p99.9, 29,956 for p99.99.{}</p>"
+        ),
+        unit.name(),
+        resolution(run)
+    );
+    remarks(out, run);
+    out.push_str("</section>\n");
+}
+
+fn values(cell: &Cell, stage: &str, summary: &LatencySummary, unit: TimeUnit) -> Vec<String> {
+    let mut fields = vec![cell.id(), stage.to_owned(), format::count(summary.count)];
+    let times_us = [
+        summary.mean_us,
+        summary.stddev_us,
+        summary.min_us,
+        summary.p50_us,
+        summary.p90_us,
+        summary.p95_us,
+        summary.p99_us,
+        summary.p999_us,
+        summary.p9999_us,
+        summary.max_us,
+    ];
+    fields.extend(times_us.map(|value_us| unit.show(value_us)));
+    fields.push(format::count(summary.negative_count));
+    fields
+}
+
+fn resolution(run: &Run) -> String {
+    let coarsest_us = run
+        .cells
+        .iter()
+        .filter_map(|cell| cell.response())
+        .map(|summary| summary.resolution_us)
+        .fold(0.0, f64::max);
+    if coarsest_us < 1.0 {
+        return String::new();
+    }
+    format!(" Stamps resolve {}.", format::duration_us(coarsest_us))
+}
+
+fn remarks(out: &mut String, run: &Run) {
+    let mut items = String::new();
+    for cell in &run.cells {
+        let reasons: Vec<&String> = match &cell.status {
+            CellStatus::Valid => Vec::new(),
+            CellStatus::Invalid { reasons } => reasons.iter().collect(),
+            CellStatus::Skipped { reason } => vec![reason],
+        };
+        for text in reasons.into_iter().chain(&cell.notes) {
+            let _ = write!(
+                items,
+                "<li><b>{}</b> {}</li>",
+                Markup(&cell.id()),
+                Markup(text)
+            );
+        }
+    }
+    if !items.is_empty() {
+        let _ = writeln!(out, "<ul class=\"remarks note\">{items}</ul>");
+    }
+}

@@ -1,0 +1,191 @@
+//! The main comparison: one row per level and architecture.
+
+use std::fmt::Write as _;
+
+use weir_stats::run::Run;
+
+use crate::chart::slot;
+use crate::escape::Markup;
+use crate::format::{self, TimeUnit};
+use crate::view::{Figures, Level, Row, State};
+
+/// Columns after the row's name.
+const COLUMNS: usize = 16;
+/// Column that compares CPU with the floor.
+const CPU_RATIO: usize = 10;
+
+/// The section with the table.
+pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
+    let p50s_us = levels
+        .iter()
+        .flat_map(Level::valid)
+        .filter_map(|row| row.figures.p50_us);
+    let unit = TimeUnit::for_values_us(p50s_us);
+    out.push_str("<section id=\"results\">\n<h2>Comparison</h2>\n");
+    out.push_str("<div class=\"scroll\"><table class=\"results\">\n");
+    head(out, unit);
+    for level in levels {
+        body(out, run, level, unit);
+    }
+    out.push_str("</table></div>\n");
+    out.push_str(
+        "<p class=\"caption\">Latency runs from the instant a record was due, so a late sender hides \
+         nothing. <b>CPU</b> is that of the delivering part (gateway or floor; the broker where clients \
+         read from it directly), <b>with broker</b> adds the broker’s share. <b>× floor</b> compares with \
+         the plainest possible fan-out in the same run, with a 95 % interval where there are repetitions. \
+         Over repetitions the median run stands; losses are summed. – means too few samples or not \
+         measured.</p>\n</section>\n",
+    );
+}
+
+fn head(out: &mut String, unit: TimeUnit) {
+    let _ = write!(
+        out,
+        concat!(
+            "<thead>\n<tr><td></td><th colspan=\"7\" class=\"g\">Latency, {}</th>",
+            "<th colspan=\"2\" class=\"g\">Throughput</th>",
+            "<th colspan=\"3\" class=\"g\">CPU, µs per message</th>",
+            "<th class=\"g\">Memory</th><th colspan=\"3\" class=\"g\">Delivery check</th></tr>\n<tr>"
+        ),
+        unit.name()
+    );
+    out.push_str("<th scope=\"col\">Clients</th>");
+    let headings = [
+        "mean",
+        "sd",
+        "p50",
+        "p99",
+        "× floor",
+        "p99.9",
+        "max",
+        "msg/s",
+        "Mbit/s",
+        "own",
+        "× floor",
+        "with broker",
+        "kB/client",
+        "lost",
+        "dup",
+        "reord",
+    ];
+    for (index, heading) in headings.iter().enumerate() {
+        let _ = write!(
+            out,
+            "<th scope=\"col\" class=\"{}\">{heading}</th>",
+            class_of(index)
+        );
+    }
+    out.push_str("</tr>\n</thead>\n");
+}
+
+/// First column of each group gets some air.
+fn class_of(index: usize) -> &'static str {
+    if matches!(index, 0 | 7 | 9 | 12 | 13) {
+        "n first"
+    } else {
+        "n"
+    }
+}
+
+fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
+    let _ = writeln!(
+        out,
+        "<tbody>\n<tr class=\"level\"><th scope=\"rowgroup\">{} clients</th><td colspan=\"{COLUMNS}\"></td></tr>",
+        format::count(level.clients)
+    );
+    for row in &level.rows {
+        let slot = slot(run, row.architecture);
+        let (class, badge) = match row.state {
+            State::Valid => ("", ""),
+            State::Invalid(_) => ("invalid", " <span class=\"badge bad\">invalid</span>"),
+            State::Skipped(_) => ("skipped", " <span class=\"badge\">skipped</span>"),
+        };
+        let _ = write!(
+            out,
+            "<tr class=\"{class}\"><th scope=\"row\"><i class=\"swatch {slot}\"></i>{}{badge}</th>",
+            Markup(row.architecture)
+        );
+        match &row.state {
+            State::Valid => figures(out, row, unit),
+            State::Invalid(reasons) => reason(out, &reasons.join("; ")),
+            State::Skipped(text) => reason(out, text),
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n");
+}
+
+fn reason(out: &mut String, text: &str) {
+    let _ = write!(
+        out,
+        "<td colspan=\"{COLUMNS}\" class=\"reason\">{}</td>",
+        Markup(text)
+    );
+}
+
+fn figures(out: &mut String, row: &Row<'_>, unit: TimeUnit) {
+    let figures = &row.figures;
+    let shown = [
+        unit.show(figures.mean_us),
+        unit.show(figures.stddev_us),
+        unit.show(figures.p50_us),
+        unit.show(figures.p99_us),
+        format::factor(row.p99_ratio),
+        unit.show(figures.p999_us),
+        unit.show(figures.max_us),
+        format::number(figures.delivered_per_s),
+        format::number(figures.mbit_per_s),
+        format::number(figures.cpu_us_delivering),
+        format::factor(row.cpu_ratio.map(|ratio| ratio.value)),
+        format::number(figures.cpu_us_servers),
+        format::kilobytes(figures.memory_per_client_bytes),
+    ];
+    for (index, text) in shown.iter().enumerate() {
+        let strong = if matches!(index, 3 | 9) {
+            " strong"
+        } else {
+            ""
+        };
+        let interval = if index == CPU_RATIO {
+            cpu_interval(row)
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            out,
+            "<td class=\"{}{strong}\">{}{interval}</td>",
+            class_of(index),
+            Markup(text)
+        );
+    }
+    losses(out, figures, shown.len());
+}
+
+/// The interval on a second line, so that the figures above each other stay comparable.
+fn cpu_interval(row: &Row<'_>) -> String {
+    match row.cpu_ratio.and_then(|ratio| ratio.bounds) {
+        Some((low, high)) if row.architecture != crate::view::FLOOR => {
+            format!("<small>{low:.2} to {high:.2}</small>")
+        }
+        _ => String::new(),
+    }
+}
+
+fn losses(out: &mut String, figures: &Figures, from: usize) {
+    for (index, value) in [figures.lost, figures.duplicated, figures.reordered]
+        .into_iter()
+        .enumerate()
+    {
+        let bad = if value.is_some_and(|value| value > 0) {
+            " bad"
+        } else {
+            ""
+        };
+        let _ = write!(
+            out,
+            "<td class=\"{}{bad}\">{}</td>",
+            class_of(from + index),
+            format::maybe_count(value)
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! Charts and checks between the comparison and the configuration.
+
+use std::fmt::Write as _;
+
+use weir_stats::run::{Cell, Probe, Run};
+
+use super::element::{Table, figure};
+use super::telling_level;
+use crate::chart::{self, Quantity};
+use crate::escape::Markup;
+use crate::folder::RunData;
+use crate::format::{self, TimeUnit};
+use crate::view::Level;
+
+/// Latency, CPU and memory over client levels.
+pub(crate) fn cost_charts(out: &mut String, run: &Run) {
+    out.push_str("<section id=\"charts\">\n<h2>Latency and cost by number of clients</h2>\n<div class=\"grid2\">\n");
+    figure(
+        out,
+        &chart::latency(run),
+        "",
+        "Dot: p50. Crossbar: p99. Thin line: up to the maximum. Lower is better; each grid step is a \
+         factor, not a difference.",
+    );
+    figure(
+        out,
+        &chart::cpu(run),
+        "",
+        "Processor time per message delivered to one client. Solid, with its value: the delivering part. \
+         Pale: the broker’s share on top.",
+    );
+    if let Some(svg) = chart::memory(run) {
+        figure(
+            out,
+            &svg,
+            "",
+            "Growth of the delivering part’s resident memory per connected client. Kernel socket buffers \
+             are not in it.",
+        );
+    }
+    out.push_str("</div>\n</section>\n");
+}
+
+/// Percentile plots, one per level.
+pub(crate) fn percentiles(out: &mut String, data: &RunData, levels: &[Level<'_>]) {
+    let plots: Vec<(u64, String)> = levels
+        .iter()
+        .filter_map(|level| Some((level.clients, chart::percentiles(data, level)?)))
+        .collect();
+    if plots.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"percentiles\">\n<h2>Response latency by percentile</h2>\n<div class=\"grid2\">\n");
+    for (clients, svg) in plots {
+        let caption = format!(
+            "{} clients. Read a point as “this share of deliveries was at least this fast”. A curve ends \
+             where samples are too few for the next percentile.",
+            format::count(clients)
+        );
+        figure(out, &svg, "", &caption);
+    }
+    out.push_str("</div>\n</section>\n");
+}
+
+/// Time series: the telling level open, the others folded.
+pub(crate) fn over_time(out: &mut String, run: &Run, levels: &[Level<'_>]) {
+    let telling = telling_level(levels);
+    let mut blocks = String::new();
+    for level in levels.iter().rev() {
+        let open = if Some(level.clients) == telling {
+            " open=\"open\""
+        } else {
+            ""
+        };
+        let charts = over_time_charts(run, level);
+        if !charts.is_empty() {
+            let _ = writeln!(
+                blocks,
+                "<details{open}><summary>{} clients</summary>\n<div class=\"grid2\">\n{charts}</div></details>",
+                format::count(level.clients)
+            );
+        }
+    }
+    if !blocks.is_empty() {
+        let _ = write!(
+            out,
+            "<section id=\"time\">\n<h2>Over time</h2>\n{blocks}</section>\n"
+        );
+    }
+}
+
+fn over_time_charts(run: &Run, level: &Level<'_>) -> String {
+    let captions = [
+        (
+            Quantity::ResponseP99,
+            "99th percentile of the deliveries of each second. Steps or a slope mean that the system was \
+             not in balance.",
+        ),
+        (
+            Quantity::Delivered,
+            "Deliveries to all clients in each second. A dip followed by a peak is a stall that was made \
+             up for.",
+        ),
+        (
+            Quantity::DeliveringCpu,
+            "Cores busy in the gateway or floor, or in the broker where clients read from it directly.",
+        ),
+        (
+            Quantity::ScheduleLag,
+            "How late the generator itself was, p99 of each second. It must stay far below the latencies \
+             above.",
+        ),
+    ];
+    let mut charts = String::new();
+    for (quantity, caption) in captions {
+        if let Some(svg) = chart::over_time(run, level, quantity) {
+            figure(&mut charts, &svg, "", caption);
+        }
+    }
+    charts
+}
+
+/// How alike the clients fared.
+pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
+    let Some(svg) = chart::fairness(run) else {
+        return;
+    };
+    out.push_str(
+        "<section id=\"fairness\">\n<h2>Fairness between clients</h2>\n<div class=\"grid2\">\n",
+    );
+    figure(
+        out,
+        &svg,
+        "",
+        "Each client has a p99 of its own. Dot: the median client. Thick line: up to the client at the \
+         90th percentile. Thin line: best to worst client.",
+    );
+    let all = || {
+        levels
+            .iter()
+            .flat_map(Level::valid)
+            .filter_map(|row| Some((row, row.sample()?)))
+    };
+    let medians_us = all().filter_map(|(_, cell)| cell.fairness?.client_p99_p50_us);
+    let unit = TimeUnit::for_values_us(medians_us);
+    let heading = |name: &str| format!("{name}, {}", unit.name());
+    let headings = [heading("median client p99"), heading("worst client p99")];
+    let mut table = Table::new(
+        2,
+        &[
+            "Clients",
+            "Architecture",
+            &headings[0],
+            &headings[1],
+            "fewest",
+            "most received",
+        ],
+    );
+    for (row, cell) in all() {
+        let Some(fair) = cell.fairness else { continue };
+        table.row(
+            "",
+            &[
+                format::count(cell.clients),
+                row.architecture.to_owned(),
+                unit.show(fair.client_p99_p50_us),
+                unit.show(fair.client_p99_max_us),
+                format::count(fair.deliveries_min),
+                format::count(fair.deliveries_max),
+            ],
+        );
+    }
+    table.finish(out);
+    out.push_str("</div>\n</section>\n");
+}
+
+/// Every delivery accounted for, errors by text, and the SDK probe.
+pub(crate) fn losses(out: &mut String, run: &Run) {
+    out.push_str("<section id=\"losses\">\n<h2>Delivery check</h2>\n");
+    let headings = [
+        "Cell",
+        "expected",
+        "delivered",
+        "lost",
+        "duplicated",
+        "reordered",
+        "conflated",
+        "unchecked",
+        "disconnects",
+    ];
+    let mut table = Table::new(1, &headings);
+    for cell in &run.cells {
+        let Some(delivery) = &cell.delivery else {
+            continue;
+        };
+        let counts = [
+            delivery.expected,
+            delivery.delivered,
+            delivery.lost,
+            delivery.duplicated,
+            delivery.reordered,
+            delivery.conflated,
+            delivery.unchecked,
+            delivery.disconnects,
+        ];
+        let fields: Vec<String> = std::iter::once(cell.id())
+            .chain(counts.map(format::count))
+            .collect();
+        let trouble = delivery.lost + delivery.duplicated + delivery.reordered > 0;
+        let class = match (cell.is_valid(), trouble) {
+            (false, _) => "invalid",
+            (true, true) => "trouble",
+            (true, false) => "",
+        };
+        table.row(class, &fields);
+    }
+    table.finish(out);
+    out.push_str(
+        "<p class=\"caption\">Every record due in the window carries a number per key and producer; every \
+         client checks that it got each one once and in order. <b>Conflated</b> records were left out on \
+         purpose because a newer state replaced them.</p>\n",
+    );
+    errors(out, run);
+    probes(out, run);
+    out.push_str("</section>\n");
+}
+
+fn errors(out: &mut String, run: &Run) {
+    let found = || {
+        run.cells
+            .iter()
+            .flat_map(|cell| cell.delivery.iter().map(move |delivery| (cell, delivery)))
+            .flat_map(|(cell, delivery)| delivery.errors.iter().map(move |error| (cell, error)))
+    };
+    if found().next().is_none() {
+        return;
+    }
+    out.push_str("<h3>Errors told by clients</h3>\n");
+    let mut table = Table::new(2, &["Cell", "error", "count"]);
+    for (cell, (text, count)) in found() {
+        table.row("", &[cell.id(), text.clone(), format::count(*count)]);
+    }
+    table.finish(out);
+}
+
+fn probes(out: &mut String, run: &Run) {
+    let found: Vec<(&Cell, &Probe)> = run
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.probe.as_ref()?)))
+        .collect();
+    if found.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Unmodified SDK client beside the simulated ones</h3>\n");
+    for (cell, probe) in found {
+        let (class, word) = if probe.ok {
+            ("ok", "fine")
+        } else {
+            ("bad", "not fine")
+        };
+        let p99 = probe
+            .latency
+            .as_ref()
+            .and_then(|latency| latency.p99_us.or(latency.max_us));
+        let p99 = p99.map_or_else(String::new, |us| {
+            format!(", p99 {}", format::duration_us(us))
+        });
+        let states = probe.status_changes.join(" → ");
+        let _ = writeln!(
+            out,
+            concat!(
+                "<p class=\"probe\"><span class=\"badge {}\">{}</span> <b>{}</b> {} {}: {} updates, ",
+                "{} lost, {} duplicated{}. <span class=\"quiet\">{}</span></p>"
+            ),
+            class,
+            word,
+            Markup(&cell.id()),
+            Markup(&probe.sdk),
+            Markup(&probe.version),
+            format::count(probe.updates),
+            format::count(probe.lost),
+            format::count(probe.duplicated),
+            Markup(&p99),
+            Markup(&states)
+        );
+    }
+}

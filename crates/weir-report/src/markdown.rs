@@ -1,0 +1,287 @@
+//! `report.md`: the report for a pull request, a README or a terminal pager.
+
+use std::fmt::Write as _;
+
+use weir_stats::run::{Outcome, Run};
+
+use crate::escape::markdown as esc;
+use crate::format::{self, TimeUnit};
+use crate::view::{self, Level, Row, State};
+
+/// The whole document.
+pub(crate) fn report(run: &Run) -> String {
+    let mut out = String::new();
+    head(&mut out, run);
+    out.push_str("\n## Results\n\n");
+    results(&mut out, run);
+    out.push_str("\n![Latency by number of clients](latency.svg)\n");
+    out.push_str("\n## What was measured\n\n");
+    for (label, text) in view::facts(run) {
+        let _ = writeln!(out, "- {label}: {}", esc(&text));
+    }
+    placement(&mut out, run);
+    costs(&mut out, run);
+    delivery(&mut out, run);
+    reference(&mut out, run);
+    configuration(&mut out, run);
+    out
+}
+
+fn head(out: &mut String, run: &Run) {
+    let outcome = match run.outcome {
+        Outcome::Passed => "Passed",
+        Outcome::ThresholdFailed => "Threshold failed",
+        Outcome::Invalid => "Invalid",
+        Outcome::Interrupted => "Interrupted",
+    };
+    let _ = writeln!(out, "# {}\n", esc(&run.title));
+    let _ = writeln!(out, "**{outcome}.** {}\n", esc(&run.verdict));
+    let _ = writeln!(out, "{}\n", esc(&run.question));
+    for threshold in &run.thresholds {
+        let mark = if threshold.passed {
+            "held"
+        } else {
+            "**did not hold**"
+        };
+        let _ = writeln!(
+            out,
+            "- {} ({}): measured {} {}, {mark}",
+            esc(&threshold.expression),
+            esc(&threshold.scope),
+            format::figure(threshold.actual),
+            esc(&threshold.unit)
+        );
+    }
+    for warning in &run.warnings {
+        let _ = writeln!(out, "- warning: {}", esc(warning));
+    }
+    for note in &run.notes {
+        let _ = writeln!(out, "- {}", esc(note));
+    }
+}
+
+fn results(out: &mut String, run: &Run) {
+    let levels = view::levels(run);
+    let p50s_us = levels
+        .iter()
+        .flat_map(Level::valid)
+        .filter_map(|row| row.figures.p50_us);
+    let unit = TimeUnit::for_values_us(p50s_us);
+    let _ = writeln!(
+        out,
+        "Latency runs from the instant a record was due, in {}; CPU is that of the delivering part \
+         (gateway or floor, else the broker) per delivered message.\n",
+        unit.name()
+    );
+    let headings = [
+        "clients",
+        "architecture",
+        "mean",
+        "sd",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "delivered/s",
+        "Mbit/s",
+        "CPU µs/msg",
+        "× floor",
+        "kB/client",
+        "lost",
+        "dup",
+        "reord",
+    ];
+    let _ = writeln!(out, "| {} |", headings.join(" | "));
+    let _ = writeln!(out, "|--:|---|{}", "--:|".repeat(headings.len() - 2));
+    for level in &levels {
+        for row in &level.rows {
+            result_row(out, level.clients, row, unit, headings.len());
+        }
+    }
+}
+
+fn result_row(out: &mut String, clients: u64, row: &Row<'_>, unit: TimeUnit, columns: usize) {
+    let mut fields = vec![format::count(clients), esc(row.architecture)];
+    match &row.state {
+        State::Skipped(reason) => fields.push(format!("skipped: {}", esc(reason))),
+        State::Invalid(reasons) => fields.push(format!("invalid: {}", esc(&reasons.join("; ")))),
+        State::Valid => {
+            let figures = &row.figures;
+            let times = [
+                figures.mean_us,
+                figures.stddev_us,
+                figures.p50_us,
+                figures.p99_us,
+                figures.p999_us,
+                figures.max_us,
+            ];
+            fields.extend(times.map(|value_us| unit.show(value_us)));
+            fields.push(format::number(figures.delivered_per_s));
+            fields.push(format::number(figures.mbit_per_s));
+            fields.push(format::number(figures.cpu_us_delivering));
+            fields.push(format::factor(row.cpu_ratio.map(|ratio| ratio.value)));
+            fields.push(format::kilobytes(figures.memory_per_client_bytes));
+            let counts = [figures.lost, figures.duplicated, figures.reordered];
+            fields.extend(counts.map(format::maybe_count));
+        }
+    }
+    fields.resize(columns, String::new());
+    let _ = writeln!(out, "| {} |", fields.join(" | "));
+}
+
+fn placement(out: &mut String, run: &Run) {
+    let machine = &run.machine;
+    let _ = writeln!(
+        out,
+        "- Machine: {}, {} cores, {}, {}, kernel {}",
+        esc(&machine.cpu_model),
+        machine.cpu_cores,
+        format::bytes(machine.memory_bytes as f64),
+        esc(&machine.os),
+        esc(&machine.kernel)
+    );
+    for place in &run.placement {
+        let plural = if place.processes == 1 {
+            "process"
+        } else {
+            "processes"
+        };
+        let _ = write!(
+            out,
+            "- {}: {} {plural} on ",
+            esc(&place.role),
+            place.processes
+        );
+        let _ = write!(out, "{}", esc(&place.host));
+        if !place.description.is_empty() {
+            let _ = write!(out, ", {}", esc(&place.description));
+        }
+        out.push('\n');
+    }
+}
+
+fn costs(out: &mut String, run: &Run) {
+    out.push_str("\n## Cost of every part\n\n");
+    out.push_str("| cell | part | cores | CPU µs/msg | max MB | kB/client | threads |\n");
+    out.push_str("|---|---|--:|--:|--:|--:|--:|\n");
+    for cell in &run.cells {
+        for usage in &cell.roles {
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                esc(&cell.id()),
+                esc(&usage.role),
+                format::number(usage.cpu_cores_mean),
+                format::number(usage.cpu_us_per_delivered),
+                format::megabytes(usage.rss_max_bytes),
+                format::kilobytes(usage.user_memory_per_client_bytes),
+                format::maybe_count(usage.threads_max)
+            );
+        }
+    }
+}
+
+fn delivery(out: &mut String, run: &Run) {
+    out.push_str("\n## Delivery check\n\n");
+    out.push_str(
+        "| cell | expected | delivered | lost | dup | reord | conflated | unchecked | disconnects |\n",
+    );
+    out.push_str("|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    for cell in &run.cells {
+        let Some(delivery) = &cell.delivery else {
+            continue;
+        };
+        let counts = [
+            delivery.expected,
+            delivery.delivered,
+            delivery.lost,
+            delivery.duplicated,
+            delivery.reordered,
+            delivery.conflated,
+            delivery.unchecked,
+            delivery.disconnects,
+        ];
+        let _ = writeln!(
+            out,
+            "| {} | {} |",
+            esc(&cell.id()),
+            counts.map(format::count).join(" | ")
+        );
+    }
+    for cell in &run.cells {
+        for (text, count) in cell.delivery.iter().flat_map(|delivery| &delivery.errors) {
+            let _ = writeln!(out, "\n- {}: {count} × {}", esc(&cell.id()), esc(text));
+        }
+        if let Some(probe) = &cell.probe {
+            let verdict = if probe.ok { "fine" } else { "**not fine**" };
+            let _ = writeln!(
+                out,
+                "\n- {}: unmodified {} {}: {} updates, {} lost, {} duplicated: {verdict}",
+                esc(&cell.id()),
+                esc(&probe.sdk),
+                esc(&probe.version),
+                format::count(probe.updates),
+                format::count(probe.lost),
+                format::count(probe.duplicated)
+            );
+        }
+    }
+}
+
+fn reference(out: &mut String, run: &Run) {
+    let Some(reference) = &run.reference else {
+        return;
+    };
+    let _ = writeln!(out, "\n## Published figures (other hardware)\n");
+    let _ = writeln!(
+        out,
+        "{}. Measured on {}. {}\n",
+        esc(&reference.source),
+        esc(&reference.hardware),
+        esc(&reference.note)
+    );
+    out.push_str("| clients | series | mean ms | sd ms |\n|--:|---|--:|--:|\n");
+    for row in &reference.rows {
+        let (mean, stddev) = if row.sustained {
+            (
+                format::maybe_count(row.latency_mean_ms),
+                format::maybe_count(row.latency_stddev_ms),
+            )
+        } else {
+            ("not sustained".to_owned(), String::new())
+        };
+        let clients = format::count(row.clients);
+        let _ = writeln!(
+            out,
+            "| {clients} | {} | {mean} | {stddev} |",
+            esc(&row.series)
+        );
+    }
+}
+
+fn configuration(out: &mut String, run: &Run) {
+    out.push_str("\n## Configuration\n\n");
+    let _ = writeln!(out, "- Command: {}", esc(&run.command_line.join(" ")));
+    let _ = writeln!(
+        out,
+        "- Started {}, finished {}",
+        esc(&run.started_utc),
+        esc(&run.finished_utc)
+    );
+    let _ = writeln!(out, "- weir {}", esc(&run.weir_version));
+    for (name, version) in &run.versions {
+        let _ = writeln!(out, "- {} {}", esc(name), esc(version));
+    }
+    for group in &run.settings {
+        let _ = writeln!(out, "\n| {} | |\n|---|---|", esc(&group.part));
+        for setting in &group.settings {
+            let _ = writeln!(out, "| {} | {} |", esc(&setting.name), esc(&setting.value));
+        }
+    }
+    if !run.files.is_empty() {
+        out.push_str("\n| file | content |\n|---|---|\n");
+        for file in &run.files {
+            let _ = writeln!(out, "| {} | {} |", esc(&file.path), esc(&file.description));
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What all formats show: cells grouped by level and architecture, repetitions reduced to their median.
+//!
+//! A percentile is never averaged: over repetitions the median run's figure stands, the runs stay in the raw
+//! values.
+
+use weir_stats::interval::{self, Estimate};
+use weir_stats::run::{Cell, CellStatus, LatencySummary, Run};
+
+/// One client level.
+pub(crate) struct Level<'a> {
+    pub(crate) clients: u64,
+    pub(crate) rows: Vec<Row<'a>>,
+}
+
+/// One architecture at one level.
+pub(crate) struct Row<'a> {
+    pub(crate) architecture: &'a str,
+    pub(crate) cells: Vec<&'a Cell>,
+    pub(crate) state: State,
+    pub(crate) figures: Figures,
+    /// CPU per delivery of the delivering part against the floor of the same repetitions.
+    pub(crate) cpu_ratio: Option<Estimate>,
+    /// p99 against the floor.
+    pub(crate) p99_ratio: Option<f64>,
+}
+
+/// Whether a row's figures count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    Valid,
+    Invalid(Vec<String>),
+    Skipped(String),
+}
+
+/// Medians over repetitions; losses are sums.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Figures {
+    pub(crate) mean_us: Option<f64>,
+    pub(crate) stddev_us: Option<f64>,
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    pub(crate) p999_us: Option<f64>,
+    pub(crate) max_us: Option<f64>,
+    pub(crate) delivered_per_s: Option<f64>,
+    pub(crate) mbit_per_s: Option<f64>,
+    pub(crate) cpu_us_delivering: Option<f64>,
+    pub(crate) cpu_us_servers: Option<f64>,
+    pub(crate) memory_per_client_bytes: Option<f64>,
+    pub(crate) lost: Option<u64>,
+    pub(crate) duplicated: Option<u64>,
+    pub(crate) reordered: Option<u64>,
+}
+
+/// Name of the architecture that others are compared with.
+pub(crate) const FLOOR: &str = "floor";
+
+/// All levels, ascending, each with its architectures in the order they ran.
+pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
+    run.levels()
+        .into_iter()
+        .map(|clients| {
+            let names = run.architectures();
+            let mut rows: Vec<Row<'_>> = names
+                .into_iter()
+                .map(|name| Row::new(name, run.cells_of(name, clients).collect()))
+                .filter(|row| !row.cells.is_empty())
+                .collect();
+            compare_with_floor(&mut rows);
+            Level { clients, rows }
+        })
+        .collect()
+}
+
+impl Level<'_> {
+    /// Rows whose figures count.
+    pub(crate) fn valid(&self) -> impl Iterator<Item = &Row<'_>> {
+        self.rows.iter().filter(|row| row.state == State::Valid)
+    }
+}
+
+impl<'a> Row<'a> {
+    fn new(architecture: &'a str, cells: Vec<&'a Cell>) -> Self {
+        let state = state(&cells);
+        let counted: Vec<&Cell> = match state {
+            State::Valid => cells
+                .iter()
+                .copied()
+                .filter(|cell| cell.is_valid())
+                .collect(),
+            _ => cells.clone(),
+        };
+        let figures = Figures::of(&counted);
+        Self {
+            architecture,
+            cells,
+            state,
+            figures,
+            cpu_ratio: None,
+            p99_ratio: None,
+        }
+    }
+
+    /// The cell to draw where one repetition must stand for all: the first that counts.
+    pub(crate) fn sample(&self) -> Option<&'a Cell> {
+        self.cells.iter().copied().find(|cell| cell.is_valid())
+    }
+
+    fn cpu_by_repetition(&self) -> Vec<(u64, f64)> {
+        let valid = self.cells.iter().filter(|cell| cell.is_valid());
+        valid
+            .filter_map(|cell| Some((cell.repetition, cpu_delivering(cell)?)))
+            .collect()
+    }
+}
+
+/// One valid repetition makes a row valid; else the first reason wins.
+fn state(cells: &[&Cell]) -> State {
+    let mut other = State::Valid;
+    for cell in cells {
+        match (&cell.status, &other) {
+            (CellStatus::Valid, _) => return State::Valid,
+            (CellStatus::Invalid { reasons }, State::Valid | State::Skipped(_)) => {
+                other = State::Invalid(reasons.clone());
+            }
+            (CellStatus::Skipped { reason }, State::Valid) => {
+                other = State::Skipped(reason.clone());
+            }
+            _ => {}
+        }
+    }
+    other
+}
+
+impl Figures {
+    fn of(cells: &[&Cell]) -> Self {
+        let median = |pick: &dyn Fn(&Cell) -> Option<f64>| {
+            let values: Vec<f64> = cells.iter().filter_map(|cell| pick(cell)).collect();
+            interval::median(&values).map(|estimate| estimate.value)
+        };
+        let latency = |pick: fn(&LatencySummary) -> Option<f64>| {
+            median(&move |cell: &Cell| cell.response().and_then(pick))
+        };
+        let sum = |pick: fn(&weir_stats::run::Delivery) -> u64| {
+            cells
+                .iter()
+                .filter_map(|cell| cell.delivery.as_ref().map(pick))
+                .reduce(|a, b| a + b)
+        };
+        Self {
+            mean_us: latency(|summary| summary.mean_us),
+            stddev_us: latency(|summary| summary.stddev_us),
+            p50_us: latency(|summary| summary.p50_us),
+            p99_us: latency(|summary| summary.p99_us),
+            p999_us: latency(|summary| summary.p999_us),
+            max_us: latency(|summary| summary.max_us),
+            delivered_per_s: median(&|cell| cell.delivery.as_ref()?.delivered_per_s),
+            mbit_per_s: median(&|cell| cell.delivery.as_ref()?.received_mbit_per_s),
+            cpu_us_delivering: median(&cpu_delivering),
+            cpu_us_servers: median(&cpu_servers),
+            memory_per_client_bytes: median(&|cell| {
+                cell.delivering_role()?.user_memory_per_client_bytes
+            }),
+            lost: sum(|delivery| delivery.lost),
+            duplicated: sum(|delivery| delivery.duplicated),
+            reordered: sum(|delivery| delivery.reordered),
+        }
+    }
+}
+
+fn cpu_delivering(cell: &Cell) -> Option<f64> {
+    cell.delivering_role()?.cpu_us_per_delivered
+}
+
+/// Broker and gateway or floor together: what the servers spend on one delivery.
+pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
+    let delivering = cell.delivering_role()?;
+    let own = delivering.cpu_us_per_delivered?;
+    if delivering.role == "broker" {
+        return Some(own);
+    }
+    Some(own + cell.role("broker")?.cpu_us_per_delivered?)
+}
+
+fn compare_with_floor(rows: &mut [Row<'_>]) {
+    let Some(floor) = rows
+        .iter()
+        .find(|row| row.architecture == FLOOR && row.state == State::Valid)
+    else {
+        return;
+    };
+    let floor_cpu = floor.cpu_by_repetition();
+    let floor_p99_us = floor.figures.p99_us;
+    for row in rows.iter_mut().filter(|row| row.state == State::Valid) {
+        let pairs: Vec<(f64, f64)> = row
+            .cpu_by_repetition()
+            .into_iter()
+            .filter_map(|(repetition, cpu)| {
+                let same = floor_cpu.iter().find(|(other, _)| *other == repetition)?;
+                Some((cpu, same.1))
+            })
+            .collect();
+        row.cpu_ratio = interval::ratio_of_pairs(&pairs);
+        row.p99_ratio = row
+            .figures
+            .p99_us
+            .zip(floor_p99_us)
+            .filter(|(_, floor_us)| *floor_us > 0.0)
+            .map(|(own_us, floor_us)| own_us / floor_us);
+    }
+}
+
+/// Facts that are the same in all cells, as label and text: rate, size, warm-up, hold, repetitions, clock.
+pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
+    use crate::format;
+    let mut facts = Vec::new();
+    let rates = range(run.cells.iter().map(|cell| cell.offered_records_per_s));
+    facts.push(("Offered", format!("{} records/s, open loop", rates)));
+    let sizes = run.cells.iter().filter_map(|cell| cell.record_bytes_mean);
+    if let Some(size_bytes) = interval::median(&sizes.collect::<Vec<_>>()) {
+        facts.push(("Record", format::bytes(size_bytes.value)));
+    }
+    facts.push((
+        "Warm-up",
+        format!("{} s", range(run.cells.iter().map(|cell| cell.warm_up_s))),
+    ));
+    facts.push((
+        "Measured",
+        format!("{} s each", range(run.cells.iter().map(|cell| cell.hold_s))),
+    ));
+    let repetitions = run
+        .cells
+        .iter()
+        .map(|cell| cell.repetition)
+        .max()
+        .unwrap_or(0);
+    facts.push(("Repetitions", repetitions.to_string()));
+    facts.push(("Clock", clock(run)));
+    facts
+}
+
+fn clock(run: &Run) -> String {
+    use weir_stats::run::ClockMode;
+    let mode = match run.clock.mode {
+        ClockMode::SameHost => "one clock for all parts",
+        ClockMode::Echo => "sent and received by one process",
+        ClockMode::OffsetEstimate => "offset estimated between machines",
+        ClockMode::Disciplined => "clocks disciplined by NTP or PTP",
+    };
+    match run.clock.bound_ns {
+        0 => mode.to_owned(),
+        bound_ns => format!(
+            "{mode}, ±{}",
+            crate::format::duration_us(bound_ns as f64 / 1e3)
+        ),
+    }
+}
+
+fn range(values: impl Iterator<Item = f64>) -> String {
+    let (low, high) = values
+        .filter(|value| value.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+            (low.min(v), high.max(v))
+        });
+    let whole = |value: f64| {
+        if value.fract() == 0.0 {
+            crate::format::count(value as u64)
+        } else {
+            crate::format::number(Some(value))
+        }
+    };
+    match low.partial_cmp(&high) {
+        Some(std::cmp::Ordering::Equal) => whole(low),
+        Some(std::cmp::Ordering::Less) => format!("{}–{}", whole(low), whole(high)),
+        _ => crate::format::NONE.to_owned(),
+    }
+}

@@ -1,0 +1,123 @@
+//! A run folder as it may be found: whole, damaged, hostile.
+
+mod common;
+
+use std::fs;
+
+use common::sample;
+use weir_report::{ReportError, RunData, write_all};
+use weir_stats::run::STAGE_RESPONSE;
+
+#[test]
+fn every_output_is_rebuilt_from_run_json_and_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    sample().write(dir.path());
+    let paths = write_all(dir.path()).unwrap();
+    let names: Vec<_> = paths
+        .iter()
+        .map(|path| path.file_name().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "cells.csv",
+            "series.csv",
+            "latency.svg",
+            "report.md",
+            "report.html"
+        ]
+    );
+    let first: Vec<String> = paths
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    paths.iter().for_each(|path| fs::remove_file(path).unwrap());
+    write_all(dir.path()).unwrap();
+    let again: Vec<String> = paths
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(first, again);
+    roxmltree::Document::parse(&first[2]).unwrap();
+}
+
+#[test]
+fn figures_come_from_the_log_when_run_json_differs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sample = sample();
+    let summary = sample.run.cells[0].latency.get_mut(STAGE_RESPONSE).unwrap();
+    let true_count = summary.count;
+    summary.count = 7;
+    summary.p50_us = Some(0.1);
+    sample.write(dir.path());
+    let data = RunData::read(dir.path()).unwrap();
+    assert_eq!(data.run.cells[0].response().unwrap().count, true_count);
+    assert!(data.run.cells[0].response().unwrap().p50_us > Some(100.0));
+    let warning = data.run.warnings.last().unwrap();
+    assert!(
+        warning.contains("run.json counts 7 values of response"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn a_missing_or_damaged_log_is_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = sample();
+    sample.write(dir.path());
+    fs::remove_file(dir.path().join("gateway-1000-1.hlog")).unwrap();
+    fs::write(
+        dir.path().join("floor-1000-1.hlog"),
+        "Tag=response,0.0,1.0\n",
+    )
+    .unwrap();
+    write_all(dir.path()).unwrap();
+    let warnings = RunData::read(dir.path()).unwrap().run.warnings.join("\n");
+    assert!(
+        warnings.contains("gateway-1000-1: cannot read gateway-1000-1.hlog"),
+        "{warnings}"
+    );
+    assert!(
+        warnings.contains("floor-1000-1.hlog is damaged, not used: line 1"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn a_log_outside_the_folder_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sample = sample();
+    sample.run.cells[0].hlog_file = Some("../secret.hlog".into());
+    sample.write(dir.path());
+    let warnings = RunData::read(dir.path()).unwrap().run.warnings.join("\n");
+    assert!(
+        warnings.contains("lies outside the run folder"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn a_folder_without_a_run_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = write_all(dir.path()).unwrap_err();
+    assert!(matches!(error, ReportError::Read { .. }));
+    assert!(
+        error.to_string().ends_with("give the folder of a run"),
+        "{error}"
+    );
+    fs::write(dir.path().join("run.json"), "{\"schema\":\"other\"}").unwrap();
+    assert!(
+        write_all(dir.path())
+            .unwrap_err()
+            .to_string()
+            .contains("has schema \"other\"")
+    );
+}
+
+/// Leaves a folder with all outputs below the build directory, to look at.
+#[test]
+fn a_sample_to_look_at() {
+    let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample-run");
+    sample().write(&dir);
+    assert_eq!(write_all(&dir).unwrap().len(), 5);
+}
