@@ -143,25 +143,49 @@ impl Lab {
     /// # Errors
     /// When a broker cannot be ended or a file not removed.
     pub fn down(mut self) -> Result<(), LabError> {
-        self.finish(GRACE)
+        self.finish_within(GRACE)
     }
 
-    fn finish(&mut self, grace: Duration) -> Result<(), LabError> {
+    /// The same as [`Lab::down`] for a lab that is only borrowed; nothing can be done with it
+    /// afterwards.
+    ///
+    /// # Errors
+    /// As [`Lab::down`].
+    pub fn finish(&mut self) -> Result<(), LabError> {
+        self.finish_within(GRACE)
+    }
+
+    /// Whether another process stopped this lab by its directory (`weir lab down`). Waits for that
+    /// process if it is just about it.
+    #[must_use]
+    pub fn was_taken_down(&self) -> bool {
+        let _lock = status::lock_when_free(&self.launch.dir);
+        !self.is_still_ours()
+    }
+
+    fn finish_within(&mut self, grace: Duration) -> Result<(), LabError> {
         if self.is_down {
             return Ok(());
         }
         self.is_down = true;
         self.stop_processes(grace)?;
-        // Someone else may have run `weir lab down` on the directory, or even `up` again.
-        let ours = LabState::load(&self.launch.dir)?
-            .is_some_and(|state| state.cluster_id == self.state.cluster_id);
-        if ours {
+        let _lock = status::lock_when_free(&self.launch.dir);
+        if self.is_still_ours() {
             status::clear(&self.launch.dir, &mut self.state, self.keep_data)?;
         }
         if self.launch.dir_is_temporary {
             disk::remove(&self.launch.dir)?;
         }
         Ok(())
+    }
+
+    /// Whether `lab.json` still speaks of this lab: somebody else may have stopped it and even
+    /// started another one in the same directory.
+    fn is_still_ours(&self) -> bool {
+        let state = LabState::load(&self.launch.dir).ok().flatten();
+        state.is_some_and(|state| {
+            state.cluster_id == self.state.cluster_id && state.phase == Phase::Running
+        })
     }
 
     fn stop_processes(&mut self, grace: Duration) -> Result<(), LabError> {
@@ -207,7 +231,7 @@ impl Drop for Lab {
         }
         // Data that nobody will read again is not worth an orderly stop.
         let grace = if self.keep_data { GRACE } else { HURRY };
-        if let Err(error) = self.finish(grace) {
+        if let Err(error) = self.finish_within(grace) {
             tracing::error!(%error, "lab not stopped");
         }
     }

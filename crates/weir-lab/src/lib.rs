@@ -24,7 +24,7 @@ mod tool;
 pub use error::{Fault, LabError};
 pub use lab::{Broker, Lab, LabOptions};
 pub use state::LabState;
-pub use status::{BrokerStatus, DownReport, LabStatus, down, status};
+pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
 
 /// The release of Apache Kafka that a lab starts unless told otherwise.
 pub const KAFKA_VERSION: &str = "4.3.1";

@@ -251,11 +251,32 @@ pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result
     Ok(())
 }
 
+/// The lock that a command holds while it changes the lab in `dir`; waits for another command
+/// that is just stopping the lab. `None` when the directory is gone.
+pub(crate) fn lock_when_free(dir: &Path) -> Option<std::fs::File> {
+    let deadline = Instant::now() + 2 * GRACE;
+    while dir.is_dir() && Instant::now() < deadline {
+        if let Ok(lock) = lock(dir) {
+            return Some(lock);
+        }
+        std::thread::sleep(process::POLL);
+    }
+    None
+}
+
 /// The lock that a command holds while it changes the lab in `dir`.
 pub(crate) fn lock(dir: &Path) -> Result<std::fs::File, LabError> {
     cache::try_lock(&dir.join(LOCK_FILE))?.ok_or_else(|| LabError::Busy {
         dir: dir.to_owned(),
     })
+}
+
+/// The per-user directory of a lab that outlives its command.
+///
+/// # Errors
+/// When neither `XDG_STATE_HOME` nor `HOME` says where that is.
+pub fn default_dir() -> Result<PathBuf, LabError> {
+    Ok(disk::state_dir()?.join("lab"))
 }
 
 /// `dir`, or the per-user lab directory.
@@ -265,7 +286,7 @@ pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf, LabError> {
             dir: dir.to_owned(),
             source,
         }),
-        None => Ok(disk::state_dir()?.join("lab")),
+        None => default_dir(),
     }
 }
 

@@ -23,6 +23,12 @@ pub(crate) enum Command {
     /// Kafka topics to web, mobile and server clients over TLCP.
     #[command(subcommand)]
     Gateway(cmd::gateway::GatewayCommand),
+    /// Apache Kafka on this machine, for trying and measuring.
+    #[command(subcommand)]
+    Lab(cmd::lab::LabCommand),
+    /// The parts of a load test, one at a time.
+    #[command(subcommand)]
+    Load(cmd::load::LoadCommand),
     /// Shell completions, written to standard output.
     Completions {
         /// The shell to complete for.

@@ -1,6 +1,10 @@
 //! One module per command.
 
 pub(crate) mod gateway;
+pub(crate) mod lab;
+pub(crate) mod load;
+pub(crate) mod load_clients;
+pub(crate) mod load_local;
 
 use clap::CommandFactory;
 
@@ -11,6 +15,8 @@ use crate::exit::{Exit, Failure};
 pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Gateway(command) => gateway::run(command),
+        Command::Lab(command) => lab::run(command),
+        Command::Load(command) => load::run(command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
             Ok(Exit::Fine)

@@ -1,0 +1,271 @@
+//! `weir lab up|down|status`: a Kafka cluster on this machine.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use weir_lab::{BrokerStatus, Fault, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
+
+use crate::exit::{Exit, Failure};
+use crate::signal;
+
+/// What can be done with a lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Start Apache Kafka and return when it answers; it runs on in the background.
+    Up(UpArgs),
+    /// Stop the brokers and remove their data.
+    Down(DownArgs),
+    /// Say what runs: ports, processes, version, directories. Exit code 3 unless all brokers answer.
+    Status(StatusArgs),
+}
+
+/// How to start.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Brokers, each a controller too: 1 to 3.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    brokers: u8,
+    /// Release of Apache Kafka; fetched once through Maven.
+    #[arg(long, value_name = "VERSION", default_value = KAFKA_VERSION)]
+    kafka_version: String,
+    /// Directory for configuration, logs and data [default: ~/.local/state/weir/lab].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// First of two ports for each broker: clients first, then controllers [default: free ones].
+    #[arg(long)]
+    port: Option<u16>,
+    /// Address that brokers listen on and tell to clients.
+    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
+    host: Ipv4Addr,
+    /// Largest heap of each broker, in MB.
+    #[arg(long, value_name = "MB", default_value_t = LabOptions::default().heap_mb)]
+    heap_mb: u32,
+    /// A broker property that goes beyond the lab's own, or replaces one; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    properties: Vec<(String, String)>,
+    /// Seconds that the brokers get to answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    ready_within: u64,
+    /// Free disk space to insist on, in MB.
+    #[arg(long, value_name = "MB", default_value_t = 1024)]
+    min_free_mb: u64,
+    /// Stay until Ctrl-C, then stop the brokers.
+    #[arg(long)]
+    foreground: bool,
+    /// With --foreground: keep the data when stopping.
+    #[arg(long, requires = "foreground")]
+    keep_data: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How to stop.
+#[derive(Debug, Args)]
+pub(crate) struct DownArgs {
+    /// Directory of the lab [default: ~/.local/state/weir/lab].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Keep topics and records for the next `weir lab up`.
+    #[arg(long)]
+    keep_data: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to look at.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Directory of the lab [default: ~/.local/state/weir/lab].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs one lab command.
+pub(crate) fn run(command: LabCommand) -> Result<Exit, Failure> {
+    match command {
+        LabCommand::Up(args) => up(&args),
+        LabCommand::Down(args) => down(&args),
+        LabCommand::Status(args) => status(&args),
+    }
+}
+
+fn up(args: &UpArgs) -> Result<Exit, Failure> {
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let dir = match &args.dir {
+        Some(dir) => dir.clone(),
+        None => weir_lab::default_dir().map_err(failure)?,
+    };
+    let options = LabOptions {
+        brokers: args.brokers,
+        kafka_version: args.kafka_version.clone(),
+        dir: Some(dir),
+        port: args.port,
+        host: args.host,
+        detached: !args.foreground,
+        heap_mb: args.heap_mb,
+        properties: args.properties.clone(),
+        keep_data: args.keep_data,
+        min_free_bytes: args.min_free_mb << 20,
+        ready_within: Duration::from_secs(args.ready_within),
+    };
+    let mut lab = Lab::up(&options, &mut progress, &stop).map_err(failure)?;
+    if args.json {
+        print_json(&weir_lab::status(Some(lab.dir())).map_err(failure)?)?;
+    } else {
+        print_ready(&lab, args);
+    }
+    if args.foreground {
+        return stay(&mut lab, &stop);
+    }
+    Ok(Exit::Fine)
+}
+
+/// Waits for Ctrl-C, or for the brokers to end without being asked.
+fn stay(lab: &mut Lab, stop: &AtomicBool) -> Result<Exit, Failure> {
+    while !stop.load(Ordering::Relaxed) {
+        if !lab.is_running() {
+            if lab.was_taken_down() {
+                progress("stopped by another command");
+                return Ok(Exit::Fine);
+            }
+            let status = weir_lab::status(Some(lab.dir())).map_err(failure)?;
+            let gone = status.brokers.iter().find(|broker| broker.pid.is_none());
+            let gone = gone.map_or_else(String::new, broker_trouble);
+            lab.finish().map_err(failure)?;
+            return Err(Failure::new(
+                Exit::Unreachable,
+                anyhow::anyhow!("a broker ended without being asked: {gone}"),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    progress("stopping");
+    lab.finish().map_err(failure)?;
+    Ok(Exit::Fine)
+}
+
+fn down(args: &DownArgs) -> Result<Exit, Failure> {
+    let report =
+        weir_lab::down(args.dir.as_deref(), args.keep_data, &mut progress).map_err(failure)?;
+    if args.json {
+        print_json(&report)?;
+    } else if !report.was_there {
+        println!("no lab in {}", report.dir.display());
+    } else {
+        let data = if report.data_kept { "kept" } else { "removed" };
+        println!(
+            "{} broker(s) stopped, data {data}: {}",
+            report.stopped.len(),
+            report.dir.display()
+        );
+    }
+    Ok(Exit::Fine)
+}
+
+fn status(args: &StatusArgs) -> Result<Exit, Failure> {
+    let status = weir_lab::status(args.dir.as_deref()).map_err(failure)?;
+    if args.json {
+        print_json(&status)?;
+    } else {
+        print_status(&status);
+    }
+    Ok(match status.is_running() {
+        true => Exit::Fine,
+        false => Exit::Unreachable,
+    })
+}
+
+fn print_ready(lab: &Lab, args: &UpArgs) {
+    let already = if lab.was_running() { "already " } else { "" };
+    let brokers = lab.brokers().len();
+    println!(
+        "Apache Kafka {} is {already}up, {brokers} broker(s): {}",
+        lab.kafka_version(),
+        lab.bootstrap()
+    );
+    println!(
+        "  clients    up to {} connections per broker (limit of open files)",
+        lab.max_clients_hint()
+    );
+    println!("  directory  {}", lab.dir().display());
+    let dir = args.dir.as_ref();
+    let dir = dir.map_or_else(String::new, |dir| format!(" --dir {}", dir.display()));
+    if args.foreground {
+        println!("  stop       Ctrl-C");
+    } else {
+        println!("  look       weir lab status{dir}");
+        println!("  stop       weir lab down{dir}");
+    }
+}
+
+fn print_status(status: &LabStatus) {
+    if status.state == "none" {
+        println!("no lab in {}", status.dir.display());
+        return;
+    }
+    println!(
+        "lab {}: Apache Kafka {}, heap {} MB",
+        status.state, status.kafka_version, status.heap_mb
+    );
+    println!("  directory  {}", status.dir.display());
+    println!("  disk free  {} MB", status.disk_free_bytes >> 20);
+    if matches!(status.state, "running" | "incomplete" | "starting") {
+        println!("  bootstrap  {}", status.bootstrap);
+        println!("  uptime     {} s", status.uptime_seconds);
+        println!("  clients    up to {} per broker", status.clients_max);
+    }
+    for broker in &status.brokers {
+        let process = match broker.pid {
+            Some(pid) => format!("pid {pid}"),
+            None => "not running".to_owned(),
+        };
+        println!(
+            "  broker {}   port {}, controller port {}, {process}, logs {}",
+            broker.node_id,
+            broker.port,
+            broker.controller_port,
+            broker.logs.display()
+        );
+        if !broker.trouble.is_empty() {
+            println!("             {}", broker.trouble);
+        }
+    }
+}
+
+fn broker_trouble(broker: &BrokerStatus) -> String {
+    format!("broker {} {}", broker.node_id, broker.trouble)
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+    println!("{text}");
+    Ok(())
+}
+
+fn progress(line: &str) {
+    eprintln!("weir: {line}");
+}
+
+/// The exit code that an error of the lab stands for.
+pub(crate) fn failure(error: LabError) -> Failure {
+    let exit = match error.fault() {
+        Fault::Usage => Exit::Usage,
+        Fault::Unreachable => Exit::Unreachable,
+        Fault::Interrupted => Exit::Interrupted,
+    };
+    Failure::new(exit, error)
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
