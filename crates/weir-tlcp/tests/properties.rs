@@ -130,7 +130,8 @@ proptest! {
         let Some(Ok(Request::Control(control))) = found.pop() else {
             return Err(TestCaseError::fail(text));
         };
-        prop_assert_eq!(control.request_id.as_deref(), Some(&*request_id.to_string()));
+        let expected = request_id.to_string();
+        prop_assert_eq!(control.request_id.as_deref(), Some(&*expected));
         let ControlOp::Add(add) = control.op else {
             return Err(TestCaseError::fail(text));
         };
