@@ -15,13 +15,13 @@ pub struct Message<'a> {
     pub request_id: Option<Cow<'a, str>>,
     /// `LS_ack`: whether acceptance is answered with `REQOK`.
     pub ack: bool,
-    /// `LS_outcome`: whether the result is notified with `MSGDONE` or `MSGFAIL`.
+    /// `LS_outcome`: whether the result is notified with `MSGDONE` or `MSGFAIL`; never without `prog`.
     pub outcome: bool,
     /// `LS_message`.
     pub text: Cow<'a, str>,
     /// `LS_sequence`, letters, digits and underscores; absent = unordered.
     pub sequence: Option<Cow<'a, str>>,
-    /// `LS_msg_prog`, from 1; present if there is a sequence or the outcome is wanted.
+    /// `LS_msg_prog`, from 1; present if there is a sequence.
     pub prog: Option<u32>,
     /// `LS_max_wait` in milliseconds.
     pub max_wait_ms: Option<u64>,
@@ -59,10 +59,13 @@ impl<'a> Message<'a> {
         }
         match message.prog {
             Some(0) => Err(Fault::bad_value("LS_msg_prog", "0")),
-            None if message.outcome || message.sequence.is_some() => {
-                Err(Fault::missing("LS_msg_prog"))
-            }
-            _ => Ok(message),
+            None if message.sequence.is_some() => Err(Fault::missing("LS_msg_prog")),
+            // Without a number there is nothing an outcome could refer to.
+            None => Ok(Self {
+                outcome: false,
+                ..message
+            }),
+            Some(_) => Ok(message),
         }
     }
 }
