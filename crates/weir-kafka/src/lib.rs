@@ -8,6 +8,7 @@ pub mod admin;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod ingest;
+pub mod lean;
 pub mod produce;
 mod properties;
 mod record;

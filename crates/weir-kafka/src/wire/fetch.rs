@@ -1,24 +1,22 @@
 //! Fetch version 11: by topic name, without compact encodings. Answers are read in place.
 
-use bytes::BytesMut;
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
-use kafka_protocol::messages::{ApiKey, BrokerId, TopicName};
-use kafka_protocol::protocol::StrBytes;
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::messages::ApiKey;
 
-use super::header::write_request;
+use super::frame::SIZE_BYTES;
 use super::reader::Reader;
 use super::{EncodeError, WireError};
 
 /// Newest version with plain encodings and topic names (13 and later carry topic ids only).
 pub const VERSION: i16 = 11;
 
-/// What to ask of one broker.
+/// What to ask of one broker, besides the partitions.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchQuery<'a> {
+    /// Name shown in broker logs and quotas.
+    pub client_id: &'a str,
     /// Topic name.
     pub topic: &'a str,
-    /// Partition, next offset and leader epoch (-1: unchecked) of each partition wanted.
-    pub partitions: &'a [(i32, i64, i32)],
     /// How long the broker may hold the request for `min_bytes`, in milliseconds.
     pub max_wait_ms: i32,
     /// Bytes that make it answer sooner.
@@ -27,35 +25,60 @@ pub struct FetchQuery<'a> {
     pub max_bytes: i32,
 }
 
-/// Appends a fetch request, outside any fetch session.
+/// Appends a framed fetch request outside any fetch session. `partitions` gives partition and
+/// next offset. Written by hand: it is sent per consumer and answer, and allocates nothing.
 pub fn write(
     out: &mut BytesMut,
     correlation_id: i32,
-    client_id: &str,
     query: &FetchQuery<'_>,
+    partitions: impl ExactSizeIterator<Item = (i32, i64)>,
 ) -> Result<(), EncodeError> {
-    let partition = |(partition, offset, epoch): &(i32, i64, i32)| {
-        FetchPartition::default()
-            .with_partition(*partition)
-            .with_current_leader_epoch(*epoch)
-            .with_fetch_offset(*offset)
-            .with_log_start_offset(-1)
-            .with_partition_max_bytes(query.max_bytes)
-    };
-    let body = FetchRequest::default()
-        .with_replica_id(BrokerId(-1))
-        .with_max_wait_ms(query.max_wait_ms)
-        .with_min_bytes(query.min_bytes)
-        .with_max_bytes(query.max_bytes)
-        .with_session_id(0)
-        .with_session_epoch(-1)
-        .with_topics(vec![
-            FetchTopic::default()
-                .with_topic(TopicName(StrBytes::from_string(query.topic.to_owned())))
-                .with_partitions(query.partitions.iter().map(partition).collect()),
-        ]);
-    let api = ApiKey::Fetch;
-    write_request(out, api, VERSION, correlation_id, client_id, &body)
+    let start = out.len();
+    out.put_i32(0);
+    out.put_i16(ApiKey::Fetch as i16);
+    out.put_i16(VERSION);
+    out.put_i32(correlation_id);
+    put_string(out, query.client_id)?;
+    out.put_i32(-1); // replica id: a consumer
+    out.put_i32(query.max_wait_ms);
+    out.put_i32(query.min_bytes);
+    out.put_i32(query.max_bytes);
+    out.put_i8(0); // isolation level: read uncommitted
+    out.put_i32(0); // session id
+    out.put_i32(-1); // session epoch: none
+    out.put_i32(1);
+    put_string(out, query.topic)?;
+    out.put_i32(count(partitions.len())?);
+    for (partition, offset) in partitions {
+        out.put_i32(partition);
+        out.put_i32(-1); // leader epoch: unchecked
+        out.put_i64(offset);
+        out.put_i64(-1); // log start offset: for followers only
+        out.put_i32(query.max_bytes);
+    }
+    out.put_i32(0); // forgotten topics
+    put_string(out, "")?; // rack
+    let size = count(out.len() - start - SIZE_BYTES)?;
+    out[start..start + SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
+    Ok(())
+}
+
+fn put_string(out: &mut BytesMut, text: &str) -> Result<(), EncodeError> {
+    let length = i16::try_from(text.len()).map_err(|_| too_large("a string"))?;
+    out.put_i16(length);
+    out.put_slice(text.as_bytes());
+    Ok(())
+}
+
+fn count(count: usize) -> Result<i32, EncodeError> {
+    i32::try_from(count).map_err(|_| too_large("the request"))
+}
+
+fn too_large(what: &str) -> EncodeError {
+    EncodeError {
+        api: "Fetch".to_owned(),
+        reason: format!("{what} is too large"),
+    }
 }
 
 /// One partition of an answer, borrowed from it.
@@ -118,11 +141,11 @@ fn read_partition<'a>(
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use kafka_protocol::messages::FetchResponse;
     use kafka_protocol::messages::fetch_response::{
         AbortedTransaction, FetchableTopicResponse, PartitionData,
     };
-    use kafka_protocol::protocol::Encodable;
+    use kafka_protocol::messages::{FetchRequest, FetchResponse, RequestHeader, TopicName};
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
     use proptest::prelude::*;
 
     type Row = (i32, i16, i64, Option<Vec<u8>>, bool);
@@ -189,5 +212,47 @@ mod tests {
         fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = collect(&bytes);
         }
+    }
+
+    #[test]
+    fn the_codec_reads_the_request_we_write() {
+        let query = FetchQuery {
+            client_id: "me",
+            topic: "t",
+            max_wait_ms: 500,
+            min_bytes: 1,
+            max_bytes: 1 << 20,
+        };
+        let mut out = BytesMut::new();
+        write(&mut out, 9, &query, [(0, 5), (3, 70)].into_iter()).expect("fits");
+        let size = i32::from_be_bytes(out[..4].try_into().expect("four bytes"));
+        let mut bytes = out.freeze().slice(4..);
+        assert_eq!(bytes.len(), size as usize);
+        let header = RequestHeader::decode(&mut bytes, 1).expect("header");
+        assert_eq!(
+            (header.correlation_id, header.client_id.as_deref()),
+            (9, Some("me"))
+        );
+        let body = FetchRequest::decode(&mut bytes, VERSION).expect("body");
+        assert!(bytes.is_empty(), "trailing bytes");
+        assert_eq!(
+            (body.max_wait_ms, body.min_bytes, body.session_epoch),
+            (500, 1, -1)
+        );
+        let topic = &body.topics[0];
+        assert_eq!(topic.topic.as_str(), "t");
+        let found: Vec<_> = topic
+            .partitions
+            .iter()
+            .map(|it| {
+                (
+                    it.partition,
+                    it.fetch_offset,
+                    it.current_leader_epoch,
+                    it.partition_max_bytes,
+                )
+            })
+            .collect();
+        assert_eq!(found, [(0, 5, -1, 1 << 20), (3, 70, -1, 1 << 20)]);
     }
 }
