@@ -1,0 +1,288 @@
+//! The gateway from a real broker's topic to a client's socket.
+
+mod support;
+
+use std::io::Read;
+use std::net::TcpStream;
+
+use support::{Client, World, http, metric, wait_metric};
+
+#[test]
+fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut apple = Client::create(&gateway);
+    apple.subscribe(
+        1,
+        "ltest-[key=Apple]",
+        "key value ts partition offset nosuch",
+    );
+    let mut banana = Client::create(&gateway);
+    banana.subscribe(1, "ltest-[key=Banana]", "key value");
+
+    world.produce("Apple", "one");
+    assert_eq!(apple.line(), "U,1,1,Apple|one|1700000000000|0|0|#");
+    world.produce("Banana", "two|%");
+    assert_eq!(banana.line(), "U,1,1,Banana|two%7C%25");
+    world.produce("Cherry", "nobody");
+    world.produce("Apple", "three");
+    assert_eq!(apple.line(), "U,1,1,|three|||3|");
+    world.produce("Apple", "three");
+    assert_eq!(apple.line(), "U,1,1,^4|4|");
+
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_records_total"), 5);
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_unrouted_total"), 1);
+    assert_eq!(metric(&gateway, "weir_gateway_updates_sent_total"), 4);
+    assert_eq!(metric(&gateway, "weir_gateway_sessions"), 2);
+    gateway.shut_down();
+    assert_eq!(apple.line(), "END,48,the gateway is shutting down");
+    assert_eq!(apple.any_line(), None);
+}
+
+#[test]
+fn every_root_of_the_extraction_language_arrives() {
+    let world = World::new();
+    let fields = r#"<param name="field.topic">#{TOPIC}</param>
+                    <param name="field.trace">#{HEADERS.trace}</param>"#;
+    let change =
+        |xml: String| xml.replace("</data_provider>", &format!("{fields}</data_provider>"));
+    let gateway = world.start_gateway(change);
+    let mut client = Client::create(&gateway);
+    client.subscribe(
+        3,
+        "ltest-[key=Fig]",
+        "topic trace key value ts partition offset",
+    );
+    world.produce("Fig", "v");
+    assert_eq!(
+        client.line(),
+        format!("U,3,1,{}|t-1|Fig|v|1700000000000|0|0", world.topic)
+    );
+    gateway.shut_down();
+}
+
+#[test]
+fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::create(&gateway);
+    let add = |id: u32, rest: &str| {
+        format!(
+            "LS_reqId={id}&LS_op=add&LS_subId={id}&LS_schema=key&LS_group=ltest-%5Bkey%3DKiwi%5D&{rest}"
+        )
+    };
+    client.send(&format!(
+        "control\r\n{}\r\n{}\r\n{}\r\n{}\r\nLS_reqId=5&LS_op=delete&LS_subId=9",
+        add(1, "LS_mode=RAW&LS_data_adapter=QuickStart"),
+        add(2, "LS_mode=RAW&LS_data_adapter=Nobody"),
+        add(3, "LS_mode=MERGE&LS_data_adapter=QuickStart"),
+        add(1, "LS_mode=RAW&LS_data_adapter=QuickStart"),
+    ));
+    assert_eq!(client.line(), "REQOK,1");
+    assert_eq!(client.line(), "SUBOK,1,1,1");
+    assert_eq!(client.line(), "CONF,1,unlimited,unfiltered");
+    assert!(client.line().starts_with("REQERR,2,17,"));
+    assert!(client.line().starts_with("REQERR,3,24,"));
+    assert!(client.line().starts_with("REQERR,1,68,"));
+    assert!(client.line().starts_with("REQERR,5,19,"));
+    client.send("control\r\nLS_reqId=6&LS_op=add&LS_subId=6&LS_mode=RAW&LS_data_adapter=QuickStart&LS_schema=key&LS_group=lt%20est-%5Bkey%5D");
+    assert!(client.line().starts_with("REQERR,6,21,"));
+    client.send("msg\r\nLS_reqId=7&LS_message=hello&LS_msg_prog=1");
+    assert!(client.line().starts_with("REQERR,7,-1,"));
+    client.send("control\r\nLS_reqId=8&LS_op=delete&LS_subId=1");
+    assert_eq!(client.line(), "REQOK,8");
+    assert_eq!(client.line(), "UNSUB,1");
+    wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
+    client.send("control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=true");
+    assert_eq!(client.line(), "REQOK,9");
+    assert_eq!(client.line(), "END,31,Session closed by the client");
+    assert_eq!(client.any_line(), None);
+    wait_metric(&gateway, "weir_gateway_sessions", |sessions| sessions == 0);
+    gateway.shut_down();
+}
+
+#[test]
+fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::create(&gateway);
+    assert_eq!(client.any_line().as_deref(), Some("PROBE"));
+    client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test");
+    assert!(client.line().starts_with("CONERR,69,"));
+    let mut other = Client::connect(&gateway);
+    other.send("create_session\r\nLS_adapter_set=Nobody&LS_cid=test");
+    assert!(other.line().starts_with("CONERR,2,"));
+    other
+        .send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_keepalive_millis=60000");
+    assert!(other.line().starts_with("CONOK,"));
+    for _ in 0..3 {
+        other.line();
+    }
+    assert!(
+        other.line().starts_with("SYNC,"),
+        "SYNC unless it is refused"
+    );
+    gateway.shut_down();
+}
+
+#[test]
+fn a_session_and_its_subscription_in_one_request() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::connect(&gateway);
+    let combo = |adapter: &str| {
+        format!(
+            "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_reduce_head=true&LS_op=add\
+             &LS_subId=1&LS_mode=RAW&LS_group=ltest-%5Bkey%3DLime%5D&LS_schema=value\
+             &LS_data_adapter={adapter}"
+        )
+    };
+    client.send(&combo("Nobody"));
+    assert!(client.line().starts_with("CONERR,64,"));
+    client.send(&combo("QuickStart"));
+    assert!(client.line().starts_with("CONOK,"));
+    assert_eq!(client.line(), "SUBOK,1,1,1");
+    assert_eq!(client.line(), "CONF,1,unlimited,unfiltered");
+    world.produce("Lime", "juice");
+    assert_eq!(client.line(), "U,1,1,juice");
+    gateway.shut_down();
+}
+
+#[test]
+fn http_tells_sdks_to_start_afresh_and_others_where_to_go() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let post = |name: &str, body: &str| {
+        let length = body.len();
+        let request = format!(
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: x\r\n\
+             Origin: http://app.example\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        http(gateway.listen_address(), &request)
+    };
+    let (head, body) = post(
+        "bind_session",
+        "LS_session=S1&LS_recovery_from=5&LS_polling=true&LS_polling_millis=0&LS_idle_millis=0",
+    );
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(
+        head.contains("Access-Control-Allow-Origin: http://app.example"),
+        "{head}"
+    );
+    assert!(body.starts_with("CONERR,20,"), "{body}");
+    let (_, body) = post("create_session", "LS_adapter_set=KafkaConnector&LS_cid=t");
+    assert!(body.starts_with("CONERR,70,"), "{body}");
+    let (_, body) = post("control", "LS_reqId=4&LS_session=S1&LS_op=destroy");
+    assert!(body.starts_with("REQERR,4,20,"), "{body}");
+    let (_, body) = post("heartbeat", "\r\n");
+    assert_eq!(body, "REQOK\r\n");
+    let get = "GET /elsewhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let (head, _) = http(gateway.listen_address(), get);
+    assert!(head.starts_with("HTTP/1.1 404"), "{head}");
+    gateway.shut_down();
+}
+
+#[test]
+fn health_follows_the_topic() {
+    let world = World::new();
+    let missing = format!("{}-later", world.topic);
+    let config = world.config(|xml| xml.replace(&world.topic, &missing));
+    let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        http(gateway.admin_address(), &request)
+    };
+    let (head, body) = get("/health/ready");
+    assert!(
+        head.starts_with("HTTP/1.1 503") && body.contains("QuickStart: not ready"),
+        "{head} {body}"
+    );
+    assert!(get("/health/live").0.starts_with("HTTP/1.1 200"));
+    world
+        .admin
+        .create_topic(&missing, 1, 1, &[])
+        .expect("the topic");
+    wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
+        ready == 1
+    });
+    assert!(get("/health/ready").0.starts_with("HTTP/1.1 200"));
+    gateway.shut_down();
+}
+
+#[test]
+fn earliest_gives_the_first_subscriber_the_whole_topic() {
+    let world = World::new();
+    world.produce("Plum", "before");
+    let earliest = r#"<param name="record.consume.from">EARLIEST</param></data_provider>"#;
+    let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", earliest));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=Plum]", "value offset");
+    assert_eq!(client.line(), "U,1,1,before|0");
+    gateway.shut_down();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_ended_and_hurts_nobody() {
+    let world = World::new();
+    let mut config = world.config(|xml| xml);
+    config.limits.queue_bytes = 256 * 1024;
+    let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
+    wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
+        ready == 1
+    });
+    let mut slow = Client::create(&gateway);
+    slow.subscribe(1, "ltest-[key=Papaya]", "value");
+    let mut quick = Client::create(&gateway);
+    quick.subscribe(1, "ltest-[key=Papaya]", "value");
+    let mut number = 0;
+    while metric(&gateway, "weir_gateway_slow_sessions_total") == 0 {
+        // Different values, so that each is sent whole.
+        world.produce("Papaya", &format!("{number}{}", "x".repeat(200_000)));
+        let line = quick.line();
+        assert!(
+            line.starts_with(&format!("U,1,1,{number}x")),
+            "{}",
+            &line[..20]
+        );
+        number += 1;
+        assert!(number < 500, "the kernel cannot hold so much");
+    }
+    wait_metric(&gateway, "weir_gateway_sessions", |sessions| sessions == 1);
+    world.produce("Papaya", "still here");
+    assert_eq!(quick.line(), "U,1,1,still here");
+    gateway.shut_down();
+}
+
+#[test]
+fn two_gateways_both_deliver_everything() {
+    let world = World::new();
+    let (one, two) = (
+        world.start_gateway(|xml| xml),
+        world.start_gateway(|xml| xml),
+    );
+    let mut clients = [Client::create(&one), Client::create(&two)];
+    for client in &mut clients {
+        client.subscribe(1, "ltest-[key=Guava]", "offset");
+    }
+    for offset in 0..20 {
+        world.produce("Guava", "x");
+        for client in &mut clients {
+            assert_eq!(client.line(), format!("U,1,1,{offset}"));
+        }
+    }
+    one.shut_down();
+    two.shut_down();
+}
+
+#[test]
+fn a_socket_that_says_nothing_is_closed() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut silent = TcpStream::connect(gateway.listen_address()).expect("a connection");
+    silent
+        .set_read_timeout(Some(support::PATIENCE))
+        .expect("a timeout");
+    let mut rest = Vec::new();
+    assert_eq!(silent.read_to_end(&mut rest).expect("the end"), 0);
+    gateway.shut_down();
+}

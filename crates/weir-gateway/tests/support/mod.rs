@@ -1,0 +1,259 @@
+//! A real broker, a gateway in this process, and a plain WebSocket client that is not ours.
+
+#![allow(unreachable_pub, reason = "a module of one test binary")]
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
+use tungstenite::{Message, WebSocket};
+use weir_gateway::config::Overrides;
+use weir_gateway::{Gateway, GatewayConfig};
+use weir_kafka::{Admin, Producer, ProducerConfig};
+use weir_lab::{Lab, LabOptions};
+use weir_mapping::ParseOptions;
+
+/// How long anything may take before a test gives up on it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The published configuration of seed scenario 2.
+const SCENARIO_2: &str =
+    include_str!("../../../weir-mapping/tests/fixtures/scenario2-adapters.xml");
+
+static LAB: OnceLock<(String, Option<Mutex<Lab>>)> = OnceLock::new();
+static TOPICS: AtomicU32 = AtomicU32::new(0);
+
+/// The broker of `WEIR_E2E_BOOTSTRAP`, or one started for this test binary.
+fn bootstrap() -> &'static str {
+    let (bootstrap, _) = LAB.get_or_init(|| match std::env::var("WEIR_E2E_BOOTSTRAP") {
+        Ok(bootstrap) => (bootstrap, None),
+        Err(_) => {
+            let stop = AtomicBool::new(false);
+            let lab = Lab::up(&LabOptions::default(), &mut |_| {}, &stop).expect("a broker");
+            (lab.bootstrap(), Some(Mutex::new(lab)))
+        }
+    });
+    bootstrap
+}
+
+/// One test's topic and what is needed to write to it.
+pub struct World {
+    pub topic: String,
+    pub admin: Admin,
+    producer: Producer,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let number = TOPICS.fetch_add(1, Ordering::Relaxed);
+        let topic = format!("gateway-test-{}-{number}", std::process::id());
+        let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
+        admin.create_topic(&topic, 1, 1, &[]).expect("a new topic");
+        let config = ProducerConfig {
+            bootstrap_servers: bootstrap().to_owned(),
+            ..Default::default()
+        };
+        let producer = Producer::start(&config, Box::new(|_| {})).expect("a producer");
+        Self {
+            topic,
+            admin,
+            producer,
+            dir: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    /// Scenario 2's file for this test's topic, with any change the test wants.
+    pub fn start_gateway(&self, change: impl FnOnce(String) -> String) -> Gateway {
+        let gateway = Gateway::start(self.config(change)).expect("a gateway");
+        let deadline = Instant::now() + PATIENCE;
+        while !gateway.ready() {
+            assert!(
+                Instant::now() < deadline,
+                "not ready: {:?}",
+                gateway.troubles()
+            );
+            std::thread::yield_now();
+        }
+        gateway
+    }
+
+    pub fn config(&self, change: impl FnOnce(String) -> String) -> GatewayConfig {
+        let xml = SCENARIO_2
+            .replace("localhost:9092", bootstrap())
+            .replace("map.LTest.to", &format!("map.{}.to", self.topic));
+        let path = self.dir.path().join("adapters.xml");
+        std::fs::write(&path, change(xml)).expect("a file");
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let overrides = Overrides {
+            listen: any,
+            admin: any,
+            shards: Some(2),
+        };
+        let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
+        GatewayConfig {
+            drain_ms: 500,
+            ..loaded.expect("a usable configuration")
+        }
+    }
+
+    pub fn produce(&self, key: &str, value: &str) {
+        let headers = [("trace", b"t-1".as_slice())];
+        let sent = self.producer.send(
+            &self.topic,
+            None,
+            Some(key.as_bytes()),
+            value.as_bytes(),
+            &headers,
+            Some(1_700_000_000_000),
+            0,
+        );
+        sent.expect("room in the queue");
+        assert_eq!(
+            self.producer.flush(PATIENCE),
+            0,
+            "the broker takes the record"
+        );
+    }
+}
+
+/// A TLCP client on somebody else's WebSocket.
+pub struct Client {
+    socket: WebSocket<TcpStream>,
+    lines: VecDeque<String>,
+}
+
+impl Client {
+    /// Connects and opens a session.
+    pub fn create(gateway: &Gateway) -> Self {
+        let mut client = Self::connect(gateway);
+        client.send("wsok");
+        client.send(
+            "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_send_sync=false\
+             &LS_keepalive_millis=1000",
+        );
+        assert_eq!(client.line(), "WSOK");
+        assert!(client.line().starts_with("CONOK,S"), "a session");
+        assert_eq!(client.line(), "SERVNAME,Weir");
+        assert_eq!(client.line(), "CLIENTIP,127.0.0.1");
+        assert!(client.line().starts_with("CONS,"));
+        client
+    }
+
+    pub fn connect(gateway: &Gateway) -> Self {
+        let address = gateway.listen_address();
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut request = format!("ws://{address}/lightstreamer")
+            .into_client_request()
+            .expect("a request");
+        let protocol = HeaderValue::from_static("TLCP-2.5.0.lightstreamer.com");
+        request
+            .headers_mut()
+            .insert("Sec-WebSocket-Protocol", protocol.clone());
+        let (socket, response) = tungstenite::client(request, stream).expect("a WebSocket");
+        assert_eq!(
+            response.headers().get("Sec-WebSocket-Protocol"),
+            Some(&protocol)
+        );
+        Self {
+            socket,
+            lines: VecDeque::new(),
+        }
+    }
+
+    pub fn send(&mut self, text: &str) {
+        self.socket
+            .send(Message::text(text))
+            .expect("the gateway reads");
+    }
+
+    /// Subscribes in mode RAW and waits for the confirmation.
+    pub fn subscribe(&mut self, sub_id: u32, group: &str, schema: &str) {
+        let group = group.replace('=', "%3D").replace(' ', "%20");
+        let schema = schema.replace(' ', "%20");
+        self.send(&format!(
+            "control\r\nLS_reqId={sub_id}&LS_op=add&LS_subId={sub_id}&LS_mode=RAW&LS_group={group}\
+             &LS_schema={schema}&LS_data_adapter=QuickStart&LS_ack=false"
+        ));
+        let subok = self.line();
+        assert!(subok.starts_with(&format!("SUBOK,{sub_id},")), "{subok}");
+        assert_eq!(self.line(), format!("CONF,{sub_id},unlimited,unfiltered"));
+    }
+
+    /// The next line that is no `PROBE`.
+    pub fn line(&mut self) -> String {
+        loop {
+            let line = self.any_line().expect("one more line");
+            if line != "PROBE" {
+                return line;
+            }
+        }
+    }
+
+    /// The next line, `None` when the gateway has closed the WebSocket.
+    pub fn any_line(&mut self) -> Option<String> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            match self.socket.read() {
+                Ok(Message::Text(text)) => {
+                    assert!(
+                        text.ends_with("\r\n"),
+                        "every line ends with CR LF: {text:?}"
+                    );
+                    let lines = text.trim_end_matches("\r\n").split("\r\n");
+                    self.lines.extend(lines.map(str::to_owned));
+                }
+                Ok(Message::Close(_)) => return None,
+                Ok(_) => {}
+                Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
+                    return None;
+                }
+                Err(error) => panic!("while waiting for a line: {error}"),
+            }
+        }
+    }
+}
+
+/// One HTTP exchange on a fresh connection: head and body of the answer.
+pub fn http(address: SocketAddr, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_owned(), body.to_owned())
+}
+
+/// The value of a metric, summed over its labels.
+pub fn metric(gateway: &Gateway, name: &str) -> u64 {
+    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let (_, body) = http(gateway.admin_address(), request);
+    let lines = body.lines().filter(|line| !line.starts_with('#'));
+    let values = lines.filter_map(|line| {
+        let (metric, value) = line.rsplit_once(' ')?;
+        (metric.split('{').next() == Some(name)).then(|| value.parse::<u64>().expect("a number"))
+    });
+    values.sum()
+}
+
+/// Waits until a metric has a value.
+pub fn wait_metric(gateway: &Gateway, name: &str, wanted: impl Fn(u64) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let value = metric(gateway, name);
+        if wanted(value) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{name} stays at {value}");
+        std::thread::yield_now();
+    }
+}
