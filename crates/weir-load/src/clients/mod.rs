@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use weir_net::client::{ClientLoop, ClientOptions};
-use weir_tlcp::Mode;
+pub use weir_tlcp::Mode;
 
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
