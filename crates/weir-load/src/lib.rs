@@ -3,7 +3,13 @@
 pub mod clients;
 pub mod clock;
 pub mod delivery;
+pub mod error;
 pub mod keys;
 pub mod local_time;
+pub mod pacer;
+pub mod payload;
+pub mod plan;
+pub mod producer;
 pub mod stamp;
+pub mod units;
 pub mod worker;

@@ -1,0 +1,84 @@
+//! Why producing, consuming or the floor could not go on, by whose fault.
+
+use thiserror::Error;
+use weir_kafka::{AdminError, ProducerError, SourceError};
+
+/// Whose fault an error is; commands turn it into their exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The options make no sense.
+    Usage,
+    /// The target does not answer or refuses.
+    Target,
+    /// This program or its machine failed.
+    Instrument,
+}
+
+/// Why a load worker could not go on.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// An option that cannot be meant.
+    #[error("{option} {value}: {reason}")]
+    Option {
+        /// Name of the option.
+        option: &'static str,
+        /// The value given.
+        value: String,
+        /// What is wrong and the remedy.
+        reason: String,
+    },
+    /// The topic does not exist.
+    #[error(
+        "topic \"{topic}\" does not exist at \"{bootstrap_servers}\": create it, or let \
+         `weir load produce --create-topic` do it"
+    )]
+    TopicMissing {
+        /// Topic asked for.
+        topic: String,
+        /// Servers asked.
+        bootstrap_servers: String,
+    },
+    /// Cluster not reachable, or it refused.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The producer could not be started.
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
+    /// The topic can no longer be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; is another program using the port?")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+    /// The operating system refused something this program needs.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl LoadError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Option { .. } | Self::Listen { .. } => Fault::Usage,
+            Self::Producer(
+                ProducerError::UnknownAcks { .. }
+                | ProducerError::Property(_)
+                | ProducerError::Refused { .. },
+            ) => Fault::Usage,
+            Self::Producer(ProducerError::Thread { .. }) | Self::System { .. } => Fault::Instrument,
+            Self::TopicMissing { .. } | Self::Admin(_) | Self::Producer(_) | Self::Source(_) => {
+                Fault::Target
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Schedule lag and acknowledgement times: of the last second, and of the whole window.
+
+use weir_stats::Histogram;
+
+use crate::worker::protocol::{Event, Interval, Quantiles, Tag};
+
+/// The producer's histograms.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    lag: Timed,
+    ack: Timed,
+    /// Lag of the last second whether measured or not, for people to watch.
+    second: Histogram,
+    interval_from_unix_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Timed {
+    interval: Histogram,
+    total: Histogram,
+}
+
+impl Meter {
+    pub(super) fn new(now_unix_ns: u64) -> Self {
+        Self {
+            interval_from_unix_ns: now_unix_ns,
+            ..Self::default()
+        }
+    }
+
+    /// A record was handed over this long after it was due.
+    pub(super) fn lag(&mut self, lag_ns: u64, in_window: bool) {
+        self.second.record_ns(lag_ns);
+        if in_window {
+            self.lag.interval.record_ns(lag_ns);
+        }
+    }
+
+    /// A record was acknowledged this long after it was handed over.
+    pub(super) fn ack(&mut self, ack_ns: u64, in_window: bool) {
+        if in_window {
+            self.ack.interval.record_ns(ack_ns);
+        }
+    }
+
+    /// Ends the interval: the events it makes, and the lag to watch (p50, p99 in microseconds).
+    pub(super) fn end_interval(&mut self, now_unix_ns: u64) -> (Vec<Event>, u64, u64) {
+        let from_unix_ns = std::mem::replace(&mut self.interval_from_unix_ns, now_unix_ns);
+        let mut events = Vec::new();
+        for (tag, timed) in [
+            (Tag::ScheduleLag, &mut self.lag),
+            (Tag::PublishAck, &mut self.ack),
+        ] {
+            if timed.interval.is_empty() {
+                continue;
+            }
+            events.push(Event::Interval(Interval {
+                from_unix_ns,
+                until_unix_ns: now_unix_ns,
+                tag,
+                histogram: timed.interval.to_base64(),
+            }));
+            timed.end_interval();
+        }
+        let us = |percentile| self.second.percentile_ns(percentile).unwrap_or(0) / 1000;
+        let watched = (us(50.0), us(99.0));
+        self.second.clear();
+        (events, watched.0, watched.1)
+    }
+
+    /// Schedule lag and acknowledgement times of all ended intervals.
+    pub(super) fn totals(&self) -> (Quantiles, Quantiles) {
+        (quantiles(&self.lag.total), quantiles(&self.ack.total))
+    }
+}
+
+impl Timed {
+    fn end_interval(&mut self) {
+        self.total.merge(&self.interval);
+        self.interval.clear();
+    }
+}
+
+fn quantiles(histogram: &Histogram) -> Quantiles {
+    let at = |percentile| histogram.percentile_ns(percentile).unwrap_or(0);
+    Quantiles {
+        count: histogram.count(),
+        p50_ns: at(50.0),
+        p99_ns: at(99.0),
+        max_ns: histogram.max_ns().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_deltas_and_add_up() {
+        let mut meter = Meter::new(100);
+        meter.lag(50_000, false);
+        let (events, p50_us, _) = meter.end_interval(200);
+        assert!(events.is_empty(), "nothing of the window: {events:?}");
+        assert_eq!(p50_us, 50);
+        let mut counts = Vec::new();
+        for (until, records) in [(300, 3), (400, 2)] {
+            (0..records).for_each(|_| meter.lag(1_000_000, true));
+            let (events, _, p99_us) = meter.end_interval(until);
+            let [Event::Interval(interval)] = events.as_slice() else {
+                panic!("one interval of lag: {events:?}");
+            };
+            assert_eq!(
+                (interval.from_unix_ns, interval.until_unix_ns),
+                (until - 100, until)
+            );
+            let read = Histogram::from_base64(&interval.histogram).expect("readable");
+            counts.push(read.count());
+            assert!((999..=1001).contains(&p99_us), "{p99_us}");
+        }
+        assert_eq!(counts, [3, 2]);
+        assert_eq!(meter.totals().0.count, 5);
+        assert_eq!(meter.totals().1, Quantiles::default());
+    }
+}

@@ -1,0 +1,247 @@
+//! The load producer: an open-loop schedule, one librdkafka client, one thread.
+//!
+//! Logical producers share the client: record `i` of the schedule belongs to producer `i mod P`.
+
+mod meter;
+mod sender;
+mod tracker;
+
+use std::sync::mpsc::RecvError;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use weir_kafka::{Acks, Admin, Producer, ProducerConfig};
+
+use crate::clock::Clock;
+use crate::error::LoadError;
+use crate::pacer::Rate;
+use crate::payload::Kind;
+use crate::worker::Link;
+use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
+use tracker::Answer;
+
+/// What a producer writes, where and how fast.
+#[derive(Debug, Clone)]
+pub struct ProducerOptions {
+    /// Comma-separated `host:port` list.
+    pub bootstrap_servers: String,
+    /// Topic to write to.
+    pub topic: String,
+    /// Records per second, all logical producers together.
+    pub rate: Rate,
+    /// Logical producers, named `pid-0`, `pid-1` and so on.
+    pub producers: u32,
+    /// Kind of record.
+    pub kind: Kind,
+    /// Random characters in each value.
+    pub size: usize,
+    /// Number of keys; not used by kinds without a key.
+    pub keys: u32,
+    /// Seed of keys and filler.
+    pub seed: u64,
+    /// Records after which the producer ends; `None`: only the schedule's end counts.
+    pub count: Option<u64>,
+    /// How long a batch may wait for company, in milliseconds.
+    pub linger_ms: f64,
+    /// Which acknowledgement a record waits for.
+    pub acks: Acks,
+    /// Kafka's name of the compression.
+    pub compression: String,
+    /// Further librdkafka properties.
+    pub properties: Vec<(String, String)>,
+    /// Adds the text stamp, for clients behind a mapping that reads headers as text.
+    pub text_stamp: bool,
+    /// Creates the topic with this many partitions if it does not exist.
+    pub create_partitions: Option<u32>,
+    /// Longest wait for acknowledgements after the last record.
+    pub drain: Duration,
+}
+
+impl Default for ProducerOptions {
+    /// The published generator's arguments for scenario 2: 10 producers, 100 ms pause, 1024
+    /// characters, 40 keys; to `ltest` on this machine.
+    fn default() -> Self {
+        Self {
+            bootstrap_servers: "localhost:9092".to_owned(),
+            topic: "LTest".to_owned(),
+            rate: Rate::HUNDRED,
+            producers: 10,
+            kind: Kind::Keyed,
+            size: 1024,
+            keys: 40,
+            seed: 1,
+            count: None,
+            linger_ms: 1.0,
+            acks: Acks::All,
+            compression: "none".to_owned(),
+            properties: Vec::new(),
+            text_stamp: false,
+            create_partitions: None,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+impl ProducerOptions {
+    fn check(&self) -> Result<(), LoadError> {
+        let refused = |option, value: u64, reason: &str| {
+            Err(LoadError::Option {
+                option,
+                value: value.to_string(),
+                reason: reason.to_owned(),
+            })
+        };
+        let streams = u64::from(self.keys) * u64::from(self.producers);
+        if self.producers == 0 {
+            return refused("--producers", 0, "at least one is needed");
+        }
+        if self.kind == Kind::Keyed && self.keys == 0 {
+            return refused("--keys", 0, "at least one is needed");
+        }
+        if streams > STREAMS_MAX {
+            let reason = "each key and producer has a counter of its own; give fewer of either";
+            return refused("--keys times --producers", streams, reason);
+        }
+        if self.size > SIZE_MAX {
+            let reason = "Kafka's default limit is about 1,000,000, and 100,000,000 is ours";
+            return refused("--size", self.size as u64, reason);
+        }
+        Ok(())
+    }
+
+    fn client_config(&self) -> ProducerConfig {
+        // The published generator's client is the Java one: same keys, same partitions.
+        let mut properties = vec![("partitioner".to_owned(), "murmur2_random".to_owned())];
+        properties.extend(self.properties.iter().cloned());
+        ProducerConfig {
+            bootstrap_servers: self.bootstrap_servers.clone(),
+            client_id: "weir-load-produce".to_owned(),
+            acks: self.acks,
+            linger_ms: self.linger_ms,
+            compression: self.compression.clone(),
+            properties,
+            ..ProducerConfig::default()
+        }
+    }
+}
+
+/// Answers of the broker on their way from librdkafka's thread to the sender; as many as records
+/// can be in flight.
+type Answers = Arc<Mutex<Vec<Answer>>>;
+
+/// Connects, reports ready, waits for `start`, follows the schedule and returns the summary, which
+/// was also the last event.
+///
+/// # Errors
+/// [`LoadError`] if the producer could not begin; the link has not been told.
+pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, LoadError> {
+    options.check()?;
+    link.events.hello(Role::Produce);
+    let brokers = ensure_topic(options)?;
+    let clock = Clock::start();
+    let answers = Answers::default();
+    let producer = start_client(options, clock, &answers)?;
+    link.events.send(&Event::Ready {
+        connections: brokers as u64,
+        port: None,
+    });
+    let summary = match wait_for_start(link) {
+        Some(schedule) => {
+            let target = sender::Target {
+                producer: &producer,
+                answers: &answers,
+                clock,
+            };
+            sender::Sender::new(options, schedule, target, link).run()
+        }
+        None => ProduceSummary::default(),
+    };
+    link.events.send(&Event::Final {
+        summary: Summary::Produce(summary.clone()),
+    });
+    Ok(summary)
+}
+
+/// Makes sure the topic is there; tells the number of brokers.
+fn ensure_topic(options: &ProducerOptions) -> Result<usize, LoadError> {
+    let admin = Admin::connect(&options.bootstrap_servers, CONNECT_TIMEOUT)?;
+    if !admin.topic_exists(&options.topic)? {
+        let Some(partitions) = options.create_partitions else {
+            return Err(LoadError::TopicMissing {
+                topic: options.topic.clone(),
+                bootstrap_servers: options.bootstrap_servers.clone(),
+            });
+        };
+        let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
+        admin.create_topic(&options.topic, partitions, 1, &[])?;
+    }
+    Ok(admin.broker_ids()?.len())
+}
+
+fn start_client(
+    options: &ProducerOptions,
+    clock: Clock,
+    answers: &Answers,
+) -> Result<Producer, LoadError> {
+    let sink = Arc::clone(answers);
+    let on_delivery = move |delivery: weir_kafka::Delivery| {
+        let answer = Answer {
+            token: delivery.token as usize,
+            at_unix_ns: clock.now_unix_ns(),
+            error: delivery.result.err(),
+        };
+        sink.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(answer);
+    };
+    let producer = Producer::start(&options.client_config(), Box::new(on_delivery))?;
+    // Nothing is sent before the topic's leaders are known, so the first record is not late.
+    producer.partitions(&options.topic, CONNECT_TIMEOUT)?;
+    Ok(producer)
+}
+
+fn wait_for_start(link: &Link) -> Option<Schedule> {
+    loop {
+        match link.commands.recv() {
+            Ok(Command::Start(schedule)) => return Some(schedule),
+            Ok(Command::Ledger { .. }) => {}
+            Ok(Command::Stop) | Err(RecvError) => return None,
+        }
+    }
+}
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Counters of keys and producers, about 100 bytes each.
+const STREAMS_MAX: u64 = 1_000_000;
+const SIZE_MAX: usize = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_make_no_sense_name_themselves() {
+        let options = ProducerOptions {
+            producers: 0,
+            ..ProducerOptions::default()
+        };
+        let error = options.check().expect_err("no producers").to_string();
+        assert_eq!(error, "--producers 0: at least one is needed");
+        let options = ProducerOptions {
+            producers: 100_000,
+            ..ProducerOptions::default()
+        };
+        assert!(options.check().is_err());
+        assert!(ProducerOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn the_users_partitioner_wins() {
+        let options = ProducerOptions {
+            properties: vec![("partitioner".to_owned(), "random".to_owned())],
+            ..ProducerOptions::default()
+        };
+        let config = options.client_config();
+        assert_eq!(config.properties.last(), options.properties.last());
+    }
+}

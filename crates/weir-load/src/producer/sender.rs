@@ -1,0 +1,357 @@
+//! The sending loop: sleep until due, send everything due, never skip.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::sync::mpsc::TryRecvError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_kafka::{Producer, SendError};
+
+use super::meter::Meter;
+use super::tracker::{Answer, Tracker};
+use super::{Answers, ProducerOptions};
+use crate::clock::{Clock, nanos};
+use crate::keys::key_names;
+use crate::local_time::LocalTime;
+use crate::pacer::Pacer;
+use crate::payload::{Kind, Random, TextValues};
+use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
+use crate::worker::Link;
+use crate::worker::protocol::{Command, Event, ProduceSummary, Progress, Schedule};
+
+/// Where records go and how their answers come back.
+pub(super) struct Target<'a> {
+    pub(super) producer: &'a Producer,
+    pub(super) answers: &'a Answers,
+    pub(super) clock: Clock,
+}
+
+/// One run over one schedule.
+pub(super) struct Sender<'a> {
+    options: &'a ProducerOptions,
+    schedule: Schedule,
+    target: Target<'a>,
+    link: &'a Link,
+    pacer: Pacer,
+    keys: Vec<String>,
+    key_choice: Random,
+    values: TextValues,
+    text_stamp: Vec<u8>,
+    tracker: Tracker,
+    meter: Meter,
+    /// Swapped with the shared list, so that its lock is held for a moment only.
+    taken: Vec<Answer>,
+    /// Index of the next record.
+    next: u64,
+    sent: u64,
+    bytes_sent: u64,
+    queue_full: u64,
+    last_send_unix_ns: u64,
+    /// Records that had come due when the schedule ended, or was ended.
+    due_at_end: Option<u64>,
+    next_report: Instant,
+    stopping: bool,
+}
+
+impl<'a> Sender<'a> {
+    pub(super) fn new(
+        options: &'a ProducerOptions,
+        schedule: Schedule,
+        target: Target<'a>,
+        link: &'a Link,
+    ) -> Self {
+        let keys = match options.kind {
+            Kind::Base => vec![String::new()],
+            Kind::Keyed => key_names(options.keys as usize),
+        };
+        // Two sequences from one seed; the constant only keeps them apart.
+        let values = TextValues::new(options.size, !options.seed, LocalTime::system());
+        Self {
+            options,
+            schedule,
+            link,
+            pacer: Pacer::new(options.rate),
+            key_choice: Random::new(options.seed),
+            values,
+            text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
+            tracker: Tracker::new(keys.len() * options.producers as usize, schedule),
+            meter: Meter::new(target.clock.now_unix_ns()),
+            keys,
+            taken: Vec::new(),
+            next: 0,
+            sent: 0,
+            bytes_sent: 0,
+            queue_full: 0,
+            last_send_unix_ns: 0,
+            due_at_end: None,
+            next_report: Instant::now() + REPORT_EVERY,
+            stopping: false,
+            target,
+        }
+    }
+
+    /// Follows the schedule to its end, waits for the answers and sums up.
+    pub(super) fn run(mut self) -> ProduceSummary {
+        self.follow_schedule();
+        self.due_at_end = Some(self.due());
+        let deadline = Instant::now() + self.options.drain;
+        while self.tracker.unacknowledged() > 0 && Instant::now() < deadline {
+            self.look_around();
+            thread::sleep(DRAIN_POLL);
+        }
+        self.take_answers();
+        self.report();
+        self.summary()
+    }
+
+    fn follow_schedule(&mut self) {
+        let limit = self.limit();
+        while self.next < limit && !self.stopping {
+            self.look_around();
+            let due = self.due_by_now().min(limit);
+            while self.next < due && !self.stopping {
+                self.send_next();
+                if self.next % LOOK_AROUND_EVERY == 0 {
+                    self.look_around();
+                }
+            }
+            if self.next < limit {
+                self.sleep_until_next();
+            }
+        }
+    }
+
+    /// Number of records of the whole schedule.
+    fn limit(&self) -> u64 {
+        let Schedule {
+            start_unix_ns,
+            stop_unix_ns,
+            ..
+        } = self.schedule;
+        let by_time = self
+            .pacer
+            .due_before(stop_unix_ns.saturating_sub(start_unix_ns));
+        self.options.count.unwrap_or(u64::MAX).min(by_time)
+    }
+
+    fn due_by_now(&self) -> u64 {
+        let now = self.target.clock.now_unix_ns();
+        match now.checked_sub(self.schedule.start_unix_ns) {
+            Some(elapsed) => self.pacer.due_before(elapsed.saturating_add(1)),
+            None => 0,
+        }
+    }
+
+    /// Records that have come due.
+    fn due(&self) -> u64 {
+        let due = || self.due_by_now().min(self.limit());
+        self.due_at_end.unwrap_or_else(due)
+    }
+
+    fn sleep_until_next(&self) {
+        let wake = self
+            .schedule
+            .start_unix_ns
+            .saturating_add(self.pacer.wake_ns(self.next));
+        let now = Instant::now();
+        let until = self.target.clock.instant(wake).min(now + COMMAND_POLL);
+        if let Some(pause) = until.min(self.next_report).checked_duration_since(now) {
+            thread::sleep(pause);
+        }
+    }
+
+    /// Sends record `next`, waiting for room as long as the run goes on. Its key is drawn once, so
+    /// that the same seed means the same records however the queue behaves.
+    fn send_next(&mut self) {
+        let index = self.next;
+        self.next += 1;
+        let due_unix_ns = self.schedule.start_unix_ns + self.pacer.due_ns(index);
+        // A remainder of a u32 fits a u32.
+        let producer = (index % u64::from(self.options.producers)) as u32;
+        let key = self.key_choice.below(self.keys.len() as u32) as usize;
+        let stream = key * self.options.producers as usize + producer as usize;
+        let mut stamp = Stamp {
+            due_unix_ns,
+            producer,
+            seq: self.tracker.next_seq(stream),
+            sent_unix_ns: None,
+        };
+        let mut delayed = false;
+        loop {
+            let sent_unix_ns = self.target.clock.now_unix_ns();
+            stamp.sent_unix_ns = Some(sent_unix_ns);
+            match self.try_send(key, &stamp, !delayed) {
+                Ok(bytes) => {
+                    self.sent += 1;
+                    self.bytes_sent += bytes as u64;
+                    self.last_send_unix_ns = sent_unix_ns;
+                    self.tracker.sent(stream, &stamp, sent_unix_ns);
+                    let lag_ns = sent_unix_ns.saturating_sub(due_unix_ns);
+                    self.meter.lag(lag_ns, self.schedule.in_window(due_unix_ns));
+                    return;
+                }
+                Err(SendError::Fatal(reason)) => {
+                    self.tracker.refused(stream, &stamp, &reason);
+                    return;
+                }
+                Err(SendError::QueueFull) => {
+                    self.queue_full += u64::from(!delayed);
+                    delayed = true;
+                    if !self.wait_for_room() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands one record to the Kafka library; tells the bytes of key and value. `fresh` draws the
+    /// value; a second try of the same record keeps it.
+    fn try_send(&mut self, key: usize, stamp: &Stamp, fresh: bool) -> Result<usize, SendError> {
+        let value = if fresh {
+            self.values.value(stamp.due_unix_ns, stamp.producer)
+        } else {
+            self.values.last()
+        };
+        let key = match self.options.kind {
+            Kind::Base => None,
+            Kind::Keyed => Some(self.keys[key].as_bytes()),
+        };
+        let (due, seq) = (stamp.due_header(), stamp.seq_header());
+        stamp.write_text(&mut self.text_stamp);
+        let headers: [(&str, &[u8]); 3] = [
+            (DUE_HEADER, &due),
+            (SEQ_HEADER, &seq),
+            (TEXT_HEADER, &self.text_stamp),
+        ];
+        let headers = if self.options.text_stamp {
+            &headers[..]
+        } else {
+            &headers[..2]
+        };
+        let token = self.tracker.next_token() as u64;
+        let topic = &self.options.topic;
+        self.target
+            .producer
+            .send(topic, None, key, value, headers, None, token)?;
+        Ok(value.len() + key.map_or(0, <[u8]>::len))
+    }
+
+    /// Waits a moment for room in the queue; false if the run is over.
+    fn wait_for_room(&mut self) -> bool {
+        thread::sleep(QUEUE_FULL_PAUSE);
+        self.look_around();
+        let last = self
+            .schedule
+            .stop_unix_ns
+            .saturating_add(nanos(self.options.drain));
+        !self.stopping && self.target.clock.now_unix_ns() < last
+    }
+
+    /// Answers, commands and the report when it is time.
+    fn look_around(&mut self) {
+        self.take_answers();
+        loop {
+            match self.link.commands.try_recv() {
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    break;
+                }
+                Ok(Command::Start(_) | Command::Ledger { .. }) => {}
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        if Instant::now() >= self.next_report {
+            self.next_report += REPORT_EVERY;
+            self.report();
+        }
+    }
+
+    fn take_answers(&mut self) {
+        let mut shared = self
+            .target
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *shared, &mut self.taken);
+        drop(shared);
+        for answer in self.taken.drain(..) {
+            if let Some(acked) = self.tracker.answered(&answer) {
+                self.meter.ack(acked.ack_ns, acked.in_window);
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        let now_unix_ns = self.target.clock.now_unix_ns();
+        let (events, p50_us, p99_us) = self.meter.end_interval(now_unix_ns);
+        for event in &events {
+            self.link.events.send(event);
+        }
+        self.link.events.send(&Event::Progress(Progress {
+            unix_ns: now_unix_ns,
+            counters: self.counters(),
+            p50_us,
+            p99_us,
+        }));
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let counters = [
+            ("due", self.due()),
+            ("sent", self.sent),
+            ("acked", self.tracker.acked),
+            ("failed", self.tracker.failed),
+            ("in_flight", self.tracker.unacknowledged() as u64),
+            ("bytes_sent", self.bytes_sent),
+            ("queue_full", self.queue_full),
+        ];
+        counters
+            .map(|(name, count)| (name.to_owned(), count))
+            .into()
+    }
+
+    fn summary(self) -> ProduceSummary {
+        let Schedule {
+            start_unix_ns,
+            measure_from_unix_ns,
+            measure_until_unix_ns,
+            ..
+        } = self.schedule;
+        let due = self.due();
+        let due_before = |unix_ns: u64| {
+            let count = self.pacer.due_before(unix_ns.saturating_sub(start_unix_ns));
+            count.min(due)
+        };
+        let due_in_window =
+            due_before(measure_until_unix_ns).saturating_sub(due_before(measure_from_unix_ns));
+        let (schedule_lag, publish_ack) = self.meter.totals();
+        ProduceSummary {
+            target_rate_millis: self.options.rate.millis(),
+            elapsed_ns: self.last_send_unix_ns.saturating_sub(start_unix_ns),
+            due,
+            sent: self.sent,
+            acked: self.tracker.acked,
+            failed: self.tracker.failed,
+            unacknowledged: self.tracker.unacknowledged() as u64,
+            due_in_window,
+            acked_in_window: self.tracker.acked_in_window,
+            bytes_sent: self.bytes_sent,
+            queue_full: self.queue_full,
+            schedule_lag,
+            publish_ack,
+            errors: self.tracker.errors.clone(),
+            ledger: self.tracker.into_ledger(&self.keys, self.options.producers),
+        }
+    }
+}
+
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// A stop is seen within this time.
+const COMMAND_POLL: Duration = Duration::from_millis(20);
+/// Records after which a sender that catches up takes answers and looks for commands.
+const LOOK_AROUND_EVERY: u64 = 256;
+/// A full queue of 100,000 records gets room in far less; the wait shows as lateness.
+const QUEUE_FULL_PAUSE: Duration = Duration::from_micros(500);
+const DRAIN_POLL: Duration = Duration::from_millis(1);

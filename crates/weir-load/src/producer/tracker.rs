@@ -1,0 +1,288 @@
+//! Which records are on their way, and what became of them by key and producer.
+
+use std::collections::BTreeMap;
+
+use slab::Slab;
+
+use crate::stamp::Stamp;
+use crate::worker::protocol::{LedgerEntry, Schedule};
+
+/// What the broker said to one record.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    /// The token it was sent with.
+    pub(super) token: usize,
+    /// When the answer came.
+    pub(super) at_unix_ns: u64,
+    /// Why it was not stored.
+    pub(super) error: Option<String>,
+}
+
+/// Follows each record from its number to its answer; touched by the sending thread only.
+#[derive(Debug)]
+pub(super) struct Tracker {
+    streams: Vec<Stream>,
+    in_flight: Slab<InFlight>,
+    window: Schedule,
+    pub(super) acked: u64,
+    pub(super) acked_in_window: u64,
+    pub(super) failed: u64,
+    pub(super) errors: BTreeMap<String, u64>,
+}
+
+/// Counters of one key and producer.
+#[derive(Debug, Clone, Default)]
+struct Stream {
+    next_seq: u64,
+    /// First and last number due in the window.
+    window: Option<(u64, u64)>,
+    last_due_unix_ns: u64,
+    failed: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    stream: usize,
+    seq: u64,
+    sent_unix_ns: u64,
+    in_window: bool,
+}
+
+/// An acknowledged record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Acked {
+    /// From the send to the answer.
+    pub(super) ack_ns: u64,
+    /// Whether it was due in the window.
+    pub(super) in_window: bool,
+}
+
+impl Tracker {
+    /// Counters for `streams` pairs of key and producer.
+    pub(super) fn new(streams: usize, window: Schedule) -> Self {
+        Self {
+            streams: vec![Stream::default(); streams],
+            in_flight: Slab::new(),
+            window,
+            acked: 0,
+            acked_in_window: 0,
+            failed: 0,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// The number the next record of `stream` has; taken by [`sent`](Self::sent) or
+    /// [`refused`](Self::refused).
+    pub(super) fn next_seq(&self, stream: usize) -> u64 {
+        self.streams[stream].next_seq
+    }
+
+    /// The token the next record is sent with.
+    pub(super) fn next_token(&self) -> usize {
+        self.in_flight.vacant_key()
+    }
+
+    /// The record is on its way, under the token that was [`next_token`](Self::next_token).
+    pub(super) fn sent(&mut self, stream: usize, stamp: &Stamp, sent_unix_ns: u64) {
+        let in_window = self.take_seq(stream, stamp);
+        self.in_flight.insert(InFlight {
+            stream,
+            seq: stamp.seq,
+            sent_unix_ns,
+            in_window,
+        });
+    }
+
+    /// The Kafka library refused the record for good.
+    pub(super) fn refused(&mut self, stream: usize, stamp: &Stamp, reason: &str) {
+        let in_window = self.take_seq(stream, stamp);
+        self.fail(stream, stamp.seq, in_window, reason);
+    }
+
+    /// Takes an answer; `None` for a failed record.
+    pub(super) fn answered(&mut self, answer: &Answer) -> Option<Acked> {
+        let record = self.in_flight.try_remove(answer.token)?;
+        if let Some(reason) = &answer.error {
+            self.fail(record.stream, record.seq, record.in_window, reason);
+            return None;
+        }
+        self.acked += 1;
+        self.acked_in_window += u64::from(record.in_window);
+        Some(Acked {
+            ack_ns: answer.at_unix_ns.saturating_sub(record.sent_unix_ns),
+            in_window: record.in_window,
+        })
+    }
+
+    /// Records without an answer.
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// What clients settle against; what still has no answer is left out. `key` names a stream's
+    /// key, `producers` is the number of producers: stream `s` is key `s / producers`.
+    pub(super) fn into_ledger(mut self, keys: &[String], producers: u32) -> Vec<LedgerEntry> {
+        for (_, record) in &self.in_flight {
+            if record.in_window {
+                self.streams[record.stream].failed.push(record.seq);
+            }
+        }
+        let producers = producers as usize;
+        let streams = self.streams.into_iter().enumerate();
+        streams
+            .filter_map(|(at, stream)| {
+                let (key, producer) = (&keys[at / producers], at % producers);
+                stream.into_entry(key, u32::try_from(producer).ok()?)
+            })
+            .collect()
+    }
+
+    fn take_seq(&mut self, stream: usize, stamp: &Stamp) -> bool {
+        let in_window = self.window.in_window(stamp.due_unix_ns);
+        let stream = &mut self.streams[stream];
+        stream.next_seq = stamp.seq + 1;
+        if in_window {
+            let first = stream.window.map_or(stamp.seq, |(first, _)| first);
+            stream.window = Some((first, stamp.seq));
+            stream.last_due_unix_ns = stamp.due_unix_ns;
+        }
+        in_window
+    }
+
+    fn fail(&mut self, stream: usize, seq: u64, in_window: bool, reason: &str) {
+        self.failed += 1;
+        if let Some(count) = self.errors.get_mut(reason) {
+            *count += 1;
+        } else {
+            self.errors.insert(reason.to_owned(), 1);
+        }
+        if in_window {
+            self.streams[stream].failed.push(seq);
+        }
+    }
+}
+
+impl Stream {
+    /// First and last acknowledged number and what failed between; `None` if nothing was
+    /// acknowledged in the window.
+    fn into_entry(mut self, key: &str, producer: u32) -> Option<LedgerEntry> {
+        let (mut first, mut last) = self.window?;
+        let mut failed = std::mem::take(&mut self.failed);
+        failed.sort_unstable();
+        let mut begin = 0;
+        while failed.get(begin) == Some(&first) {
+            begin += 1;
+            first += 1;
+        }
+        let mut last_due_unix_ns = self.last_due_unix_ns;
+        while failed.len() > begin && failed.last() == Some(&last) {
+            failed.pop();
+            last -= 1;
+            // The due instant of an earlier record is not kept.
+            last_due_unix_ns = 0;
+        }
+        if first > last {
+            return None;
+        }
+        Some(LedgerEntry {
+            key: key.to_owned(),
+            producer,
+            first_seq: first,
+            last_seq: last,
+            missing: failed.split_off(begin),
+            last_due_unix_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Schedule = Schedule {
+        start_unix_ns: 0,
+        measure_from_unix_ns: 10,
+        measure_until_unix_ns: 20,
+        stop_unix_ns: 30,
+    };
+
+    fn stamp(tracker: &Tracker, stream: usize, due_unix_ns: u64) -> Stamp {
+        Stamp {
+            due_unix_ns,
+            producer: 0,
+            seq: tracker.next_seq(stream),
+            sent_unix_ns: None,
+        }
+    }
+
+    fn send(tracker: &mut Tracker, stream: usize, due: u64) -> usize {
+        let token = tracker.next_token();
+        let stamp = stamp(tracker, stream, due);
+        tracker.sent(stream, &stamp, due + 1);
+        token
+    }
+
+    fn answer(tracker: &mut Tracker, token: usize, error: Option<&str>) -> Option<Acked> {
+        tracker.answered(&Answer {
+            token,
+            at_unix_ns: 100,
+            error: error.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn the_ledger_holds_what_was_acknowledged_in_the_window() {
+        let mut tracker = Tracker::new(4, WINDOW);
+        let tokens: Vec<_> = (5..25).map(|due| send(&mut tracker, 2, due)).collect();
+        // Number n is due at n + 5. Due 10 and 11 fail, 14 fails, 19 is never answered.
+        for (n, token) in tokens.iter().enumerate() {
+            match n {
+                5 | 6 | 9 => assert_eq!(answer(&mut tracker, *token, Some("timed out")), None),
+                14 => {}
+                _ => assert!(answer(&mut tracker, *token, None).is_some()),
+            }
+        }
+        assert_eq!(
+            (tracker.acked, tracker.failed, tracker.unacknowledged()),
+            (16, 3, 1)
+        );
+        assert_eq!(tracker.acked_in_window, 6);
+        assert_eq!(tracker.errors["timed out"], 3);
+        let keys = ["Apple".to_owned(), "Fig".to_owned()];
+        let entry = LedgerEntry {
+            key: "Fig".to_owned(),
+            producer: 0,
+            first_seq: 7,
+            last_seq: 13,
+            missing: vec![9],
+            last_due_unix_ns: 0,
+        };
+        assert_eq!(tracker.into_ledger(&keys, 2), [entry]);
+    }
+
+    #[test]
+    fn a_stream_of_failures_has_no_entry() {
+        let mut tracker = Tracker::new(1, WINDOW);
+        for due in [10, 11, 12] {
+            let stamp = stamp(&tracker, 0, due);
+            tracker.refused(0, &stamp, "too large");
+        }
+        assert_eq!((tracker.failed, tracker.next_seq(0)), (3, 3));
+        assert!(tracker.into_ledger(&[String::new()], 1).is_empty());
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_tells_its_time() {
+        let mut tracker = Tracker::new(1, WINDOW);
+        let token = send(&mut tracker, 0, 10);
+        let acked = Acked {
+            ack_ns: 89,
+            in_window: true,
+        };
+        assert_eq!(answer(&mut tracker, token, None), Some(acked));
+        assert_eq!(answer(&mut tracker, token, None), None);
+        assert_eq!(tracker.acked, 1);
+        let ledger = tracker.into_ledger(&[String::new()], 1);
+        assert_eq!((ledger[0].last_seq, ledger[0].last_due_unix_ns), (0, 10));
+    }
+}
