@@ -164,7 +164,7 @@ fn costs(out: &mut String, run: &Run) {
     out.push_str("\n## Cost of every part\n\n");
     out.push_str("| cell | part | cores | CPU µs/msg | max MB | kB/client | threads |\n");
     out.push_str("|---|---|--:|--:|--:|--:|--:|\n");
-    for cell in &run.cells {
+    for cell in view::cells(run) {
         for usage in &cell.roles {
             let _ = writeln!(
                 out,
@@ -187,7 +187,7 @@ fn delivery(out: &mut String, run: &Run) {
         "| cell | expected | delivered | lost | dup | reord | conflated | unchecked | disconnects |\n",
     );
     out.push_str("|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
-    for cell in &run.cells {
+    for cell in view::cells(run) {
         let Some(delivery) = &cell.delivery else {
             continue;
         };
@@ -208,7 +208,7 @@ fn delivery(out: &mut String, run: &Run) {
             counts.map(format::count).join(" | ")
         );
     }
-    for cell in &run.cells {
+    for cell in view::cells(run) {
         for (text, count) in cell.delivery.iter().flat_map(|delivery| &delivery.errors) {
             let _ = writeln!(out, "\n- {}: {count} × {}", esc(&cell.id()), esc(text));
         }

@@ -42,6 +42,7 @@ pub(crate) struct Figures {
     pub(crate) p999_us: Option<f64>,
     pub(crate) max_us: Option<f64>,
     pub(crate) delivered_per_s: Option<f64>,
+    pub(crate) expected_per_s: Option<f64>,
     pub(crate) mbit_per_s: Option<f64>,
     pub(crate) cpu_us_delivering: Option<f64>,
     pub(crate) cpu_us_servers: Option<f64>,
@@ -68,6 +69,15 @@ pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
             compare_with_floor(&mut rows);
             Level { clients, rows }
         })
+        .collect()
+}
+
+/// All cells by level, then architecture, then repetition.
+pub(crate) fn cells(run: &Run) -> Vec<&Cell> {
+    levels(run)
+        .into_iter()
+        .flat_map(|level| level.rows)
+        .flat_map(|row| row.cells)
         .collect()
 }
 
@@ -154,6 +164,10 @@ impl Figures {
             p999_us: latency(|summary| summary.p999_us),
             max_us: latency(|summary| summary.max_us),
             delivered_per_s: median(&|cell| cell.delivery.as_ref()?.delivered_per_s),
+            expected_per_s: median(&|cell| {
+                let expected = cell.delivery.as_ref()?.expected;
+                (cell.hold_s > 0.0).then(|| expected as f64 / cell.hold_s)
+            }),
             mbit_per_s: median(&|cell| cell.delivery.as_ref()?.received_mbit_per_s),
             cpu_us_delivering: median(&cpu_delivering),
             cpu_us_servers: median(&cpu_servers),

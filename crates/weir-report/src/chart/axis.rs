@@ -17,10 +17,12 @@ impl Scale {
                 high: 1.0,
             };
         }
+        // Some air above the highest value keeps its line off the frame.
+        let high = high * 1.04;
         let step = nice_step(high / 5.0);
         Self::Linear {
             low: 0.0,
-            high: (high / step - 1e-9).ceil() * step,
+            high: (high / step).ceil() * step,
         }
     }
 
@@ -95,7 +97,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
 
 fn nice_step(rough: f64) -> f64 {
     let unit = 10_f64.powf(rough.log10().floor());
-    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let steps = [1.0, 2.0, 5.0, 10.0];
     let step = steps.into_iter().find(|step| step * unit >= rough * 0.999);
     step.unwrap_or(10.0) * unit
 }

@@ -103,7 +103,7 @@ fn node(
     };
     let processes = match place.processes {
         1 => String::new(),
-        more => format!("{more} × "),
+        more => format!("{more} on "),
     };
     let host: String = format!("{processes}{}", place.host)
         .chars()

@@ -3,6 +3,7 @@
 use weir_stats::run::{Fairness, Run};
 
 use super::levels::time_plot;
+use super::plot::Key;
 use super::slot;
 use crate::format;
 use crate::view::{self, Level};
@@ -25,10 +26,10 @@ pub(crate) fn fairness(run: &Run) -> Option<String> {
     if values_us.is_empty() {
         return None;
     }
-    let (mut plot, unit) = time_plot("p99 of single clients", &values_us);
+    let (mut plot, unit) = time_plot("p99 of single clients", "p99 of one client", &values_us);
     let names = run.architectures();
     let entries: Vec<_> = names.iter().map(|name| (*name, slot(run, name))).collect();
-    plot.legend(&entries);
+    plot.legend(Key::Dot, &entries);
     plot.x_title("clients");
     mark_levels(&mut plot, &levels);
     for (index, name, fair) in found {

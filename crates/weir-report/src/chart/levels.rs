@@ -3,7 +3,7 @@
 use weir_stats::run::Run;
 
 use super::axis::Scale;
-use super::plot::{Plot, tick};
+use super::plot::{Key, Plot, tick, trimmed};
 use super::slot;
 use super::svg::Anchor;
 use crate::format::{self, TimeUnit};
@@ -19,8 +19,8 @@ pub(crate) fn latency(run: &Run) -> String {
         .flat_map(|row| [row.figures.p50_us, row.figures.p99_us, row.figures.max_us])
         .flatten()
         .collect();
-    let (mut plot, unit) = time_plot("Latency by number of clients", &values_us);
-    frame(&mut plot, run, &levels);
+    let (mut plot, unit) = time_plot("Latency by number of clients", "Latency", &values_us);
+    frame(&mut plot, Key::Dot, run, &levels);
     for (place, row) in places(run, &levels) {
         let figures = &row.figures;
         let (Some(p50_us), Some(max_us)) = (figures.p50_us, figures.max_us) else {
@@ -56,7 +56,7 @@ pub(crate) fn cpu(run: &Run) -> String {
             .filter_map(|row| row.figures.cpu_us_servers.or(row.figures.cpu_us_delivering)),
     );
     let mut plot = Plot::new("CPU per delivered message", y, "CPU, µs per message", tick);
-    frame(&mut plot, run, &levels);
+    frame(&mut plot, Key::Bar, run, &levels);
     for (place, row) in places(run, &levels) {
         let Some(own) = row.figures.cpu_us_delivering else {
             continue;
@@ -103,7 +103,7 @@ pub(crate) fn memory(run: &Run) -> Option<String> {
     rows(&levels).find_map(value_kb)?;
     let y = Scale::from_zero(rows(&levels).filter_map(value_kb));
     let mut plot = Plot::new("Memory per client", y, "Memory, kB per client", tick);
-    frame(&mut plot, run, &levels);
+    frame(&mut plot, Key::Bar, run, &levels);
     for (place, row) in places(run, &levels) {
         let Some(kilobytes) = value_kb(row) else {
             continue;
@@ -125,33 +125,59 @@ pub(crate) fn memory(run: &Run) -> Option<String> {
     Some(plot.finish())
 }
 
-/// A plot of latencies with a logarithmic axis in one unit.
-pub(crate) fn time_plot(label: &str, values_us: &[f64]) -> (Plot, TimeUnit) {
-    let scale = Scale::log(values_us.iter().copied());
-    let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
-    let title = format!("Latency, {}, log scale", unit.name());
-    let plot = Plot::new(label, scale, &title, |us| trimmed(&unit.show(Some(us))));
-    (plot, unit)
+/// Deliveries per second, with a line where all would have been delivered.
+pub(crate) fn throughput(run: &Run) -> String {
+    let levels = view::levels(run);
+    let y = Scale::from_zero(rows(&levels).filter_map(|row| row.figures.expected_per_s));
+    let mut plot = Plot::new("Deliveries per second", y, "Deliveries per second", tick);
+    frame(&mut plot, Key::Bar, run, &levels);
+    for (place, row) in places(run, &levels) {
+        let Some(delivered) = row.figures.delivered_per_s else {
+            continue;
+        };
+        let class = slot(run, row.architecture);
+        let tip = format!(
+            "{}: {} delivered of {} due per second",
+            row.architecture,
+            format::number(Some(delivered)),
+            format::number(row.figures.expected_per_s)
+        );
+        bar(
+            &mut plot,
+            place,
+            (0.0, delivered),
+            &format!("bar {class}"),
+            &tip,
+            levels.len(),
+        );
+        if let Some(expected) = row.figures.expected_per_s {
+            let (x, y) = (plot.x(place), plot.y(expected));
+            plot.svg.line((x - 15.0, y), (x + 15.0, y), "due");
+        }
+    }
+    plot.finish()
 }
 
-fn trimmed(text: &str) -> String {
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    }
+/// A plot of latencies with a logarithmic axis in one unit; `quantity` begins the axis title.
+pub(crate) fn time_plot(label: &str, quantity: &str, values_us: &[f64]) -> (Plot, TimeUnit) {
+    let scale = Scale::log(values_us.iter().copied());
+    let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
+    let title = format!("{quantity}, {}, log scale", unit.name());
+    let plot = Plot::new(label, scale, &title, |us| trimmed(&unit.show(Some(us))));
+    (plot, unit)
 }
 
 fn rows<'a>(levels: &'a [Level<'a>]) -> impl Iterator<Item = &'a Row<'a>> {
     levels.iter().flat_map(Level::valid)
 }
 
-fn frame(plot: &mut Plot, run: &Run, levels: &[Level<'_>]) {
+fn frame(plot: &mut Plot, key: Key, run: &Run, levels: &[Level<'_>]) {
     let names = run.architectures();
     let entries: Vec<_> = names
         .into_iter()
         .map(|name| (name, slot(run, name)))
         .collect();
-    plot.legend(&entries);
+    plot.legend(key, &entries);
     for (index, level) in levels.iter().enumerate() {
         let place = (index as f64 + 0.5) / levels.len() as f64;
         plot.x_tick(place, &format::count(level.clients), false);

@@ -15,7 +15,7 @@ use weir_stats::run::Run;
 
 pub(crate) use diagram::diagram;
 pub(crate) use fairness::fairness;
-pub(crate) use levels::{cpu, latency, memory};
+pub(crate) use levels::{cpu, latency, memory, throughput};
 pub(crate) use percentile::percentiles;
 pub(crate) use series::{Quantity, over_time};
 

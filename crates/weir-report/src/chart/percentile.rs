@@ -5,6 +5,7 @@ use weir_stats::run::{Run, STAGE_RESPONSE};
 
 use super::axis::Scale;
 use super::levels::time_plot;
+use super::plot::Key;
 use super::slot;
 use crate::folder::RunData;
 use crate::view::Level;
@@ -32,17 +33,17 @@ pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
     let points = || curves.iter().flat_map(|(_, points)| points);
     let nines = points().map(|(nines, _)| *nines).reduce(f64::max)?.max(1.5);
     let values_us: Vec<f64> = points().map(|(_, us)| *us).collect();
-    let (mut plot, _) = time_plot("Response latency by percentile", &values_us);
+    let (mut plot, _) = time_plot("Response latency by percentile", "Latency", &values_us);
     let entries: Vec<_> = curves
         .iter()
         .map(|(name, _)| (*name, slot(run, name)))
         .collect();
-    plot.legend(&entries);
+    plot.legend(Key::Line, &entries);
     let x = Scale::between(0.0, nines);
     for (percentile, at) in TICKS.iter().filter(|(_, at)| *at <= nines + 1e-9) {
         plot.x_tick(x.place(*at), percentile, true);
     }
-    plot.x_title("percentile, each step right is one nine more");
+    plot.x_title("percentile; each line is ten times rarer than the last");
     for (name, points) in &curves {
         let places: Vec<_> = points
             .iter()

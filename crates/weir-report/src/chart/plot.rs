@@ -10,6 +10,14 @@ const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
 
+/// What stands for a series in the legend: the mark that the chart draws.
+#[derive(Clone, Copy)]
+pub(crate) enum Key {
+    Line,
+    Dot,
+    Bar,
+}
+
 /// A chart with a numeric y axis; x is a place from 0 to 1.
 pub(crate) struct Plot {
     pub(crate) svg: Svg,
@@ -31,17 +39,30 @@ impl Plot {
     }
 
     /// Names of the series, on one line above the plot.
-    pub(crate) fn legend(&mut self, entries: &[(&str, &'static str)]) {
+    pub(crate) fn legend(&mut self, key: Key, entries: &[(&str, &'static str)]) {
         let mut x = LEFT;
         for (name, slot) in entries {
             let shown: String = name.chars().take(18).collect();
+            let width = match key {
+                Key::Line => {
+                    self.svg
+                        .line((x, 8.0), (x + 18.0, 8.0), &format!("line {slot}"));
+                    18.0
+                }
+                Key::Dot => {
+                    self.svg
+                        .circle((x + 4.0, 8.0), 4.6, &format!("fill {slot}"), "");
+                    8.0
+                }
+                Key::Bar => {
+                    self.svg
+                        .rect((x, 3.5), (9.0, 9.0), &format!("bar {slot}"), "");
+                    9.0
+                }
+            };
             self.svg
-                .line((x, 8.0), (x + 16.0, 8.0), &format!("line {slot}"));
-            self.svg
-                .circle((x + 8.0, 8.0), 3.2, &format!("fill {slot}"), "");
-            self.svg
-                .text((x + 21.0, 12.0), Anchor::Start, "key", &shown);
-            x += 36.0 + 6.3 * shown.chars().count() as f64;
+                .text((x + width + 5.0, 12.0), Anchor::Start, "key", &shown);
+            x += width + 19.0 + 6.3 * shown.chars().count() as f64;
         }
     }
 
@@ -85,9 +106,13 @@ pub(crate) fn tick(value: f64) -> String {
             crate::format::number(Some(value / 1e3)).trim_end_matches(".0")
         );
     }
-    let text = crate::format::number(Some(value));
+    trimmed(&crate::format::number(Some(value)))
+}
+
+/// Without zeros that say nothing: `0.5`, not `0.50`.
+pub(crate) fn trimmed(text: &str) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+        false => text.to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use weir_stats::run::{Cell, Point, Run};
 
 use super::axis::Scale;
 use super::levels::time_plot;
-use super::plot::{Plot, tick};
+use super::plot::{Key, Plot, tick, trimmed};
 use super::slot;
 use crate::format;
 use crate::view::Level;
@@ -41,7 +41,7 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Opt
         .iter()
         .map(|(name, _)| (*name, slot(run, name)))
         .collect();
-    plot.legend(&entries);
+    plot.legend(Key::Line, &entries);
     let x = Scale::between(first_s, last_s);
     for t_s in x.ticks() {
         plot.x_tick(x.place(t_s), &tick(t_s), false);
@@ -60,7 +60,7 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Opt
 fn frame(quantity: Quantity, values: &[f64]) -> Plot {
     let from_zero = || Scale::from_zero(values.iter().copied());
     match quantity {
-        Quantity::ResponseP99 => time_plot("p99 of each second", values).0,
+        Quantity::ResponseP99 => time_plot("p99 of each second", "p99", values).0,
         Quantity::Delivered => Plot::new(
             "Deliveries per second",
             from_zero(),
@@ -79,11 +79,7 @@ fn frame(quantity: Quantity, values: &[f64]) -> Plot {
             );
             let title = format!("Generator lateness p99, {}", unit.name());
             Plot::new("Lateness of the generator", from_zero(), &title, |us| {
-                let text = unit.show(Some(us));
-                match text.contains('.') {
-                    true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                    false => text,
-                }
+                trimmed(&unit.show(Some(us)))
             })
         }
     }

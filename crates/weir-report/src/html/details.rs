@@ -1,5 +1,6 @@
 //! The end of the page: cost of every part, published figures, configuration, raw values.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use weir_stats::run::{Cell, CellStatus, LatencySummary, RoleUsage, Run};
@@ -7,6 +8,7 @@ use weir_stats::run::{Cell, CellStatus, LatencySummary, RoleUsage, Run};
 use super::element::Table;
 use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
+use crate::view;
 
 /// Usage of every role in every cell, the instrument's included.
 pub(crate) fn parts(out: &mut String, run: &Run) {
@@ -23,37 +25,43 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
         "max MB",
         "kB/client",
         "threads",
-        "switches, waiting",
-        "switches, preempted",
+        "waits",
+        "preemptions",
         "received MB",
         "sent MB",
-        "network counted by",
     ];
     let mut table = Table::new(2, &headings);
-    for cell in &run.cells {
-        for usage in &cell.roles {
+    for cell in view::cells(run) {
+        for (index, usage) in cell.roles.iter().enumerate() {
             let class = match &cell.saturated_role {
                 Some(role) if *role == usage.role => "trouble",
                 _ => "",
             };
-            table.row(class, &part(cell, usage));
+            // The name stands once, so that the parts of a cell read as a block.
+            let name = if index == 0 { cell.id() } else { String::new() };
+            table.row(class, &part(name, usage));
         }
     }
     table.finish(out);
-    out.push_str(
-        "<p class=\"caption\">Sampled during the measured window; generator and clients are the instrument \
-         and listed too. A marked row is the part that limited its cell.</p>\n</section>\n",
+    let _ = writeln!(
+        out,
+        concat!(
+            "<p class=\"caption\">Sampled during the measured window; generator and clients are the ",
+            "instrument and listed too. <b>Waits</b> and <b>preemptions</b> are context switches. A ",
+            "marked row is the part that limited its cell.{}</p>\n</section>"
+        ),
+        Markup(&network_sources(run))
     );
 }
 
-fn part(cell: &Cell, usage: &RoleUsage) -> [String; 13] {
-    let name = match usage.processes {
+fn part(name: String, usage: &RoleUsage) -> [String; 12] {
+    let role = match usage.processes {
         0 | 1 => usage.role.clone(),
         more => format!("{} × {more}", usage.role),
     };
     [
-        cell.id(),
         name,
+        role,
         format::number(usage.cpu_cores_mean),
         format::number(usage.cpu_us_per_delivered),
         format::megabytes(usage.rss_start_bytes),
@@ -64,8 +72,37 @@ fn part(cell: &Cell, usage: &RoleUsage) -> [String; 13] {
         format::maybe_count(usage.context_switches_involuntary),
         format::megabytes(usage.network_rx_bytes),
         format::megabytes(usage.network_tx_bytes),
-        usage.network_source.clone(),
     ]
+}
+
+/// How network bytes were measured: once if all parts agree, else by part.
+fn network_sources(run: &Run) -> String {
+    let mut roles_by_source: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for usage in run.cells.iter().flat_map(|cell| &cell.roles) {
+        if !usage.network_source.is_empty() {
+            roles_by_source
+                .entry(&usage.network_source)
+                .or_default()
+                .insert(&usage.role);
+        }
+    }
+    let single = roles_by_source.len() == 1;
+    let texts: Vec<String> = roles_by_source
+        .into_iter()
+        .map(|(source, roles)| {
+            let roles = roles.into_iter().collect::<Vec<_>>().join(", ");
+            if single {
+                source.to_owned()
+            } else {
+                format!("{roles} {source}")
+            }
+        })
+        .collect();
+    if texts.is_empty() {
+        String::new()
+    } else {
+        format!(" Network: {}.", texts.join("; "))
+    }
 }
 
 /// Published figures, never without saying that they are not ours.
@@ -199,7 +236,7 @@ pub(crate) fn raw(out: &mut String, run: &Run) {
         "below zero",
     ];
     let mut table = Table::new(2, &headings);
-    for cell in &run.cells {
+    for cell in view::cells(run) {
         let class = if cell.is_valid() { "" } else { "invalid" };
         for (stage, summary) in &cell.latency {
             table.row(class, &values(cell, stage, summary, unit));

@@ -10,7 +10,7 @@ use crate::chart::{self, Quantity};
 use crate::escape::Markup;
 use crate::folder::RunData;
 use crate::format::{self, TimeUnit};
-use crate::view::Level;
+use crate::view::{self, Level};
 
 /// Latency, CPU and memory over client levels.
 pub(crate) fn cost_charts(out: &mut String, run: &Run) {
@@ -28,6 +28,12 @@ pub(crate) fn cost_charts(out: &mut String, run: &Run) {
         "",
         "Processor time per message delivered to one client. Solid, with its value: the delivering part. \
          Pale: the broker’s share on top.",
+    );
+    figure(
+        out,
+        &chart::throughput(run),
+        "",
+        "Deliveries to all clients together. The dark line marks what was due; a gap below it is loss.",
     );
     if let Some(svg) = chart::memory(run) {
         figure(
@@ -144,20 +150,23 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let medians_us = all().filter_map(|(_, cell)| cell.fairness?.client_p99_p50_us);
     let unit = TimeUnit::for_values_us(medians_us);
     let heading = |name: &str| format!("{name}, {}", unit.name());
-    let headings = [heading("median client p99"), heading("worst client p99")];
+    let headings = [heading("median p99"), heading("worst p99")];
     let mut table = Table::new(
         2,
         &[
             "Clients",
-            "Architecture",
+            "architecture",
             &headings[0],
             &headings[1],
-            "fewest",
-            "most received",
+            "received by each",
         ],
     );
     for (row, cell) in all() {
         let Some(fair) = cell.fairness else { continue };
+        let received = match (fair.deliveries_min, fair.deliveries_max) {
+            (fewest, most) if fewest == most => format::count(most),
+            (fewest, most) => format!("{} to {}", format::count(fewest), format::count(most)),
+        };
         table.row(
             "",
             &[
@@ -165,8 +174,7 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
                 row.architecture.to_owned(),
                 unit.show(fair.client_p99_p50_us),
                 unit.show(fair.client_p99_max_us),
-                format::count(fair.deliveries_min),
-                format::count(fair.deliveries_max),
+                received,
             ],
         );
     }
@@ -189,7 +197,7 @@ pub(crate) fn losses(out: &mut String, run: &Run) {
         "disconnects",
     ];
     let mut table = Table::new(1, &headings);
-    for cell in &run.cells {
+    for cell in view::cells(run) {
         let Some(delivery) = &cell.delivery else {
             continue;
         };
@@ -227,8 +235,8 @@ pub(crate) fn losses(out: &mut String, run: &Run) {
 
 fn errors(out: &mut String, run: &Run) {
     let found = || {
-        run.cells
-            .iter()
+        view::cells(run)
+            .into_iter()
             .flat_map(|cell| cell.delivery.iter().map(move |delivery| (cell, delivery)))
             .flat_map(|(cell, delivery)| delivery.errors.iter().map(move |error| (cell, error)))
     };
@@ -244,9 +252,8 @@ fn errors(out: &mut String, run: &Run) {
 }
 
 fn probes(out: &mut String, run: &Run) {
-    let found: Vec<(&Cell, &Probe)> = run
-        .cells
-        .iter()
+    let cells = view::cells(run).into_iter();
+    let found: Vec<(&Cell, &Probe)> = cells
         .filter_map(|cell| Some((cell, cell.probe.as_ref()?)))
         .collect();
     if found.is_empty() {
@@ -259,13 +266,7 @@ fn probes(out: &mut String, run: &Run) {
         } else {
             ("bad", "not fine")
         };
-        let p99 = probe
-            .latency
-            .as_ref()
-            .and_then(|latency| latency.p99_us.or(latency.max_us));
-        let p99 = p99.map_or_else(String::new, |us| {
-            format!(", p99 {}", format::duration_us(us))
-        });
+        let late = lateness(probe);
         let states = probe.status_changes.join(" → ");
         let _ = writeln!(
             out,
@@ -281,8 +282,20 @@ fn probes(out: &mut String, run: &Run) {
             format::count(probe.updates),
             format::count(probe.lost),
             format::count(probe.duplicated),
-            Markup(&p99),
+            Markup(&late),
             Markup(&states)
         );
+    }
+}
+
+/// The best-founded high figure of the probe, which alone receives few updates.
+fn lateness(probe: &Probe) -> String {
+    let Some(latency) = &probe.latency else {
+        return String::new();
+    };
+    match (latency.p99_us, latency.max_us) {
+        (Some(us), _) => format!(", p99 {}", format::duration_us(us)),
+        (None, Some(us)) => format!(", max {}", format::duration_us(us)),
+        (None, None) => String::new(),
     }
 }
