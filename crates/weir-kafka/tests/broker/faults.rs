@@ -1,0 +1,175 @@
+//! Brokers that stop and come back, leaders that move.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+
+use tokio::sync::watch;
+use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
+use weir_kafka::{Admin, RecordSource, StartFrom};
+use weir_lab::Lab;
+
+use crate::support::{Broker, PATIENCE, lab, numbered, poll_until, read, until_ready, values};
+
+fn restart(lab: &mut Lab, node_id: i32) {
+    lab.stop_broker(node_id).expect("stops");
+    lab.start_broker(node_id, &AtomicBool::new(false))
+        .expect("starts");
+}
+
+#[test]
+fn ingest_says_not_ready_while_the_broker_is_away_and_loses_nothing() {
+    let mut lab = lab(1);
+    let broker = Broker {
+        bootstrap: lab.bootstrap(),
+    };
+    let topic = broker.topic("away", 2);
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
+    broker.producer().store(&topic, 0, &numbered("a", 5));
+    let mut seen = read(&mut source, 5);
+
+    lab.stop_broker(1).expect("stops");
+    poll_until(&mut source, &mut seen, "loss noticed", |source, _| {
+        !source.status().ready
+    });
+    assert!(source.status().last_error.is_some());
+
+    lab.start_broker(1, &AtomicBool::new(false))
+        .expect("starts");
+    broker.producer().store(&topic, 0, &numbered("b", 5));
+    poll_until(&mut source, &mut seen, "recovery", |source, seen| {
+        source.status().ready && seen.len() >= 10
+    });
+    assert_eq!(values(&seen), [numbered("a", 5), numbered("b", 5)].concat());
+}
+
+/// Tells the test thread what happens to consumers.
+struct Tell {
+    missing: usize,
+    ready: mpsc::Sender<()>,
+    seen: Vec<Vec<(i32, i64)>>,
+    expected: usize,
+    stop: watch::Sender<bool>,
+}
+
+impl LeanSink for Tell {
+    fn on_ready(&mut self, _: usize) {
+        self.missing -= 1;
+        if self.missing == 0 {
+            self.ready.send(()).expect("test waits");
+        }
+    }
+
+    fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
+        self.seen[consumer].push((record.partition, record.offset));
+        if self.seen.iter().all(|seen| seen.len() == self.expected) {
+            self.stop.send_replace(true);
+        }
+    }
+
+    fn on_error(&mut self, _: usize, _: &LeanError) {}
+
+    fn on_bytes(&mut self, _: usize, _: usize) {}
+}
+
+/// Runs lean consumers of three partitions while `disturb` stores `per_partition` records in each.
+/// `disturb` hands back what must live until all is read.
+fn undisturbed<T: Send + 'static>(
+    bootstrap: &str,
+    topic: &str,
+    per_partition: usize,
+    disturb: impl FnOnce() -> T + Send + 'static,
+) -> (lean::LeanReport, T) {
+    const CONSUMERS: usize = 10;
+    let (stop, stopped) = watch::channel(false);
+    let (ready, is_ready) = mpsc::channel();
+    let sink = Rc::new(RefCell::new(Tell {
+        missing: CONSUMERS,
+        ready,
+        seen: vec![Vec::new(); CONSUMERS],
+        expected: 3 * per_partition,
+        stop,
+    }));
+    let disturb = std::thread::spawn(move || {
+        is_ready.recv_timeout(PATIENCE).expect("all ready");
+        disturb()
+    });
+    let config = LeanConfig {
+        bootstrap_servers: bootstrap.to_owned(),
+        topic: topic.to_owned(),
+        consumers: CONSUMERS,
+        ..LeanConfig::default()
+    };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("runtime");
+    let work = lean::run(config, Rc::clone(&sink), stopped);
+    let outcome = runtime.block_on(async { tokio::time::timeout(2 * PATIENCE, work).await });
+    let disturbed = disturb.join().expect("produced");
+    let report = outcome.expect("complete in time").expect("ran");
+    for seen in &sink.borrow().seen {
+        for partition in 0..3 {
+            let offsets = seen.iter().filter(|it| it.0 == partition).map(|it| it.1);
+            assert!(offsets.eq(0..per_partition as i64), "{seen:?}");
+        }
+    }
+    (report, disturbed)
+}
+
+#[test]
+fn lean_consumers_come_back_to_a_restarted_broker() {
+    let mut lab = lab(1);
+    let bootstrap = lab.bootstrap();
+    let broker = Broker {
+        bootstrap: bootstrap.clone(),
+    };
+    let topic = broker.topic("restart", 3);
+    let name = topic.clone();
+    let (report, lab) = undisturbed(&bootstrap, &topic, 10, move || {
+        let store = |prefix: &str| {
+            let sender = broker.producer();
+            (0..3).for_each(|partition| sender.store(&name, partition, &numbered(prefix, 5)));
+        };
+        store("before");
+        restart(&mut lab, 1);
+        store("after");
+        lab
+    });
+    drop(lab);
+    assert!(report.disconnects >= 10, "{report:?}");
+    assert!(report.connections >= 20, "{report:?}");
+}
+
+#[test]
+fn lean_consumers_and_ingest_follow_moved_leaders() {
+    let mut lab = lab(3);
+    let broker = Broker {
+        bootstrap: lab.bootstrap(),
+    };
+    let admin = Admin::connect(&broker.bootstrap, PATIENCE).expect("answers");
+    let topic = crate::support::unique("moved");
+    let config = [("min.insync.replicas", "1")];
+    admin.create_topic(&topic, 3, 3, &config).expect("created");
+    assert_eq!(admin.broker_ids().map(|ids| ids.len()), Ok(3));
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
+
+    let (bootstrap, name) = (broker.bootstrap.clone(), topic.clone());
+    let (_, lab) = undisturbed(&bootstrap, &topic, 10, move || {
+        let sender = broker.producer();
+        let store = |prefix: &str| {
+            (0..3).for_each(|partition| sender.store(&name, partition, &numbered(prefix, 5)));
+        };
+        store("before");
+        // Whichever partitions broker 1 leads move to the others.
+        lab.stop_broker(1).expect("stops");
+        store("after");
+        lab
+    });
+    let mut seen = read(&mut source, 30);
+    seen.sort_by_key(|record| (record.partition, record.offset));
+    let expected = [numbered("before", 5), numbered("after", 5)].concat();
+    assert_eq!(values(&seen), [expected.as_slice(); 3].concat());
+    drop(lab);
+}

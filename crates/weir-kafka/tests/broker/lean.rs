@@ -1,0 +1,222 @@
+//! Lean consumers: each gets every record once and in order, whatever the codec.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use kafka_protocol::records::Compression;
+use tokio::sync::watch;
+use weir_kafka::Acks;
+use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
+
+use crate::support::{Broker, PATIENCE, broker, numbered};
+use crate::wire;
+
+/// Gathers what consumers get; calls `produce` when all are ready and stops at `expected` records
+/// per consumer.
+struct Gather {
+    ready: Vec<bool>,
+    seen: Vec<Vec<(i32, i64, String)>>,
+    headers: usize,
+    bytes: usize,
+    errors: Vec<String>,
+    expected: usize,
+    complete: usize,
+    all_ready: Option<tokio::sync::oneshot::Sender<()>>,
+    stop: watch::Sender<bool>,
+}
+
+impl LeanSink for Gather {
+    fn on_ready(&mut self, consumer: usize) {
+        assert!(!self.ready[consumer], "ready twice");
+        self.ready[consumer] = true;
+        if self.ready.iter().all(|ready| *ready) {
+            let sender = self.all_ready.take().expect("only once");
+            sender.send(()).expect("test waits");
+        }
+    }
+
+    fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
+        let value = String::from_utf8_lossy(record.value.expect("value")).into_owned();
+        self.headers += record.headers().flatten().count();
+        let seen = &mut self.seen[consumer];
+        seen.push((record.partition, record.offset, value));
+        if seen.len() == self.expected {
+            self.complete += 1;
+        }
+        if self.complete == self.seen.len() {
+            self.stop.send_replace(true);
+        }
+    }
+
+    fn on_error(&mut self, _: usize, error: &LeanError) {
+        self.errors.push(error.to_string());
+    }
+
+    fn on_bytes(&mut self, _: usize, n: usize) {
+        self.bytes += n;
+    }
+}
+
+/// Runs consumers; `produce` runs on another thread once all are ready.
+fn gather(
+    config: LeanConfig,
+    expected: usize,
+    produce: impl FnOnce() + Send + 'static,
+) -> (Gather, LeanReport) {
+    let (stop, stopped) = watch::channel(false);
+    let (all_ready, wait_ready) = tokio::sync::oneshot::channel();
+    let sink = Rc::new(RefCell::new(Gather {
+        ready: vec![false; config.consumers],
+        seen: vec![Vec::new(); config.consumers],
+        headers: 0,
+        bytes: 0,
+        errors: Vec::new(),
+        expected,
+        complete: 0,
+        all_ready: Some(all_ready),
+        stop,
+    }));
+    let produce = std::thread::spawn(move || {
+        if wait_ready.blocking_recv().is_ok() {
+            produce();
+        }
+    });
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("runtime");
+    let work = lean::run(config, Rc::clone(&sink), stopped);
+    let outcome = runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await });
+    let sink = Rc::into_inner(sink).expect("run is over").into_inner();
+    let outcome = outcome.unwrap_or_else(|_| {
+        let counts: Vec<_> = sink.seen.iter().map(Vec::len).collect();
+        panic!("not complete: {counts:?}, errors {:?}", sink.errors);
+    });
+    produce.join().expect("produced");
+    (sink, outcome.expect("ran"))
+}
+
+fn config(broker: &Broker, topic: &str, consumers: usize) -> LeanConfig {
+    LeanConfig {
+        bootstrap_servers: broker.bootstrap.clone(),
+        topic: topic.to_owned(),
+        consumers,
+        ..LeanConfig::default()
+    }
+}
+
+#[test]
+fn fifty_consumers_get_every_record_in_order() {
+    let broker = broker();
+    let topic = broker.topic("lean", 2);
+    broker.producer().store(&topic, 0, &numbered("old", 7));
+    let sender = broker.producer();
+    let name = topic.clone();
+    let (sink, report) = gather(config(&broker, &topic, 50), 400, move || {
+        for round in 0..20 {
+            for partition in 0..2 {
+                sender.store(&name, partition, &numbered(&format!("{round}-"), 10));
+            }
+        }
+    });
+    assert_eq!(sink.errors, Vec::<String>::new());
+    for seen in &sink.seen {
+        for partition in 0..2 {
+            let mine: Vec<_> = seen.iter().filter(|it| it.0 == partition).collect();
+            let first = if partition == 0 { 7 } else { 0 };
+            assert_eq!(mine.len(), 200);
+            for (index, (_, offset, value)) in mine.iter().enumerate() {
+                assert_eq!(*offset, first + index as i64);
+                assert_eq!(*value, format!("{}-{}", index / 10, index % 10));
+            }
+        }
+    }
+    assert_eq!((report.ready, report.connections), (50, 50));
+    assert_eq!(report.records, 50 * 400);
+    assert_eq!(report.bytes, sink.bytes as u64);
+    assert_eq!((report.disconnects, report.errors), (0, 0));
+}
+
+#[test]
+fn every_codec_is_unpacked() {
+    let broker = broker();
+    let topic = broker.topic("lean-codecs", 1);
+    let own = [
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ];
+    let theirs = ["gzip", "snappy", "lz4"];
+    let mut expected = Vec::new();
+    let mut batches = Vec::new();
+    for codec in own {
+        let values = numbered(&format!("{codec:?}"), 40);
+        batches.push(wire::batch(&values, codec));
+        expected.extend(values);
+    }
+    for codec in theirs {
+        expected.extend(numbered(codec, 40));
+    }
+    let senders = theirs.map(|codec| (codec, broker.producer_with(codec, Acks::All)));
+    let (bootstrap, name) = (broker.bootstrap.clone(), topic.clone());
+    let (sink, _) = gather(config(&broker, &topic, 2), expected.len(), move || {
+        for batch in batches {
+            wire::store(&bootstrap, &name, batch);
+        }
+        for (codec, sender) in senders {
+            sender.store(&name, 0, &numbered(codec, 40));
+        }
+    });
+    for seen in &sink.seen {
+        let values: Vec<_> = seen.iter().map(|it| it.2.clone()).collect();
+        assert_eq!(values, expected);
+    }
+    assert_eq!(sink.headers, 2 * own.len() * 40);
+}
+
+#[test]
+fn answers_larger_than_the_read_buffer_and_the_fetch_limit_arrive_whole() {
+    let broker = broker();
+    let topic = broker.topic("lean-large", 1);
+    let sender = broker.producer();
+    let values: Vec<_> = (0..12)
+        .map(|index| format!("{index}").repeat(400_000))
+        .collect();
+    let (name, sent) = (topic.clone(), values.clone());
+    let config = LeanConfig {
+        fetch_max_bytes: 10_000,
+        source_addresses: vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2])],
+        ..config(&broker, &topic, 3)
+    };
+    let (sink, _) = gather(config, 12, move || sender.store(&name, 0, &sent));
+    for seen in &sink.seen {
+        assert!(seen.iter().map(|it| &it.2).eq(values.iter()));
+    }
+}
+
+#[test]
+fn a_missing_topic_is_told() {
+    let broker = broker();
+    let (_stop, stopped) = watch::channel(false);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("runtime");
+    let (stop, _) = watch::channel(false);
+    let sink = Gather {
+        ready: vec![],
+        seen: vec![],
+        headers: 0,
+        bytes: 0,
+        errors: vec![],
+        expected: 0,
+        complete: 0,
+        all_ready: None,
+        stop,
+    };
+    let config = config(&broker, "no-such-topic", 1);
+    let error = runtime.block_on(lean::run(config, sink, stopped));
+    let text = error.expect_err("not there").to_string();
+    assert!(
+        text.contains("topic \"no-such-topic\" does not exist"),
+        "{text}"
+    );
+}

@@ -1,0 +1,9 @@
+//! Tests against a real broker: `WEIR_E2E_BOOTSTRAP` names one, else one is started.
+
+mod admin;
+mod faults;
+mod ingest;
+mod lean;
+mod produce;
+mod support;
+mod wire;

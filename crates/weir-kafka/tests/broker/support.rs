@@ -1,0 +1,207 @@
+//! Broker, topic names, waiting and collecting for the tests of this folder.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use weir_kafka::{
+    Acks, Admin, Delivery, IngestConfig, KafkaIngest, Producer, ProducerConfig, Record,
+    RecordSource, StartFrom,
+};
+use weir_lab::{Lab, LabOptions};
+
+/// Bounds every wait; only a failing test takes this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A broker to test against.
+pub(crate) struct Broker {
+    pub(crate) bootstrap: String,
+}
+
+/// The broker that all tests share. One started here ends with this process.
+pub(crate) fn broker() -> Broker {
+    static LAB: OnceLock<Lab> = OnceLock::new();
+    let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
+    let bootstrap = named.unwrap_or_else(|| LAB.get_or_init(|| lab(1)).bootstrap());
+    Broker { bootstrap }
+}
+
+/// Brokers of a test's own, to be stopped and started.
+pub(crate) fn lab(brokers: u8) -> Lab {
+    let options = LabOptions {
+        brokers,
+        heap_mb: 384,
+        ready_within: 2 * PATIENCE,
+        ..LabOptions::default()
+    };
+    Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
+}
+
+impl Broker {
+    pub(crate) fn admin(&self) -> Admin {
+        Admin::connect(&self.bootstrap, PATIENCE).expect("broker answers")
+    }
+
+    /// Creates a topic that no other test uses.
+    pub(crate) fn topic(&self, name: &str, partitions: i32) -> String {
+        let topic = unique(name);
+        self.admin()
+            .create_topic(&topic, partitions, 1, &[])
+            .expect("topic created");
+        topic
+    }
+
+    pub(crate) fn ingest(&self, topics: &[&str], from: StartFrom) -> KafkaIngest {
+        let config = IngestConfig {
+            bootstrap_servers: self.bootstrap.clone(),
+            client_id: "test".to_owned(),
+            topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
+            from,
+            ..IngestConfig::default()
+        };
+        KafkaIngest::start(&config).expect("settings work")
+    }
+
+    pub(crate) fn producer(&self) -> TestProducer {
+        self.producer_with("none", Acks::All)
+    }
+
+    pub(crate) fn producer_with(&self, compression: &str, acks: Acks) -> TestProducer {
+        let config = ProducerConfig {
+            bootstrap_servers: self.bootstrap.clone(),
+            compression: compression.to_owned(),
+            acks,
+            // Lets compressed batches hold more than one record.
+            linger_ms: if compression == "none" { 0.0 } else { 20.0 },
+            ..ProducerConfig::default()
+        };
+        let (sender, deliveries) = mpsc::channel();
+        let report = move |delivery| {
+            // The test may have ended already.
+            let _ = sender.send(delivery);
+        };
+        let producer = Producer::start(&config, Box::new(report)).expect("settings work");
+        TestProducer {
+            producer,
+            deliveries,
+        }
+    }
+}
+
+/// A producer with its delivery reports.
+pub(crate) struct TestProducer {
+    pub(crate) producer: Producer,
+    pub(crate) deliveries: mpsc::Receiver<Delivery>,
+}
+
+impl TestProducer {
+    /// Sends values in order to one partition and waits until all are stored.
+    pub(crate) fn store(&self, topic: &str, partition: i32, values: &[String]) {
+        for (token, value) in values.iter().enumerate() {
+            self.producer
+                .send(
+                    topic,
+                    Some(partition),
+                    None,
+                    value.as_bytes(),
+                    &[],
+                    None,
+                    token as u64,
+                )
+                .expect("queued");
+        }
+        assert_eq!(self.producer.flush(PATIENCE), 0, "records not acknowledged");
+        for _ in values {
+            let delivery = self.deliveries.recv_timeout(PATIENCE).expect("reported");
+            assert!(delivery.result.is_ok(), "{delivery:?}");
+        }
+    }
+}
+
+/// A record with its bytes copied out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) timestamp_ms: i64,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Owned {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
+    }
+}
+
+impl From<Record<'_>> for Owned {
+    fn from(record: Record<'_>) -> Self {
+        let header =
+            |(name, value): &(&str, Option<&[u8]>)| ((*name).to_owned(), value.map(<[u8]>::to_vec));
+        Self {
+            topic: record.topic.to_owned(),
+            partition: record.partition,
+            offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key.map(<[u8]>::to_vec),
+            value: record.value.map(<[u8]>::to_vec),
+            headers: record.headers.iter().map(header).collect(),
+        }
+    }
+}
+
+/// Polls until `source` is ready; whatever it delivers meanwhile is handed back.
+pub(crate) fn until_ready(source: &mut KafkaIngest) -> Vec<Owned> {
+    let mut seen = Vec::new();
+    poll_until(source, &mut seen, "ready", |source, _| {
+        source.status().ready
+    });
+    seen
+}
+
+/// Polls until `count` records came.
+pub(crate) fn read(source: &mut KafkaIngest, count: usize) -> Vec<Owned> {
+    let mut seen = Vec::new();
+    poll_until(source, &mut seen, "records", |_, seen| seen.len() >= count);
+    seen
+}
+
+pub(crate) fn poll_until(
+    source: &mut KafkaIngest,
+    seen: &mut Vec<Owned>,
+    what: &str,
+    done: impl Fn(&mut KafkaIngest, &[Owned]) -> bool,
+) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done(source, seen) {
+        let status = source.status();
+        assert!(
+            Instant::now() < deadline,
+            "no {what}: {} records, {status:?}",
+            seen.len()
+        );
+        source
+            .poll(Duration::from_millis(20), 1000, &mut |record| {
+                seen.push(record.into());
+            })
+            .expect("source lives");
+    }
+}
+
+pub(crate) fn values(records: &[Owned]) -> Vec<String> {
+    records.iter().map(Owned::text).collect()
+}
+
+pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("{prefix}{index}")).collect()
+}
+
+pub(crate) fn unique(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let stamp = now.map_or(0, |now| now.as_millis());
+    format!("{name}-{}-{stamp}-{number}", std::process::id())
+}
