@@ -5,7 +5,7 @@ use super::svg::{Anchor, Svg};
 
 pub(crate) const WIDTH: f64 = 440.0;
 pub(crate) const HEIGHT: f64 = 270.0;
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 50.0;
 const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
@@ -62,7 +62,7 @@ impl Plot {
             };
             self.svg
                 .text((x + width + 5.0, 12.0), Anchor::Start, "key", &shown);
-            x += width + 19.0 + 6.3 * shown.chars().count() as f64;
+            x += width + 19.0 + 6.9 * shown.chars().count() as f64;
         }
     }
 

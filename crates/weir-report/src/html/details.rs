@@ -33,13 +33,19 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
     let mut table = Table::new(2, &headings);
     for cell in view::cells(run) {
         for (index, usage) in cell.roles.iter().enumerate() {
-            let class = match &cell.saturated_role {
-                Some(role) if *role == usage.role => "trouble",
-                _ => "",
+            let limiting = cell.saturated_role.as_ref() == Some(&usage.role);
+            // The cell's name stands once, so that its parts read as a block.
+            let (name, block) = if index == 0 {
+                (cell.id(), "")
+            } else {
+                (String::new(), "cont")
             };
-            // The name stands once, so that the parts of a cell read as a block.
-            let name = if index == 0 { cell.id() } else { String::new() };
-            table.row(class, &part(name, usage));
+            let class = if limiting {
+                format!("{block} trouble")
+            } else {
+                block.to_owned()
+            };
+            table.row(class.trim(), &part(name, usage));
         }
     }
     table.finish(out);

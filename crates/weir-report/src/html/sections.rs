@@ -132,7 +132,7 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
         return;
     };
     out.push_str(
-        "<section id=\"fairness\">\n<h2>Fairness between clients</h2>\n<div class=\"grid2\">\n",
+        "<section id=\"fairness\">\n<h2>Fairness between clients</h2>\n<div class=\"grid2 pair\">\n",
     );
     figure(
         out,
