@@ -10,12 +10,14 @@ use std::sync::mpsc::RecvError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_kafka::{Acks, Admin, Producer, ProducerConfig};
+pub use weir_kafka::Acks;
+use weir_kafka::{Admin, Producer, ProducerConfig};
 
 use crate::clock::Clock;
 use crate::error::LoadError;
+use crate::local_time::LocalTime;
 use crate::pacer::Rate;
-use crate::payload::Kind;
+use crate::payload::{Kind, TextValues};
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
 use tracker::Answer;
@@ -141,6 +143,8 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
     let clock = Clock::start();
     let answers = Answers::default();
     let producer = start_client(options, clock, &answers)?;
+    // Two sequences from one seed; the negation only keeps them apart.
+    let values = TextValues::new(options.size, !options.seed, LocalTime::system());
     link.events.send(&Event::Ready {
         connections: brokers as u64,
         port: None,
@@ -152,7 +156,7 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
                 answers: &answers,
                 clock,
             };
-            sender::Sender::new(options, schedule, target, link).run()
+            sender::Sender::new(options, schedule, target, values, link).run()
         }
         None => ProduceSummary::default(),
     };

@@ -13,7 +13,6 @@ use super::tracker::{Answer, Tracker};
 use super::{Answers, ProducerOptions};
 use crate::clock::{Clock, nanos};
 use crate::keys::key_names;
-use crate::local_time::LocalTime;
 use crate::pacer::Pacer;
 use crate::payload::{Kind, Random, TextValues};
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
@@ -59,14 +58,13 @@ impl<'a> Sender<'a> {
         options: &'a ProducerOptions,
         schedule: Schedule,
         target: Target<'a>,
+        values: TextValues,
         link: &'a Link,
     ) -> Self {
         let keys = match options.kind {
             Kind::Base => vec![String::new()],
             Kind::Keyed => key_names(options.keys as usize),
         };
-        // Two sequences from one seed; the constant only keeps them apart.
-        let values = TextValues::new(options.size, !options.seed, LocalTime::system());
         Self {
             options,
             schedule,
@@ -94,7 +92,8 @@ impl<'a> Sender<'a> {
     /// Follows the schedule to its end, waits for the answers and sums up.
     pub(super) fn run(mut self) -> ProduceSummary {
         self.follow_schedule();
-        self.due_at_end = Some(self.due());
+        // Told to stop, it does not owe what came due at that moment.
+        self.due_at_end = Some(if self.stopping { self.next } else { self.due() });
         let deadline = Instant::now() + self.options.drain;
         while self.tracker.unacknowledged() > 0 && Instant::now() < deadline {
             self.look_around();

@@ -2,12 +2,14 @@
 
 use clap::Subcommand;
 
-use crate::cmd::load_clients;
+use crate::cmd::{load_clients, load_produce};
 use crate::exit::{Exit, Failure};
 
 /// The parts of a load test.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
+    /// Records into a topic, each at its due time whatever the broker does.
+    Produce(load_produce::ProduceArgs),
     /// Thousands of simulated clients of a gateway, each with one session and one item.
     Clients(load_clients::ClientsArgs),
 }
@@ -15,6 +17,7 @@ pub(crate) enum LoadCommand {
 /// Runs one part.
 pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
     match command {
+        LoadCommand::Produce(args) => load_produce::run(&args),
         LoadCommand::Clients(args) => load_clients::run(&args),
     }
 }

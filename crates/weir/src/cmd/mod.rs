@@ -4,7 +4,9 @@ pub(crate) mod gateway;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod load_clients;
+pub(crate) mod load_common;
 pub(crate) mod load_local;
+pub(crate) mod load_produce;
 
 use clap::CommandFactory;
 

@@ -1,0 +1,166 @@
+//! What the `weir load` commands share: the status line, the schedule of a run for people, errors.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_load::clock::Clock;
+use weir_load::error::{Fault, LoadError};
+use weir_load::worker::Link;
+use weir_load::worker::protocol::{Event, Progress, Schedule};
+
+use crate::exit::{Exit, Failure};
+
+/// One line that is rewritten each second on a terminal, and added elsewhere.
+pub(crate) struct StatusLine {
+    terminal: bool,
+    open: bool,
+}
+
+impl StatusLine {
+    pub(crate) fn new() -> Self {
+        Self {
+            terminal: std::io::stdout().is_terminal(),
+            open: false,
+        }
+    }
+
+    /// Shows `text` in place of what was shown before.
+    pub(crate) fn show(&mut self, text: &dyn Display) {
+        if !self.terminal {
+            println!("{text}");
+            return;
+        }
+        // Back to the first column, clear the line, and no line feed.
+        print!("\r\x1b[2K{text}");
+        // A terminal that takes no more is nothing to fail for.
+        let _ = std::io::stdout().flush();
+        self.open = true;
+    }
+
+    /// Leaves the line as it is; what follows begins below it.
+    pub(crate) fn end(&mut self) {
+        if std::mem::take(&mut self.open) {
+            println!();
+        }
+    }
+}
+
+/// Progress events in a row: differences per second.
+#[derive(Default)]
+pub(crate) struct Progressing {
+    last: Progress,
+}
+
+impl Progressing {
+    /// Counters begin at zero at this instant.
+    pub(crate) fn begin(&mut self, unix_ns: u64) {
+        self.last.unix_ns = unix_ns;
+    }
+
+    /// Looks at the next progress: its counters and their change per second.
+    pub(crate) fn next(&mut self, progress: &Progress) -> Change {
+        let last = std::mem::replace(&mut self.last, progress.clone());
+        Change {
+            elapsed_s: progress.unix_ns.saturating_sub(last.unix_ns) as f64 / 1e9,
+            first: last.unix_ns == 0,
+            now: progress.clone(),
+            last,
+        }
+    }
+}
+
+/// From one progress to the next.
+pub(crate) struct Change {
+    now: Progress,
+    last: Progress,
+    elapsed_s: f64,
+    first: bool,
+}
+
+impl Change {
+    /// Running total of a counter.
+    pub(crate) fn total(&self, name: &str) -> u64 {
+        self.now.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Change of a counter per second; 0 at the first progress, which has no begin.
+    pub(crate) fn per_s(&self, name: &str) -> f64 {
+        let before = self.last.counters.get(name).copied().unwrap_or(0);
+        if self.first || self.elapsed_s <= 0.0 {
+            return 0.0;
+        }
+        self.total(name).saturating_sub(before) as f64 / self.elapsed_s
+    }
+}
+
+/// From now on everything counts, for `duration` or until told to stop.
+pub(crate) fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Schedule {
+    let start_unix_ns = clock.now_unix_ns();
+    let length_ns = duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok());
+    let until = length_ns.map_or(u64::MAX, |ns| start_unix_ns.saturating_add(ns));
+    Schedule {
+        start_unix_ns,
+        measure_from_unix_ns: start_unix_ns,
+        measure_until_unix_ns: until,
+        stop_unix_ns: until,
+    }
+}
+
+/// Runs a worker on standard input and output; an error is also its last event.
+pub(crate) fn run_worker<T>(
+    work: impl FnOnce(&Link) -> Result<T, LoadError>,
+) -> Result<Exit, Failure> {
+    let link = Link::stdio();
+    match work(&link) {
+        Ok(_) => Ok(Exit::Fine),
+        Err(error) => {
+            link.events.send(&Event::Error {
+                message: error.to_string(),
+            });
+            Err(failure(error))
+        }
+    }
+}
+
+/// The exit code an error stands for.
+pub(crate) fn failure(error: LoadError) -> Failure {
+    let exit = match error.fault() {
+        Fault::Usage => Exit::Usage,
+        Fault::Target => Exit::Unreachable,
+        Fault::Instrument => Exit::Instrument,
+    };
+    Failure::new(exit, error)
+}
+
+/// The event as a line of JSON.
+pub(crate) fn print_json(event: &Event) {
+    match serde_json::to_string(event) {
+        Ok(line) => println!("{line}"),
+        Err(error) => tracing::error!(%error, "event not printed"),
+    }
+}
+
+/// How a run ends whose result is fine: Ctrl-C before its time is told apart.
+pub(crate) fn fine_or_interrupted(stop: &AtomicBool, has_end: bool) -> Exit {
+    if has_end && stop.load(Ordering::Relaxed) {
+        Exit::Interrupted
+    } else {
+        Exit::Fine
+    }
+}
+
+/// Reads `KEY=VALUE`.
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Nanoseconds for people: microseconds below 10 ms, else milliseconds.
+pub(crate) fn time(ns: u64) -> String {
+    match ns {
+        0..10_000_000 => format!("{} us", ns / 1000),
+        _ => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}
