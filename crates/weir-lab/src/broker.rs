@@ -25,6 +25,7 @@ pub(crate) struct Launch {
     pub(crate) java: PathBuf,
     pub(crate) libs: PathBuf,
     pub(crate) heap_mb: u32,
+    pub(crate) jvm_arguments: Vec<String>,
     pub(crate) dir: PathBuf,
     /// Whether the watcher removes `dir` after it had to end the broker.
     pub(crate) dir_is_temporary: bool,
@@ -88,6 +89,7 @@ impl Launch {
             .arg(format!("-Xms{}m", self.heap_mb.min(256)))
             .arg(format!("-Xmx{}m", self.heap_mb))
             .args(JVM)
+            .args(&self.jvm_arguments)
             .arg(format!("-XX:ErrorFile={}/jvm-crash.log", logs.display()))
             .args(self.common_arguments(node_id))
             .arg("kafka.Kafka")
@@ -204,9 +206,9 @@ pub(crate) fn write_config(
         fs::write(node.join("server.properties"), server_properties)?;
         fs::write(node.join("log4j2.properties"), log4j_properties)
     };
-    write().map_err(|source| LabError::Directory {
+    write().map_err(|error| LabError::Directory {
         dir: node.clone(),
-        source,
+        error,
     })
 }
 

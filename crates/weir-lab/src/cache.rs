@@ -34,9 +34,9 @@ pub(crate) fn entry(
     // What a killed process left behind; the lock says that nobody works on it now.
     let unfinished = cache.join(format!("{name}.unfinished"));
     disk::remove(&unfinished)?;
-    let unusable = |source| LabError::Directory {
+    let unusable = |error| LabError::Directory {
         dir: entry.clone(),
-        source,
+        error,
     };
     fs::create_dir(&unfinished).map_err(unusable)?;
     if let Err(error) = build(&unfinished, progress) {
@@ -75,7 +75,7 @@ fn wait_for_lock(
 
 /// Takes the lock file `path` if nobody has it; the lock goes with the returned handle.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, LabError> {
-    let failed = |source| LabError::io(format!("lock {}", path.display()), source);
+    let failed = |error| LabError::io(format!("lock {}", path.display()), error);
     let file = File::options()
         .create(true)
         .truncate(false)

@@ -87,12 +87,12 @@ pub enum LabError {
         needed_bytes: u64,
     },
     /// A directory cannot be made or written.
-    #[error("directory {} cannot be used: {source}; choose another one or change its permissions", dir.display())]
+    #[error("directory {} cannot be used: {error}; choose another one or change its permissions", dir.display())]
     Directory {
         /// The directory.
         dir: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The repository has no such release.
     #[error("Apache Kafka {version} does not exist as a package: {detail}; see --kafka-version")]
@@ -206,12 +206,12 @@ pub enum LabError {
         doing: &'static str,
     },
     /// A file or process operation failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Io {
         /// What was tried.
         what: String,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -229,10 +229,10 @@ impl LabError {
         }
     }
 
-    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
         Self::Io {
             what: what.into(),
-            source,
+            error,
         }
     }
 }

@@ -95,9 +95,13 @@ fn fetch_error(version: &str, said: &str) -> LabError {
             detail: format!("no artifact {artifact}"),
         };
     }
+    // What comes before only says which plugin or dependency it was.
+    let start = ["Could not transfer", "Cannot access"]
+        .iter()
+        .find_map(|mark| line.find(mark));
     LabError::Fetch {
         what: format!("Apache Kafka {version}"),
-        detail: line.to_owned(),
+        detail: line[start.unwrap_or(0)..].to_owned(),
     }
 }
 
@@ -157,9 +161,14 @@ mod tests {
 
     #[test]
     fn an_unreachable_repository_keeps_the_line_that_says_so() {
-        let said = "[WARNING] odd\n[ERROR] Plugin x could not be resolved: Connection refused -> [Help 1]\n";
+        let said = "[WARNING] odd\n[ERROR] Plugin x could not be resolved: Could not transfer \
+                    artifact y: Connection refused -> [Help 1]\n";
         let error = fetch_error("4.3.1", said);
         assert!(matches!(error, LabError::Fetch { .. }), "{error}");
-        assert!(error.to_string().contains("Connection refused"), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("fetched: Could not transfer artifact y: Connection refused;"),
+            "{text}"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! A lab as a value: started, asked, its brokers stopped and started again, and stopped.
 
+mod earlier;
 mod options;
 mod start;
 
@@ -248,7 +249,7 @@ fn temporary_dir() -> Result<PathBuf, LabError> {
         match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => return Ok(dir),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(LabError::Directory { dir, source }),
+            Err(error) => return Err(LabError::Directory { dir, error }),
         }
     }
     Err(LabError::NotALab { dir: base })

@@ -243,11 +243,19 @@ pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result
     for node in &state.nodes {
         disk::remove(&state::node_dir(dir, node.node_id))?;
     }
-    for file in ["lab.json", "lab.json.new", LOCK_FILE] {
+    for file in ["lab.json", "lab.json.new"] {
         disk::remove(&dir.join(file))?;
     }
-    // Left in place when the user keeps something else in it.
-    let _ = std::fs::remove_dir(dir);
+    remove_if_unused(dir)
+}
+
+/// Removes the directory of a lab that is not there (any more), but nothing of somebody else.
+pub(crate) fn remove_if_unused(dir: &Path) -> Result<(), LabError> {
+    if LabState::load(dir)?.is_none() {
+        disk::remove(&dir.join(LOCK_FILE))?;
+        // Stays when there is something else in it.
+        let _ = std::fs::remove_dir(dir);
+    }
     Ok(())
 }
 
@@ -282,9 +290,9 @@ pub fn default_dir() -> Result<PathBuf, LabError> {
 /// `dir`, or the per-user lab directory.
 pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf, LabError> {
     match dir {
-        Some(dir) => std::path::absolute(dir).map_err(|source| LabError::Directory {
+        Some(dir) => std::path::absolute(dir).map_err(|error| LabError::Directory {
             dir: dir.to_owned(),
-            source,
+            error,
         }),
         None => default_dir(),
     }
@@ -301,4 +309,5 @@ pub(crate) fn clients_max(pid: u32) -> u64 {
 pub(crate) const GRACE: Duration = Duration::from_secs(20);
 /// Jars, sockets among brokers, and the files of some hundred partitions.
 const OWN_DESCRIPTORS: u64 = 600;
-const LOCK_FILE: &str = "lab.lock";
+/// Held by the command that changes a lab.
+pub(crate) const LOCK_FILE: &str = "lab.lock";

@@ -28,6 +28,8 @@ pub struct LabOptions {
     pub heap_mb: u32,
     /// Broker properties that go beyond the lab's own and win over them.
     pub properties: Vec<(String, String)>,
+    /// Arguments for each broker's JVM that go beyond the lab's own.
+    pub jvm_arguments: Vec<String>,
     /// Whether data is kept when the lab stops.
     pub keep_data: bool,
     /// Room that must be free in the lab's directory at the start.
@@ -47,6 +49,7 @@ impl Default for LabOptions {
             detached: false,
             heap_mb: 1024,
             properties: Vec::new(),
+            jvm_arguments: Vec::new(),
             keep_data: false,
             min_free_bytes: 1 << 30,
             ready_within: Duration::from_secs(60),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::earlier::{self, Earlier};
 use super::{Broker, Lab, LabOptions, temporary_dir};
 use crate::broker::{self, BrokerProcess, Launch};
 use crate::config::{self, NodePorts};
@@ -32,8 +33,23 @@ pub(super) fn up(
     }
     let dir = status::lab_dir(options.dir.as_deref())?;
     disk::prepare(&dir, 0)?;
+    earlier::refuse_foreign(&dir)?;
     let _lock = status::lock(&dir)?;
-    let kept = match earlier_lab(&dir, options, progress)? {
+    let lab = up_in(&dir, options, progress, stop);
+    if lab.is_err() {
+        status::remove_if_unused(&dir)?;
+    }
+    lab
+}
+
+fn up_in(
+    dir: &Path,
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Lab, LabError> {
+    let dir = dir.to_owned();
+    let kept = match earlier::look(&dir, options, progress)? {
         Earlier::Running(state) => return attach(dir, *state, options),
         Earlier::Kept(cluster_id) => Some(cluster_id),
         Earlier::None => None,
@@ -58,141 +74,6 @@ fn up_temporary(
     lab
 }
 
-/// What was in the directory before.
-enum Earlier {
-    None,
-    /// The data of a stopped lab with this cluster id.
-    Kept(String),
-    /// A lab with the settings asked for.
-    Running(Box<LabState>),
-}
-
-/// Looks for an earlier lab in `dir` and clears away what cannot be used.
-fn earlier_lab(
-    dir: &Path,
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Earlier, LabError> {
-    let Some(mut state) = LabState::load(dir)? else {
-        return match has_only_lock(dir) {
-            true => Ok(Earlier::None),
-            false => Err(LabError::NotALab {
-                dir: dir.to_owned(),
-            }),
-        };
-    };
-    let (alive, dead): (Vec<_>, Vec<_>) = state
-        .nodes
-        .iter()
-        .map(|node| (node.node_id, state.running(node)))
-        .partition(|(_, process)| process.is_some());
-    match state.phase {
-        Phase::Running if dead.is_empty() => {
-            same_settings(dir, &state, options)?;
-            return Ok(Earlier::Running(Box::new(state)));
-        }
-        Phase::Running if !alive.is_empty() => {
-            let ids: Vec<_> = dead.iter().map(|(id, _)| id.to_string()).collect();
-            return Err(LabError::Incomplete {
-                dir: dir.to_owned(),
-                detail: format!("broker {} does not run any more", ids.join(" and ")),
-            });
-        }
-        Phase::Stopped => {
-            same_data(dir, &state, options)?;
-            return Ok(Earlier::Kept(state.cluster_id));
-        }
-        Phase::Running => progress(&format!(
-            "an earlier lab in {} was not shut down in order; its data is removed",
-            dir.display()
-        )),
-        Phase::Starting => {
-            progress("an earlier start of the lab was cut short; its rest is removed");
-            let mut left: Vec<_> = alive
-                .into_iter()
-                .filter_map(|(id, process)| Some((id, BrokerProcess::found(process?))))
-                .collect();
-            status::stop_all(left.iter_mut().map(|(id, process)| (*id, process)), GRACE)?;
-        }
-        Phase::Failed => {}
-    }
-    for node in &mut state.nodes {
-        disk::remove(&state::node_dir(dir, node.node_id))?;
-    }
-    Ok(Earlier::None)
-}
-
-/// Whether `dir` has nothing but the lock that was just made: a user's folder is not a lab.
-fn has_only_lock(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|entries| entries.count() <= 1)
-}
-
-fn same_settings(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
-    let describe = |brokers: usize, version: &str, port: Option<u16>, heap: u32| {
-        let port = port.map_or_else(String::new, |port| format!(", port {port}"));
-        format!("{brokers} broker(s), Kafka {version}, heap {heap} MB{port}")
-    };
-    let asked = describe(
-        options.brokers.into(),
-        &options.kafka_version,
-        options.port,
-        options.heap_mb,
-    );
-    // A port that was not asked for may be any.
-    let first = state.nodes.first().map(|node| node.port);
-    let port = options.port.and(first);
-    let running = describe(state.nodes.len(), &state.kafka_version, port, state.heap_mb);
-    let other = |running: String, asked: String| {
-        Err(LabError::OtherLab {
-            dir: dir.to_owned(),
-            running,
-            asked,
-        })
-    };
-    if running != asked {
-        return other(running, asked);
-    }
-    if state.host != options.host {
-        return other(format!("host {}", state.host), format!("{}", options.host));
-    }
-    if state.properties != options.properties {
-        return other("other broker properties".to_owned(), "these".to_owned());
-    }
-    if state.detached != options.detached {
-        let words = |detached| {
-            if detached {
-                "in the background"
-            } else {
-                "by a command"
-            }
-        };
-        return other(
-            format!("its brokers held {}", words(state.detached)),
-            words(options.detached).to_owned(),
-        );
-    }
-    Ok(())
-}
-
-/// Kept data can only be used by the same release and the same number of nodes.
-fn same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
-    let brokers = usize::from(options.brokers);
-    if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
-        return Ok(());
-    }
-    Err(LabError::Setting {
-        name: "dir",
-        value: dir.display().to_string(),
-        reason: format!(
-            "has the kept data of {} broker(s) of Kafka {}, not {brokers} of {}; \"weir lab down\" \
-             removes it",
-            state.nodes.len(),
-            state.kafka_version,
-            options.kafka_version
-        ),
-    })
-}
-
 fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, LabError> {
     let processes = state
         .nodes
@@ -203,6 +84,7 @@ fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, La
         java: tool::java()?,
         libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
         heap_mb: state.heap_mb,
+        jvm_arguments: state.jvm_arguments.clone(),
         dir,
         dir_is_temporary: false,
     };
@@ -261,6 +143,7 @@ fn start_or_clean(
         java,
         libs,
         heap_mb: options.heap_mb,
+        jvm_arguments: options.jvm_arguments.clone(),
         dir,
         dir_is_temporary,
     };
@@ -295,6 +178,7 @@ fn start(
         heap_mb: options.heap_mb,
         detached: options.detached,
         properties: options.properties.clone(),
+        jvm_arguments: options.jvm_arguments.clone(),
         boot_id: process::boot_id(),
         started_unix_ms: unix_ms(),
         nodes: choose_nodes(options)?,

@@ -46,6 +46,9 @@ pub(crate) struct UpArgs {
     /// A broker property that goes beyond the lab's own, or replaces one; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     properties: Vec<(String, String)>,
+    /// An argument for each broker's JVM; may be repeated.
+    #[arg(long = "jvm-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    jvm_arguments: Vec<String>,
     /// Seconds that the brokers get to answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     ready_within: u64,
@@ -112,6 +115,7 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         detached: !args.foreground,
         heap_mb: args.heap_mb,
         properties: args.properties.clone(),
+        jvm_arguments: args.jvm_arguments.clone(),
         keep_data: args.keep_data,
         min_free_bytes: args.min_free_mb << 20,
         ready_within: Duration::from_secs(args.ready_within),
