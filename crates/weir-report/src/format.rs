@@ -49,6 +49,7 @@ pub(crate) fn number(value: Option<f64>) -> String {
     };
     match value.abs() {
         0.0 => "0".to_owned(),
+        size if size < 0.0005 => "<0.001".to_owned(),
         size if size < 0.0095 => format!("{value:.3}"),
         size if size < 9.995 => format!("{value:.2}"),
         size if size < 99.95 => format!("{value:.1}"),
@@ -132,6 +133,7 @@ mod tests {
         let shown = |value| number(Some(value));
         assert_eq!(shown(0.0), "0");
         assert_eq!(shown(0.0012), "0.001");
+        assert_eq!(shown(0.0002), "<0.001");
         assert_eq!(shown(9.994), "9.99");
         assert_eq!(shown(9.996), "10.0");
         assert_eq!(shown(99.96), "100");

@@ -2,7 +2,7 @@
 //!
 //! Everything comes from `run.json` and the interval logs beside it ([`weir_stats::run`] describes the folder), so
 //! a report can be rebuilt at any time. Names, errors and settings in there were chosen by others: each format
-//! escapes them ([`escape`]).
+//! escapes them.
 
 mod chart;
 mod csv;

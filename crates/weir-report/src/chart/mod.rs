@@ -24,7 +24,7 @@ pub(crate) const CSS: &str = include_str!("chart.css");
 
 /// Latency by level as a file of its own, for Markdown.
 pub(crate) fn latency_file(run: &Run) -> String {
-    svg::standalone(&latency(run))
+    svg::standalone(&latency(run), plot::WIDTH, plot::HEIGHT)
 }
 
 /// Class that gives an architecture its colour and dash everywhere.

@@ -28,7 +28,7 @@ impl Plot {
     /// Frame with horizontal grid lines; `y_title` names quantity and unit.
     pub(crate) fn new(label: &str, y: Scale, y_title: &str, show: impl Fn(f64) -> String) -> Self {
         let mut svg = Svg::new(WIDTH, HEIGHT, label);
-        svg.text((0.0, TOP - 11.0), Anchor::Start, "axis", y_title);
+        svg.text((0.0, TOP - 13.0), Anchor::Start, "axis", y_title);
         for tick in y.ticks() {
             let level = BOTTOM - y.place(tick) * (BOTTOM - TOP);
             svg.line((LEFT, level), (RIGHT, level), "grid");

@@ -120,15 +120,18 @@ impl Svg {
     }
 }
 
-/// Adds the style rules, so that a drawing stands on its own.
-pub(crate) fn standalone(svg: &str) -> String {
+/// Adds the style rules and a margin, so that a drawing of this size stands on its own.
+pub(crate) fn standalone(svg: &str, width: f64, height: f64) -> String {
     let style = format!(
         "<style>{}.chart{{background:var(--bg)}}</style>",
         super::CSS
     );
+    let tight = format!("viewBox=\"0 0 {width} {height}\"");
+    let airy = format!("viewBox=\"-14 -12 {} {}\"", width + 28.0, height + 24.0);
+    let svg = svg.replacen(&tight, &airy, 1);
     match svg.split_once('>') {
         Some((open, rest)) => format!("{open}>{style}{rest}\n"),
-        None => svg.to_owned(),
+        None => svg,
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn cost_charts(out: &mut String, run: &Run) {
         out,
         &chart::throughput(run),
         "",
-        "Deliveries to all clients together. The dark line marks what was due; a gap below it is loss.",
+        "Deliveries to all clients together. The line across marks what was due; a gap below it is loss.",
     );
     if let Some(svg) = chart::memory(run) {
         figure(
