@@ -416,10 +416,11 @@ impl<H: Handler> Shard<H> {
         let Some(connection) = self.io.get(conn) else {
             return;
         };
-        let Protocol::Http(http) = &connection.protocol else {
-            return;
+        let deadline_ms = match &connection.protocol {
+            Protocol::Http(http) => http.deadline_ms,
+            _ if connection.tag != 0 => return,
+            _ => now_ms,
         };
-        let deadline_ms = http.deadline_ms;
         if now_ms < deadline_ms {
             self.io.timers.set(deadline_ms, Due::Request(conn));
         } else {

@@ -1,0 +1,326 @@
+//! The server loop over real sockets: framing, limits, timers and closing, with a handler that echoes.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_net::MailSender;
+use weir_net::http1::{HttpRequest, Response};
+use weir_net::listener::listen_shared;
+use weir_net::server::{Answer, CloseReason, ConnId, Handler, Io, Limits, Shard, ShardOptions};
+use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Echoes texts, answers HTTP with the path, closes on "bye", floods on "flood".
+#[derive(Default)]
+struct Echo {
+    closed: Vec<CloseReason>,
+}
+
+#[derive(Debug)]
+enum Mail {
+    Report(std::sync::mpsc::Sender<Vec<CloseReason>>),
+    Stop,
+}
+
+impl Handler for Echo {
+    type Mail = Mail;
+
+    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+        if request.wants_websocket() {
+            return Answer::WebSocket {
+                protocol: Some("echo"),
+            };
+        }
+        let body = format!("{} {}", request.path, String::from_utf8_lossy(request.body));
+        Answer::Reply(Response::text(200, body))
+    }
+
+    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+        io.set_tag(conn, 7);
+        match text {
+            "bye" => io.close(conn, None, false),
+            "later" => io.set_timer(io.now_ms() + 50, 1),
+            "flood" => while io.send_text(conn, &[b'x'; 60_000]) {},
+            text => {
+                io.send_text(conn, text.as_bytes());
+            }
+        }
+    }
+
+    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, tag: u64, reason: CloseReason) {
+        if tag == 7 {
+            self.closed.push(reason);
+        }
+    }
+
+    fn on_timer(&mut self, _io: &mut Io, _token: u64) {
+        self.closed.push(CloseReason::Idle);
+    }
+
+    fn on_mail(&mut self, io: &mut Io, mail: Mail) {
+        match mail {
+            Mail::Report(sender) => sender
+                .send(self.closed.clone())
+                .expect("a test that listens"),
+            Mail::Stop => io.stop(),
+        }
+    }
+
+    fn on_turn(&mut self, _io: &mut Io) {}
+}
+
+struct Server {
+    address: SocketAddr,
+    mail: MailSender<Mail>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(limits: Limits) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = listen_shared(any, 1).expect("a port").remove(0);
+        let address = listener.local_addr().expect("an address");
+        let options = ShardOptions {
+            listener,
+            limits,
+            mail_capacity: 16,
+            epoch: Instant::now(),
+        };
+        let (shard, mail) = Shard::new(options, Echo::default()).expect("a loop");
+        let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
+        Self {
+            address,
+            mail,
+            thread: Some(thread),
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+    }
+
+    fn upgrade(&self) -> WebSocket {
+        let mut stream = self.connect();
+        let request = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                       Sec-WebSocket-Protocol: echo\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("a request");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("an answer");
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).expect("text");
+        assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+        assert!(
+            head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+            "{head}"
+        );
+        WebSocket {
+            stream,
+            reader: FrameReader::new(Role::Client, 1 << 20),
+            input: Vec::new(),
+        }
+    }
+
+    /// Waits until the handler has seen that many ends.
+    fn closed(&self, count: usize) -> Vec<CloseReason> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            self.mail
+                .post(Mail::Report(sender), PATIENCE)
+                .expect("a loop that runs");
+            let closed = receiver.recv_timeout(PATIENCE).expect("a report");
+            if closed.len() >= count {
+                return closed;
+            }
+            assert!(Instant::now() < deadline, "only {closed:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.mail.post(Mail::Stop, PATIENCE);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || std::thread::panicking(),
+                "the loop panicked"
+            );
+        }
+    }
+}
+
+struct WebSocket {
+    stream: TcpStream,
+    reader: FrameReader,
+    input: Vec<u8>,
+}
+
+impl WebSocket {
+    fn send(&mut self, opcode: Opcode, payload: &[u8]) {
+        let mut frame = Vec::new();
+        push_client_frame(&mut frame, opcode, [1, 2, 3, 4], payload);
+        self.stream.write_all(&frame).expect("the server reads");
+    }
+
+    /// The next event as text: messages as they are, a close as `close CODE`.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let (used, event) = self.reader.read(&self.input).expect("good frames");
+            let seen = event.map(|event| match event {
+                Event::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                Event::Pong(payload) => format!("pong {}", String::from_utf8_lossy(payload)),
+                Event::Close { code } => format!("close {}", code.unwrap_or(0)),
+                Event::Ping(_) => "ping".to_owned(),
+            });
+            self.input.drain(..used);
+            if seen.is_some() {
+                return seen;
+            }
+            let mut buffer = [0; 4096];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Err(error) => panic!("while waiting for a frame: {error}"),
+            }
+        }
+    }
+}
+
+fn read_to_end(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an end");
+    answer
+}
+
+#[test]
+fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
+    let server = Server::start(Limits::default());
+    let mut socket = server.upgrade();
+    let mut frames = Vec::new();
+    push_client_frame(&mut frames, Opcode::Text, [9, 8, 7, 6], b"one");
+    push_client_frame(&mut frames, Opcode::Ping, [1, 1, 1, 1], b"two");
+    push_client_frame(&mut frames, Opcode::Text, [0, 0, 0, 0], "drei ü".as_bytes());
+    for byte in frames {
+        socket.stream.write_all(&[byte]).expect("the server reads");
+    }
+    assert_eq!(socket.next().as_deref(), Some("one"));
+    assert_eq!(socket.next().as_deref(), Some("pong two"));
+    assert_eq!(socket.next().as_deref(), Some("drei ü"));
+    socket.send(Opcode::Text, b"bye");
+    assert_eq!(socket.next().as_deref(), Some("close 1000"));
+    assert_eq!(socket.next(), None);
+    assert!(server.closed(0).is_empty(), "the handler closed it itself");
+}
+
+#[test]
+fn rule_breakers_get_a_close_code_and_the_handler_hears_of_it() {
+    let limits = Limits {
+        message_bytes: 100,
+        ..Limits::default()
+    };
+    let server = Server::start(limits);
+    for (opcode, payload, code) in [
+        (Opcode::Text, vec![b'x'; 101], 1009),
+        (Opcode::Text, vec![0xff, 0xfe], 1007),
+    ] {
+        let mut socket = server.upgrade();
+        socket.send(Opcode::Text, b"hello");
+        assert_eq!(socket.next().as_deref(), Some("hello"));
+        socket.send(opcode, &payload);
+        assert_eq!(socket.next(), Some(format!("close {code}")));
+        assert_eq!(socket.next(), None);
+    }
+    let mut socket = server.upgrade();
+    socket.send(Opcode::Text, b"hello");
+    assert_eq!(socket.next().as_deref(), Some("hello"));
+    drop(socket);
+    let closed = server.closed(3);
+    assert_eq!(closed[..2], [CloseReason::Protocol; 2]);
+    assert!(matches!(
+        closed[2],
+        CloseReason::PeerClosed | CloseReason::Lost
+    ));
+}
+
+#[test]
+fn requests_follow_each_other_on_one_connection() {
+    let server = Server::start(Limits::default());
+    let mut stream = server.connect();
+    let first = "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi";
+    let second = "GET /b?q HTTP/1.1\r\nConnection: close\r\n\r\n";
+    stream
+        .write_all(format!("{first}{second}").as_bytes())
+        .expect("requests");
+    let answers = read_to_end(stream);
+    assert!(answers.contains("/a hiHTTP/1.1 200 OK"), "{answers}");
+    assert!(answers.ends_with("/b "), "{answers}");
+}
+
+#[test]
+fn what_is_no_request_is_refused_or_timed_out() {
+    let limits = Limits {
+        request_ms: 200,
+        connections: 2,
+        ..Limits::default()
+    };
+    let server = Server::start(limits);
+    let mut bad = server.connect();
+    bad.write_all(b"what?\r\n\r\n").expect("bytes");
+    assert!(read_to_end(bad).starts_with("HTTP/1.1 400"));
+    let mut slow = server.connect();
+    slow.write_all(b"GET / HT").expect("bytes");
+    assert_eq!(read_to_end(slow), "");
+    let unclaimed = server.upgrade();
+    let mut rest = unclaimed;
+    assert_eq!(rest.next(), None, "a WebSocket nobody claims ends");
+    let one = server.connect();
+    let two = server.connect();
+    let mut buffer = [0];
+    let mut third = server.connect();
+    assert_eq!(third.read(&mut buffer).unwrap_or(0), 0, "over the limit");
+    drop((one, two));
+}
+
+#[test]
+fn a_full_queue_refuses_and_a_closing_connection_still_gets_its_rest() {
+    let limits = Limits {
+        outbox_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let server = Server::start(limits);
+    let mut socket = server.upgrade();
+    socket.send(Opcode::Text, b"flood");
+    socket.send(Opcode::Text, b"bye");
+    let mut messages = 0;
+    while let Some(event) = socket.next() {
+        if event == "close 1000" {
+            break;
+        }
+        assert_eq!(event.len(), 60_000);
+        messages += 1;
+    }
+    assert_eq!(
+        messages,
+        (1 << 20) / 60_010,
+        "what fitted in the queue arrived whole"
+    );
+}
+
+#[test]
+fn timers_fire() {
+    let server = Server::start(Limits::default());
+    let mut socket = server.upgrade();
+    socket.send(Opcode::Text, b"later");
+    assert_eq!(server.closed(1), [CloseReason::Idle]);
+}
