@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use weir_mapping::{AdaptersFile, ConnectionConfig, Note, Parameter, ParseOptions, Source};
+use weir_mapping::{
+    AdaptersFile, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source,
+};
 
 use crate::error::GatewayError;
 
@@ -124,6 +126,7 @@ impl GatewayConfig {
             let parsed = read_adapters(path, options)?;
             set_id.get_or_insert(parsed.set_id);
             notes.extend(parsed.notes);
+            notes.extend(missing_log_file(path, parsed.logging_path.as_deref()));
             connections.extend(parsed.connections);
         }
         let config = Self {
@@ -208,6 +211,24 @@ fn read_adapters(path: &Path, options: ParseOptions) -> Result<AdaptersFile, Gat
     let env = |name: &str| std::env::var(name).ok();
     let name = path.display().to_string();
     Ok(AdaptersFile::parse(&name, &read(path)?, &env, options)?)
+}
+
+/// The connector's log settings are not read, so their absence is worth a word and no more.
+fn missing_log_file(adapters: &Path, logging: Option<&str>) -> Option<Note> {
+    let logging = logging?;
+    let folder = adapters.parent().unwrap_or_else(|| Path::new(""));
+    if folder.join(logging).is_file() {
+        return None;
+    }
+    Some(Note {
+        severity: Severity::Info,
+        at: Location {
+            file: adapters.display().to_string(),
+            line: None,
+            connection: None,
+        },
+        text: format!("logging.configuration.path: {logging} does not exist; it is not used here"),
+    })
 }
 
 /// `[connection.NAME]` tables: the connector's parameters, nested tables joined by dots.

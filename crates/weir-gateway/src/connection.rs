@@ -27,6 +27,7 @@ pub(crate) struct ConnectionState {
     pub(crate) record_bytes: AtomicU64,
     pub(crate) unrouted: AtomicU64,
     pub(crate) failed: AtomicU64,
+    pub(crate) unnameable: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,
     pub(crate) source_errors: AtomicU64,

@@ -229,7 +229,7 @@ impl Ingest {
 
 fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
     IngestConfig {
-        bootstrap_servers: config.bootstrap_servers.join(","),
+        bootstrap_servers: config.bootstrap(),
         client_id: format!("weir-gateway-{}", config.name),
         group_id: config.group_id.clone(),
         topics: config.mapping.topics().map(str::to_owned).collect(),

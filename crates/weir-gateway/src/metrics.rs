@@ -164,7 +164,7 @@ impl ShardMetrics {
 /// One metric of a Kafka connection.
 struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
 
-const CONNECTION_METRICS: [ConnectionMetric; 10] = {
+const CONNECTION_METRICS: [ConnectionMetric; 11] = {
     use Kind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
@@ -199,6 +199,12 @@ const CONNECTION_METRICS: [ConnectionMetric; 10] = {
             Counter,
             "Records skipped because extraction failed.",
             |c| load(&c.state.failed),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_unnameable",
+            Counter,
+            "Template expansions that no client can name, such as one with a comma in a value.",
+            |c| load(&c.state.unnameable),
         ),
         ConnectionMetric(
             "weir_gateway_updates_posted",

@@ -182,10 +182,8 @@ impl Shard {
     fn refuse_message(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
         self.counters.requests_refused += 1;
         let text = "this gateway takes no client messages";
-        match message.request_id.as_deref() {
-            Some(id) => write_reqerr(out, id, ControlCode::from_code(-1), text),
-            // Without an id the client has asked not to be answered.
-            None => tracing::debug!("client message dropped"),
+        if let Some(id) = message.request_id.as_deref() {
+            write_reqerr(out, id, ControlCode::from_code(-1), text);
         }
     }
 
