@@ -1,0 +1,354 @@
+//! Drives `weir lab` as a user does: what it says, how it ends, and what it leaves behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory of its own for every test, and brokers stopped when the test fails.
+struct Lab {
+    scratch: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self {
+            scratch: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.scratch.path().join("lab")
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["lab", verb, "--dir"]).arg(self.dir());
+        command
+    }
+
+    /// `weir lab up` with small brokers and much patience.
+    fn up(&self) -> Command {
+        let mut command = self.command("up");
+        command.args(["--heap-mb", "256", "--ready-within", "180"]);
+        command.args(["--jvm-arg", "-XX:TieredStopAtLevel=1"]);
+        command
+    }
+
+    fn status(&self) -> (Option<i32>, serde_json::Value) {
+        let output = self.command("status").arg("--json").output().unwrap();
+        (
+            output.status.code(),
+            serde_json::from_slice(&output.stdout).unwrap(),
+        )
+    }
+
+    fn broker_pid(&self) -> u64 {
+        self.status().1["brokers"][0]["pid"].as_u64().unwrap()
+    }
+
+    /// An empty folder below the scratch directory.
+    fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.scratch.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    /// Programs of this machine, and nothing else, as a `PATH`.
+    fn path_with(&self, programs: &[&str]) -> PathBuf {
+        let bin = self.folder("bin");
+        for program in programs {
+            symlink(find(program), bin.join(program)).unwrap();
+        }
+        bin
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.dir().exists() {
+            let _ = self.command("down").output();
+        }
+    }
+}
+
+fn find(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut candidates = std::env::split_paths(&path).map(|dir| dir.join(program));
+    candidates
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| panic!("{program} is not in PATH"))
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The command ends with `code`, and its last word on standard error contains `expected`.
+#[track_caller]
+fn refused(command: &mut Command, code: i32, expected: &str) {
+    let output = command.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains(expected), "{said}");
+}
+
+fn alive(pid: u64) -> bool {
+    // A zombie has no command line.
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+fn signal(name: &str, pid: impl ToString) {
+    let pid = pid.to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", name, &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[track_caller]
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within 60 s: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A `weir lab up --foreground` that has said that it is up.
+fn foreground(lab: &Lab) -> (Child, BufReader<ChildStdout>) {
+    let mut child = lab
+        .up()
+        .arg("--foreground")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.contains("is up"), "{line}");
+    (child, out)
+}
+
+#[test]
+fn java_missing_or_too_old() {
+    let lab = Lab::new();
+    let bin = lab.folder("bin");
+    let up = || {
+        let mut command = lab.up();
+        command.env_remove("JAVA_HOME").env("PATH", &bin);
+        command
+    };
+    refused(&mut up(), 2, "java not found in PATH");
+    refused(
+        up().env("JAVA_HOME", "/nowhere"),
+        2,
+        "java not found in JAVA_HOME (/nowhere/bin/java)",
+    );
+    let java = bin.join("java");
+    script(
+        &java,
+        "#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n",
+    );
+    refused(&mut up(), 2, "11.0.2 is too old: 17 or newer is needed");
+    script(&java, "#!/bin/sh\necho 'no libjvm.so' >&2\nexit 1\n");
+    refused(&mut up(), 2, "no libjvm.so; repair or reinstall it");
+    assert!(!lab.dir().exists());
+}
+
+#[test]
+fn nothing_cached_and_nowhere_to_fetch_from() {
+    let lab = Lab::new();
+    let cache = lab.folder("cache");
+    let without_maven = lab.path_with(&["java"]);
+    let up = || {
+        let mut command = lab.up();
+        command.env("XDG_CACHE_HOME", &cache);
+        command
+    };
+    let mut no_maven = up();
+    no_maven.env_remove("JAVA_HOME").env("PATH", &without_maven);
+    refused(&mut no_maven, 2, "mvn not found in PATH");
+
+    // Maven itself, cut off from everything: no local repository, and a proxy that is not there.
+    let repository = lab.folder("repository");
+    let cut_off = format!(
+        "-Dmaven.repo.local={} -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9 \
+         -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9",
+        repository.display()
+    );
+    refused(
+        up().env("MAVEN_OPTS", cut_off),
+        3,
+        "could not be fetched: Could not transfer",
+    );
+    assert!(!lab.dir().exists());
+    let left = fs::read_dir(cache.join("weir")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        left,
+        ["kafka-4.3.1.lock"],
+        "a failed fetch leaves no half cache"
+    );
+}
+
+#[test]
+fn versions_that_do_not_exist() {
+    let lab = Lab::new();
+    let version = |version: &str| {
+        let mut command = lab.up();
+        command.args(["--kafka-version", version]);
+        command
+    };
+    refused(&mut version("newest"), 2, "not a release such as 4.3.1");
+    refused(&mut version("2.8.0"), 2, "the lab starts 3.9 and newer");
+
+    // What Maven says of it, without asking the network.
+    let bin = lab.path_with(&["java", "sh"]);
+    script(
+        &bin.join("mvn"),
+        "#!/bin/sh\necho '[ERROR] Failed to execute goal on project kafka: Could not resolve \
+         dependencies for project weir.lab:kafka:pom:1: Could not find artifact \
+         org.apache.kafka:kafka_2.13:jar:4.9.9 in central -> [Help 1]'\nexit 1\n",
+    );
+    let mut missing = version("4.9.9");
+    missing.env("XDG_CACHE_HOME", lab.folder("cache"));
+    missing.env_remove("JAVA_HOME").env("PATH", bin);
+    refused(
+        &mut missing,
+        2,
+        "Apache Kafka 4.9.9 does not exist as a package",
+    );
+}
+
+#[test]
+fn settings_and_places_that_cannot_work() {
+    let lab = Lab::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let taken = format!("port {port} is taken by ");
+    refused(lab.up().arg("--port").arg(port.to_string()), 2, &taken);
+    let owner = format!("(pid {})", std::process::id());
+    refused(lab.up().arg("--port").arg(port.to_string()), 2, &owner);
+    refused(lab.up().args(["--brokers", "4"]), 2, "a lab has 1, 2 or 3");
+    refused(
+        lab.up().args(["--set", "listeners=x"]),
+        2,
+        "set by the lab itself",
+    );
+    refused(
+        lab.up().args(["--min-free-mb", "99999999"]),
+        2,
+        "disk full at",
+    );
+    assert!(!lab.dir().exists());
+
+    fs::write(lab.dir(), "a file").unwrap();
+    refused(&mut lab.up(), 2, "cannot be used");
+    fs::remove_file(lab.dir()).unwrap();
+    fs::create_dir(lab.dir()).unwrap();
+    fs::write(lab.dir().join("thesis.txt"), "dear").unwrap();
+    refused(&mut lab.up(), 2, "is not a lab directory");
+    let left: Vec<_> = fs::read_dir(lab.dir()).unwrap().collect();
+    assert_eq!(left.len(), 1);
+    fs::write(lab.dir().join("lab.json"), "{").unwrap();
+    refused(&mut lab.command("status"), 2, "lab.json cannot be read");
+    fs::remove_dir_all(lab.dir()).unwrap();
+
+    let nothing = lab.command("down").output().unwrap();
+    assert_eq!(nothing.status.code(), Some(0));
+    assert_eq!(lab.status().0, Some(3));
+}
+
+#[test]
+fn up_again_status_down() {
+    let lab = Lab::new();
+    let first = lab.up().output().unwrap();
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    // Now that Kafka is cached no Maven is needed any more.
+    let path = lab.path_with(&["java", "sh", "cut", "sleep", "rm"]);
+    let up = || {
+        let mut command = lab.up();
+        command.env_remove("JAVA_HOME").env("PATH", &path);
+        command
+    };
+    let again = up().output().unwrap();
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert!(
+        said.contains("is already up, 1 broker(s): 127.0.0.1:"),
+        "{said}"
+    );
+    assert!(said.contains("weir lab down --dir"), "{said}");
+    refused(up().args(["--brokers", "2"]), 2, "a lab already runs in");
+
+    let (code, status) = lab.status();
+    assert_eq!(code, Some(0));
+    assert_eq!(status["state"], "running");
+    assert_eq!(status["kafka_version"], "4.3.1");
+    let pid = lab.broker_pid();
+
+    // A broker that ends without being asked shows, and the next start clears up after it.
+    signal("KILL", pid);
+    eventually("the broker is gone", || !alive(pid));
+    let (code, status) = lab.status();
+    assert_eq!(code, Some(3));
+    assert_eq!(status["state"], "incomplete");
+    let after = up().output().unwrap();
+    assert_eq!(after.status.code(), Some(0), "{}", stderr(&after));
+    assert!(
+        stderr(&after).contains("not shut down in order"),
+        "{}",
+        stderr(&after)
+    );
+
+    let pid = lab.broker_pid();
+    let down = lab.command("down").output().unwrap();
+    assert_eq!(down.status.code(), Some(0), "{}", stderr(&down));
+    assert!(!alive(pid));
+    assert!(!lab.dir().exists());
+}
+
+#[test]
+fn a_command_in_the_foreground_takes_its_brokers_along() {
+    let lab = Lab::new();
+    let (mut weir, _out) = foreground(&lab);
+    let pid = lab.broker_pid();
+    signal("INT", weir.id());
+    assert_eq!(weir.wait().unwrap().code(), Some(0));
+    assert!(!alive(pid));
+    assert!(!lab.dir().exists());
+
+    // Killed outright it can do nothing; the watcher beside the broker does it.
+    let (mut weir, _out) = foreground(&lab);
+    let pid = lab.broker_pid();
+    weir.kill().unwrap();
+    weir.wait().unwrap();
+    eventually("the broker is gone", || !alive(pid));
+}
+
+#[test]
+fn a_start_that_is_interrupted_leaves_nothing() {
+    let lab = Lab::new();
+    let mut weir = lab.up().stderr(Stdio::piped()).spawn().unwrap();
+    let state = lab.dir().join("lab.json");
+    let spawned = || fs::read_to_string(&state).is_ok_and(|text| text.contains("\"pid\""));
+    eventually("a broker is started", spawned);
+    let pid = lab.broker_pid();
+    signal("INT", weir.id());
+    assert_eq!(weir.wait().unwrap().code(), Some(130));
+    assert!(!alive(pid));
+    assert!(!lab.dir().exists());
+}
