@@ -52,3 +52,39 @@ fn answers(frame: &[u8]) {
 }
 
 const FRAME_BYTES_MAX: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDS: &[u8] = include_bytes!("../../../fuzz/seeds/kafka_records/1");
+    const FRAMES: &[u8] = include_bytes!("../../../fuzz/seeds/kafka_frame/1");
+
+    #[test]
+    fn seeds_are_what_fuzzing_should_start_from() {
+        let mut scratch = Scratch::default();
+        let mut count = 0;
+        for batch in Batches::new(RECORDS) {
+            let batch = batch.expect("a batch");
+            assert_eq!(batch.verify_crc(), Ok(()));
+            for record in batch.records(&mut scratch).expect("unpacks") {
+                assert_eq!(record.expect("a record").header("h"), Some(&b"ab"[..]));
+                count += 1;
+            }
+        }
+        assert_eq!(count, 6, "a plain and a gzip batch of three");
+
+        let mut frames = Vec::new();
+        let mut reader = FrameReader::new(FRAME_BYTES_MAX);
+        let outcome = reader.feed::<WireError>(&FRAMES[1..], |frame| {
+            frames.push(frame.to_vec());
+            Ok(())
+        });
+        assert_eq!(outcome, Ok(()));
+        assert!(fetch::read::<WireError>(&frames[0], |_| Ok(())).is_ok());
+        assert!(metadata::read(&frames[1], "t").is_ok_and(|it| it.topic.is_some()));
+        assert!(list_offsets::read(&frames[2]).is_ok_and(|it| it.len() == 1));
+        frame(FRAMES);
+        records(RECORDS);
+    }
+}

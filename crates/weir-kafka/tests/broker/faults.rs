@@ -8,42 +8,8 @@ use std::sync::mpsc;
 use tokio::sync::watch;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
 use weir_kafka::{Admin, RecordSource, StartFrom};
-use weir_lab::Lab;
 
 use crate::support::{Broker, PATIENCE, lab, numbered, poll_until, read, until_ready, values};
-
-fn restart(lab: &mut Lab, node_id: i32) {
-    lab.stop_broker(node_id).expect("stops");
-    lab.start_broker(node_id, &AtomicBool::new(false))
-        .expect("starts");
-}
-
-#[test]
-fn ingest_says_not_ready_while_the_broker_is_away_and_loses_nothing() {
-    let mut lab = lab(1);
-    let broker = Broker {
-        bootstrap: lab.bootstrap(),
-    };
-    let topic = broker.topic("away", 2);
-    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
-    until_ready(&mut source);
-    broker.producer().store(&topic, 0, &numbered("a", 5));
-    let mut seen = read(&mut source, 5);
-
-    lab.stop_broker(1).expect("stops");
-    poll_until(&mut source, &mut seen, "loss noticed", |source, _| {
-        !source.status().ready
-    });
-    assert!(source.status().last_error.is_some());
-
-    lab.start_broker(1, &AtomicBool::new(false))
-        .expect("starts");
-    broker.producer().store(&topic, 0, &numbered("b", 5));
-    poll_until(&mut source, &mut seen, "recovery", |source, seen| {
-        source.status().ready && seen.len() >= 10
-    });
-    assert_eq!(values(&seen), [numbered("a", 5), numbered("b", 5)].concat());
-}
 
 /// Tells the test thread what happens to consumers.
 struct Tell {
@@ -118,27 +84,48 @@ fn undisturbed<T: Send + 'static>(
 }
 
 #[test]
-fn lean_consumers_come_back_to_a_restarted_broker() {
+fn a_restarted_broker_loses_nothing_for_ingest_and_lean_consumers() {
     let mut lab = lab(1);
     let bootstrap = lab.bootstrap();
     let broker = Broker {
         bootstrap: bootstrap.clone(),
     };
     let topic = broker.topic("restart", 3);
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
     let name = topic.clone();
-    let (report, lab) = undisturbed(&bootstrap, &topic, 10, move || {
+    let (report, (lab, mut seen)) = undisturbed(&bootstrap, &topic, 10, move || {
         let store = |prefix: &str| {
             let sender = broker.producer();
             (0..3).for_each(|partition| sender.store(&name, partition, &numbered(prefix, 5)));
         };
         store("before");
-        restart(&mut lab, 1);
+        let mut seen = read(&mut source, 15);
+        lab.stop_broker(1).expect("stops");
+        poll_until(&mut source, &mut seen, "loss noticed", |source, _| {
+            !source.status().ready
+        });
+        assert!(source.status().last_error.is_some());
+
+        let started = lab.start_broker(1, &AtomicBool::new(false));
+        started.expect("starts");
         store("after");
-        lab
+        poll_until(&mut source, &mut seen, "recovery", |source, seen| {
+            source.status().ready && seen.len() >= 30
+        });
+        (lab, seen)
     });
     drop(lab);
+    seen.sort_by_key(|record| (record.partition, record.offset));
+    assert_eq!(values(&seen), before_and_after());
     assert!(report.disconnects >= 10, "{report:?}");
     assert!(report.connections >= 20, "{report:?}");
+}
+
+/// What three partitions hold at the end.
+fn before_and_after() -> Vec<String> {
+    let one = [numbered("before", 5), numbered("after", 5)].concat();
+    [one.as_slice(); 3].concat()
 }
 
 #[test]
@@ -169,7 +156,6 @@ fn lean_consumers_and_ingest_follow_moved_leaders() {
     });
     let mut seen = read(&mut source, 30);
     seen.sort_by_key(|record| (record.partition, record.offset));
-    let expected = [numbered("before", 5), numbered("after", 5)].concat();
-    assert_eq!(values(&seen), [expected.as_slice(); 3].concat());
+    assert_eq!(values(&seen), before_and_after());
     drop(lab);
 }
