@@ -1,6 +1,7 @@
 //! Why producing, consuming or the floor could not go on, by whose fault.
 
 use thiserror::Error;
+use weir_kafka::lean::LeanError;
 use weir_kafka::{AdminError, ProducerError, SourceError};
 
 /// Whose fault an error is; commands turn it into their exit code.
@@ -47,6 +48,9 @@ pub enum LoadError {
     /// The topic can no longer be read.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The consumers could not begin.
+    #[error(transparent)]
+    Consumer(#[from] LeanError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; is another program using the port?")]
     Listen {
@@ -69,16 +73,20 @@ impl LoadError {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Option { .. } | Self::Listen { .. } => Fault::Usage,
+            Self::Option { .. }
+            | Self::Listen { .. }
+            | Self::Consumer(LeanError::Config { .. }) => Fault::Usage,
             Self::Producer(
                 ProducerError::UnknownAcks { .. }
                 | ProducerError::Property(_)
                 | ProducerError::Refused { .. },
             ) => Fault::Usage,
             Self::Producer(ProducerError::Thread { .. }) | Self::System { .. } => Fault::Instrument,
-            Self::TopicMissing { .. } | Self::Admin(_) | Self::Producer(_) | Self::Source(_) => {
-                Fault::Target
-            }
+            Self::TopicMissing { .. }
+            | Self::Admin(_)
+            | Self::Producer(_)
+            | Self::Source(_)
+            | Self::Consumer(_) => Fault::Target,
         }
     }
 }

@@ -2,8 +2,10 @@
 
 pub mod clients;
 pub mod clock;
+pub mod consumer;
 pub mod delivery;
 pub mod error;
+pub mod floor;
 pub mod keys;
 pub mod local_time;
 pub mod pacer;
@@ -11,5 +13,6 @@ pub mod payload;
 pub mod plan;
 pub mod producer;
 pub mod stamp;
+mod topic;
 pub mod units;
 pub mod worker;

@@ -99,6 +99,11 @@ impl Stamp {
                 _ => {}
             }
         }
+        Self::from_parts(due, seq, text)
+    }
+
+    /// The stamp from the values of the three headers, as far as they are there.
+    pub fn from_parts(due: Option<&[u8]>, seq: Option<&[u8]>, text: Option<&[u8]>) -> Option<Self> {
         text.and_then(Self::parse_text)
             .or_else(|| Self::parse_headers(due?, seq?))
     }

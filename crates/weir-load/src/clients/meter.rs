@@ -10,20 +10,20 @@ use crate::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
 
 /// Counts and times deliveries; hands out an interval each second.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     response: Histogram,
     service: Histogram,
     /// Response of the last second, in the window or not, for people to watch.
     second: Histogram,
     interval_from_unix_ns: u64,
-    pub(super) updates: u64,
-    pub(super) in_window: u64,
+    pub(crate) updates: u64,
+    pub(crate) in_window: u64,
     /// Arrivals before their due instant: clocks that disagree.
-    pub(super) early: u64,
+    pub(crate) early: u64,
 }
 
 impl Meter {
-    pub(super) fn new(now_unix_ns: u64) -> Self {
+    pub(crate) fn new(now_unix_ns: u64) -> Self {
         Self {
             response: Histogram::new(),
             service: Histogram::new(),
@@ -37,7 +37,7 @@ impl Meter {
 
     /// Counts one delivery read at `at_unix_ns`; returns its response time if it was due in the
     /// measured window.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         due_unix_ns: u64,
         stamp: Option<&Stamp>,
@@ -61,12 +61,12 @@ impl Meter {
     }
 
     /// Counts a delivery that tells nothing about its record.
-    pub(super) fn record_untimed(&mut self) {
+    pub(crate) fn record_untimed(&mut self) {
         self.updates += 1;
     }
 
     /// Sends the intervals that have values, and the progress, and begins anew.
-    pub(super) fn report(
+    pub(crate) fn report(
         &mut self,
         events: &EventSender,
         now_unix_ns: u64,

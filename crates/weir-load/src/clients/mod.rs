@@ -5,7 +5,7 @@ mod descriptors;
 mod fields;
 mod fleet;
 mod items;
-mod meter;
+pub(crate) mod meter;
 mod session;
 mod target;
 mod verify;

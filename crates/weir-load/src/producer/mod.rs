@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use weir_kafka::Acks;
-use weir_kafka::{Admin, Producer, ProducerConfig};
+use weir_kafka::{Producer, ProducerConfig};
 
 use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::local_time::LocalTime;
 use crate::pacer::Rate;
 use crate::payload::{Kind, TextValues};
+use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
 use tracker::Answer;
@@ -139,7 +140,11 @@ type Answers = Arc<Mutex<Vec<Answer>>>;
 pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, LoadError> {
     options.check()?;
     link.events.hello(Role::Produce);
-    let brokers = ensure_topic(options)?;
+    let brokers = topic::ensure(
+        &options.bootstrap_servers,
+        &options.topic,
+        options.create_partitions,
+    )?;
     let clock = Clock::start();
     let answers = Answers::default();
     let producer = start_client(options, clock, &answers)?;
@@ -164,22 +169,6 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
         summary: Summary::Produce(summary.clone()),
     });
     Ok(summary)
-}
-
-/// Makes sure the topic is there; tells the number of brokers.
-fn ensure_topic(options: &ProducerOptions) -> Result<usize, LoadError> {
-    let admin = Admin::connect(&options.bootstrap_servers, CONNECT_TIMEOUT)?;
-    if !admin.topic_exists(&options.topic)? {
-        let Some(partitions) = options.create_partitions else {
-            return Err(LoadError::TopicMissing {
-                topic: options.topic.clone(),
-                bootstrap_servers: options.bootstrap_servers.clone(),
-            });
-        };
-        let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
-        admin.create_topic(&options.topic, partitions, 1, &[])?;
-    }
-    Ok(admin.broker_ids()?.len())
 }
 
 fn start_client(

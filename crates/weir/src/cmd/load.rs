@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use crate::cmd::{load_clients, load_produce};
+use crate::cmd::{load_clients, load_consume, load_floor, load_produce};
 use crate::exit::{Exit, Failure};
 
 /// The parts of a load test.
@@ -10,6 +10,10 @@ use crate::exit::{Exit, Failure};
 pub(crate) enum LoadCommand {
     /// Records into a topic, each at its due time whatever the broker does.
     Produce(load_produce::ProduceArgs),
+    /// Thousands of plain Kafka consumers in one thread, each reading the whole topic.
+    Consume(load_consume::ConsumeArgs),
+    /// The least a server must do: one ready-made frame to every socket of a record's key.
+    Floor(load_floor::FloorArgs),
     /// Thousands of simulated clients of a gateway, each with one session and one item.
     Clients(load_clients::ClientsArgs),
 }
@@ -18,6 +22,8 @@ pub(crate) enum LoadCommand {
 pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
     match command {
         LoadCommand::Produce(args) => load_produce::run(&args),
+        LoadCommand::Consume(args) => load_consume::run(&args),
+        LoadCommand::Floor(args) => load_floor::run(&args),
         LoadCommand::Clients(args) => load_clients::run(&args),
     }
 }

@@ -5,6 +5,8 @@ pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod load_clients;
 pub(crate) mod load_common;
+pub(crate) mod load_consume;
+pub(crate) mod load_floor;
 pub(crate) mod load_local;
 pub(crate) mod load_produce;
 

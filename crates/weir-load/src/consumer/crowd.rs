@@ -1,0 +1,308 @@
+//! What all consumers of the process know: a check and a small histogram each, and the sums.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use weir_kafka::lean::{LeanError, LeanRecord, LeanSink};
+use weir_stats::CompactHistogram;
+
+use crate::clients::meter::Meter;
+use crate::clock::{Clock, nanos};
+use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
+use crate::keys::KeyTable;
+use crate::local_time::LocalTime;
+use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, due_from_value, parse_due};
+use crate::worker::Link;
+use crate::worker::protocol::{Command, Event, Schedule};
+
+/// The sink of the lean consumers and what the coordinator asks about.
+pub(super) struct Crowd {
+    clients: Vec<Client>,
+    keys: KeyTable,
+    clock: Clock,
+    local: LocalTime,
+    meter: Meter,
+    schedule: Option<Schedule>,
+    ledger: Option<Ledger>,
+    ready: usize,
+    told_ready: bool,
+    bytes_received: u64,
+    /// Records whose due instant came from the value's text.
+    from_text: u64,
+    errors: BTreeMap<String, u64>,
+    next_report: Instant,
+    next_settle: Instant,
+    busy: Busy,
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    checker: DeliveryChecker,
+    latency: CompactHistogram,
+}
+
+/// Whether the consumers go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    GoOn,
+    Stop,
+}
+
+/// What a record says about itself.
+enum Origin {
+    Stamped(Stamp),
+    /// Due instant only.
+    Timed(u64),
+    Unknown,
+}
+
+impl Crowd {
+    pub(super) fn new(clients: usize) -> Self {
+        let clock = Clock::start();
+        let now = Instant::now();
+        Self {
+            clients: std::iter::repeat_with(Client::default)
+                .take(clients)
+                .collect(),
+            keys: KeyTable::default(),
+            clock,
+            local: LocalTime::system(),
+            meter: Meter::new(clock.now_unix_ns()),
+            schedule: None,
+            ledger: None,
+            ready: 0,
+            told_ready: false,
+            bytes_received: 0,
+            from_text: 0,
+            errors: BTreeMap::new(),
+            next_report: now + REPORT_EVERY,
+            next_settle: now,
+            busy: Busy::start(),
+        }
+    }
+
+    /// Commands, reports and the end; called some fifty times a second.
+    pub(super) fn turn(&mut self, link: &Link) -> Next {
+        if !self.told_ready && self.ready >= self.clients.len() {
+            self.told_ready = true;
+            link.events.send(&Event::Ready {
+                connections: self.ready as u64,
+                port: None,
+            });
+        }
+        let mut next = self.take_commands(link);
+        let now = Instant::now();
+        let stop_unix_ns = self
+            .schedule
+            .map_or(u64::MAX, |schedule| schedule.stop_unix_ns);
+        if self.clock.unix_ns(now) >= stop_unix_ns {
+            next = Next::Stop;
+        }
+        if self.ledger.is_some() && now >= self.next_settle {
+            self.next_settle = now + SETTLE_EVERY;
+            if self.is_settled() {
+                next = Next::Stop;
+            }
+        }
+        if now >= self.next_report || next == Next::Stop {
+            self.next_report = now + REPORT_EVERY;
+            let counters = self.counters();
+            self.meter
+                .report(&link.events, self.clock.unix_ns(now), counters);
+        }
+        next
+    }
+
+    fn take_commands(&mut self, link: &Link) -> Next {
+        loop {
+            match link.commands.try_recv() {
+                Ok(Command::Start(schedule)) => self.schedule = Some(schedule),
+                Ok(Command::Ledger { entries }) => {
+                    self.ledger = Some(Ledger::new(&entries, &mut self.keys));
+                }
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Next::Stop,
+                Err(TryRecvError::Empty) => return Next::GoOn,
+            }
+        }
+    }
+
+    /// Whether every record of the ledger has come to every consumer.
+    fn is_settled(&self) -> bool {
+        let Some(ledger) = &self.ledger else {
+            return false;
+        };
+        // The cheap sum first: it is short of the target nearly every time this is asked.
+        let expected = ledger.records(Expected::All) * self.clients.len() as u64;
+        let settled = |client: &Client| client.checker.settle(ledger, Expected::All).lost == 0;
+        self.meter.in_window >= expected && self.clients.iter().all(settled)
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        let counters = [
+            ("clients", self.clients.len() as u64),
+            ("connected", self.ready as u64),
+            ("updates", self.meter.updates),
+            ("in_window", self.meter.in_window),
+            ("early", self.meter.early),
+            ("errors", self.errors.values().sum()),
+            ("bytes_received", self.bytes_received),
+            ("busy_permille", self.busy.permille()),
+        ];
+        counters.map(|(name, n)| (name.to_owned(), n)).into()
+    }
+
+    /// Settles every consumer.
+    pub(super) fn summary(&self, disconnects: u64) -> DeliverySummary {
+        let mut summary = DeliverySummary {
+            bytes_received: self.bytes_received,
+            disconnects,
+            latency_resolution_ns: if self.from_text > 0 {
+                TEXT_RESOLUTION_NS
+            } else {
+                1
+            },
+            settled: self.ledger.is_some(),
+            errors: self.errors.clone(),
+            ..DeliverySummary::default()
+        };
+        for client in &self.clients {
+            let counts = match &self.ledger {
+                Some(ledger) => client.checker.settle(ledger, Expected::All),
+                None => client.checker.settle_without_ledger(),
+            };
+            let p99_us = client.latency.percentile_us(99.0);
+            summary.add_client(&counts, p99_us.map(|us| us * 1000));
+        }
+        if self.meter.early > 0 {
+            let text = "arrivals before their due instant (clocks disagree)".to_owned();
+            summary.errors.insert(text, self.meter.early);
+        }
+        summary
+    }
+
+    fn origin(&mut self, record: &LeanRecord<'_>) -> Origin {
+        let (mut due, mut seq, mut text) = (None, None, None);
+        for (name, value) in record.headers().flatten() {
+            match name {
+                DUE_HEADER => due = value,
+                SEQ_HEADER => seq = value,
+                TEXT_HEADER => text = value,
+                _ => {}
+            }
+        }
+        let stamp = Stamp::from_parts(due, seq, text);
+        if let Some(stamp) = stamp {
+            return Origin::Stamped(stamp);
+        }
+        if let Some(due) = due.and_then(parse_due) {
+            return Origin::Timed(due);
+        }
+        let due = record
+            .value
+            .and_then(|value| due_from_value(value, &mut self.local));
+        self.from_text += u64::from(due.is_some());
+        due.map_or(Origin::Unknown, Origin::Timed)
+    }
+
+    fn record(&mut self, consumer: usize, record: &LeanRecord<'_>, at_unix_ns: u64) {
+        let origin = self.origin(record);
+        let schedule = self.schedule.as_ref();
+        let client = &mut self.clients[consumer];
+        let response_ns = match origin {
+            Origin::Stamped(stamp) => {
+                let due = stamp.due_unix_ns;
+                let response_ns = self.meter.record(due, Some(&stamp), at_unix_ns, schedule);
+                match self.keys.id(record.key.unwrap_or_default()) {
+                    Some(key) => {
+                        client
+                            .checker
+                            .on_delivery(key, &stamp, response_ns.is_some());
+                    }
+                    None => client.checker.on_unstamped(response_ns.is_some()),
+                }
+                response_ns
+            }
+            Origin::Timed(due) => {
+                let response_ns = self.meter.record(due, None, at_unix_ns, schedule);
+                client.checker.on_unstamped(response_ns.is_some());
+                response_ns
+            }
+            Origin::Unknown => {
+                self.meter.record_untimed();
+                client.checker.on_unstamped(false);
+                return self.error("record without stamp or timestamp".to_owned());
+            }
+        };
+        if let Some(response_ns) = response_ns {
+            client.latency.record_ns(response_ns);
+        }
+    }
+
+    /// Counts an error by its text; texts beyond a bound share one entry.
+    fn error(&mut self, text: String) {
+        let known = self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text);
+        let text = if known {
+            text
+        } else {
+            "other errors".to_owned()
+        };
+        *self.errors.entry(text).or_default() += 1;
+    }
+}
+
+impl LeanSink for Crowd {
+    fn on_ready(&mut self, _consumer: usize) {
+        self.ready += 1;
+    }
+
+    fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
+        let at_unix_ns = self.clock.now_unix_ns();
+        self.record(consumer, record, at_unix_ns);
+    }
+
+    fn on_error(&mut self, _consumer: usize, error: &LeanError) {
+        self.error(error.to_string());
+    }
+
+    fn on_bytes(&mut self, _consumer: usize, n: usize) {
+        self.bytes_received += n as u64;
+    }
+}
+
+/// How busy the one thread was: its CPU time against the clock.
+#[derive(Debug)]
+struct Busy {
+    at: Instant,
+    cpu: Duration,
+}
+
+impl Busy {
+    fn start() -> Self {
+        Self {
+            at: Instant::now(),
+            cpu: thread_cpu(),
+        }
+    }
+
+    /// Thousandths of the time since the last call.
+    fn permille(&mut self) -> u64 {
+        let now = Self::start();
+        let elapsed_ns = nanos(now.at - self.at).max(1);
+        let cpu_ns = nanos(now.cpu.saturating_sub(self.cpu));
+        *self = now;
+        (cpu_ns.saturating_mul(1000) / elapsed_ns).min(1000)
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
+}
+
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+const SETTLE_EVERY: Duration = Duration::from_millis(100);
+const ERROR_TEXTS_MAX: usize = 100;
+const TEXT_RESOLUTION_NS: u64 = 1_000_000;

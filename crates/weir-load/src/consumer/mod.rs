@@ -1,0 +1,135 @@
+//! Stand-alone consumers: thousands in one thread, each reads the whole topic and checks it.
+
+mod crowd;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use weir_kafka::lean::{self, LeanConfig, LeanReport};
+
+use crate::clients::raise_descriptors;
+use crate::delivery::DeliverySummary;
+use crate::error::LoadError;
+use crate::topic;
+use crate::worker::Link;
+use crate::worker::protocol::{Event, Role, Summary};
+use crowd::{Crowd, Next};
+
+/// How many consumers read what.
+#[derive(Debug, Clone)]
+pub struct ConsumerOptions {
+    /// Comma-separated `host:port` list; plain TCP only.
+    pub bootstrap_servers: String,
+    /// Topic that every consumer reads, all partitions, from its end on.
+    pub topic: String,
+    /// Number of consumers.
+    pub clients: usize,
+    /// New connections per second.
+    pub ramp_per_s: usize,
+    /// How long a broker may hold a fetch without records.
+    pub max_wait: Duration,
+}
+
+impl ConsumerOptions {
+    /// `clients` consumers of one topic, 1,000 new connections a second, fetches held for 500 ms.
+    pub fn new(bootstrap_servers: &str, topic: &str, clients: usize) -> Self {
+        Self {
+            bootstrap_servers: bootstrap_servers.to_owned(),
+            topic: topic.to_owned(),
+            clients,
+            ramp_per_s: 1000,
+            max_wait: Duration::from_millis(500),
+        }
+    }
+
+    fn config(&self) -> LeanConfig {
+        LeanConfig {
+            bootstrap_servers: self.bootstrap_servers.clone(),
+            topic: self.topic.clone(),
+            consumers: self.clients,
+            max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),
+            connect_rate_per_s: self.ramp_per_s,
+            client_id: "weir-load-consume".to_owned(),
+            ..LeanConfig::default()
+        }
+    }
+}
+
+/// Consumes until the coordinator or the schedule ends it, or all of the ledger has come; returns
+/// what was reported last.
+///
+/// # Errors
+/// [`LoadError`] if the consumers could not begin; the link has not been told.
+pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
+    link.events.hello(Role::Consume);
+    let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
+    check_descriptors(options.clients, brokers)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| LoadError::System {
+            what: "starting the event loop of the consumers",
+            source,
+        })?;
+    let crowd = Rc::new(RefCell::new(Crowd::new(options.clients)));
+    let report = runtime.block_on(consume(options.config(), &crowd, link))?;
+    let summary = crowd.borrow().summary(report.disconnects);
+    link.events.send(&Event::Final {
+        summary: Summary::Delivery(summary.clone()),
+    });
+    Ok(summary)
+}
+
+async fn consume(
+    config: LeanConfig,
+    crowd: &Rc<RefCell<Crowd>>,
+    link: &Link,
+) -> Result<LeanReport, LoadError> {
+    let (stop, stopped) = watch::channel(false);
+    let steer = async {
+        let mut turns = interval_at(Instant::now() + TURN, TURN);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            turns.tick().await;
+            if crowd.borrow_mut().turn(link) == Next::Stop {
+                break;
+            }
+        }
+        // Nobody listens only when the consumers have failed, which their result tells.
+        let _ = stop.send(true);
+    };
+    let consumers = lean::run(config, Rc::clone(crowd), stopped);
+    tokio::pin!(consumers);
+    tokio::select! {
+        // They end by themselves only with an error at the start.
+        outcome = &mut consumers => Ok(outcome?),
+        () = steer => Ok(consumers.await?),
+    }
+}
+
+/// Each consumer needs one connection to every broker that leads a partition.
+fn check_descriptors(clients: usize, brokers: usize) -> Result<(), LoadError> {
+    let needed = (clients as u64).saturating_mul(brokers as u64) + DESCRIPTORS_SPARE;
+    let allowed = raise_descriptors(needed).map_err(|source| LoadError::System {
+        what: "raising the limit of file descriptors",
+        source,
+    })?;
+    if needed > allowed {
+        return Err(LoadError::Option {
+            option: "--clients",
+            value: clients.to_string(),
+            reason: format!(
+                "{needed} file descriptors are needed, this process may have {allowed}: raise the \
+                 hard limit (ulimit -Hn) or take fewer"
+            ),
+        });
+    }
+    Ok(())
+}
+
+const TURN: Duration = Duration::from_millis(20);
+/// Standard streams, poll, librdkafka's look at the topic, log files.
+const DESCRIPTORS_SPARE: u64 = 64;

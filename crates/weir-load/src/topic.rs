@@ -1,0 +1,36 @@
+//! The topic of a load: looked up, or created, before anything begins.
+
+use std::time::Duration;
+
+use weir_kafka::Admin;
+
+use crate::error::LoadError;
+
+/// Makes sure the topic exists; tells the number of brokers.
+pub(crate) fn require(bootstrap_servers: &str, topic: &str) -> Result<usize, LoadError> {
+    ensure(bootstrap_servers, topic, None)
+}
+
+/// The same, but creates it with `create_partitions` if it does not exist.
+pub(crate) fn ensure(
+    bootstrap_servers: &str,
+    topic: &str,
+    create_partitions: Option<u32>,
+) -> Result<usize, LoadError> {
+    let admin = Admin::connect(bootstrap_servers, TIMEOUT)?;
+    let brokers = admin.broker_ids()?.len();
+    if admin.topic_exists(topic)? {
+        return Ok(brokers);
+    }
+    let Some(partitions) = create_partitions else {
+        return Err(LoadError::TopicMissing {
+            topic: topic.to_owned(),
+            bootstrap_servers: bootstrap_servers.to_owned(),
+        });
+    };
+    let count = i32::try_from(partitions).unwrap_or(i32::MAX);
+    admin.create_topic(topic, count, 1, &[])?;
+    Ok(brokers)
+}
+
+const TIMEOUT: Duration = Duration::from_secs(10);

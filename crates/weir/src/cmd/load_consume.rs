@@ -1,0 +1,190 @@
+//! `weir load consume`.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use weir_load::clock::Clock;
+use weir_load::consumer::{self, ConsumerOptions};
+use weir_load::delivery::DeliverySummary;
+use weir_load::units::{parse_count, parse_duration};
+use weir_load::worker::protocol::{Command, Event, Progress};
+
+use crate::cmd::load_common::{
+    Progressing, StatusLine, failure, fine_or_interrupted, print_json, run_worker,
+    schedule_from_now,
+};
+use crate::cmd::load_local;
+use crate::exit::{Exit, Failure};
+use crate::signal;
+
+/// How many consumers read what.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  weir load consume --topic LTest --clients 1k --duration 1m")]
+pub(crate) struct ConsumeArgs {
+    /// Brokers to begin with.
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
+    bootstrap: String,
+    /// Topic that every consumer reads, all partitions, from its end on.
+    #[arg(long, value_name = "NAME")]
+    topic: String,
+    /// Number of consumers, for example 500 or 4k; each has connections of its own.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
+    clients: u64,
+    /// New connections per second.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
+    ramp: u64,
+    /// How long a broker may hold a fetch without records.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms")]
+    max_wait: Duration,
+    /// How long to read once all are positioned, for example 30s; without it until Ctrl-C.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Print events and the result as JSON lines.
+    #[arg(long)]
+    json: bool,
+    /// Take commands from standard input and write events to standard output.
+    #[arg(long, conflicts_with_all = ["duration", "json"])]
+    worker: bool,
+}
+
+impl ConsumeArgs {
+    fn options(&self) -> ConsumerOptions {
+        // What does not fit is beyond every limit that is checked.
+        let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
+        ConsumerOptions {
+            ramp_per_s: number(self.ramp),
+            max_wait: self.max_wait,
+            ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.clients))
+        }
+    }
+}
+
+/// Runs the consumers.
+pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
+    let options = args.options();
+    if args.worker {
+        return run_worker(|link| consumer::run(&options, link));
+    }
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let clock = Clock::start();
+    let mut watch = Watch::new(args.json);
+    let result = load_local::run(
+        &stop,
+        |link| consumer::run(&options, link),
+        |event, commands| {
+            watch.show(event);
+            if let Event::Ready { .. } = event {
+                watch.started = true;
+                // The worker may have failed meanwhile, which its result will tell.
+                let _ = commands.send(Command::Start(schedule_from_now(&clock, args.duration)));
+            }
+        },
+    );
+    watch.line.end();
+    let summary = result.map_err(failure)?;
+    if !args.json {
+        print_summary(&summary);
+    }
+    Ok(watch.verdict(&stop, args.duration.is_some()))
+}
+
+/// What a person sees.
+struct Watch {
+    json: bool,
+    line: StatusLine,
+    progressing: Progressing,
+    started: bool,
+    /// Sum and number of the busy shares since all were positioned, in thousandths.
+    busy_permille: (u64, u64),
+}
+
+impl Watch {
+    fn new(json: bool) -> Self {
+        Self {
+            json,
+            line: StatusLine::new(),
+            progressing: Progressing::default(),
+            started: false,
+            busy_permille: (0, 0),
+        }
+    }
+
+    fn show(&mut self, event: &Event) {
+        if self.json {
+            print_json(event);
+        }
+        match event {
+            Event::Progress(progress) => self.progress(progress),
+            Event::Ready { connections, .. } if !self.json => {
+                self.line.end();
+                println!("{connections} consumers are positioned");
+            }
+            _ => {}
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let change = self.progressing.next(progress);
+        let busy = change.total("busy_permille");
+        if self.started {
+            self.busy_permille.0 += busy;
+            self.busy_permille.1 += 1;
+        }
+        if self.json {
+            return;
+        }
+        self.line.show(&format_args!(
+            "positioned {}/{}  {:.0} records/s  p50 {} us p99 {} us  {:.1} Mbit/s  busy {} %  \
+             errors {}",
+            change.total("connected"),
+            change.total("clients"),
+            change.per_s("updates"),
+            progress.p50_us,
+            progress.p99_us,
+            change.per_s("bytes_received") * 8.0 / 1e6,
+            busy / 10,
+            change.total("errors"),
+        ));
+    }
+
+    fn verdict(&self, stop: &AtomicBool, has_end: bool) -> Exit {
+        let busy_permille = self.busy_permille.0 / self.busy_permille.1.max(1);
+        if busy_permille > BUSY_PERMILLE_MAX {
+            eprintln!(
+                "weir: the consumers' own thread was busy for {} % of the time: latencies show \
+                 this tool, not the broker; use fewer consumers or a faster machine",
+                busy_permille / 10
+            );
+            return Exit::Instrument;
+        }
+        fine_or_interrupted(stop, has_end)
+    }
+}
+
+fn print_summary(summary: &DeliverySummary) {
+    println!();
+    println!("clients        {}", summary.clients);
+    println!(
+        "records        {} ({} in the window)",
+        summary.updates_total, summary.deliveries_in_window
+    );
+    if summary.latency_resolution_ns > 1 {
+        println!("latency        from the value's text: resolution 1 ms");
+    }
+    let p99 = &summary.client_p99_us;
+    if let (Some(p50), Some(p90), Some(max)) = (p99.percentile(50), p99.percentile(90), p99.max()) {
+        println!("client p99     median {p50} us, 90 % of clients {p90} us, worst {max} us");
+    }
+    println!("lost           {} (gaps only)", summary.lost);
+    println!("duplicated     {}", summary.duplicated);
+    println!("reordered      {}", summary.reordered);
+    println!("unchecked      {}", summary.unchecked);
+    println!("disconnects    {}", summary.disconnects);
+    for (text, count) in &summary.errors {
+        println!("error          {count} x {text}");
+    }
+}
+
+/// Above this the tool measures itself.
+const BUSY_PERMILLE_MAX: u64 = 900;

@@ -1,0 +1,98 @@
+//! `weir load floor`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use weir_load::floor::{self, FloorOptions};
+use weir_load::worker::protocol::{Event, FloorSummary, Progress};
+
+use crate::cmd::load_common::{Progressing, StatusLine, failure, print_json, run_worker};
+use crate::cmd::load_local;
+use crate::exit::{Exit, Failure};
+use crate::signal;
+
+/// What the floor reads and where it listens.
+#[derive(Debug, Args)]
+#[command(after_help = "Example, one client that takes everything:\n  \
+                  weir load floor --topic LTest --listen 127.0.0.1:8081\n  \
+                  printf '*\\n' | nc 127.0.0.1 8081")]
+pub(crate) struct FloorArgs {
+    /// Address to listen on; port 0 takes a free one and tells it.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Brokers to begin with.
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
+    bootstrap: String,
+    /// Topic to read, from its end on.
+    #[arg(long, value_name = "NAME")]
+    topic: String,
+    /// Print events and the result as JSON lines.
+    #[arg(long)]
+    json: bool,
+    /// Take commands from standard input and write events to standard output.
+    #[arg(long, conflicts_with = "json")]
+    worker: bool,
+}
+
+/// Runs the floor.
+pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
+    let options = FloorOptions {
+        listen: args.listen,
+        bootstrap_servers: args.bootstrap.clone(),
+        topic: args.topic.clone(),
+    };
+    if args.worker {
+        return run_worker(|link| floor::run(&options, link));
+    }
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let mut line = StatusLine::new();
+    let mut progressing = Progressing::default();
+    let result = load_local::run(
+        &stop,
+        |link| floor::run(&options, link),
+        |event, _commands| match event {
+            _ if args.json => print_json(event),
+            Event::Ready { port, .. } => {
+                let address = SocketAddr::new(args.listen.ip(), port.unwrap_or(0));
+                println!("floor of topic \"{}\" on {address}", args.topic);
+            }
+            Event::Progress(progress) => show(progress, &mut progressing, &mut line),
+            _ => {}
+        },
+    );
+    line.end();
+    let summary = result.map_err(failure)?;
+    if !args.json {
+        print_summary(&summary);
+    }
+    Ok(Exit::Fine)
+}
+
+fn show(progress: &Progress, progressing: &mut Progressing, line: &mut StatusLine) {
+    let change = progressing.next(progress);
+    line.show(&format_args!(
+        "sockets {}  {:.0} records/s  {:.0} frames/s  {:.1} Mbit/s  closed as full {}",
+        change.total("sockets"),
+        change.per_s("records_read"),
+        change.per_s("frames_sent"),
+        change.per_s("bytes_sent") * 8.0 / 1e6,
+        change.total("closed_would_block"),
+    ));
+}
+
+fn print_summary(summary: &FloorSummary) {
+    println!();
+    println!("records        {}", summary.records_read);
+    println!(
+        "frames         {} ({} bytes)",
+        summary.frames_sent, summary.bytes_sent
+    );
+    println!(
+        "sockets        {} accepted, at most {} at a time",
+        summary.accepted, summary.sockets_max
+    );
+    println!(
+        "closed         {} full, {} otherwise",
+        summary.closed_would_block, summary.closed_other
+    );
+}
