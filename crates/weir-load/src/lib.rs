@@ -1,11 +1,10 @@
 //! Pacers, generators, load workers, plans and the resource sampler.
 
+pub mod bench;
 pub mod clients;
 pub mod clock;
-pub mod consumer;
 pub mod delivery;
 pub mod error;
-pub mod floor;
 pub mod keys;
 pub mod local_time;
 pub mod pacer;
@@ -13,6 +12,5 @@ pub mod payload;
 pub mod plan;
 pub mod producer;
 pub mod stamp;
-mod topic;
 pub mod units;
 pub mod worker;

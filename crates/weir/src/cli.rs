@@ -29,6 +29,11 @@ pub(crate) enum Command {
     /// The parts of a load test, one at a time.
     #[command(subcommand)]
     Load(cmd::load::LoadCommand),
+    /// Plans: comparisons of architectures, run to a report.
+    #[command(subcommand)]
+    Bench(cmd::bench::BenchCommand),
+    /// Broker, gateway, plain consumers and clients on this machine; comparison and report.
+    Demo(cmd::demo::DemoArgs),
     /// Shell completions, written to standard output.
     Completions {
         /// The shell to complete for.

@@ -1,5 +1,8 @@
 //! One module per command.
 
+pub(crate) mod bench;
+pub(crate) mod bench_watch;
+pub(crate) mod demo;
 pub(crate) mod gateway;
 pub(crate) mod lab;
 pub(crate) mod load;
@@ -21,6 +24,8 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Gateway(command) => gateway::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Load(command) => load::run(command),
+        Command::Bench(command) => bench::run(command),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
             Ok(Exit::Fine)

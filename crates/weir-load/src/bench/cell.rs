@@ -1,0 +1,396 @@
+//! One cell: start the parts, load, drain, settle, end the parts.
+
+mod load;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use weir_kafka::Admin;
+use weir_stats::run::{Cell, CellStatus};
+
+use super::BenchError;
+use super::child::{Message, Part, PartProcess};
+use super::collect::Collected;
+use super::gateway::{GatewayFiles, GatewayReady};
+use super::observer::Observer;
+use super::probe::{ProbeProcess, Sdk};
+use super::result::Window;
+use super::usage::Usage;
+use super::workers::{Workers, receiving_part};
+use crate::clock::Clock;
+use crate::plan::{Architecture, Plan};
+
+/// What all cells of a run share.
+pub(super) struct Context<'a> {
+    pub(super) plan: &'a Plan,
+    /// This program: all parts are commands of it.
+    pub(super) exe: PathBuf,
+    /// The run folder.
+    pub(super) dir: PathBuf,
+    pub(super) bootstrap: String,
+    /// Empty if the broker is not ours.
+    pub(super) broker_pids: Vec<u32>,
+    pub(super) admin: Admin,
+    /// The SDK to probe gateway cells with, or why there is none.
+    pub(super) sdk: Result<Sdk, String>,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) clock: Clock,
+}
+
+/// Which cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spec {
+    pub(super) architecture: Architecture,
+    pub(super) clients: u64,
+    /// From 1.
+    pub(super) repetition: u64,
+}
+
+impl Spec {
+    /// A cell with nothing measured.
+    pub(super) fn empty_cell(&self, plan: &Plan) -> Cell {
+        Cell {
+            architecture: self.architecture.name().to_owned(),
+            clients: self.clients,
+            repetition: self.repetition,
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            hold_s: plan.hold.as_secs_f64(),
+            offered_records_per_s: plan.workload.rate_per_s,
+            ..Cell::default()
+        }
+    }
+}
+
+/// Why a cell has no figures.
+enum Abort {
+    /// The user stopped the run before the window began.
+    Interrupted,
+    /// A part failed.
+    Failed(String),
+}
+
+impl From<BenchError> for Abort {
+    fn from(error: BenchError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Runs one cell to its end, whatever happens.
+pub(super) fn run(context: &Context<'_>, spec: Spec, observer: &mut dyn Observer) -> Cell {
+    let mut cell = spec.empty_cell(context.plan);
+    let (messages, receiver) = mpsc::channel();
+    let started = Running::start(context, spec, messages, receiver);
+    let mut running = match started {
+        Ok(running) => running,
+        Err(error) => {
+            cell.status = CellStatus::Invalid {
+                reasons: vec![error.to_string()],
+            };
+            return cell;
+        }
+    };
+    let outcome = running.measure(observer);
+    running.collected.flush();
+    match outcome {
+        Ok(window) => running.result(cell, &window),
+        Err(Abort::Interrupted) => {
+            let reason = "interrupted before its measured window".to_owned();
+            cell.status = CellStatus::Skipped { reason };
+            cell
+        }
+        Err(Abort::Failed(reason)) => {
+            let mut reasons = vec![reason];
+            reasons.append(&mut running.collected.faults);
+            cell.status = CellStatus::Invalid { reasons };
+            cell
+        }
+    }
+}
+
+/// A cell under way.
+struct Running<'a> {
+    context: &'a Context<'a>,
+    spec: Spec,
+    topic: String,
+    dir: PathBuf,
+    hlog_name: String,
+    messages: Sender<Message>,
+    receiver: Receiver<Message>,
+    collected: Collected,
+    usage: Usage,
+    parts: Vec<PartProcess>,
+    gateway: Option<GatewayReady>,
+    probe: Option<ProbeProcess>,
+    notes: Vec<String>,
+}
+
+impl<'a> Running<'a> {
+    fn start(
+        context: &'a Context<'a>,
+        spec: Spec,
+        messages: Sender<Message>,
+        receiver: Receiver<Message>,
+    ) -> Result<Self, BenchError> {
+        let id = spec.empty_cell(context.plan).id();
+        let dir = context.dir.join(&id);
+        std::fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
+        let hlog_name = format!("{id}.hlog");
+        let now_unix_ns = context.clock.now_unix_ns();
+        let collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
+        let mut usage = Usage::default();
+        if !context.broker_pids.is_empty() {
+            usage.watch(Part::Broker, &context.broker_pids, now_unix_ns);
+        }
+        Ok(Self {
+            context,
+            spec,
+            // The instant keeps topics of one existing broker apart from run to run.
+            topic: format!(
+                "weir-{}-{id}-{}",
+                context.plan.name,
+                now_unix_ns / 1_000_000
+            ),
+            dir,
+            hlog_name,
+            messages,
+            receiver,
+            collected,
+            usage,
+            parts: Vec::new(),
+            gateway: None,
+            probe: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// From the fresh topic to the settled deliveries.
+    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Window, Abort> {
+        let partitions = i32::try_from(self.context.plan.workload.partitions).unwrap_or(i32::MAX);
+        let created = self
+            .context
+            .admin
+            .create_topic(&self.topic, partitions, 1, &[]);
+        created.map_err(BenchError::from)?;
+        let server = self.start_server(observer)?;
+        self.start_receivers(server.as_deref(), observer)?;
+        self.start_probe(server.as_deref(), observer);
+        let produce = self.workers().produce();
+        self.start_worker(Part::Produce, &produce)?;
+        self.wait_ready(Part::Produce, PART_READY_WITHIN, observer)?;
+        let mut window = self.schedule();
+        self.load(&mut window, observer)?;
+        self.settle(&window, observer)?;
+        Ok(window)
+    }
+
+    /// The part between the broker and the clients; its address, if the architecture has one.
+    fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, Abort> {
+        match self.spec.architecture {
+            Architecture::Standalone => Ok(None),
+            Architecture::Floor => {
+                let floor = self.workers().floor();
+                self.start_worker(Part::Floor, &floor)?;
+                self.wait_ready(Part::Floor, PART_READY_WITHIN, observer)?;
+                let port = self.collected.port;
+                let port = port.ok_or_else(|| Abort::Failed("floor told no port".to_owned()))?;
+                Ok(Some(format!("127.0.0.1:{port}")))
+            }
+            Architecture::Gateway => self.start_gateway(observer).map(Some),
+        }
+    }
+
+    fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, Abort> {
+        let files = GatewayFiles::write(&self.dir, &self.context.bootstrap, &self.topic)?;
+        let exe = &self.context.exe;
+        let gateway = PartProcess::plain(exe, &files.args(), Part::Gateway, &self.dir)?;
+        let pid = gateway.pid();
+        self.parts.push(gateway);
+        let what = "the gateway to be ready";
+        self.wait(what, PART_READY_WITHIN, observer, |_| {
+            files.ready().is_some()
+        })?;
+        let now_unix_ns = self.context.clock.now_unix_ns();
+        self.usage.watch(Part::Gateway, &[pid], now_unix_ns);
+        self.gateway = files.ready();
+        let ready = self
+            .gateway
+            .ok_or_else(|| Abort::Failed("gateway told no port".to_owned()))?;
+        Ok(ready.listen.to_string())
+    }
+
+    fn start_receivers(
+        &mut self,
+        server: Option<&str>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Abort> {
+        let architecture = self.spec.architecture;
+        let part = receiving_part(architecture);
+        let args = match server {
+            Some(server) => self.workers().clients(architecture, server),
+            None => self.workers().consume(),
+        };
+        self.start_worker(part, &args)?;
+        let ramp =
+            Duration::try_from_secs_f64(self.spec.clients as f64 / self.context.plan.ramp_per_s);
+        let within = ramp
+            .unwrap_or(Duration::MAX)
+            .saturating_add(RECEIVERS_READY_WITHIN);
+        self.wait_ready(part, within, observer)?;
+        let connected = self.collected.ready.get(&part).copied().unwrap_or(0);
+        if connected < self.spec.clients {
+            let missing = self.spec.clients - connected;
+            self.notes.push(format!(
+                "{missing} of {} clients did not come up",
+                self.spec.clients
+            ));
+        }
+        Ok(())
+    }
+
+    /// Beside the simulated clients of a gateway; its absence is a note, not a fault.
+    fn start_probe(&mut self, server: Option<&str>, observer: &mut dyn Observer) {
+        let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
+            return;
+        };
+        let started = match &self.context.sdk {
+            Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan.workload.seed, &self.dir),
+            Err(reason) => Err(reason.clone()),
+        };
+        match started {
+            Ok(probe) => self.probe = Some(probe),
+            Err(reason) => {
+                return self
+                    .notes
+                    .push(format!("no SDK client beside ours: {reason}"));
+            }
+        }
+        observer.note("waiting for the SDK client to subscribe");
+        let probe = self.probe.take();
+        let subscribed = || probe.as_ref().is_some_and(ProbeProcess::is_subscribed);
+        let waited = self.wait("the SDK client", PROBE_READY_WITHIN, observer, |_| {
+            subscribed()
+        });
+        if waited.is_err() {
+            // What it did say stands in its result.
+            self.notes
+                .push("the SDK client did not subscribe in time".to_owned());
+        }
+        self.probe = probe;
+    }
+
+    fn start_worker(&mut self, part: Part, args: &[String]) -> Result<(), Abort> {
+        let messages = self.messages.clone();
+        let worker = PartProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
+        self.usage
+            .watch(part, &[worker.pid()], self.context.clock.now_unix_ns());
+        self.parts.push(worker);
+        Ok(())
+    }
+
+    fn workers(&self) -> Workers<'_> {
+        Workers {
+            plan: self.context.plan,
+            bootstrap: &self.context.bootstrap,
+            topic: &self.topic,
+            clients: self.spec.clients,
+        }
+    }
+
+    fn wait_ready(
+        &mut self,
+        part: Part,
+        within: Duration,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Abort> {
+        let what = format!("{} to be ready", part.name());
+        self.wait(&what, within, observer, |seen| {
+            seen.ready.contains_key(&part)
+        })?;
+        // Memory from here on is what clients cost.
+        let pid = self
+            .parts
+            .iter()
+            .find(|process| process.part == part)
+            .map(PartProcess::pid);
+        self.usage
+            .watch(part, pid.as_slice(), self.context.clock.now_unix_ns());
+        Ok(())
+    }
+
+    /// Takes messages until `done`, at most for `within`.
+    fn wait(
+        &mut self,
+        what: &str,
+        within: Duration,
+        observer: &mut dyn Observer,
+        done: impl Fn(&Collected) -> bool,
+    ) -> Result<(), Abort> {
+        let deadline = Instant::now().checked_add(within);
+        let mut next_live = Instant::now();
+        loop {
+            if done(&self.collected) {
+                return Ok(());
+            }
+            if self.context.stop.load(Ordering::Relaxed) {
+                return Err(Abort::Interrupted);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let seconds = within.as_secs_f64();
+                return Err(Abort::Failed(format!(
+                    "waited {seconds:.0} s in vain for {what}"
+                )));
+            }
+            self.check_alive()?;
+            self.receive(LOOK);
+            if Instant::now() >= next_live {
+                next_live = Instant::now() + Duration::from_secs(1);
+                observer.live(&self.live("connect", 0.0));
+            }
+        }
+    }
+
+    /// Takes the messages of the next `within`.
+    fn receive(&mut self, within: Duration) {
+        match self.receiver.recv_timeout(within) {
+            Ok(message) => self.collected.take(message),
+            // Disconnected can not be: this struct holds a sender.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        while let Ok(message) = self.receiver.try_recv() {
+            self.collected.take(message);
+        }
+    }
+
+    /// A part that has ended before it was asked to.
+    fn check_alive(&mut self) -> Result<(), Abort> {
+        for process in &mut self.parts {
+            let part = process.part;
+            let is_final = match part {
+                Part::Produce => self.collected.produce.is_some(),
+                Part::Clients | Part::Consume => self.collected.delivery.is_some(),
+                _ => false,
+            };
+            let has_ended = match part {
+                // Its output is read to the end first: the reason may be in there.
+                Part::Produce | Part::Clients | Part::Consume | Part::Floor => {
+                    self.collected.closed.contains(&part)
+                }
+                Part::Broker | Part::Gateway => process.ended().is_some(),
+            };
+            if has_ended && !is_final {
+                let (name, words) = (part.name(), process.last_words());
+                return Err(Abort::Failed(format!("{name} ended by itself: {words}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+const LOOK: Duration = Duration::from_millis(50);
+const PART_READY_WITHIN: Duration = Duration::from_secs(60);
+const RECEIVERS_READY_WITHIN: Duration = Duration::from_secs(90);
+const PROBE_READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long a part may take to end in order.
+const END_GRACE: Duration = Duration::from_secs(15);

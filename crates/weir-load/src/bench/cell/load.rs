@@ -1,0 +1,242 @@
+//! The load of a cell: warm-up, window, drain, and what comes of them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weir_stats::run::Cell;
+
+use super::super::child::{Part, PartProcess};
+use super::super::gateway::save_metrics;
+use super::super::observer::{Live, Observer};
+use super::super::result::{self, Measured, Window};
+use super::super::workers::receiving_part;
+use super::{Abort, END_GRACE, Running};
+use crate::clock::nanos;
+use crate::worker::protocol::{Command, Progress, Schedule};
+
+impl Running<'_> {
+    /// Tells all workers when to begin; the producers go on a little beyond the window, so that its
+    /// last records are delivered under load.
+    pub(super) fn schedule(&mut self) -> Window {
+        let plan = self.context.plan;
+        let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_IN);
+        let from_unix_ns = start_unix_ns + nanos(plan.warm_up);
+        let until_unix_ns = from_unix_ns + nanos(plan.hold);
+        for process in &mut self.parts {
+            let stop_unix_ns = match process.part {
+                Part::Produce => until_unix_ns + nanos(TAIL),
+                // They are told to stop; this is for a runner that is gone.
+                _ => until_unix_ns + nanos(TAIL) + nanos(plan.drain) + nanos(ABANDONED_AFTER),
+            };
+            process.send(&Command::Start(Schedule {
+                start_unix_ns,
+                measure_from_unix_ns: from_unix_ns,
+                measure_until_unix_ns: until_unix_ns,
+                stop_unix_ns,
+            }));
+        }
+        Window {
+            start_unix_ns,
+            from_unix_ns,
+            until_unix_ns,
+            interrupted: false,
+        }
+    }
+
+    /// Samples and shows until the window and its tail are over. An interruption inside the window
+    /// ends it there; before it, there is nothing to keep.
+    pub(super) fn load(
+        &mut self,
+        window: &mut Window,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Abort> {
+        let mut next_unix_ns = window.start_unix_ns;
+        let end_unix_ns = window.until_unix_ns + nanos(TAIL);
+        loop {
+            let now_unix_ns = self.context.clock.now_unix_ns();
+            if now_unix_ns >= end_unix_ns {
+                return Ok(());
+            }
+            if self.context.stop.load(Ordering::Relaxed) {
+                return self.cut(window, now_unix_ns);
+            }
+            self.check_alive()?;
+            if now_unix_ns >= next_unix_ns {
+                self.usage.read(now_unix_ns);
+                next_unix_ns = window.next_sample(now_unix_ns);
+                let phase = match now_unix_ns {
+                    now if now < window.from_unix_ns => "warm-up",
+                    now if now < window.until_unix_ns => "hold",
+                    _ => "drain",
+                };
+                let elapsed_ns = now_unix_ns.saturating_sub(window.start_unix_ns);
+                observer.live(&self.live(phase, elapsed_ns as f64 / 1e9));
+            }
+            let pause_ns = next_unix_ns.min(end_unix_ns).saturating_sub(now_unix_ns);
+            self.receive(Duration::from_nanos(pause_ns).min(super::LOOK));
+        }
+    }
+
+    fn cut(&mut self, window: &mut Window, now_unix_ns: u64) -> Result<(), Abort> {
+        if now_unix_ns <= window.from_unix_ns {
+            return Err(Abort::Interrupted);
+        }
+        self.usage.read(now_unix_ns);
+        if now_unix_ns < window.until_unix_ns {
+            window.until_unix_ns = now_unix_ns;
+            window.interrupted = true;
+        }
+        Ok(())
+    }
+
+    /// Waits for the producer's account, has the receivers settle against it, and ends all parts.
+    pub(super) fn settle(
+        &mut self,
+        window: &Window,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Abort> {
+        if window.interrupted {
+            self.send(Part::Produce, &Command::Stop);
+        }
+        self.wait_final(
+            PRODUCE_FINAL_WITHIN,
+            |seen| seen.produce.is_some(),
+            "produce",
+        )?;
+        let receiving = receiving_part(self.spec.architecture);
+        let entries = self
+            .collected
+            .produce
+            .as_ref()
+            .map(|summary| summary.ledger.clone());
+        let entries = entries.unwrap_or_default();
+        self.send(receiving, &Command::Ledger { entries });
+        observer.live(&self.live("drain", window.load_s()));
+        let drain = self.context.plan.drain;
+        let settled = self
+            .wait_final(drain, |seen| seen.delivery.is_some(), receiving.name())
+            .is_ok();
+        if !settled {
+            self.check_alive()?;
+            self.send(receiving, &Command::Stop);
+            self.wait_final(
+                FINAL_WITHIN,
+                |seen| seen.delivery.is_some(),
+                receiving.name(),
+            )?;
+        }
+        if let Some(gateway) = self.gateway {
+            let path = self.dir.join("gateway-metrics.txt");
+            if let Err(error) = save_metrics(gateway.admin, &path) {
+                self.notes
+                    .push(format!("metrics of the gateway not saved: {error}"));
+            }
+        }
+        // Receivers first, so that nobody sees a server go away.
+        for process in self.parts.drain(..).rev() {
+            process.end(END_GRACE);
+        }
+        Ok(())
+    }
+
+    /// Like `wait`, but an interruption does not end it: what was measured is to be kept.
+    fn wait_final(
+        &mut self,
+        within: Duration,
+        done: impl Fn(&super::Collected) -> bool,
+        part: &str,
+    ) -> Result<(), Abort> {
+        let deadline = std::time::Instant::now() + within;
+        while !done(&self.collected) {
+            if std::time::Instant::now() >= deadline {
+                return Err(Abort::Failed(format!("{part} sent no summary in time")));
+            }
+            self.check_alive()?;
+            self.receive(super::LOOK);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, part: Part, command: &Command) {
+        for process in self.parts.iter_mut().filter(|process| process.part == part) {
+            PartProcess::send(process, command);
+        }
+    }
+
+    /// What a person may want to see now.
+    pub(super) fn live(&self, phase: &'static str, elapsed_s: f64) -> Live {
+        let plan = self.context.plan;
+        let receiving = receiving_part(self.spec.architecture);
+        let produced = self.last_two(Part::Produce);
+        let received = self.last_two(receiving);
+        let is_moving = elapsed_s > 0.0;
+        let last = received.map(|(_, last)| last).filter(|_| is_moving);
+        Live {
+            phase,
+            elapsed_s,
+            total_s: (plan.warm_up + plan.hold).as_secs_f64(),
+            connected: self.connected(receiving),
+            clients: self.spec.clients,
+            offered_per_s: plan.workload.rate_per_s,
+            achieved_per_s: produced.and_then(|pair| rate(pair, "acked")),
+            delivered_per_s: received.and_then(|pair| rate(pair, "updates")),
+            p50_us: last.map(|progress| progress.p50_us as f64),
+            p99_us: last.map(|progress| progress.p99_us as f64),
+            lag_p99_us: produced.map(|(_, last)| last.p99_us as f64),
+            cpu_cores: self.usage.cores_at(u64::MAX),
+        }
+    }
+
+    fn connected(&self, receiving: Part) -> u64 {
+        let progress = self
+            .collected
+            .progress
+            .get(&receiving)
+            .and_then(|all| all.last());
+        let counter = progress.and_then(|progress| progress.counters.get("connected").copied());
+        counter.unwrap_or_else(|| self.collected.ready.get(&receiving).copied().unwrap_or(0))
+    }
+
+    fn last_two(&self, part: Part) -> Option<(&Progress, &Progress)> {
+        match self.collected.progress.get(&part)?.as_slice() {
+            [.., before, last] => Some((before, last)),
+            _ => None,
+        }
+    }
+
+    /// The cell with its figures.
+    pub(super) fn result(self, cell: Cell, window: &Window) -> Cell {
+        let mut cell = result::build(
+            cell,
+            window,
+            Measured {
+                plan: self.context.plan,
+                receiving: receiving_part(self.spec.architecture),
+                collected: &self.collected,
+                usage: &self.usage,
+            },
+        );
+        cell.hlog_file = Some(self.hlog_name);
+        cell.notes.extend(self.notes);
+        let ledger = self
+            .collected
+            .produce
+            .map(|summary| summary.ledger)
+            .unwrap_or_default();
+        cell.probe = self.probe.map(|probe| probe.finish(window, &ledger));
+        cell
+    }
+}
+
+fn rate((before, last): (&Progress, &Progress), counter: &str) -> Option<f64> {
+    let span_s = last.unix_ns.saturating_sub(before.unix_ns) as f64 / 1e9;
+    let (before, last) = (before.counters.get(counter)?, last.counters.get(counter)?);
+    (span_s > 0.0).then(|| last.saturating_sub(*before) as f64 / span_s)
+}
+
+/// Time for the command to reach all workers before the first record is due.
+const START_IN: Duration = Duration::from_millis(300);
+const TAIL: Duration = Duration::from_millis(500);
+const ABANDONED_AFTER: Duration = Duration::from_secs(60);
+const PRODUCE_FINAL_WITHIN: Duration = Duration::from_secs(30);
+const FINAL_WITHIN: Duration = Duration::from_secs(20);

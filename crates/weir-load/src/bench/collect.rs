@@ -1,0 +1,188 @@
+//! What the parts of one cell have said so far.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use weir_stats::{Histogram, hlog};
+
+use super::BenchError;
+use super::child::{Message, Part};
+use crate::delivery::DeliverySummary;
+use crate::worker::protocol::{Event, ProduceSummary, Progress, Summary, Tag};
+
+/// Everything of one cell that came by events; interval histograms go to disk as they come.
+#[derive(Debug)]
+pub(super) struct Collected {
+    log: hlog::Writer<BufWriter<File>>,
+    /// Merged over the window, by stage.
+    pub(super) stages: BTreeMap<Tag, Histogram>,
+    pub(super) progress: BTreeMap<Part, Vec<Progress>>,
+    pub(super) ready: BTreeMap<Part, u64>,
+    pub(super) port: Option<u16>,
+    pub(super) produce: Option<ProduceSummary>,
+    pub(super) delivery: Option<DeliverySummary>,
+    /// Parts whose output has ended.
+    pub(super) closed: Vec<Part>,
+    /// What went wrong with the instrument.
+    pub(super) faults: Vec<String>,
+}
+
+impl Collected {
+    /// Creates the interval log at `path`.
+    pub(super) fn new(path: &Path, cell: &str, now_unix_ns: u64) -> Result<Self, BenchError> {
+        let file = File::create(path).map_err(|error| BenchError::file(path, error))?;
+        let comments = [cell, "values in nanoseconds, measured window only"];
+        let log = hlog::Writer::new(BufWriter::new(file), now_unix_ns, &comments)
+            .map_err(|error| BenchError::file(path, error))?;
+        Ok(Self {
+            log,
+            stages: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            port: None,
+            produce: None,
+            delivery: None,
+            closed: Vec::new(),
+            faults: Vec::new(),
+        })
+    }
+
+    /// Takes one message.
+    pub(super) fn take(&mut self, message: Message) {
+        match message {
+            Message::Event(part, event) => self.event(part, event),
+            Message::Garbled(part, error) => {
+                self.faults.push(format!(
+                    "{} sent a line that is no event: {error}",
+                    part.name()
+                ));
+            }
+            Message::Closed(part) => self.closed.push(part),
+        }
+    }
+
+    fn event(&mut self, part: Part, event: Event) {
+        match event {
+            Event::Hello { .. } => {}
+            Event::Ready { connections, port } => {
+                self.ready.insert(part, connections);
+                self.port = self.port.or(port);
+            }
+            Event::Progress(progress) => self.progress.entry(part).or_default().push(progress),
+            Event::Interval(interval) => {
+                let (from, until) = (interval.from_unix_ns, interval.until_unix_ns);
+                match Histogram::from_base64(&interval.histogram) {
+                    Ok(histogram) => self.interval(interval.tag, from, until, &histogram),
+                    Err(error) => self.faults.push(format!("{}: {error}", part.name())),
+                }
+            }
+            Event::Final {
+                summary: Summary::Produce(summary),
+            } => self.produce = Some(summary),
+            Event::Final {
+                summary: Summary::Delivery(summary),
+            } => self.delivery = Some(summary),
+            Event::Final {
+                summary: Summary::Floor(_),
+            } => {}
+            Event::Error { message } => {
+                self.faults
+                    .push(format!("{} failed: {message}", part.name()));
+            }
+        }
+    }
+
+    fn interval(&mut self, tag: Tag, from: u64, until: u64, histogram: &Histogram) {
+        // On disk before it counts.
+        if let Err(error) = self.log.write(tag.name(), from, until, histogram) {
+            self.faults
+                .push(format!("interval log not written: {error}"));
+        }
+        self.stages.entry(tag).or_default().merge(histogram);
+    }
+
+    /// Makes sure the interval log is complete on disk.
+    pub(super) fn flush(&mut self) {
+        if let Err(error) = self.log.flush() {
+            self.faults
+                .push(format!("interval log not written: {error}"));
+        }
+    }
+
+    /// A counter of `part` at `unix_ns`, between its two nearest reports; `None` without any.
+    pub(super) fn counter_at(&self, part: Part, name: &str, unix_ns: u64) -> Option<f64> {
+        let reports = self.progress.get(&part)?;
+        let value = |report: &Progress| report.counters.get(name).map(|value| *value as f64);
+        let after = reports.iter().position(|report| report.unix_ns >= unix_ns);
+        let Some(after) = after else {
+            return value(reports.last()?);
+        };
+        let next = &reports[after];
+        let Some(before) = after.checked_sub(1).map(|at| &reports[at]) else {
+            return value(next);
+        };
+        let span = (next.unix_ns - before.unix_ns).max(1) as f64;
+        let share = unix_ns.saturating_sub(before.unix_ns) as f64 / span;
+        let (low, high) = (value(before)?, value(next)?);
+        Some(low + (high - low) * share)
+    }
+
+    /// Mean of a counter that is a gauge, over the reports inside a span of time.
+    pub(super) fn gauge_mean(
+        &self,
+        part: Part,
+        name: &str,
+        span_unix_ns: (u64, u64),
+    ) -> Option<f64> {
+        let inside = |report: &&Progress| {
+            report.unix_ns > span_unix_ns.0 && report.unix_ns <= span_unix_ns.1
+        };
+        let reports = self.progress.get(&part)?.iter().filter(inside);
+        let values: Vec<f64> = reports
+            .filter_map(|report| report.counters.get(name))
+            .map(|v| *v as f64)
+            .collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(unix_ns: u64, updates: u64) -> Message {
+        let counters = BTreeMap::from([("updates".to_owned(), updates)]);
+        let progress = Progress {
+            unix_ns,
+            counters,
+            ..Progress::default()
+        };
+        Message::Event(Part::Clients, Event::Progress(progress))
+    }
+
+    #[test]
+    fn counters_are_read_between_reports() {
+        let path = std::env::temp_dir().join(format!("weir-collect-{}.hlog", std::process::id()));
+        let mut collected = Collected::new(&path, "test", 0).unwrap();
+        let at = |collected: &Collected, unix_ns| {
+            collected.counter_at(Part::Clients, "updates", unix_ns)
+        };
+        assert_eq!(at(&collected, 5), None);
+        for (unix_ns, updates) in [(100, 10), (200, 30)] {
+            collected.take(progress(unix_ns, updates));
+        }
+        assert_eq!(at(&collected, 50), Some(10.0));
+        assert_eq!(at(&collected, 150), Some(20.0));
+        assert_eq!(at(&collected, 900), Some(30.0));
+        assert_eq!(collected.counter_at(Part::Clients, "other", 150), None);
+        assert_eq!(
+            collected.gauge_mean(Part::Clients, "updates", (100, 200)),
+            Some(30.0)
+        );
+        collected.take(Message::Garbled(Part::Floor, "x".to_owned()));
+        assert_eq!(collected.faults, ["floor sent a line that is no event: x"]);
+        std::fs::remove_file(path).unwrap();
+    }
+}

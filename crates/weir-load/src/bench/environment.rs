@@ -1,0 +1,125 @@
+//! Where and with what a run took place.
+
+use std::fs;
+
+use weir_stats::run::{Clock, ClockMode, Machine, Placement, SettingGroup};
+
+use crate::plan::{Architecture, Plan};
+
+/// The machine this process runs on.
+pub(super) fn machine() -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let os = read("/etc/os-release");
+    let os = os
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    Machine {
+        cpu_model: field(&read("/proc/cpuinfo"), "model name"),
+        cpu_cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64,
+        memory_bytes: memory_bytes(),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        os: os.unwrap_or("unknown").trim_matches('"').to_owned(),
+    }
+}
+
+/// Main memory, or what the control group allows if that is less.
+fn memory_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = field(&text, "MemTotal");
+    let kib = kib
+        .split_whitespace()
+        .next()
+        .and_then(|number| number.parse::<u64>().ok());
+    let total = kib.map_or(0, |kib| kib * 1024);
+    let allowed = fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
+    allowed
+        .trim()
+        .parse()
+        .map_or(total, |allowed: u64| allowed.min(total))
+}
+
+/// The value of the first `name : value` line.
+fn field(text: &str, name: &str) -> String {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_once(':')).map_or_else(
+        || "unknown".to_owned(),
+        |(_, value)| value.trim().to_owned(),
+    )
+}
+
+/// All parts read one machine's clock; each takes the wall clock once, microseconds apart at most.
+pub(super) fn clock() -> Clock {
+    Clock {
+        mode: ClockMode::SameHost,
+        bound_ns: 1000,
+    }
+}
+
+/// Which parts ran; all here.
+pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
+    let role = |role: &str, description: &str| Placement {
+        role: role.to_owned(),
+        host: "this machine".to_owned(),
+        processes: 1,
+        description: description.to_owned(),
+    };
+    let has = |architecture| plan.architectures.contains(&architecture);
+    let mut roles = vec![
+        role("broker", "Apache Kafka"),
+        role("produce", "open-loop producers"),
+    ];
+    if has(Architecture::Gateway) {
+        roles.push(role("gateway", "weir gateway run"));
+    }
+    if has(Architecture::Floor) {
+        roles.push(role("floor", "ready-made frames by plain writes"));
+    }
+    if has(Architecture::Gateway) || has(Architecture::Floor) {
+        roles.push(role("clients", "simulated clients, one event loop"));
+    }
+    if has(Architecture::Standalone) {
+        roles.push(role("consume", "plain consumers, one event loop"));
+    }
+    roles
+}
+
+/// The plan as it ran.
+pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
+    let workload = &plan.workload;
+    let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
+    let load = SettingGroup::new("load")
+        .with("levels_clients", levels.join(" "))
+        .with("repetitions", plan.repetitions)
+        .with("ramp_per_s", plan.ramp_per_s)
+        .with("warm_up_s", plan.warm_up.as_secs_f64())
+        .with("hold_s", plan.hold.as_secs_f64())
+        .with("drain_s", plan.drain.as_secs_f64());
+    let producer = SettingGroup::new("workload")
+        .with("kind", workload.kind.name())
+        .with("rate_per_s", workload.rate_per_s)
+        .with("size_bytes", workload.size_bytes)
+        .with("producers", workload.producers)
+        .with("seed", workload.seed);
+    let topic = SettingGroup::new("topic")
+        .with("bootstrap.servers", bootstrap)
+        .with("partitions", workload.partitions)
+        .with("replication.factor", 1);
+    let validity = SettingGroup::new("validity")
+        .with("schedule_lag_p99_ms", plan.validity.schedule_lag_p99_ms)
+        .with("clients_busy_share", plan.validity.clients_busy_share);
+    vec![load, producer, topic, validity]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known() {
+        let machine = machine();
+        assert!(machine.cpu_cores > 0 && machine.memory_bytes > 1 << 20);
+        assert!(!machine.kernel.is_empty() && !machine.os.is_empty());
+        assert_eq!(field("a\t: b c\nx: y", "a"), "b c");
+        assert_eq!(field("", "a"), "unknown");
+    }
+}

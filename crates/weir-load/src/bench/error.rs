@@ -1,0 +1,66 @@
+//! Why a run could not go on, by whose fault.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use weir_kafka::AdminError;
+use weir_lab::LabError;
+
+use crate::error::Fault;
+use crate::plan::PlanError;
+
+/// Why a run ended before it had a result to write.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// The plan makes no sense.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No broker could be started.
+    #[error("no broker for the run: {0}")]
+    Lab(#[from] LabError),
+    /// The broker does not answer or refuses.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// A file of the run folder.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// A part could not be started.
+    #[error("cannot start {part}: {source}")]
+    Spawn {
+        /// The part.
+        part: &'static str,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// A child without the pipe it was given.
+    #[error("child process has no output pipe")]
+    NoPipe,
+}
+
+impl BenchError {
+    pub(super) fn file(path: &Path, source: io::Error) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Plan(_) | Self::File { .. } => Fault::Usage,
+            Self::Lab(error) => match error.fault() {
+                weir_lab::Fault::Usage => Fault::Usage,
+                weir_lab::Fault::Unreachable | weir_lab::Fault::Interrupted => Fault::Target,
+            },
+            Self::Admin(_) => Fault::Target,
+            Self::Spawn { .. } | Self::NoPipe => Fault::Instrument,
+        }
+    }
+}

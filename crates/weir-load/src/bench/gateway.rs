@@ -1,0 +1,94 @@
+//! The gateway as a rival among others: its own configuration file, a process, two sockets.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::BenchError;
+
+/// What the gateway writes when it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct GatewayReady {
+    pub(super) listen: SocketAddr,
+    pub(super) admin: SocketAddr,
+}
+
+/// The files of one gateway.
+#[derive(Debug)]
+pub(super) struct GatewayFiles {
+    adapters: PathBuf,
+    ready: PathBuf,
+}
+
+impl GatewayFiles {
+    /// Writes the configuration for `topic` at `bootstrap` into `dir`.
+    pub(super) fn write(dir: &Path, bootstrap: &str, topic: &str) -> Result<Self, BenchError> {
+        let adapters = dir.join("adapters.xml");
+        let text = TEMPLATE
+            .replace("@BOOTSTRAP@", bootstrap)
+            .replace("@TOPIC@", topic);
+        fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;
+        let ready = dir.join("gateway-ready.json");
+        Ok(Self { adapters, ready })
+    }
+
+    /// The arguments that start it on free ports.
+    pub(super) fn args(&self) -> Vec<String> {
+        let adapters = self.adapters.display().to_string();
+        let ready = self.ready.display().to_string();
+        [
+            "gateway",
+            "run",
+            "--adapters",
+            &adapters,
+            "--listen",
+            "127.0.0.1:0",
+        ]
+        .into_iter()
+        .chain(["--admin", "127.0.0.1:0", "--ready-file", &ready])
+        .map(str::to_owned)
+        .collect()
+    }
+
+    /// Its addresses, once it serves.
+    pub(super) fn ready(&self) -> Option<GatewayReady> {
+        serde_json::from_str(&fs::read_to_string(&self.ready).ok()?).ok()
+    }
+}
+
+/// Saves what the gateway counted, as it tells it itself.
+pub(super) fn save_metrics(admin: SocketAddr, path: &Path) -> Result<String, std::io::Error> {
+    let mut stream = TcpStream::connect_timeout(&admin, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.take(METRICS_BYTES_MAX).read_to_string(&mut answer)?;
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    fs::write(path, body)?;
+    Ok(body.to_owned())
+}
+
+/// Scenario 2 with today's names and the stamp as a further field.
+pub(super) const TEMPLATE: &str = include_str!("../../../../plans/keyed-adapters.xml");
+/// What its sessions and subscriptions name.
+pub(super) const ADAPTER_SET: &str = "KafkaConnector";
+pub(super) const DATA_ADAPTER: &str = "QuickStart";
+const TIMEOUT: Duration = Duration::from_secs(5);
+const METRICS_BYTES_MAX: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn template_names_what_the_clients_ask_for() {
+        assert!(TEMPLATE.contains(&format!("adapters_conf id=\"{ADAPTER_SET}\"")));
+        assert!(TEMPLATE.contains(&format!("data_provider name=\"{DATA_ADAPTER}\"")));
+        assert!(TEMPLATE.contains("<param name=\"field.weir\">#{HEADERS.weir}</param>"));
+    }
+}

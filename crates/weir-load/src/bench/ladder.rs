@@ -1,0 +1,212 @@
+//! When an architecture does not get the next level.
+
+use std::collections::BTreeMap;
+
+use weir_stats::run::{Cell, CellStatus};
+
+use crate::plan::{Architecture, StopRules};
+
+/// What is known about each architecture so far.
+#[derive(Debug, Default)]
+pub(super) struct Ladder {
+    stopped: BTreeMap<&'static str, String>,
+    /// The last cell that was not valid, with no valid one since.
+    invalid: BTreeMap<&'static str, u64>,
+}
+
+impl Ladder {
+    /// Why a cell is not worth running, if it is not.
+    pub(super) fn skip(
+        &self,
+        architecture: Architecture,
+        clients: u64,
+        rules: &StopRules,
+        limits: &Limits,
+    ) -> Option<String> {
+        if let Some(reason) = self.stopped.get(architecture.name()) {
+            return Some(reason.clone());
+        }
+        let needed = clients + rules.descriptors_spare;
+        if needed > limits.descriptors {
+            return Some(format!(
+                "{clients} clients need {needed} file descriptors in one process, {} are allowed",
+                limits.descriptors
+            ));
+        }
+        if architecture == Architecture::Standalone && clients > limits.broker_connections {
+            return Some(format!(
+                "the broker can hold {} connections by its limit of open files",
+                limits.broker_connections
+            ));
+        }
+        None
+    }
+
+    /// Learns from a cell that has run.
+    pub(super) fn learn(&mut self, architecture: Architecture, cell: &Cell, rules: &StopRules) {
+        let name = architecture.name();
+        let before = match cell.status {
+            CellStatus::Invalid { .. } => self.invalid.insert(name, cell.clients),
+            _ => {
+                self.invalid.remove(name);
+                None
+            }
+        };
+        let again = before.map(|before| {
+            let level = cell.clients;
+            format!("the instrument failed at {before} and at {level} clients")
+        });
+        if let Some(reason) = can_not_hold(cell, rules).or(again) {
+            self.stopped.insert(name, reason);
+        }
+    }
+}
+
+/// What the machine allows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Open files of one process.
+    pub(super) descriptors: u64,
+    /// Connections the broker can hold; `u64::MAX` if it is not ours.
+    pub(super) broker_connections: u64,
+}
+
+fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
+    let level = cell.clients;
+    if let CellStatus::Invalid { reasons } = &cell.status {
+        // More clients would only make an instrument worse that is beyond its limits.
+        return Some(format!(
+            "not valid at {level} clients: {}",
+            reasons.first()?
+        ));
+    }
+    let mean_ms = cell.response()?.mean_us? / 1e3;
+    if mean_ms > rules.response_mean_ms {
+        let limit = rules.response_mean_ms;
+        return Some(format!(
+            "mean response {mean_ms:.0} ms at {level} clients, limit {limit} ms"
+        ));
+    }
+    let delivery = cell.delivery.as_ref()?;
+    let lost_share = delivery.lost as f64 / delivery.expected.max(1) as f64;
+    if lost_share > rules.lost_share {
+        let (percent, limit) = (lost_share * 100.0, rules.lost_share * 100.0);
+        return Some(format!(
+            "{percent:.1} % lost at {level} clients, limit {limit} %"
+        ));
+    }
+    is_growing(cell).then(|| format!("ever later at {level} clients: the backlog grows"))
+}
+
+/// Whether the last third of the window is far later than the first: twice, and by 100 ms.
+fn is_growing(cell: &Cell) -> bool {
+    let medians: Vec<f64> = cell
+        .series
+        .iter()
+        .filter(|point| point.t_s > 0.0 && point.t_s <= cell.hold_s)
+        .filter_map(|point| point.p50_us)
+        .collect();
+    let third = medians.len() / 3;
+    if third == 0 {
+        return false;
+    }
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let (first, last) = (
+        mean(&medians[..third]),
+        mean(&medians[medians.len() - third..]),
+    );
+    last > 2.0 * first && last - first > 100_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_stats::run::{Delivery, LatencySummary, Point, STAGE_RESPONSE};
+
+    use super::*;
+
+    fn cell(mean_ms: f64, lost: u64, medians_ms: &[f64]) -> Cell {
+        let summary = LatencySummary {
+            mean_us: Some(mean_ms * 1e3),
+            ..LatencySummary::default()
+        };
+        let points = medians_ms.iter().zip(1..).map(|(ms, t_s)| Point {
+            t_s: f64::from(t_s),
+            p50_us: Some(ms * 1e3),
+            ..Point::default()
+        });
+        Cell {
+            clients: 10,
+            hold_s: 60.0,
+            latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
+            delivery: Some(Delivery {
+                expected: 1000,
+                lost,
+                ..Delivery::default()
+            }),
+            series: points.collect(),
+            ..Cell::default()
+        }
+    }
+
+    fn after(cell: &Cell) -> Option<String> {
+        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
+        ladder.learn(Architecture::Standalone, cell, &rules);
+        let limits = Limits {
+            descriptors: 20_000,
+            broker_connections: 15_000,
+        };
+        assert_eq!(
+            ladder.skip(Architecture::Gateway, 20, &rules, &limits),
+            None
+        );
+        ladder.skip(Architecture::Standalone, 20, &rules, &limits)
+    }
+
+    #[test]
+    fn an_architecture_that_holds_goes_on() {
+        assert_eq!(after(&cell(50.0, 10, &[10.0, 11.0, 12.0, 60.0])), None);
+        assert_eq!(after(&Cell::default()), None);
+    }
+
+    #[test]
+    fn one_that_does_not_is_stopped_with_the_reason() {
+        let late = after(&cell(1500.0, 0, &[])).unwrap();
+        assert_eq!(late, "mean response 1500 ms at 10 clients, limit 1000 ms");
+        let lossy = after(&cell(5.0, 50, &[])).unwrap();
+        assert_eq!(lossy, "5.0 % lost at 10 clients, limit 1 %");
+        let growing = after(&cell(300.0, 0, &[10.0, 100.0, 400.0, 700.0])).unwrap();
+        assert_eq!(growing, "ever later at 10 clients: the backlog grows");
+        let mut invalid = cell(5.0, 0, &[]);
+        invalid.status = CellStatus::Invalid {
+            reasons: vec!["saturated".to_owned()],
+        };
+        assert_eq!(
+            after(&invalid).unwrap(),
+            "not valid at 10 clients: saturated"
+        );
+    }
+
+    #[test]
+    fn descriptors_bound_the_level() {
+        let (rules, ladder) = (StopRules::default(), Ladder::default());
+        let limits = Limits {
+            descriptors: 20_000,
+            broker_connections: 15_000,
+        };
+        let floor = ladder
+            .skip(Architecture::Floor, 19_600, &rules, &limits)
+            .unwrap();
+        assert!(
+            floor.starts_with("19600 clients need 20112 file descriptors"),
+            "{floor}"
+        );
+        let standalone = ladder
+            .skip(Architecture::Standalone, 16_000, &rules, &limits)
+            .unwrap();
+        assert!(standalone.contains("broker can hold 15000"), "{standalone}");
+        assert_eq!(
+            ladder.skip(Architecture::Floor, 16_000, &rules, &limits),
+            None
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! The runner: takes a plan through its cells, one process per part, and writes the run folder.
+
+mod cell;
+mod child;
+mod collect;
+mod environment;
+mod error;
+mod gateway;
+mod ladder;
+mod observer;
+mod probe;
+mod result;
+mod usage;
+mod verdict;
+mod workers;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_kafka::Admin;
+use weir_lab::{Lab, LabOptions};
+use weir_stats::run::{Cell, CellStatus, FILE_NAME, Outcome, Run, RunFile, SCHEMA};
+use weir_stats::utc;
+
+use crate::clients::descriptors_allowed;
+use crate::clock::Clock;
+use crate::plan::{self, Plan};
+use cell::{Context, Spec};
+use ladder::{Ladder, Limits};
+
+pub use error::BenchError;
+pub use observer::{Live, Observer};
+
+/// How to run a plan.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// Parent of the run folder.
+    pub out: PathBuf,
+    /// `host:port` list of a running cluster; `None`: a broker of its own, gone afterwards.
+    pub bootstrap: Option<String>,
+    /// This program.
+    pub exe: PathBuf,
+    /// The command as typed.
+    pub command_line: Vec<String>,
+}
+
+/// A finished run: its folder, and what is in `run.json` there.
+#[derive(Debug)]
+pub struct Finished {
+    /// The run folder.
+    pub dir: PathBuf,
+    /// The content of `run.json`.
+    pub run: Run,
+}
+
+/// Runs `plan`. When `stop` becomes true, the cell that runs is cut, all parts end in order, and
+/// what was measured is written.
+///
+/// # Errors
+/// [`BenchError`] if there is no broker or no place to write; nothing is left running.
+pub fn run(
+    plan: &Plan,
+    options: &BenchOptions,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    let clock = Clock::start();
+    let started_s = clock.now_unix_ns() / SECOND_NS;
+    let dir = run_dir(&options.out, started_s, &plan.name)?;
+    let mut broker = Broker::start(options, observer, stop)?;
+    let admin = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
+    let context = Context {
+        plan,
+        exe: options.exe.clone(),
+        dir: dir.clone(),
+        bootstrap: broker.bootstrap.clone(),
+        broker_pids: broker.pids.clone(),
+        admin,
+        sdk: probe::Sdk::find(plan, observer),
+        stop,
+        clock,
+    };
+    let cells = run_cells(&context, &broker.limits, observer);
+    let mut run = describe(plan, options, cells, &broker);
+    run.started_utc = utc::rfc3339(started_s);
+    run.finished_utc = utc::rfc3339(clock.now_unix_ns() / SECOND_NS);
+    run.files = files(&run.cells);
+    conclude(&mut run, plan, stop.load(Ordering::Relaxed));
+    drop(context);
+    if let Err(error) = broker.down() {
+        run.warnings
+            .push(format!("the broker did not stop in order: {error}"));
+    }
+    write_run(&dir, &run)?;
+    Ok(Finished { dir, run })
+}
+
+/// Level by level, the architectures in turn: what drifts, drifts for all of them.
+fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer) -> Vec<Cell> {
+    let plan = context.plan;
+    let mut ladder = Ladder::default();
+    let mut cells = Vec::new();
+    let count = plan.levels.len() * plan.repetitions as usize * plan.architectures.len();
+    for &clients in &plan.levels {
+        for repetition in 1..=u64::from(plan.repetitions) {
+            for &architecture in &plan.architectures {
+                let spec = Spec {
+                    architecture,
+                    clients,
+                    repetition,
+                };
+                let mut cell = spec.empty_cell(plan);
+                observer.cell(cells.len() + 1, count, &cell.id());
+                let reason = match context.stop.load(Ordering::Relaxed) {
+                    true => Some("interrupted".to_owned()),
+                    false => ladder.skip(architecture, clients, &plan.stop, limits),
+                };
+                match reason {
+                    Some(reason) => {
+                        observer.note(&format!("skipped: {reason}"));
+                        cell.status = CellStatus::Skipped { reason };
+                    }
+                    None => {
+                        cell = cell::run(context, spec, observer);
+                        ladder.learn(architecture, &cell, &plan.stop);
+                        observer.note(&verdict::cell(&cell));
+                    }
+                }
+                cells.push(cell);
+            }
+        }
+    }
+    cells
+}
+
+/// The broker of a run.
+struct Broker {
+    lab: Option<Lab>,
+    bootstrap: String,
+    pids: Vec<u32>,
+    limits: Limits,
+    kafka_version: Option<String>,
+}
+
+impl Broker {
+    fn start(
+        options: &BenchOptions,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<Self, BenchError> {
+        let descriptors = descriptors_allowed();
+        if let Some(bootstrap) = &options.bootstrap {
+            return Ok(Self {
+                lab: None,
+                bootstrap: bootstrap.clone(),
+                pids: Vec::new(),
+                limits: Limits {
+                    descriptors,
+                    broker_connections: u64::MAX,
+                },
+                kafka_version: None,
+            });
+        }
+        let lab = Lab::up(
+            &LabOptions::default(),
+            &mut |text| observer.note(text),
+            stop,
+        )?;
+        Ok(Self {
+            bootstrap: lab.bootstrap(),
+            pids: lab.brokers().iter().map(|broker| broker.pid).collect(),
+            limits: Limits {
+                descriptors,
+                broker_connections: lab.max_clients_hint(),
+            },
+            kafka_version: Some(lab.kafka_version().to_owned()),
+            lab: Some(lab),
+        })
+    }
+
+    fn down(&mut self) -> Result<(), BenchError> {
+        match self.lab.take() {
+            Some(lab) => Ok(lab.down()?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn run_dir(out: &Path, started_s: u64, plan: &str) -> Result<PathBuf, BenchError> {
+    let name = format!("{}-{plan}", utc::compact(started_s));
+    let dir = out.join(name);
+    fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
+    Ok(dir)
+}
+
+fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Broker) -> Run {
+    let weir_version = env!("CARGO_PKG_VERSION").to_owned();
+    let mut run = Run {
+        schema: SCHEMA.to_owned(),
+        plan: plan.name.clone(),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        started_utc: String::new(),
+        finished_utc: String::new(),
+        command_line: options.command_line.clone(),
+        weir_version: weir_version.clone(),
+        outcome: Outcome::Passed,
+        verdict: String::new(),
+        thresholds: Vec::new(),
+        machine: environment::machine(),
+        placement: environment::placement(plan),
+        clock: environment::clock(),
+        versions: [("weir".to_owned(), weir_version)].into(),
+        settings: environment::settings(plan, &broker.bootstrap),
+        cells,
+        reference: None,
+        notes: Vec::new(),
+        warnings: Vec::new(),
+        files: Vec::new(),
+    };
+    if let Some(version) = &broker.kafka_version {
+        run.versions.insert("kafka".to_owned(), version.clone());
+    } else {
+        run.notes
+            .push("the broker is not ours: what it uses is not known".to_owned());
+    }
+    run
+}
+
+fn files(cells: &[Cell]) -> Vec<RunFile> {
+    let logs = cells.iter().filter_map(|cell| {
+        let path = cell.hlog_file.clone()?;
+        let description = format!(
+            "latencies of {}, one histogram a second and stage",
+            cell.id()
+        );
+        Some([
+            RunFile { path, description },
+            RunFile {
+                path: format!("{}/", cell.id()),
+                description: "events, logs and configuration of each part".to_owned(),
+            },
+        ])
+    });
+    logs.flatten().collect()
+}
+
+/// Thresholds, outcome and the sentence in front.
+fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
+    run.thresholds = plan::evaluate(&plan.thresholds, &run.cells);
+    let all_have_one = plan.architectures.iter().all(|architecture| {
+        let mut cells = run
+            .cells
+            .iter()
+            .filter(|cell| cell.architecture == architecture.name());
+        cells.any(Cell::is_valid)
+    });
+    run.outcome = match () {
+        () if interrupted => Outcome::Interrupted,
+        () if !all_have_one => Outcome::Invalid,
+        () if run.thresholds.iter().any(|threshold| !threshold.passed) => Outcome::ThresholdFailed,
+        () => Outcome::Passed,
+    };
+    run.verdict = verdict::run(run);
+}
+
+/// Writes `run.json` beside itself and renames, so that a reader never sees half of it.
+fn write_run(dir: &Path, run: &Run) -> Result<(), BenchError> {
+    let (path, partial) = (dir.join(FILE_NAME), dir.join(".run.json.partial"));
+    fs::write(&partial, run.to_json())
+        .and_then(|()| fs::rename(&partial, &path))
+        .map_err(|error| BenchError::file(&path, error))
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,0 +1,84 @@
+//! The command lines of the parts that are workers.
+
+use super::child::Part;
+use super::gateway::{ADAPTER_SET, DATA_ADAPTER};
+use crate::plan::{Architecture, Plan};
+
+/// What the arguments of a cell's workers depend on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Workers<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) bootstrap: &'a str,
+    pub(super) topic: &'a str,
+    pub(super) clients: u64,
+}
+
+impl Workers<'_> {
+    /// The producer, with the stamp that gateway clients read.
+    pub(super) fn produce(&self) -> Vec<String> {
+        let workload = &self.plan.workload;
+        let mut args = self.topic_args("produce");
+        args.push("--text-stamp".to_owned());
+        push(&mut args, "--kind", workload.kind.name());
+        push(&mut args, "--rate", workload.rate_per_s);
+        push(&mut args, "--producers", workload.producers);
+        push(&mut args, "--size", workload.size_bytes);
+        push(&mut args, "--seed", workload.seed);
+        args
+    }
+
+    /// Plain consumers of the whole topic.
+    pub(super) fn consume(&self) -> Vec<String> {
+        let mut args = self.topic_args("consume");
+        push(&mut args, "--clients", self.clients);
+        args
+    }
+
+    /// The floor server.
+    pub(super) fn floor(&self) -> Vec<String> {
+        let mut args = self.topic_args("floor");
+        push(&mut args, "--listen", "127.0.0.1:0");
+        args
+    }
+
+    /// Clients of the gateway or the floor at `server`.
+    pub(super) fn clients(&self, architecture: Architecture, server: &str) -> Vec<String> {
+        let mut args: Vec<String> = ["load", "clients", "--worker"].map(str::to_owned).into();
+        push(&mut args, "--server", server);
+        push(&mut args, "--clients", self.clients);
+        // Fractions of a client make no difference.
+        push(&mut args, "--ramp", self.plan.ramp_per_s.ceil() as u64);
+        push(&mut args, "--seed", self.plan.workload.seed);
+        push(&mut args, "--fields", CLIENT_FIELDS);
+        if architecture == Architecture::Floor {
+            args.push("--floor".to_owned());
+        } else {
+            push(&mut args, "--adapter-set", ADAPTER_SET);
+            push(&mut args, "--data-adapter", DATA_ADAPTER);
+        }
+        args
+    }
+
+    fn topic_args(&self, command: &str) -> Vec<String> {
+        let mut args: Vec<String> = ["load", command, "--worker"].map(str::to_owned).into();
+        push(&mut args, "--bootstrap", self.bootstrap);
+        push(&mut args, "--topic", self.topic);
+        args
+    }
+}
+
+/// The part that receives in an architecture.
+pub(super) fn receiving_part(architecture: Architecture) -> Part {
+    match architecture {
+        Architecture::Standalone => Part::Consume,
+        Architecture::Gateway | Architecture::Floor => Part::Clients,
+    }
+}
+
+fn push(args: &mut Vec<String>, name: &str, value: impl ToString) {
+    args.push(name.to_owned());
+    args.push(value.to_string());
+}
+
+/// The fields of the gateway's configuration, which the floor sends as well.
+pub(super) const CLIENT_FIELDS: &str = "key,value,ts,partition,offset,weir";

@@ -1,0 +1,230 @@
+//! `weir bench`: plans, run to an answer.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use weir_load::bench::{self, BenchError, BenchOptions, Finished};
+use weir_load::error::Fault;
+use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan};
+use weir_load::units::{parse_count, parse_duration};
+use weir_stats::run::{Outcome, Run};
+
+use crate::cmd::bench_watch::Watch;
+use crate::exit::{Exit, Failure};
+use crate::signal;
+
+/// What can be done with plans.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Name the built-in plans, or copy them out to be changed.
+    List(ListArgs),
+    /// Run a plan and write a report.
+    Run(RunArgs),
+}
+
+/// Which plans there are.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Write the plans as files into this folder.
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
+}
+
+/// What to run, and what to change about it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir bench run keyed --quick\n  \
+                  weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor")]
+pub(crate) struct RunArgs {
+    /// A built-in plan (weir bench list), or a plan file ending in .toml.
+    plan: String,
+    /// Take the plan's quick values: fewer clients, shorter windows.
+    #[arg(long)]
+    quick: bool,
+    /// Numbers of clients, for example 500,1k,10k.
+    #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
+    levels: Option<Vec<u64>>,
+    /// Architectures: standalone, gateway, floor.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    architectures: Option<Vec<Architecture>>,
+    /// Times each cell runs.
+    #[arg(long, value_name = "COUNT")]
+    repetitions: Option<u32>,
+    /// Load before the measured window.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    warm_up: Option<Duration>,
+    /// Length of the measured window.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    hold: Option<Duration>,
+    /// Longest wait for late deliveries.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    drain: Option<Duration>,
+    /// Brokers of a running cluster; without it a broker is started, and gone afterwards.
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap: Option<String>,
+    /// Where the run folder is made.
+    #[arg(long, value_name = "DIR", default_value = "weir-runs")]
+    out: PathBuf,
+    /// Print the content of run.json instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs one command.
+pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
+    match command {
+        BenchCommand::List(args) => list(&args),
+        BenchCommand::Run(args) => run_plan(&args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<Exit, Failure> {
+    for built_in in BUILT_IN {
+        let plan = Plan::parse(built_in.text, built_in.file).map_err(usage)?;
+        println!("{:<14} {}", plan.name, plan.title);
+        println!("{:<14} {}", "", plan.question);
+        if let Some(dir) = &args.export {
+            let path = dir.join(built_in.file);
+            std::fs::create_dir_all(dir)
+                .and_then(|()| std::fs::write(&path, built_in.text))
+                .with_context(|| format!("cannot write {}", path.display()))
+                .map_err(|error| Failure::new(Exit::Usage, error))?;
+            println!("{:<14} written to {}", "", path.display());
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
+    let (mut plan, file) = load_plan(&args.plan)?;
+    if args.quick {
+        let quick = plan.quick.clone();
+        plan = plan.with(&quick, &file).map_err(usage)?;
+    }
+    let overrides = Overrides {
+        architectures: args.architectures.clone(),
+        levels: args.levels.clone(),
+        repetitions: args.repetitions,
+        warm_up: args.warm_up,
+        hold: args.hold,
+        drain: args.drain,
+    };
+    let plan = plan.with(&overrides, "command line").map_err(usage)?;
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let mut watch = Watch::new(args.json);
+    let options = options(&args.out, args.bootstrap.clone())?;
+    let finished = execute(&plan, &options, &mut watch, &stop)?;
+    if args.json {
+        print!("{}", finished.run.to_json());
+    } else {
+        print_result(&finished);
+    }
+    Ok(exit_of(finished.run.outcome))
+}
+
+/// The plan and the name its errors carry.
+fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
+    if let Some(plan) = Plan::built_in(name) {
+        return Ok((plan.map_err(usage)?, name.to_owned()));
+    }
+    if Path::new(name)
+        .extension()
+        .is_none_or(|extension| extension != "toml")
+    {
+        let known: Vec<&str> = BUILT_IN.iter().map(|plan| plan.name).collect();
+        let known = known.join(", ");
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("unknown plan \"{name}\": built in are {known}; a file ends in .toml"),
+        ));
+    }
+    let text = std::fs::read_to_string(name)
+        .with_context(|| format!("cannot read plan {name}"))
+        .map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok((Plan::parse(&text, name).map_err(usage)?, name.to_owned()))
+}
+
+/// Options of a run by this program.
+pub(crate) fn options(out: &Path, bootstrap: Option<String>) -> Result<BenchOptions, Failure> {
+    let exe = std::env::current_exe().context("own program not found");
+    Ok(BenchOptions {
+        out: out.to_owned(),
+        bootstrap,
+        exe: exe.map_err(|error| Failure::new(Exit::Instrument, error))?,
+        command_line: std::env::args().collect(),
+    })
+}
+
+/// Runs the plan and writes the report; the run's outcome is not looked at.
+pub(crate) fn execute(
+    plan: &Plan,
+    options: &BenchOptions,
+    watch: &mut Watch,
+    stop: &AtomicBool,
+) -> Result<Finished, Failure> {
+    let result = bench::run(plan, options, watch, stop);
+    watch.end();
+    let finished = result.map_err(|error| failure(error, stop))?;
+    weir_report::write_all(&finished.dir)
+        .context("report not written; the results are in the run folder")
+        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+    Ok(finished)
+}
+
+/// The table, and where the rest is.
+pub(crate) fn print_result(finished: &Finished) {
+    let is_terminal = std::io::stdout().is_terminal();
+    let color = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    println!(
+        "\n{}",
+        weir_report::render_table(&finished.run, terminal_width(), color)
+    );
+    print_notes(&finished.run);
+    println!("report  {}", finished.dir.join("report.html").display());
+    println!("raw     {}", finished.dir.display());
+}
+
+fn print_notes(run: &Run) {
+    for cell in run.cells.iter().filter(|cell| cell.is_valid()) {
+        for note in &cell.notes {
+            println!("note    {}: {note}", cell.id());
+        }
+    }
+}
+
+/// The code a run's outcome stands for.
+pub(crate) fn exit_of(outcome: Outcome) -> Exit {
+    match outcome {
+        Outcome::Passed => Exit::Fine,
+        Outcome::ThresholdFailed => Exit::Threshold,
+        Outcome::Invalid => Exit::Instrument,
+        Outcome::Interrupted => Exit::Interrupted,
+    }
+}
+
+fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
+    let exit = match error.fault() {
+        _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
+        Fault::Usage => Exit::Usage,
+        Fault::Target => Exit::Unreachable,
+        Fault::Instrument => Exit::Instrument,
+    };
+    Failure::new(exit, error)
+}
+
+fn usage(error: weir_load::plan::PlanError) -> Failure {
+    Failure::new(Exit::Usage, error)
+}
+
+/// Columns of the terminal as the shell tells them; enough for the whole table elsewhere.
+fn terminal_width() -> usize {
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    columns.unwrap_or(WIDTH)
+}
+
+const WIDTH: usize = 140;
