@@ -1,4 +1,4 @@
-//! Start, wait for and stop Apache Kafka brokers on this machine.
+//! Start, wait for and stop Apache Kafka brokers on this machine, and have client SDKs at hand.
 //!
 //! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It never measures and never
 //! speaks more Kafka than the one question "which brokers are there". Linux only: processes are
@@ -17,6 +17,7 @@ mod lab;
 pub mod ports;
 mod process;
 mod ready;
+pub mod sdk;
 mod state;
 mod status;
 mod tool;
