@@ -3,14 +3,18 @@
 pub mod bench;
 pub mod clients;
 pub mod clock;
+pub mod consumer;
 pub mod delivery;
 pub mod error;
+pub mod floor;
 pub mod keys;
 pub mod local_time;
 pub mod pacer;
 pub mod payload;
 pub mod plan;
 pub mod producer;
+pub mod sampler;
 pub mod stamp;
+mod topic;
 pub mod units;
 pub mod worker;

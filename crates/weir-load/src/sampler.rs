@@ -1,0 +1,431 @@
+//! What processes use, from `/proc`: processor time, memory, threads, context switches by role, and
+//! how busy the whole machine was.
+//!
+//! A role is a named set of processes, such as `broker`. The caller says when to sample; usage is
+//! the difference of two samples, so its resolution is the sampling interval.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use procfs::process::{ProcState, Process};
+use procfs::{CurrentSI, KernelStats, ProcError, ticks_per_second};
+
+/// One process of a role; a process id that comes to another process later is not mistaken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Watched {
+    pid: i32,
+    started_ticks: u64,
+    dead: bool,
+}
+
+/// Running totals and present values of one role, summed over its processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sample {
+    unix_ns: u64,
+    user_us: u64,
+    system_us: u64,
+    rss_bytes: u64,
+    rss_anon_bytes: u64,
+    threads: u64,
+    switches_voluntary: u64,
+    switches_involuntary: u64,
+}
+
+/// What one role used between two samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// From the first to the last sample taken into account, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Processor time in user code, in microseconds.
+    pub user_us: u64,
+    /// Processor time in the kernel for this role, in microseconds.
+    pub system_us: u64,
+    /// Resident memory at the first sample.
+    pub rss_first_bytes: u64,
+    /// Largest resident memory.
+    pub rss_max_bytes: u64,
+    /// Largest resident memory that is no file: heap and stacks.
+    pub rss_anon_max_bytes: u64,
+    /// Most threads.
+    pub threads_max: u64,
+    /// Context switches because a thread waited.
+    pub switches_voluntary: u64,
+    /// Context switches because another thread was due.
+    pub switches_involuntary: u64,
+}
+
+impl Usage {
+    /// Processor time, user and system, in microseconds.
+    pub fn cpu_us(&self) -> u64 {
+        self.user_us + self.system_us
+    }
+
+    /// Cores busy on average.
+    pub fn cores(&self) -> f64 {
+        if self.elapsed_ns == 0 {
+            return 0.0;
+        }
+        self.cpu_us() as f64 * 1000.0 / self.elapsed_ns as f64
+    }
+}
+
+/// How busy the machine was between two samples, over all its cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemUsage {
+    /// From the first to the last sample taken into account, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Time the cores worked, in microseconds.
+    pub busy_us: u64,
+    /// Time they had nothing to do, waiting for a disk included, in microseconds.
+    pub idle_us: u64,
+    /// Time another guest of the host had them, in microseconds: not ours to measure with.
+    pub steal_us: u64,
+}
+
+/// Why a process cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[error("process {pid} of role \"{role}\" cannot be read: {source}")]
+pub struct WatchError {
+    role: String,
+    pid: u32,
+    source: ProcError,
+}
+
+/// A process that ended while it was watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Died {
+    /// Its role.
+    pub role: String,
+    /// Its process id.
+    pub pid: u32,
+}
+
+/// Samples of a set of roles; about 100 bytes per role and sample.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    roles: BTreeMap<String, Role>,
+    system: Vec<SystemSample>,
+}
+
+#[derive(Debug, Default)]
+struct Role {
+    processes: Vec<Watched>,
+    samples: Vec<Sample>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct SystemSample {
+    unix_ns: u64,
+    busy_us: u64,
+    idle_us: u64,
+    steal_us: u64,
+}
+
+impl Sampler {
+    /// Adds a process to a role. Processes of a role should be added before its first sample,
+    /// because their earlier processor time comes with them.
+    ///
+    /// # Errors
+    /// When there is no such process, or it may not be read.
+    pub fn watch(&mut self, role: &str, pid: u32) -> Result<(), WatchError> {
+        let failed = |source| WatchError {
+            role: role.to_owned(),
+            pid,
+            source,
+        };
+        let raw = i32::try_from(pid).map_err(|_| failed(ProcError::NotFound(None)))?;
+        let stat = Process::new(raw).and_then(|process| process.stat());
+        let watched = Watched {
+            pid: raw,
+            started_ticks: stat.map_err(failed)?.starttime,
+            dead: false,
+        };
+        match self.roles.entry(role.to_owned()) {
+            Entry::Occupied(mut role) => role.get_mut().processes.push(watched),
+            Entry::Vacant(role) => {
+                role.insert(Role::default()).processes.push(watched);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one sample of everything; tells which processes have ended since the last one.
+    pub fn sample(&mut self, unix_ns: u64) -> Vec<Died> {
+        let mut died = Vec::new();
+        for (name, role) in &mut self.roles {
+            for pid in role.sample(unix_ns) {
+                died.push(Died {
+                    role: name.clone(),
+                    pid,
+                });
+            }
+        }
+        match SystemSample::take(unix_ns) {
+            Ok(sample) => self.system.push(sample),
+            Err(error) => tracing::debug!(%error, "/proc/stat not read"),
+        }
+        died
+    }
+
+    /// Names of the roles.
+    pub fn roles(&self) -> impl Iterator<Item = &str> {
+        self.roles.keys().map(String::as_str)
+    }
+
+    /// Number of processes of a role, the dead included.
+    pub fn processes(&self, role: &str) -> usize {
+        self.roles.get(role).map_or(0, |role| role.processes.len())
+    }
+
+    /// What a role used between the first and the last sample with `from <= t <= until`; `None`
+    /// with fewer than two.
+    pub fn usage(&self, role: &str, from_unix_ns: u64, until_unix_ns: u64) -> Option<Usage> {
+        let samples = &self.roles.get(role)?.samples;
+        usage(inside(
+            samples,
+            |sample| sample.unix_ns,
+            from_unix_ns,
+            until_unix_ns,
+        ))
+    }
+
+    /// How busy the machine was between the same samples.
+    pub fn system(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<SystemUsage> {
+        let samples = inside(
+            &self.system,
+            |sample| sample.unix_ns,
+            from_unix_ns,
+            until_unix_ns,
+        );
+        let [first, .., last] = samples else {
+            return None;
+        };
+        Some(SystemUsage {
+            elapsed_ns: last.unix_ns - first.unix_ns,
+            busy_us: last.busy_us.saturating_sub(first.busy_us),
+            idle_us: last.idle_us.saturating_sub(first.idle_us),
+            steal_us: last.steal_us.saturating_sub(first.steal_us),
+        })
+    }
+}
+
+impl Role {
+    /// Appends a sample; the processes found dead. A dead process keeps what it had used out of
+    /// the sum, so that usage after a death is not to be trusted; the caller is told.
+    fn sample(&mut self, unix_ns: u64) -> Vec<u32> {
+        let mut sum = Sample {
+            unix_ns,
+            ..Sample::default()
+        };
+        let mut died = Vec::new();
+        for process in self.processes.iter_mut().filter(|process| !process.dead) {
+            match process.sample() {
+                Ok(sample) => sum.add(&sample),
+                Err(error) => {
+                    tracing::debug!(pid = process.pid, %error, "process gone");
+                    process.dead = true;
+                    died.push(process.pid.unsigned_abs());
+                }
+            }
+        }
+        self.samples.push(sum);
+        died
+    }
+}
+
+impl Watched {
+    fn sample(&self) -> Result<Sample, ProcError> {
+        let process = Process::new(self.pid)?;
+        let stat = process.stat()?;
+        let zombie = matches!(stat.state()?, ProcState::Zombie | ProcState::Dead);
+        if zombie || stat.starttime != self.started_ticks {
+            return Err(ProcError::NotFound(None));
+        }
+        let status = process.status()?;
+        let mut sample = Sample {
+            unix_ns: 0,
+            user_us: ticks_us(stat.utime),
+            system_us: ticks_us(stat.stime),
+            rss_bytes: stat.rss * procfs::page_size(),
+            rss_anon_bytes: status.rssanon.unwrap_or(0) * 1024,
+            threads: stat.num_threads.unsigned_abs(),
+            switches_voluntary: 0,
+            switches_involuntary: 0,
+        };
+        // The process's own status counts the switches of its first thread only.
+        for task in process.tasks()?.flatten() {
+            if let Ok(status) = task.status() {
+                sample.switches_voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
+                sample.switches_involuntary += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+            }
+        }
+        Ok(sample)
+    }
+}
+
+impl Sample {
+    fn add(&mut self, other: &Self) {
+        self.user_us += other.user_us;
+        self.system_us += other.system_us;
+        self.rss_bytes += other.rss_bytes;
+        self.rss_anon_bytes += other.rss_anon_bytes;
+        self.threads += other.threads;
+        self.switches_voluntary += other.switches_voluntary;
+        self.switches_involuntary += other.switches_involuntary;
+    }
+}
+
+impl SystemSample {
+    fn take(unix_ns: u64) -> Result<Self, ProcError> {
+        let total = KernelStats::current()?.total;
+        let busy = total.user + total.nice + total.system;
+        let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
+        Ok(Self {
+            unix_ns,
+            busy_us: ticks_us(busy + interrupts),
+            idle_us: ticks_us(total.idle + total.iowait.unwrap_or(0)),
+            steal_us: ticks_us(total.steal.unwrap_or(0)),
+        })
+    }
+}
+
+/// The samples with `from <= t <= until`; they are in order of time.
+fn inside<T>(samples: &[T], at: impl Fn(&T) -> u64, from: u64, until: u64) -> &[T] {
+    let begin = samples.partition_point(|sample| at(sample) < from);
+    let end = samples.partition_point(|sample| at(sample) <= until);
+    samples.get(begin..end).unwrap_or_default()
+}
+
+fn usage(samples: &[Sample]) -> Option<Usage> {
+    let [first, .., last] = samples else {
+        return None;
+    };
+    let max = |value: fn(&Sample) -> u64| samples.iter().map(value).max().unwrap_or(0);
+    Some(Usage {
+        elapsed_ns: last.unix_ns - first.unix_ns,
+        // Threads and processes that end take their switches along: never below zero.
+        user_us: last.user_us.saturating_sub(first.user_us),
+        system_us: last.system_us.saturating_sub(first.system_us),
+        rss_first_bytes: first.rss_bytes,
+        rss_max_bytes: max(|sample| sample.rss_bytes),
+        rss_anon_max_bytes: max(|sample| sample.rss_anon_bytes),
+        threads_max: max(|sample| sample.threads),
+        switches_voluntary: last
+            .switches_voluntary
+            .saturating_sub(first.switches_voluntary),
+        switches_involuntary: last
+            .switches_involuntary
+            .saturating_sub(first.switches_involuntary),
+    })
+}
+
+/// Clock ticks, usually a hundredth of a second each, in microseconds.
+fn ticks_us(ticks: u64) -> u64 {
+    ticks * 1_000_000 / ticks_per_second().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that waits until it is killed or its input ends.
+    fn child() -> Child {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        command.spawn().expect("cat is everywhere")
+    }
+
+    #[test]
+    fn this_process_and_the_machine_can_be_read() {
+        let mut sampler = Sampler::default();
+        sampler.watch("test", std::process::id()).expect("we run");
+        assert!(sampler.sample(1_000).is_empty());
+        assert_eq!(
+            sampler.usage("test", 0, 5_000),
+            None,
+            "one sample is no difference"
+        );
+        assert!(sampler.sample(2_000).is_empty());
+        let usage = sampler.usage("test", 1_000, 2_000).expect("two samples");
+        assert_eq!(usage.elapsed_ns, 1_000);
+        assert!(usage.rss_max_bytes > 0 && usage.rss_anon_max_bytes > 0);
+        assert!(usage.rss_anon_max_bytes <= usage.rss_max_bytes);
+        assert!(usage.threads_max >= 1);
+        assert_eq!(sampler.processes("test"), 1);
+        assert_eq!(sampler.roles().collect::<Vec<_>>(), ["test"]);
+        assert!(
+            sampler
+                .system(0, 5_000)
+                .is_some_and(|system| system.elapsed_ns == 1_000)
+        );
+    }
+
+    #[test]
+    fn a_role_that_dies_is_told_once() {
+        let mut child = child();
+        let mut sampler = Sampler::default();
+        sampler.watch("victim", child.id()).expect("it runs");
+        sampler
+            .watch("witness", std::process::id())
+            .expect("we run");
+        assert!(sampler.sample(1).is_empty());
+        child.kill().expect("ours to kill");
+        child.wait().expect("it ends");
+        let died = Died {
+            role: "victim".to_owned(),
+            pid: child.id(),
+        };
+        assert_eq!(sampler.sample(2), [died]);
+        assert!(sampler.sample(3).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_named() {
+        let error = Sampler::default()
+            .watch("broker", u32::MAX)
+            .expect_err("no such process");
+        assert!(
+            error
+                .to_string()
+                .starts_with("process 4294967295 of role \"broker\"")
+        );
+    }
+
+    #[test]
+    fn usage_is_the_difference_inside_the_window() {
+        let samples: Vec<Sample> = (0..10)
+            .map(|second| Sample {
+                unix_ns: second * 1_000_000_000,
+                user_us: second * 300_000,
+                system_us: second * 200_000,
+                rss_bytes: 1000 + if second == 4 { 500 } else { second },
+                rss_anon_bytes: second,
+                threads: 3,
+                switches_voluntary: second * 10,
+                // A thread ended and took its switches along.
+                switches_involuntary: 100 - second,
+            })
+            .collect();
+        let window = inside(
+            &samples,
+            |sample| sample.unix_ns,
+            1_500_000_000,
+            6_000_000_000,
+        );
+        let usage = usage(window).expect("five samples");
+        let expected = Usage {
+            elapsed_ns: 4_000_000_000,
+            user_us: 1_200_000,
+            system_us: 800_000,
+            rss_first_bytes: 1002,
+            rss_max_bytes: 1500,
+            rss_anon_max_bytes: 6,
+            threads_max: 3,
+            switches_voluntary: 40,
+            switches_involuntary: 0,
+        };
+        assert_eq!(usage, expected);
+        assert_eq!((usage.cpu_us(), usage.cores()), (2_000_000, 0.5));
+    }
+}
