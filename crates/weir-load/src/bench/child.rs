@@ -40,6 +40,15 @@ pub(super) enum Part {
 }
 
 impl Part {
+    /// Those that count their own bytes.
+    pub(super) const COUNTING: [Self; 5] = [
+        Self::Gateway,
+        Self::Floor,
+        Self::Clients,
+        Self::Consume,
+        Self::Produce,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Broker => "broker",

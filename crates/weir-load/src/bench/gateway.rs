@@ -1,7 +1,8 @@
 //! The gateway as a rival among others: its own configuration file, a process, two sockets.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,8 +61,8 @@ impl GatewayFiles {
     }
 }
 
-/// Saves what the gateway counted, as it tells it itself.
-pub(super) fn save_metrics(admin: SocketAddr, path: &Path) -> Result<String, std::io::Error> {
+/// What the gateway counted, as it tells it itself.
+pub(super) fn metrics(admin: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&admin, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
@@ -69,8 +70,25 @@ pub(super) fn save_metrics(admin: SocketAddr, path: &Path) -> Result<String, std
     let mut answer = String::new();
     stream.take(METRICS_BYTES_MAX).read_to_string(&mut answer)?;
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    fs::write(path, body)?;
     Ok(body.to_owned())
+}
+
+/// The byte counters among the metrics, under the names that workers use.
+pub(super) fn byte_counters(metrics: &str) -> BTreeMap<String, u64> {
+    let counters = [
+        ("bytes_received", "weir_gateway_received_bytes_total "),
+        ("bytes_sent", "weir_gateway_sent_bytes_total "),
+    ];
+    let value = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    let found = counters
+        .into_iter()
+        .filter_map(|(name, metric)| Some((name, value(metric)?)));
+    found
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// Scenario 2 with today's names and the stamp as a further field.
@@ -84,6 +102,14 @@ const METRICS_BYTES_MAX: u64 = 4 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_found_among_the_metrics() {
+        let text = "# TYPE weir_gateway_sent_bytes counter\nweir_gateway_sent_bytes_total 12\n";
+        let counters = byte_counters(text);
+        assert_eq!(counters.get("bytes_sent"), Some(&12));
+        assert_eq!(counters.len(), 1);
+    }
 
     #[test]
     fn template_names_what_the_clients_ask_for() {

@@ -78,7 +78,7 @@ pub fn run(
         bootstrap: broker.bootstrap.clone(),
         broker_pids: broker.pids.clone(),
         admin,
-        sdk: probe::Sdk::find(plan, observer),
+        sdk: probe::Sdk::find(plan, observer, stop),
         stop,
         clock,
     };

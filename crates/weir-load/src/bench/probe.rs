@@ -6,6 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -37,12 +38,22 @@ pub(super) struct Sdk {
 
 impl Sdk {
     /// The installed SDK, if the plan has a use for one; the text says why there is none.
-    pub(super) fn find(plan: &Plan, observer: &mut dyn Observer) -> Result<Self, String> {
+    pub(super) fn find(
+        plan: &Plan,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<Self, String> {
         if !plan.architectures.contains(&Architecture::Gateway) {
             return Err("no gateway in this plan".to_owned());
         }
-        observer.note("looking for the Node SDK");
-        Err("not installed".to_owned())
+        let sdk = weir_lab::sdk::node(&mut |text| observer.note(text), stop)
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            modules: sdk.modules(),
+            node: sdk.node_bin,
+            package: "lightstreamer-client-node".to_owned(),
+            version: weir_lab::sdk::NODE_SDK_VERSION.to_owned(),
+        })
     }
 }
 

@@ -41,6 +41,14 @@ impl Window {
         self.until_unix_ns.saturating_sub(self.start_unix_ns) as f64 / 1e9
     }
 
+    /// Whether a sample taken now, at its due time or just after it, is the window's first or last.
+    pub(super) fn is_edge(&self, now_unix_ns: u64) -> bool {
+        let edges = [self.from_unix_ns, self.until_unix_ns];
+        edges
+            .iter()
+            .any(|edge| (*edge..*edge + SECOND_NS / 2).contains(&now_unix_ns))
+    }
+
     /// The next instant to sample after `now`: whole seconds from the window's begin, and its end.
     pub(super) fn next_sample(&self, now_unix_ns: u64) -> u64 {
         let phase = self.from_unix_ns % SECOND_NS;
@@ -162,29 +170,24 @@ impl Measured<'_> {
         Some(at(until)? - at(from)?)
     }
 
-    /// What the workers counted themselves: `/proc` counts no bytes per process.
+    /// What the parts counted themselves: `/proc` counts no bytes per process.
     fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
-        let received = self.counter_in(self.receiving, "bytes_received", span);
         for role in roles {
-            let own = |name| {
-                let part = [Part::Produce, Part::Clients, Part::Consume, Part::Floor]
-                    .into_iter()
-                    .find(|part| part.name() == role.role)?;
-                self.counter_in(part, name, span).map(|bytes| bytes as u64)
+            let part = Part::COUNTING
+                .into_iter()
+                .find(|part| part.name() == role.role);
+            let counted = |name| {
+                let bytes = self.counter_in(part?, name, span)?;
+                Some(bytes as u64)
             };
-            role.network_rx_bytes = own("bytes_received");
-            role.network_tx_bytes = own("bytes_sent");
-            role.network_source = "counted by the process".to_owned();
-            let delivers = match self.receiving {
-                Part::Consume => "broker",
-                _ => "gateway",
-            };
-            if role.role == delivers && role.network_tx_bytes.is_none() {
-                role.network_tx_bytes = received.map(|bytes| bytes as u64);
-                role.network_source = "counted by its clients".to_owned();
-            }
-            if role.network_rx_bytes.is_none() && role.network_tx_bytes.is_none() {
-                role.network_source = String::new();
+            role.network_rx_bytes = counted("bytes_received");
+            role.network_tx_bytes = counted("bytes_sent");
+            if role.network_rx_bytes.or(role.network_tx_bytes).is_some() {
+                role.network_source = "counted by the process".to_owned();
+            } else if role.role == "broker" && self.receiving == Part::Consume {
+                let bytes = self.counter_in(self.receiving, "bytes_received", span);
+                role.network_tx_bytes = bytes.map(|bytes| bytes as u64);
+                role.network_source = "counted by its consumers".to_owned();
             }
         }
     }

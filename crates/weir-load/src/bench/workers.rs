@@ -31,6 +31,7 @@ impl Workers<'_> {
     pub(super) fn consume(&self) -> Vec<String> {
         let mut args = self.topic_args("consume");
         push(&mut args, "--clients", self.clients);
+        push(&mut args, "--ramp", self.ramp());
         args
     }
 
@@ -46,8 +47,7 @@ impl Workers<'_> {
         let mut args: Vec<String> = ["load", "clients", "--worker"].map(str::to_owned).into();
         push(&mut args, "--server", server);
         push(&mut args, "--clients", self.clients);
-        // Fractions of a client make no difference.
-        push(&mut args, "--ramp", self.plan.ramp_per_s.ceil() as u64);
+        push(&mut args, "--ramp", self.ramp());
         push(&mut args, "--seed", self.plan.workload.seed);
         push(&mut args, "--fields", CLIENT_FIELDS);
         if architecture == Architecture::Floor {
@@ -57,6 +57,11 @@ impl Workers<'_> {
             push(&mut args, "--data-adapter", DATA_ADAPTER);
         }
         args
+    }
+
+    /// Fractions of a client make no difference.
+    fn ramp(&self) -> u64 {
+        self.plan.ramp_per_s.ceil() as u64
     }
 
     fn topic_args(&self, command: &str) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_stats::run::Cell;
 
 use super::super::child::{Part, PartProcess};
-use super::super::gateway::save_metrics;
+use super::super::gateway;
 use super::super::observer::{Live, Observer};
 use super::super::result::{self, Measured, Window};
 use super::super::workers::receiving_part;
@@ -63,6 +63,9 @@ impl Running<'_> {
             self.check_alive()?;
             if now_unix_ns >= next_unix_ns {
                 self.usage.read(now_unix_ns);
+                if window.is_edge(now_unix_ns) {
+                    self.read_gateway(None);
+                }
                 next_unix_ns = window.next_sample(now_unix_ns);
                 let phase = match now_unix_ns {
                     now if now < window.from_unix_ns => "warm-up",
@@ -82,6 +85,7 @@ impl Running<'_> {
             return Err(Abort::Interrupted);
         }
         self.usage.read(now_unix_ns);
+        self.read_gateway(None);
         if now_unix_ns < window.until_unix_ns {
             window.until_unix_ns = now_unix_ns;
             window.interrupted = true;
@@ -125,18 +129,37 @@ impl Running<'_> {
                 receiving.name(),
             )?;
         }
-        if let Some(gateway) = self.gateway {
-            let path = self.dir.join("gateway-metrics.txt");
-            if let Err(error) = save_metrics(gateway.admin, &path) {
-                self.notes
-                    .push(format!("metrics of the gateway not saved: {error}"));
-            }
-        }
+        self.read_gateway(Some("gateway-metrics.txt"));
         // Receivers first, so that nobody sees a server go away.
         for process in self.parts.drain(..).rev() {
             process.end(END_GRACE);
         }
         Ok(())
+    }
+
+    /// Asks the gateway for its counters; keeps the whole answer if `file` is given.
+    fn read_gateway(&mut self, file: Option<&str>) {
+        let Some(gateway) = self.gateway else { return };
+        let metrics = gateway::metrics(gateway.admin);
+        let unix_ns = self.context.clock.now_unix_ns();
+        let written = metrics.and_then(|metrics| {
+            let counters = gateway::byte_counters(&metrics);
+            let progress = Progress {
+                unix_ns,
+                counters,
+                ..Progress::default()
+            };
+            self.collected
+                .progress
+                .entry(Part::Gateway)
+                .or_default()
+                .push(progress);
+            file.map_or(Ok(()), |file| std::fs::write(self.dir.join(file), metrics))
+        });
+        if let Err(error) = written {
+            self.notes
+                .push(format!("metrics of the gateway not read: {error}"));
+        }
     }
 
     /// Like `wait`, but an interruption does not end it: what was measured is to be kept.
