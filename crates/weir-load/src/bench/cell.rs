@@ -141,7 +141,8 @@ impl<'a> Running<'a> {
         let collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
         let mut usage = Usage::default();
         if !context.broker_pids.is_empty() {
-            usage.watch(Part::Broker, &context.broker_pids, now_unix_ns);
+            usage.watch(Part::Broker, &context.broker_pids);
+            usage.ready(Part::Broker, now_unix_ns);
         }
         Ok(Self {
             context,
@@ -211,8 +212,9 @@ impl<'a> Running<'a> {
         self.wait(what, PART_READY_WITHIN, observer, |_| {
             files.ready().is_some()
         })?;
-        let now_unix_ns = self.context.clock.now_unix_ns();
-        self.usage.watch(Part::Gateway, &[pid], now_unix_ns);
+        self.usage.watch(Part::Gateway, &[pid]);
+        self.usage
+            .ready(Part::Gateway, self.context.clock.now_unix_ns());
         self.gateway = files.ready();
         let ready = self
             .gateway
@@ -283,8 +285,7 @@ impl<'a> Running<'a> {
     fn start_worker(&mut self, part: Part, args: &[String]) -> Result<(), Abort> {
         let messages = self.messages.clone();
         let worker = PartProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
-        self.usage
-            .watch(part, &[worker.pid()], self.context.clock.now_unix_ns());
+        self.usage.watch(part, &[worker.pid()]);
         self.parts.push(worker);
         Ok(())
     }
@@ -308,14 +309,7 @@ impl<'a> Running<'a> {
         self.wait(&what, within, observer, |seen| {
             seen.ready.contains_key(&part)
         })?;
-        // Memory from here on is what clients cost.
-        let pid = self
-            .parts
-            .iter()
-            .find(|process| process.part == part)
-            .map(PartProcess::pid);
-        self.usage
-            .watch(part, pid.as_slice(), self.context.clock.now_unix_ns());
+        self.usage.ready(part, self.context.clock.now_unix_ns());
         Ok(())
     }
 

@@ -40,6 +40,15 @@ pub(super) enum Part {
 }
 
 impl Part {
+    /// All parts, in the order results list them.
+    pub(super) const ALL: [Self; 6] = [
+        Self::Broker,
+        Self::Gateway,
+        Self::Floor,
+        Self::Clients,
+        Self::Consume,
+        Self::Produce,
+    ];
     /// Those that count their own bytes.
     pub(super) const COUNTING: [Self; 5] = [
         Self::Gateway,

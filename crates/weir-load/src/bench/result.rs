@@ -102,7 +102,15 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
     cell.roles = measured.usage.roles(span, cell.clients, delivered);
     measured.network(&mut cell.roles, span);
     cell.series = measured.series(window);
-    cell.saturated_role = saturated(&cell.roles);
+    if let Some((busy_share, steal_share)) = measured.usage.machine(span) {
+        cell.saturated_role = saturated(&cell.roles, busy_share);
+        if steal_share > STEAL_SHARE_MAX {
+            let percent = steal_share * 100.0;
+            cell.notes.push(format!(
+                "another guest of the host took {percent:.1} % of the time"
+            ));
+        }
+    }
     let reasons = measured.faults(span);
     if !reasons.is_empty() {
         cell.status = CellStatus::Invalid { reasons };
@@ -290,15 +298,11 @@ fn fairness(summary: &DeliverySummary) -> Option<Fairness> {
     })
 }
 
-/// The largest consumer, if all together take nearly the whole machine.
-fn saturated(roles: &[RoleUsage]) -> Option<String> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+/// The largest consumer, if nearly the whole machine was busy.
+fn saturated(roles: &[RoleUsage], busy_share: f64) -> Option<String> {
     let used = |role: &RoleUsage| role.cpu_cores_mean.unwrap_or(0.0);
-    if roles.iter().map(used).sum::<f64>() < SATURATED_SHARE * cores {
-        return None;
-    }
     let largest = roles.iter().max_by(|a, b| used(a).total_cmp(&used(b)))?;
-    Some(largest.role.clone())
+    (busy_share > SATURATED_SHARE).then(|| largest.role.clone())
 }
 
 const STAGES: [(Tag, &str); 4] = [
@@ -311,3 +315,4 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The reading for a whole second is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
 const SATURATED_SHARE: f64 = 0.95;
+const STEAL_SHARE_MAX: f64 = 0.01;
