@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
-# Options for `weir demo`, for example: make demo DEMO="--clients 2000"
+# Options for `weir demo`, for example: make demo DEMO="--out /tmp/runs"
 DEMO ?=
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60

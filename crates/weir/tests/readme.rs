@@ -1,7 +1,9 @@
-//! Runs the README's commands: every fenced block marked `sh test`, with the built binary, in an empty folder.
+//! Runs the README's commands: every fenced block marked `sh test`, with the built binary, in a folder
+//! that has only the examples.
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -25,8 +27,8 @@ fn blocks(text: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn readme_commands_work() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let text = fs::read_to_string(&readme).expect("README.md is readable");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("README.md")).expect("README.md is readable");
     let blocks = blocks(&text);
     assert!(
         !blocks.is_empty(),
@@ -45,6 +47,8 @@ fn readme_commands_work() {
 
     for (line, block) in blocks {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        symlink(root.join("examples"), folder.path().join("examples"))
+            .expect("a link can be made in an empty folder");
         let output = Command::new("bash")
             .args(["-eu", "-o", "pipefail", "-c", &block])
             .current_dir(folder.path())
