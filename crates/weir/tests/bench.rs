@@ -1,0 +1,398 @@
+//! Drives `weir bench` and `weir load` as a user does, against a real broker.
+
+use std::fs;
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A broker for these tests, unless one is named.
+struct Broker {
+    bootstrap: String,
+    lab_dir: Option<PathBuf>,
+    scratch: tempfile::TempDir,
+}
+
+impl Broker {
+    fn start() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
+            return Self {
+                bootstrap,
+                lab_dir: None,
+                scratch,
+            };
+        }
+        let dir = scratch.path().join("lab");
+        let mut up = weir(&[
+            "lab",
+            "up",
+            "--json",
+            "--heap-mb",
+            "256",
+            "--ready-within",
+            "180",
+        ]);
+        let output = up.arg("--dir").arg(&dir).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let up: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let bootstrap = up["bootstrap"].as_str().unwrap().to_owned();
+        Self {
+            bootstrap,
+            lab_dir: Some(dir),
+            scratch,
+        }
+    }
+
+    /// A folder of its own.
+    fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.scratch.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// `weir bench run` on this broker with a plan that forgives a busy machine: these tests check
+    /// what is counted, not how fast it is.
+    fn bench(&self, out: &Path, args: &[&str]) -> Command {
+        let plan = self.scratch.path().join("patient.toml");
+        let patient = KEYED
+            .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
+            .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
+            .replace("response_mean_ms = 1000", "response_mean_ms = 60000");
+        assert_ne!(patient, KEYED);
+        fs::write(&plan, patient).unwrap();
+        let mut command = weir(&["bench", "run"]);
+        command
+            .arg(plan)
+            .args(["--bootstrap", &self.bootstrap])
+            .arg("--out")
+            .arg(out)
+            .args(args);
+        command
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.lab_dir {
+            let _ = weir(&["lab", "down", "--dir"]).arg(dir).output();
+        }
+    }
+}
+
+fn weir(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The one run folder in `out`.
+fn run_folder(out: &Path) -> PathBuf {
+    let mut folders: Vec<_> = fs::read_dir(out)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    folders.remove(0)
+}
+
+fn run_json(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
+}
+
+/// One broker for all that needs one: starting it is the slowest part.
+#[test]
+fn runs_on_a_real_broker() {
+    let broker = Broker::start();
+    all_architectures_are_measured(&broker);
+    interrupted_run_keeps_what_was_measured(&broker);
+    unreachable_parts_have_their_exit_code(&broker);
+}
+
+fn all_architectures_are_measured(broker: &Broker) {
+    let out = broker.folder("all");
+    let args = [
+        "--levels",
+        "20",
+        "--warm-up",
+        "500ms",
+        "--hold",
+        "2s",
+        "--drain",
+        "20s",
+    ];
+    let output = broker.bench(&out, &args).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("PASSED") && stdout.contains("report.html"),
+        "{stdout}"
+    );
+
+    let folder = run_folder(&out);
+    let run = run_json(&folder);
+    assert_eq!(run["schema"], "weir.run/1");
+    assert_eq!(run["outcome"], "passed");
+    let cells = run["cells"].as_array().unwrap();
+    let names: Vec<_> = cells
+        .iter()
+        .map(|cell| cell["architecture"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["standalone", "gateway", "floor"]);
+    for cell in cells {
+        check_cell(cell, &folder);
+    }
+    let probe = &cells[1]["probe"];
+    if probe.is_null() {
+        // No Node here; the note says so.
+        assert!(
+            cells[1]["notes"].to_string().contains("no SDK client"),
+            "{}",
+            cells[1]["notes"]
+        );
+    } else {
+        assert_eq!(probe["ok"], true, "{probe}");
+    }
+    for file in ["report.md", "report.html", "cells.csv", "series.csv"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+}
+
+/// Twenty clients of one cell got all that was due to them, and it was counted everywhere.
+fn check_cell(cell: &Value, folder: &Path) {
+    let name = cell["architecture"].as_str().unwrap();
+    assert_eq!(cell["status"]["state"], "valid", "{cell}");
+    let delivery = &cell["delivery"];
+    for figure in [
+        "lost",
+        "duplicated",
+        "reordered",
+        "unchecked",
+        "disconnects",
+    ] {
+        assert_eq!(delivery[figure], 0, "{name}: {figure}: {delivery}");
+    }
+    let delivered = delivery["delivered"].as_u64().unwrap();
+    if name == "standalone" {
+        // 200 records are due in two seconds, and each client reads them all.
+        assert_eq!(delivered, 4000, "{cell}");
+    } else {
+        // The keys are random: about one in forty of 200 records for each of 20 clients.
+        assert!((20..400).contains(&delivered), "{name}: {delivered}");
+    }
+    assert_eq!(
+        cell["latency"]["response"]["count"].as_u64(),
+        Some(delivered),
+        "{name}"
+    );
+    assert_eq!(
+        cell["latency"]["service"]["count"].as_u64(),
+        Some(delivered),
+        "{name}"
+    );
+    assert_eq!(
+        cell["latency"]["publish_ack"]["count"].as_u64(),
+        Some(200),
+        "{name}"
+    );
+    let roles: Vec<_> = cell["roles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|role| &role["role"])
+        .collect();
+    let receiving = if name == "standalone" {
+        "consume"
+    } else {
+        "clients"
+    };
+    assert!(roles.iter().any(|role| *role == receiving), "{roles:?}");
+    assert!(roles.iter().any(|role| *role == "produce"), "{roles:?}");
+    let log = fs::read_to_string(folder.join(cell["hlog_file"].as_str().unwrap())).unwrap();
+    for tag in ["response", "service", "schedule_lag", "publish_ack"] {
+        assert!(log.contains(&format!("Tag={tag},")), "{name}: {tag}");
+    }
+    let raw = folder.join(format!("{name}-20-1"));
+    assert!(raw.join("produce.jsonl").is_file() && raw.join("produce.log").is_file());
+}
+
+fn interrupted_run_keeps_what_was_measured(broker: &Broker) {
+    let out = broker.folder("interrupted");
+    let args = [
+        "--levels",
+        "10,20",
+        "--warm-up",
+        "0s",
+        "--hold",
+        "10m",
+        "--architectures",
+        "floor",
+    ];
+    let mut command = broker.bench(&out, &args);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    wait_for_line(&mut stdout, "hold");
+    let folder = run_folder(&out);
+    wait_until("an interval in the log", || {
+        let log = fs::read_to_string(folder.join("floor-10-1.hlog")).unwrap_or_default();
+        let events = folder.join("floor-10-1/clients.jsonl");
+        let events = fs::read_to_string(events).unwrap_or_default();
+        log.contains("Tag=") || events.contains("\"interval\"")
+    });
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(interrupt.success());
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(exit_code(&mut child), Some(130), "{rest}");
+    assert!(rest.contains("INTERRUPTED"), "{rest}");
+
+    let run = run_json(&folder);
+    assert_eq!(run["outcome"], "interrupted");
+    let cells = run["cells"].as_array().unwrap();
+    assert_eq!(cells[0]["status"]["state"], "valid", "{}", cells[0]);
+    assert!(cells[0]["delivery"]["delivered"].as_u64() > Some(0));
+    assert_eq!(cells[0]["delivery"]["lost"], 0);
+    assert_eq!(cells[1]["status"]["state"], "skipped");
+    assert!(folder.join("report.html").is_file());
+    for part in ["produce", "clients", "floor"] {
+        let events = fs::read_to_string(folder.join(format!("floor-10-1/{part}.jsonl"))).unwrap();
+        let hello: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
+        let process = PathBuf::from(format!("/proc/{}", hello["pid"]));
+        assert!(!process.exists(), "{part} is still there");
+    }
+}
+
+fn unreachable_parts_have_their_exit_code(broker: &Broker) {
+    let out = broker.folder("unreachable");
+    let mut command = weir(&[
+        "bench",
+        "run",
+        "keyed",
+        "--quick",
+        "--bootstrap",
+        "127.0.0.1:1",
+    ]);
+    let output = command.arg("--out").arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("127.0.0.1:1"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = weir(&["load", "clients", "--server", "ws://127.0.0.1:1"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        text(&output.stderr).contains("connection refused"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn plans_are_listed_exported_and_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = dir.path().join("plans");
+    let mut command = weir(&["bench", "list", "--export"]);
+    let Output { status, stdout, .. } = command.arg(&export).output().unwrap();
+    assert!(
+        status.success() && text(&stdout).starts_with("keyed "),
+        "{}",
+        text(&stdout)
+    );
+    assert_eq!(
+        fs::read_to_string(export.join("keyed.toml")).unwrap(),
+        KEYED
+    );
+}
+
+#[test]
+fn mistakes_in_plans_name_file_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = dir.path().join("mine.toml");
+    let stderr = |plan: &Path, args: &[&str]| {
+        let output = weir(&["bench", "run"])
+            .arg(plan)
+            .args(args)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    fs::write(&plan, KEYED.replace("hold = \"60s\"", "hodl = \"60s\"")).unwrap();
+    let unknown = stderr(&plan, &[]);
+    assert!(
+        unknown.contains("mine.toml:") && unknown.contains("`hodl`"),
+        "{unknown}"
+    );
+    fs::write(&plan, KEYED).unwrap();
+    let zero = stderr(&plan, &["--levels", "0"]);
+    assert!(zero.contains("command line: levels = 0"), "{zero}");
+    let missing = stderr(&dir.path().join("other.toml"), &[]);
+    assert!(
+        missing.contains("cannot read plan") && missing.contains("other.toml"),
+        "{missing}"
+    );
+    let unnamed = stderr(Path::new("nosuch"), &[]);
+    assert!(
+        unnamed.contains("unknown plan \"nosuch\": built in are keyed"),
+        "{unnamed}"
+    );
+    let architecture = stderr(&plan, &["--architectures", "gatewy"]);
+    assert!(
+        architecture.contains("expected standalone, gateway or floor"),
+        "{architecture}"
+    );
+}
+
+fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) {
+    let mut line = String::new();
+    while !line.contains(part) {
+        line.clear();
+        assert!(
+            stdout.read_line(&mut line).unwrap() > 0,
+            "ended before \"{part}\""
+        );
+    }
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Waits for the end; killed if it takes too long.
+fn exit_code(child: &mut Child) -> Option<i32> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(20);
+const KEYED: &str = include_str!("../../../plans/keyed.toml");
