@@ -162,6 +162,10 @@ fn all_architectures_are_measured(broker: &Broker) {
     for file in ["report.md", "report.html", "cells.csv", "series.csv"] {
         assert!(folder.join(file).is_file(), "{file}");
     }
+    fs::remove_file(folder.join("report.html")).unwrap();
+    let rebuilt = weir(&["bench", "report"]).arg(&folder).output().unwrap();
+    assert!(rebuilt.status.success() && text(&rebuilt.stdout).contains("20 clients"));
+    assert!(folder.join("report.html").is_file());
 }
 
 /// Twenty clients of one cell got all that was due to them, and it was counted everywhere.

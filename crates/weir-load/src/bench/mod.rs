@@ -215,7 +215,7 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
         versions: [("weir".to_owned(), weir_version)].into(),
         settings: environment::settings(plan, &broker.bootstrap),
         cells,
-        reference: None,
+        reference: plan.reference.clone(),
         notes: Vec::new(),
         warnings: Vec::new(),
         files: Vec::new(),

@@ -316,3 +316,172 @@ const SECOND_NS: u64 = 1_000_000_000;
 const EDGE_NS: u64 = 100_000_000;
 const SATURATED_SHARE: f64 = 0.95;
 const STEAL_SHARE_MAX: f64 = 0.01;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use weir_stats::Histogram;
+
+    use super::super::child::Message;
+    use super::*;
+    use crate::worker::protocol::{Event, ProduceSummary, Progress, Summary};
+
+    const WINDOW: Window = Window {
+        start_unix_ns: 500_000_000,
+        from_unix_ns: 2_500_000_000,
+        until_unix_ns: 5_000_000_000,
+        interrupted: false,
+    };
+
+    #[test]
+    fn samples_are_taken_at_whole_seconds_and_at_the_end() {
+        let mut at = WINDOW.start_unix_ns;
+        let mut seconds = Vec::new();
+        while at < 6_000_000_000 {
+            seconds.push(at as f64 / 1e9);
+            at = WINDOW.next_sample(at);
+        }
+        assert_eq!(seconds, [0.5, 1.5, 2.5, 3.5, 4.5, 5.0, 5.5]);
+        assert!(WINDOW.is_edge(2_500_000_100) && WINDOW.is_edge(5_000_000_000));
+        assert!(!WINDOW.is_edge(2_499_999_999) && !WINDOW.is_edge(3_500_000_000));
+        assert_eq!((WINDOW.hold_s(), WINDOW.load_s()), (2.5, 4.5));
+    }
+
+    fn progress(part: Part, at_s: f64, counters: &[(&str, u64)]) -> Message {
+        let counters = counters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        let progress = Progress {
+            unix_ns: (at_s * 1e9) as u64,
+            counters: counters.collect(),
+            p50_us: 700,
+            p99_us: 900,
+        };
+        Message::Event(part, Event::Progress(progress))
+    }
+
+    /// A cell of two clients whose parts said what `change` leaves of a good run.
+    fn cell(change: impl FnOnce(&mut Collected)) -> Cell {
+        let path = std::env::temp_dir().join(format!(
+            "weir-result-{}-{:?}.hlog",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let mut collected = Collected::new(&path, "test", 0).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for second in 0..7_u64 {
+            let (at_s, count) = (second as f64, second * 100);
+            let received = [
+                ("updates", count),
+                ("bytes_received", count),
+                ("busy_permille", 100),
+            ];
+            collected.take(progress(Part::Clients, at_s, &received));
+            collected.take(progress(Part::Produce, at_s, &[("acked", count)]));
+        }
+        let mut histogram = Histogram::new();
+        histogram.record_n(1_000_000, 500);
+        for tag in [Tag::Response, Tag::ScheduleLag] {
+            collected.stages.insert(tag, histogram.clone());
+        }
+        let produce = ProduceSummary {
+            sent: 300,
+            bytes_sent: 30_000,
+            acked_in_window: 250,
+            ..ProduceSummary::default()
+        };
+        let delivery = DeliverySummary {
+            clients: 2,
+            deliveries_in_window: 501,
+            duplicated: 1,
+            lost: 4,
+            settled: true,
+            latency_resolution_ns: 1,
+            ..DeliverySummary::default()
+        };
+        for (part, summary) in [
+            (Part::Produce, Summary::Produce(produce)),
+            (Part::Clients, Summary::Delivery(delivery)),
+        ] {
+            collected.take(Message::Event(part, Event::Final { summary }));
+        }
+        change(&mut collected);
+        let plan = Plan::built_in("keyed").unwrap().unwrap();
+        let measured = Measured {
+            plan: &plan,
+            receiving: Part::Clients,
+            collected: &collected,
+            usage: &Usage::default(),
+        };
+        build(Cell::default(), &WINDOW, measured)
+    }
+
+    fn reasons(change: impl FnOnce(&mut Collected)) -> Vec<String> {
+        match cell(change).status {
+            CellStatus::Invalid { reasons } => reasons,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn figures_are_those_of_the_window() {
+        let cell = cell(|_| {});
+        assert!(cell.is_valid(), "{:?}", cell.status);
+        assert_eq!(cell.achieved_records_per_s, Some(100.0));
+        assert_eq!(cell.record_bytes_mean, Some(100.0));
+        let delivery = cell.delivery.unwrap();
+        assert_eq!(
+            (delivery.delivered, delivery.expected, delivery.lost),
+            (500, 504, 4)
+        );
+        assert_eq!(delivery.delivered_per_s, Some(200.0));
+        assert_eq!(delivery.received_bytes, 250);
+        let ends: Vec<f64> = cell.series.iter().map(|point| point.t_s).collect();
+        assert_eq!(ends, [-1.0, 0.0, 1.0, 2.0, 2.5]);
+        assert_eq!(cell.series[1].delivered_per_s, Some(100.0));
+        assert_eq!(cell.series[1].p99_us, Some(900.0));
+        assert_eq!(cell.latency[STAGE_RESPONSE].count, 500);
+    }
+
+    #[test]
+    fn a_failing_instrument_makes_a_cell_invalid() {
+        let mut late = Histogram::new();
+        late.record_ns(50_000_000);
+        let lag = reasons(|seen| drop(seen.stages.insert(Tag::ScheduleLag, late)));
+        assert!(lag[0].starts_with("generator late: p99 50."), "{lag:?}");
+        let busy = reasons(|seen| {
+            for second in 3..6 {
+                let at_s = f64::from(second) + 0.4;
+                seen.take(progress(Part::Clients, at_s, &[("busy_permille", 5000)]));
+            }
+        });
+        assert!(
+            busy[0].starts_with("clients saturated: busy share"),
+            "{busy:?}"
+        );
+        let unchecked = reasons(|seen| {
+            seen.delivery.as_mut().unwrap().settled = false;
+            seen.faults.push("floor ended".to_owned());
+        });
+        assert_eq!(
+            unchecked,
+            [
+                "floor ended",
+                "deliveries could not be checked against the ledger"
+            ]
+        );
+        let nothing = reasons(|seen| {
+            seen.produce = None;
+            seen.delivery = None;
+            seen.stages = BTreeMap::new();
+        });
+        assert_eq!(
+            nothing,
+            [
+                "no account of the deliveries",
+                "no account of what was produced"
+            ]
+        );
+    }
+}

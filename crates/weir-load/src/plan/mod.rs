@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
+use weir_stats::run::ReferenceFigures;
 
 use model::PlanFile;
 pub use model::{Overrides, StopRules, Validity, Workload, WorkloadKind};
@@ -87,6 +88,8 @@ pub struct Plan {
     pub demo: Overrides,
     /// Declared limits on the results.
     pub thresholds: Vec<Threshold>,
+    /// Figures published elsewhere, to stand beside the results.
+    pub reference: Option<ReferenceFigures>,
 }
 
 /// Why a text is not a plan. Every message names the file and the key.
@@ -158,6 +161,7 @@ impl Plan {
             quick: raw.quick,
             demo: raw.demo,
             thresholds: raw.thresholds,
+            reference: raw.reference,
         };
         plan.check(file)?;
         for overrides in [plan.quick.clone(), plan.demo.clone()] {

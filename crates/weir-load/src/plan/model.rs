@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
+use weir_stats::run::ReferenceFigures;
 
 use super::{Architecture, Threshold};
 use crate::units::parse_duration;
@@ -36,6 +37,7 @@ pub(super) struct PlanFile {
     pub(super) demo: Overrides,
     #[serde(default)]
     pub(super) thresholds: Vec<Threshold>,
+    pub(super) reference: Option<ReferenceFigures>,
 }
 
 fn one() -> u32 {

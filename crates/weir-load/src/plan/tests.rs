@@ -30,6 +30,10 @@ fn built_in_plans_parse_under_their_own_name() {
     assert_eq!(plan.workload.rate_per_s, 100.0);
     assert_eq!(plan.hold, Duration::from_secs(60));
     assert!(Plan::built_in("none").is_none());
+    let published = plan.reference.unwrap().rows;
+    assert_eq!(published.len(), 27);
+    let held = published.iter().filter(|row| row.sustained);
+    assert!(held.clone().all(|row| row.latency_mean_ms.is_some()) && held.count() == 16);
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub(crate) enum BenchCommand {
     List(ListArgs),
     /// Run a plan and write a report.
     Run(RunArgs),
+    /// Rebuild the reports of a run folder and print its table.
+    Report {
+        /// The run folder.
+        dir: PathBuf,
+    },
 }
 
 /// Which plans there are.
@@ -78,6 +83,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::List(args) => list(&args),
         BenchCommand::Run(args) => run_plan(&args),
+        BenchCommand::Report { dir } => report(dir),
     }
 }
 
@@ -123,6 +129,13 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         print_result(&finished);
     }
     Ok(exit_of(finished.run.outcome))
+}
+
+fn report(dir: PathBuf) -> Result<Exit, Failure> {
+    weir_report::write_all(&dir).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let run = weir_report::RunData::read(&dir).map_err(|error| Failure::new(Exit::Usage, error))?;
+    print_result(&Finished { dir, run: run.run });
+    Ok(Exit::Fine)
 }
 
 /// The plan and the name its errors carry.
