@@ -1,0 +1,32 @@
+//! Unmodified Lightstreamer SDKs against the gateway's binary and a real broker (docs/conformance.md).
+//!
+//! A test program of its own kind (`harness = false`): one list of cases runs against each SDK, one
+//! line is printed per SDK and case, and known failures are held to `conformance/expected.toml`.
+
+#![allow(clippy::print_stdout, reason = "the table of results is its output")]
+
+mod conformance {
+    pub(crate) mod cases;
+    pub(crate) mod driver;
+    pub(crate) mod expected;
+    pub(crate) mod gateway;
+    pub(crate) mod proxy;
+    pub(crate) mod runner;
+    pub(crate) mod sdk;
+    pub(crate) mod world;
+}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The same words as cargo's own harness takes; anything that is no option is a filter.
+    let filters: Vec<_> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    if std::env::args().any(|word| word == "--list") {
+        conformance::runner::list();
+        return ExitCode::SUCCESS;
+    }
+    conformance::runner::run(&filters)
+}

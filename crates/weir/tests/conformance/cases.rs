@@ -1,0 +1,372 @@
+//! The list of cases. Each runs against every SDK; an `Err` is its failure.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::driver::{DriverConfig, Subscription};
+use super::proxy::Proxy;
+use super::world::{Case, any_port};
+
+/// What a case does.
+pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
+
+/// Slow ones first: they wait more than they work.
+pub(crate) const CASES: [(&str, Run); 18] = [
+    ("killed", killed),
+    ("socket_cut", socket_cut),
+    ("idle_probe", idle_probe),
+    ("restart_drain", restart_drain),
+    ("raw_many", raw_many),
+    ("raw_live", raw_live),
+    ("raw_nulls", raw_nulls),
+    ("unsubscribe", unsubscribe),
+    ("two_subscriptions", two_subscriptions),
+    ("unknown_adapter_set", unknown_adapter_set),
+    ("unknown_data_adapter", unknown_data_adapter),
+    ("bad_item", bad_item),
+    ("unmatched_item", unmatched_item),
+    ("sdk_disconnect", sdk_disconnect),
+    ("merge_live", merge_live),
+    ("distinct_live", distinct_live),
+    ("http_streaming", http_streaming),
+    ("ws_polling", ws_polling),
+];
+
+const STREAMING: &str = "CONNECTED:WS-STREAMING";
+const RECOVERY: &str = "DISCONNECTED:TRYING-RECOVERY";
+const RETRY: &str = "DISCONNECTED:WILL-RETRY";
+const DISCONNECTED: &str = "DISCONNECTED";
+/// Shortest keepalive the gateway grants. Faults show sooner with it: the Python SDK notices a lost
+/// WebSocket only after keepalive and 5 s.
+const KEEPALIVE_MS: u32 = 1000;
+/// With the gateway's 5 s keepalive an SDK calls a connection stalled after 7 s of silence.
+const IDLE: Duration = Duration::from_millis(8500);
+
+/// Values arrive exactly, in order, and repeated ones as unchanged.
+fn raw_live(case: &Case<'_>) -> Result<()> {
+    const VALUES: [&str; 9] = [
+        "plain",
+        "plain",
+        "|%#$^",
+        "^P[1]|$|#",
+        "one,two",
+        "line one\r\nline two\n\ttab",
+        "\u{1F355} \u{00FC}\u{4E16} a\u{0308} + &=",
+        "",
+        "",
+    ];
+    let client = case.client(vec![case.raw(&["a", "b"])])?;
+    client.status(STREAMING)?;
+    client.subscribed(&[0])?;
+    for value in VALUES {
+        case.send("a", Some(value))?;
+        case.send("b", Some(&format!("b {value}")))?;
+    }
+    case.flush()?;
+    let updates = client.updates(2 * VALUES.len())?;
+    for (number, pair) in updates.chunks(2).enumerate() {
+        let same = number > 0 && VALUES[number] == VALUES[number - 1];
+        let changed: &[&str] = match (number, same) {
+            (0, _) => &["key", "value"],
+            (_, true) => &[],
+            (_, false) => &["value"],
+        };
+        let expected = [
+            ("a", VALUES[number].to_owned()),
+            ("b", format!("b {}", VALUES[number])),
+        ];
+        for (place, (update, (name, value))) in pair.iter().zip(expected).enumerate() {
+            ensure!(
+                update.item == case.item(name)
+                    && update.pos == place + 1
+                    && update.value("key") == Some(&case.key(name))
+                    && update.value("value") == Some(&value)
+                    && update.changed == changed
+                    && !update.snapshot,
+                "number {number} of {name}, wanted {value:?} with {changed:?} changed: {update:?}"
+            );
+        }
+    }
+    // Nothing is left between the last one and this.
+    case.produce("b", "end")?;
+    client.value(0, "end")
+}
+
+/// A missing key and a missing value are null, an empty one is empty.
+fn raw_nulls(case: &Case<'_>) -> Result<()> {
+    const RECORDS: [(Option<&str>, Option<&str>); 6] = [
+        (None, Some("no key")),
+        (Some("key"), None),
+        (Some("key"), Some("")),
+        (Some(""), None),
+        (None, None),
+        (Some("key"), Some("value")),
+    ];
+    let whole = Subscription {
+        data_adapter: "Whole".to_owned(),
+        items: vec!["whole".to_owned()],
+        ..case.raw(&[])
+    };
+    let client = case.client(vec![whole, case.raw(&["a"])])?;
+    client.subscribed(&[0, 1])?;
+    for (key, value) in RECORDS {
+        case.send_whole(key, value)?;
+    }
+    case.flush()?;
+    for (update, (key, value)) in client.updates(RECORDS.len())?.iter().zip(RECORDS) {
+        ensure!(
+            update.value("key") == key && update.value("value") == value,
+            "wanted {key:?} and {value:?}: {update:?}"
+        );
+    }
+    case.send("a", None)?;
+    case.flush()?;
+    let update = &client.updates(1)?[0];
+    ensure!(
+        update.sub == 1 && update.value("value").is_none(),
+        "wanted a null value: {update:?}"
+    );
+    Ok(())
+}
+
+/// Many records at once: none lost, none twice, in order.
+fn raw_many(case: &Case<'_>) -> Result<()> {
+    const RECORDS: usize = 2000;
+    let client = case.client(vec![case.raw(&["a"])])?;
+    client.subscribed(&[0])?;
+    for number in 0..RECORDS {
+        case.send("a", Some(&number.to_string()))?;
+    }
+    case.flush()?;
+    for (number, update) in client.updates(RECORDS)?.iter().enumerate() {
+        ensure!(
+            update.value("value") == Some(&number.to_string()),
+            "wanted {number}: {update:?}"
+        );
+    }
+    Ok(())
+}
+
+/// After its end a subscription gets nothing, and another one goes on.
+fn unsubscribe(case: &Case<'_>) -> Result<()> {
+    let mut client = case.client(vec![case.raw(&["a"]), case.raw(&["b"])])?;
+    client.subscribed(&[0, 1])?;
+    case.produce("a", "before")?;
+    client.value(0, "before")?;
+    client.unsubscribe(0)?;
+    client.unsubscribed()?;
+    case.produce("a", "after")?;
+    case.produce("b", "fence")?;
+    client.value(1, "fence")
+}
+
+/// Two subscriptions, sent in one batch, to two adapters: each gets its own.
+fn two_subscriptions(case: &Case<'_>) -> Result<()> {
+    let narrow = Subscription {
+        fields: vec!["value"],
+        ..case.raw(&["b"])
+    };
+    let client = case.client(vec![case.raw(&["a", "b"]), narrow])?;
+    client.subscribed(&[0, 1])?;
+    case.produce("a", "for one")?;
+    client.value(0, "for one")?;
+    case.produce("b", "for both")?;
+    let mut subs = Vec::new();
+    for update in client.updates(2)? {
+        ensure!(update.value("value") == Some("for both"), "{update:?}");
+        subs.push((update.sub, update.pos, update.values.len()));
+    }
+    subs.sort_unstable();
+    ensure!(
+        subs == [(0, 2, 2), (1, 1, 1)],
+        "subscription, place, fields: {subs:?}"
+    );
+    Ok(())
+}
+
+/// Code 2, and the SDK does not try again.
+fn unknown_adapter_set(case: &Case<'_>) -> Result<()> {
+    let subscriptions = vec![case.raw(&["a"])];
+    let client = case.client_of(DriverConfig {
+        adapter_set: "Nobody",
+        ..DriverConfig::new(case.shared().address(), subscriptions)
+    })?;
+    let code = client.server_error()?;
+    ensure!(code == 2, "code {code}, wanted 2");
+    Ok(())
+}
+
+/// Code 17 for the one subscription; the session and the other one live on.
+fn unknown_data_adapter(case: &Case<'_>) -> Result<()> {
+    let nobody = Subscription {
+        data_adapter: "Nobody".to_owned(),
+        ..case.raw(&["a"])
+    };
+    refused(case, nobody, 17)
+}
+
+/// Code 21 for an item name that is none; the session and the other one live on.
+fn bad_item(case: &Case<'_>) -> Result<()> {
+    let bad = Subscription {
+        items: vec!["ltest-[key=".to_owned()],
+        ..case.raw(&[])
+    };
+    refused(case, bad, 21)
+}
+
+fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<()> {
+    let client = case.client(vec![subscription])?;
+    let code = client.subscription_error(0)?;
+    ensure!(code == wanted, "code {code}, wanted {wanted}");
+    Ok(())
+}
+
+/// An item no record can have is accepted and silent; others are not affected.
+fn unmatched_item(case: &Case<'_>) -> Result<()> {
+    let nobody = Subscription {
+        items: vec!["elsewhere-[key=a]".to_owned()],
+        ..case.raw(&[])
+    };
+    let client = case.client(vec![nobody, case.raw(&["a"])])?;
+    client.subscribed(&[0, 1])?;
+    case.produce("a", "one")?;
+    client.value(1, "one")?;
+    case.produce("a", "two")?;
+    client.value(1, "two")
+}
+
+/// A gateway that is asked to end says so; the SDK comes back by itself and subscribes again.
+fn restart_drain(case: &Case<'_>) -> Result<()> {
+    let gateway = case.gateway(any_port())?;
+    let address = gateway.address();
+    let client = case.client_of(DriverConfig::new(address, vec![case.raw(&["a"])]))?;
+    client.subscribed(&[0])?;
+    case.produce("a", "before")?;
+    client.value(0, "before")?;
+    let status = gateway.terminate()?;
+    ensure!(status.success(), "after SIGTERM: {status}");
+    let _gateway = case.gateway(address)?;
+    let statuses = client.fresh_session()?;
+    ensure!(
+        statuses.iter().any(|s| s == RETRY) && !statuses.iter().any(|s| s == RECOVERY),
+        "END,48 asks for a new session without recovery: {statuses:?}"
+    );
+    case.produce("a", "after")?;
+    client.value(0, "after")
+}
+
+/// A gateway that dies: the SDK tries to recover, is told that the session is gone, starts afresh.
+fn killed(case: &Case<'_>) -> Result<()> {
+    let gateway = case.gateway(any_port())?;
+    let address = gateway.address();
+    let client = case.client_of(DriverConfig {
+        keepalive_ms: Some(KEEPALIVE_MS),
+        ..DriverConfig::new(address, vec![case.raw(&["a"])])
+    })?;
+    client.subscribed(&[0])?;
+    gateway.kill()?;
+    let _gateway = case.gateway(address)?;
+    recovers(case, &client)
+}
+
+/// A connection that breaks while the gateway lives.
+fn socket_cut(case: &Case<'_>) -> Result<()> {
+    let proxy = Proxy::start(case.shared().address())?;
+    let client = case.client_of(DriverConfig {
+        keepalive_ms: Some(KEEPALIVE_MS),
+        ..DriverConfig::new(proxy.address(), vec![case.raw(&["a"])])
+    })?;
+    client.subscribed(&[0])?;
+    case.produce("a", "before")?;
+    client.value(0, "before")?;
+    ensure!(proxy.cut() > 0, "there was no connection to cut");
+    recovers(case, &client)
+}
+
+fn recovers(case: &Case<'_>, client: &super::driver::Driver) -> Result<()> {
+    let statuses = client.fresh_session()?;
+    ensure!(
+        statuses.iter().any(|s| s == RECOVERY),
+        "no recovery was tried: {statuses:?}"
+    );
+    case.produce("a", "after")?;
+    client.value(0, "after")
+}
+
+/// A connection without updates is kept alive: the SDK notices nothing.
+fn idle_probe(case: &Case<'_>) -> Result<()> {
+    let client = case.client(vec![case.raw(&["a"])])?;
+    client.status(STREAMING)?;
+    client.subscribed(&[0])?;
+    client.nothing_for(IDLE)?;
+    case.produce("a", "awake")?;
+    client.value(0, "awake")
+}
+
+/// A client that leaves in order leaves nothing behind.
+fn sdk_disconnect(case: &Case<'_>) -> Result<()> {
+    let gateway = case.gateway(any_port())?;
+    let mut client =
+        case.client_of(DriverConfig::new(gateway.address(), vec![case.raw(&["a"])]))?;
+    client.subscribed(&[0])?;
+    gateway.wait_metric("weir_gateway_sessions", 1)?;
+    gateway.wait_metric("weir_gateway_routed_items", 1)?;
+    client.disconnect()?;
+    client.status(DISCONNECTED)?;
+    client.unsubscribed()?;
+    gateway.wait_metric("weir_gateway_sessions", 0)?;
+    gateway.wait_metric("weir_gateway_connections", 0)?;
+    gateway.wait_metric("weir_gateway_routed_items", 0)
+}
+
+/// The last of several updates arrives; those before it may be merged.
+fn merge_live(case: &Case<'_>) -> Result<()> {
+    let client = case.client(vec![Subscription {
+        mode: "MERGE",
+        ..case.raw(&["a"])
+    }])?;
+    client.subscribed(&[0])?;
+    case.produce("a", "one")?;
+    client.value(0, "one")?;
+    case.produce("a", "two")?;
+    client.value(0, "two")
+}
+
+/// Every update arrives.
+fn distinct_live(case: &Case<'_>) -> Result<()> {
+    let client = case.client(vec![Subscription {
+        mode: "DISTINCT",
+        ..case.raw(&["a"])
+    }])?;
+    client.subscribed(&[0])?;
+    for value in ["one", "one", "two"] {
+        case.produce("a", value)?;
+        client.value(0, value)?;
+    }
+    Ok(())
+}
+
+/// A stream without WebSocket.
+fn http_streaming(case: &Case<'_>) -> Result<()> {
+    over(case, "HTTP-STREAMING")
+}
+
+/// Polling over a WebSocket.
+fn ws_polling(case: &Case<'_>) -> Result<()> {
+    over(case, "WS-POLLING")
+}
+
+fn over(case: &Case<'_>, transport: &'static str) -> Result<()> {
+    let client = case.client_of(DriverConfig {
+        transport: Some(transport),
+        ..DriverConfig::new(case.shared().address(), vec![case.raw(&["a"])])
+    })?;
+    client.status(&format!("CONNECTED:{transport}"))?;
+    client.subscribed(&[0])?;
+    for value in ["one", "two", "three"] {
+        case.produce("a", value)?;
+        client.value(0, value)?;
+    }
+    Ok(())
+}

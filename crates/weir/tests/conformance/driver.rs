@@ -1,0 +1,315 @@
+//! One SDK client: a driver script of `conformance/` as a child process, and what it tells.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::sdk::Sdk;
+use super::world::{ADAPTER_SET, PATIENCE};
+
+/// The driver's argument.
+#[derive(Debug, Serialize)]
+pub(crate) struct DriverConfig {
+    pub(crate) server: String,
+    pub(crate) adapter_set: &'static str,
+    /// `None` leaves the choice to the SDK.
+    pub(crate) transport: Option<&'static str>,
+    /// `None` leaves it to SDK and gateway.
+    pub(crate) keepalive_ms: Option<u32>,
+    pub(crate) debug: bool,
+    pub(crate) subscriptions: Vec<Subscription>,
+}
+
+/// One subscription of the driver.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Subscription {
+    pub(crate) data_adapter: String,
+    pub(crate) mode: &'static str,
+    pub(crate) items: Vec<String>,
+    pub(crate) fields: Vec<&'static str>,
+    pub(crate) snapshot: Option<&'static str>,
+}
+
+impl DriverConfig {
+    /// Everything the SDK decides by itself is left to it.
+    pub(crate) fn new(server: SocketAddr, subscriptions: Vec<Subscription>) -> Self {
+        Self {
+            server: format!("http://{server}"),
+            adapter_set: ADAPTER_SET,
+            transport: None,
+            keepalive_ms: None,
+            debug: true,
+            subscriptions,
+        }
+    }
+}
+
+/// What the driver tells. `sub` is the subscription's place in the configuration, from 0.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    Status {
+        status: String,
+    },
+    Subscribed {
+        sub: usize,
+    },
+    Unsubscribed {
+        sub: usize,
+    },
+    Update(Update),
+    SubscriptionError {
+        sub: usize,
+        code: i32,
+        message: String,
+    },
+    ServerError {
+        code: i32,
+        message: String,
+    },
+    Lost {
+        item: String,
+        n: u64,
+    },
+}
+
+/// An update as the SDK's listener sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Update {
+    pub(crate) sub: usize,
+    pub(crate) item: String,
+    pub(crate) pos: usize,
+    pub(crate) values: BTreeMap<String, Option<String>>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) snapshot: bool,
+}
+
+impl Update {
+    /// A field's value.
+    pub(crate) fn value(&self, field: &str) -> Option<&str> {
+        self.values.get(field)?.as_deref()
+    }
+}
+
+/// The running client; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    child: Child,
+    stdin: ChildStdin,
+    events: Receiver<Result<Event, String>>,
+}
+
+impl Driver {
+    /// Starts it. Its events and the SDK's debug log are kept in `dir`.
+    pub(crate) fn start(sdk: &Sdk, config: &DriverConfig, dir: &Path, number: u32) -> Result<Self> {
+        let log = File::create(dir.join(format!("sdk-{number}.log")))?;
+        let mut copy = File::create(dir.join(format!("events-{number}.jsonl")))?;
+        let mut child = sdk
+            .command()
+            .arg(serde_json::to_string(config)?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .context("the SDK's driver did not start")?;
+        let stdin = child.stdin.take().context("the driver's stdin")?;
+        let stdout = child.stdout.take().context("the driver's stdout")?;
+        let (sender, events) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // The copy is for people; without it the case goes on.
+                let _ = writeln!(copy, "{line}");
+                let event = serde_json::from_str(&line).map_err(|e| format!("{e}: {line}"));
+                if sender.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            child,
+            stdin,
+            events,
+        })
+    }
+
+    /// The next event within `patience`; `None` when there is none.
+    fn next_within(&self, patience: Duration) -> Result<Option<Event>> {
+        match self.events.recv_timeout(patience) {
+            Ok(event) => {
+                Ok(Some(event.map_err(|text| {
+                    anyhow!("a line not understood: {text}")
+                })?))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => bail!("the driver ended"),
+        }
+    }
+
+    /// The next event that `wanted` takes. Changes of status before it are passed over, and with
+    /// them what `also` takes; any other event is a failure.
+    fn wait_past<T>(
+        &self,
+        what: &str,
+        also: impl Fn(&Event) -> bool,
+        mut wanted: impl FnMut(&Event) -> Option<T>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(event) = self.next_within(left)? else {
+                bail!("no {what} within {PATIENCE:?}");
+            };
+            if let Some(found) = wanted(&event) {
+                return Ok(found);
+            }
+            let passed = matches!(event, Event::Status { .. }) || also(&event);
+            ensure!(passed, "instead of {what}: {event:?}");
+        }
+    }
+
+    fn wait<T>(&self, what: &str, wanted: impl FnMut(&Event) -> Option<T>) -> Result<T> {
+        self.wait_past(what, |_| false, wanted)
+    }
+
+    /// Waits for a status; tells the others seen on the way.
+    pub(crate) fn status(&self, wanted: &str) -> Result<Vec<String>> {
+        let mut passed = Vec::new();
+        self.wait(&format!("status {wanted}"), |event| match event {
+            Event::Status { status } if status == wanted => Some(()),
+            Event::Status { status } => {
+                passed.push(status.clone());
+                None
+            }
+            _ => None,
+        })?;
+        Ok(passed)
+    }
+
+    /// Waits until the subscriptions with these places are active, in any order.
+    pub(crate) fn subscribed(&self, subs: &[usize]) -> Result<()> {
+        let mut left = subs.to_vec();
+        while !left.is_empty() {
+            let sub = self.wait(&format!("subscription of {left:?}"), |event| match event {
+                Event::Subscribed { sub } => Some(*sub),
+                _ => None,
+            })?;
+            ensure!(left.contains(&sub), "subscription {sub} is active unasked");
+            left.retain(|other| *other != sub);
+        }
+        Ok(())
+    }
+
+    /// Waits until subscription 0 was given up, by the SDK or at our wish, and passes over updates.
+    pub(crate) fn unsubscribed(&self) -> Result<()> {
+        self.wait("end of the subscription", |event| {
+            (*event == Event::Unsubscribed { sub: 0 }).then_some(())
+        })
+    }
+
+    /// Waits for the loss of a session and the SDK's way back: a fresh session with subscription 0
+    /// active again. Tells every status on the way.
+    pub(crate) fn fresh_session(&self) -> Result<Vec<String>> {
+        let mut statuses = Vec::new();
+        let mut ended = false;
+        self.wait_past(
+            "a fresh session with the subscription",
+            |event| *event == Event::Unsubscribed { sub: 0 },
+            |event| match event {
+                Event::Status { status } => {
+                    statuses.push(status.clone());
+                    None
+                }
+                Event::Unsubscribed { .. } => {
+                    ended = true;
+                    None
+                }
+                Event::Subscribed { sub: 0 } => Some(()),
+                _ => None,
+            },
+        )?;
+        ensure!(
+            ended,
+            "the old session's subscription never ended: {statuses:?}"
+        );
+        Ok(statuses)
+    }
+
+    /// Waits for a number of updates; nothing else may come between them.
+    pub(crate) fn updates(&self, count: usize) -> Result<Vec<Update>> {
+        let mut updates = Vec::with_capacity(count);
+        while updates.len() < count {
+            let what = format!("update {} of {count}", updates.len() + 1);
+            updates.push(self.wait(&what, |event| match event {
+                Event::Update(update) => Some(update.clone()),
+                _ => None,
+            })?);
+        }
+        Ok(updates)
+    }
+
+    /// Waits for one update of a subscription with a value.
+    pub(crate) fn value(&self, sub: usize, value: &str) -> Result<()> {
+        let update = &self.updates(1)?[0];
+        ensure!(
+            update.sub == sub && update.value("value") == Some(value),
+            "instead of \"{value}\" for subscription {sub}: {update:?}"
+        );
+        Ok(())
+    }
+
+    /// Waits for the refusal of the subscription with this place.
+    pub(crate) fn subscription_error(&self, sub: usize) -> Result<i32> {
+        self.wait("refusal of the subscription", |event| match event {
+            Event::SubscriptionError { sub: s, code, .. } if *s == sub => Some(*code),
+            _ => None,
+        })
+    }
+
+    /// Waits for the refusal of the session.
+    pub(crate) fn server_error(&self) -> Result<i32> {
+        self.wait("refusal of the session", |event| match event {
+            Event::ServerError { code, .. } => Some(*code),
+            _ => None,
+        })
+    }
+
+    /// Makes sure that the SDK reports nothing at all for a time.
+    pub(crate) fn nothing_for(&self, time: Duration) -> Result<()> {
+        match self.next_within(time)? {
+            Some(event) => bail!("in a quiet time: {event:?}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for the end of the subscription with this place.
+    pub(crate) fn unsubscribe(&mut self, sub: usize) -> Result<()> {
+        self.command(&serde_json::json!({ "cmd": "unsubscribe", "sub": sub }))
+    }
+
+    /// Asks for the end of the session.
+    pub(crate) fn disconnect(&mut self) -> Result<()> {
+        self.command(&serde_json::json!({ "cmd": "disconnect" }))
+    }
+
+    fn command(&mut self, command: &serde_json::Value) -> Result<()> {
+        writeln!(self.stdin, "{command}").context("the driver reads no command")?;
+        Ok(self.stdin.flush()?)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

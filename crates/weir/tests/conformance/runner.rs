@@ -1,0 +1,222 @@
+//! Runs cases, a few at a time, and prints the results in the words of cargo's own harness.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow};
+use weir_lab::{Lab, LabOptions};
+
+use super::cases::{CASES, Run};
+use super::expected::Expected;
+use super::sdk::{self, Sdk};
+use super::world::World;
+
+/// Cases of one SDK that run at the same time. Most of a case is waiting.
+const AT_ONCE: usize = 3;
+/// Lines shown of each log when a case fails.
+const TAIL_LINES: usize = 40;
+
+/// How a case ended.
+struct Outcome {
+    name: String,
+    failure: Option<String>,
+}
+
+/// Prints the names of all cases.
+pub(crate) fn list() {
+    for (case, _) in CASES {
+        for sdk in sdk::NAMES {
+            println!("{case}::{sdk}: test");
+        }
+    }
+}
+
+/// Runs the cases with one of the words in their names, all if there is none.
+pub(crate) fn run(filters: &[String]) -> ExitCode {
+    let started = Instant::now();
+    match run_all(filters) {
+        Ok(outcomes) => summary(&outcomes, started),
+        Err(error) => {
+            let outcome = Outcome {
+                name: "conformance".to_owned(),
+                failure: Some(format!("{error:#}")),
+            };
+            println!("test {} ... FAILED", outcome.name);
+            summary(&[outcome], started)
+        }
+    }
+}
+
+fn run_all(filters: &[String]) -> Result<Vec<Outcome>> {
+    let cases = CASES.map(|(name, _)| name);
+    let expected = Expected::read(&cases, &sdk::NAMES)?;
+    let wanted = |sdk: &str| -> VecDeque<(&'static str, Run)> {
+        let named = |case: &str| {
+            let name = format!("{case}::{sdk}");
+            filters.is_empty() || filters.iter().any(|word| name.contains(word.as_str()))
+        };
+        CASES.into_iter().filter(|(case, _)| named(case)).collect()
+    };
+    let plan: Vec<_> = sdk::NAMES
+        .into_iter()
+        .map(|sdk| (sdk, wanted(sdk)))
+        .collect();
+    println!(
+        "\nrunning {} tests",
+        plan.iter().map(|(_, cases)| cases.len()).sum::<usize>()
+    );
+    let plan: Vec<_> = plan
+        .into_iter()
+        .filter(|(_, cases)| !cases.is_empty())
+        .collect();
+    if plan.is_empty() {
+        return Ok(Vec::new());
+    }
+
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
+    let (bootstrap, _lab) = broker()?;
+    let outcomes = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for (sdk, cases) in plan {
+            let (bootstrap, dir) = (&bootstrap, root.join(sdk));
+            let (expected, outcomes) = (&expected, &outcomes);
+            scope.spawn(move || {
+                if let Err(error) = run_sdk(sdk, cases, bootstrap, dir.clone(), expected, outcomes)
+                {
+                    let text = format!("{error:#}\n{}", tails(&dir));
+                    settle(outcomes, sdk.to_owned(), Some(text), "");
+                }
+            });
+        }
+    });
+    Ok(outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The broker of `WEIR_E2E_BOOTSTRAP`, or one of our own for the time of the run.
+fn broker() -> Result<(String, Option<Lab>)> {
+    if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
+        return Ok((bootstrap, None));
+    }
+    let stop = AtomicBool::new(false);
+    let lab = Lab::up(&LabOptions::default(), &mut |_| {}, &stop).context("no broker")?;
+    Ok((lab.bootstrap(), Some(lab)))
+}
+
+/// All cases of one SDK.
+fn run_sdk(
+    name: &'static str,
+    cases: VecDeque<(&'static str, Run)>,
+    bootstrap: &str,
+    dir: PathBuf,
+    expected: &Expected,
+    outcomes: &Mutex<Vec<Outcome>>,
+) -> Result<()> {
+    // What an earlier run left would be shown as this one's.
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    let sdk = Sdk::install(name)?;
+    let world = World::new(bootstrap, sdk, dir)?;
+    let cases = Mutex::new(cases);
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((case, run)) = next(&cases) {
+                    let started = Instant::now();
+                    let result = run_case(&world, case, run);
+                    let (failure, remark) = expected.judge(case, name, result);
+                    let remark = format!("{:.1} s{remark}", started.elapsed().as_secs_f64());
+                    settle(outcomes, format!("{case}::{name}"), failure, &remark);
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+fn next(cases: &Mutex<VecDeque<(&'static str, Run)>>) -> Option<(&'static str, Run)> {
+    let mut cases = cases.lock().unwrap_or_else(PoisonError::into_inner);
+    cases.pop_front()
+}
+
+/// One case; its failure comes with the ends of its logs.
+fn run_case(world: &World, name: &'static str, run: Run) -> Result<(), String> {
+    let case = world.case(name).map_err(|error| format!("{error:#}"))?;
+    // A panic is a failure of this case only.
+    let result = panic::catch_unwind(AssertUnwindSafe(|| run(&case)))
+        .unwrap_or_else(|_| Err(anyhow!("the case panicked")));
+    result.map_err(|error| format!("{error:#}\n{}", tails(case.dir())))
+}
+
+fn settle(outcomes: &Mutex<Vec<Outcome>>, name: String, failure: Option<String>, remark: &str) {
+    let word = if failure.is_none() { "ok" } else { "FAILED" };
+    // The word ends the line when it is bad: scripts look for that.
+    match &failure {
+        None => println!("test {name} ... {word} ({remark})"),
+        Some(_) => println!("test {name} ... {word}"),
+    }
+    let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+    outcomes.push(Outcome { name, failure });
+}
+
+/// The ends of all logs in a folder.
+fn tails(dir: &Path) -> String {
+    let mut paths: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file() && path.extension().is_none_or(|e| e != "xml"))
+        .collect();
+    paths.sort();
+    let mut text = String::new();
+    for path in paths {
+        let log = fs::read(&path).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        let from = lines.len().saturating_sub(TAIL_LINES);
+        text += &format!("--- {} (from line {})\n", path.display(), from + 1);
+        for line in &lines[from..] {
+            let end = line
+                .char_indices()
+                .nth(300)
+                .map_or(line.len(), |(at, _)| at);
+            text += &format!("{}\n", &line[..end]);
+        }
+    }
+    text
+}
+
+fn summary(outcomes: &[Outcome], started: Instant) -> ExitCode {
+    let failed: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| outcome.failure.is_some())
+        .collect();
+    if !failed.is_empty() {
+        println!("\nfailures:\n");
+        for outcome in &failed {
+            let text = outcome.failure.as_deref().unwrap_or_default();
+            println!("---- {} stdout ----\n{text}", outcome.name);
+        }
+        println!("\nfailures:");
+        for outcome in &failed {
+            println!("    {}", outcome.name);
+        }
+    }
+    println!(
+        "\ntest result: {}. {} passed; {} failed; 0 ignored; 0 measured; 0 filtered out; finished in {:.2}s\n",
+        if failed.is_empty() { "ok" } else { "FAILED" },
+        outcomes.len() - failed.len(),
+        failed.len(),
+        started.elapsed().as_secs_f64()
+    );
+    ExitCode::from(u8::from(!failed.is_empty()))
+}

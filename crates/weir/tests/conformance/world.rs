@@ -1,0 +1,178 @@
+//! The broker, one SDK's topics on it, its shared gateway, and what one case gets of all this.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use weir_kafka::{Admin, Producer, ProducerConfig};
+
+use super::driver::{Driver, DriverConfig, Subscription};
+use super::gateway::GatewayProcess;
+use super::sdk::Sdk;
+
+/// How long anything may take before a case gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Interval at which a condition of another process is looked at.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+/// The adapter set of `conformance/adapters.xml`.
+pub(crate) const ADAPTER_SET: &str = "KafkaConnector";
+
+/// A free port.
+pub(crate) fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// What all cases of one SDK share.
+pub(crate) struct World {
+    pub(crate) sdk: Sdk,
+    /// The gateway of the cases that leave it alone.
+    pub(crate) gateway: GatewayProcess,
+    adapters: PathBuf,
+    topic: String,
+    producer: Producer,
+    dir: PathBuf,
+}
+
+impl World {
+    /// Creates two topics for one SDK and starts a gateway that serves them.
+    pub(crate) fn new(bootstrap: &str, sdk: Sdk, dir: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&dir)?;
+        let topic = format!("conformance-{}-{}", std::process::id(), sdk.name());
+        let admin = Admin::connect(bootstrap, PATIENCE)?;
+        for name in [topic.clone(), format!("{topic}-whole")] {
+            admin.create_topic(&name, 1, 1, &[])?;
+        }
+        let config = ProducerConfig {
+            bootstrap_servers: bootstrap.to_owned(),
+            ..Default::default()
+        };
+        let producer = Producer::start(&config, Box::new(|_| {}))?;
+        let adapters = dir.join("adapters.xml");
+        let xml = include_str!("../../../../conformance/adapters.xml");
+        fs::write(
+            &adapters,
+            xml.replace("BOOTSTRAP", bootstrap)
+                .replace("map.TOPIC", &format!("map.{topic}")),
+        )?;
+        let gateway = GatewayProcess::start(&dir, "gateway", &adapters, any_port())?;
+        Ok(Self {
+            sdk,
+            gateway,
+            adapters,
+            topic,
+            producer,
+            dir,
+        })
+    }
+
+    /// A folder of its own, and keys and items nobody else uses.
+    pub(crate) fn case(&self, name: &'static str) -> Result<Case<'_>> {
+        let dir = self.dir.join(name);
+        fs::create_dir_all(&dir)?;
+        Ok(Case {
+            world: self,
+            name,
+            dir,
+            started: AtomicU32::new(0),
+        })
+    }
+}
+
+/// One case with one SDK.
+pub(crate) struct Case<'a> {
+    world: &'a World,
+    name: &'static str,
+    dir: PathBuf,
+    started: AtomicU32,
+}
+
+impl Case<'_> {
+    /// Where this case's logs are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The gateway that is shared with other cases.
+    pub(crate) fn shared(&self) -> &GatewayProcess {
+        &self.world.gateway
+    }
+
+    /// A gateway of this case alone.
+    pub(crate) fn gateway(&self, listen: SocketAddr) -> Result<GatewayProcess> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        GatewayProcess::start(
+            &self.dir,
+            &format!("gateway-{number}"),
+            &self.world.adapters,
+            listen,
+        )
+    }
+
+    /// A record key of this case alone.
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
+    }
+
+    /// The item that gets the records of [`Self::key`].
+    pub(crate) fn item(&self, name: &str) -> String {
+        format!("ltest-[key={}]", self.key(name))
+    }
+
+    /// A RAW subscription to such items with the fields `key` and `value`.
+    pub(crate) fn raw(&self, names: &[&str]) -> Subscription {
+        Subscription {
+            data_adapter: "QuickStart".to_owned(),
+            mode: "RAW",
+            items: names.iter().map(|name| self.item(name)).collect(),
+            fields: vec!["key", "value"],
+            snapshot: None,
+        }
+    }
+
+    /// An SDK client of the shared gateway.
+    pub(crate) fn client(&self, subscriptions: Vec<Subscription>) -> Result<Driver> {
+        self.client_of(DriverConfig::new(self.shared().address(), subscriptions))
+    }
+
+    /// An SDK client.
+    pub(crate) fn client_of(&self, config: DriverConfig) -> Result<Driver> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        Driver::start(&self.world.sdk, &config, &self.dir, number)
+    }
+
+    /// Sends one record to this case's key and waits until the broker has it.
+    pub(crate) fn produce(&self, name: &str, value: &str) -> Result<()> {
+        self.send(name, Some(value))?;
+        self.flush()
+    }
+
+    /// Sends one record, without a value if there is none. [`Self::flush`] must follow.
+    pub(crate) fn send(&self, name: &str, value: Option<&str>) -> Result<()> {
+        self.send_to(&self.world.topic, Some(&self.key(name)), value)
+    }
+
+    /// Sends one record to the topic that is one item. [`Self::flush`] must follow.
+    pub(crate) fn send_whole(&self, key: Option<&str>, value: Option<&str>) -> Result<()> {
+        self.send_to(&format!("{}-whole", self.world.topic), key, value)
+    }
+
+    fn send_to(&self, topic: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
+        let key = key.map(str::as_bytes);
+        let producer = &self.world.producer;
+        let sent = match value {
+            Some(value) => producer.send(topic, None, key, value.as_bytes(), &[], None, 0),
+            None => producer.send_tombstone(topic, None, key, &[], None, 0),
+        };
+        sent.context("a record for the broker")
+    }
+
+    /// Waits until the broker has every record.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let left = self.world.producer.flush(PATIENCE);
+        ensure!(left == 0, "the broker did not take {left} records");
+        Ok(())
+    }
+}
