@@ -55,11 +55,7 @@ impl Launch {
             return Ok(());
         }
         if said.contains("No space left on device") {
-            return Err(LabError::DiskFull {
-                dir: self.dir.clone(),
-                free_bytes: crate::disk::free_bytes(&self.dir).unwrap_or(0),
-                needed_bytes: 1 << 30,
-            });
+            return Err(LabError::full(&self.dir));
         }
         let line = said.lines().rev().find(|line| !line.trim().is_empty());
         Err(LabError::Format {
@@ -206,10 +202,7 @@ pub(crate) fn write_config(
         fs::write(node.join("server.properties"), server_properties)?;
         fs::write(node.join("log4j2.properties"), log4j_properties)
     };
-    write().map_err(|error| LabError::Directory {
-        dir: node.clone(),
-        error,
-    })
+    write().map_err(|error| LabError::file(&node, error))
 }
 
 /// Runs the command in `$2...` in place of this shell, with as many descriptors as allowed, deaf

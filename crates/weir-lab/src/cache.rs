@@ -34,10 +34,7 @@ pub(crate) fn entry(
     // What a killed process left behind; the lock says that nobody works on it now.
     let unfinished = cache.join(format!("{name}.unfinished"));
     disk::remove(&unfinished)?;
-    let unusable = |error| LabError::Directory {
-        dir: entry.clone(),
-        error,
-    };
+    let unusable = |error| LabError::file(&entry, error);
     fs::create_dir(&unfinished).map_err(unusable)?;
     if let Err(error) = build(&unfinished, progress) {
         disk::remove(&unfinished)?;

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use crate::config::{BROKER_LOG, NodePorts};
-use crate::disk;
 use crate::error::LabError;
 use crate::ports;
 use crate::state;
@@ -26,11 +25,7 @@ pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) 
         }
     }
     if text.contains(NO_SPACE) {
-        return LabError::DiskFull {
-            dir: dir.to_owned(),
-            free_bytes: disk::free_bytes(dir).unwrap_or(0),
-            needed_bytes: ROOM_ADVISED,
-        };
+        return LabError::full(dir);
     }
     LabError::BrokerDied {
         node_id: node.node_id,
@@ -115,7 +110,6 @@ fn log_file(logs: &Path) -> PathBuf {
 }
 
 const NO_SPACE: &str = "No space left on device";
-const ROOM_ADVISED: u64 = 1 << 30;
 const TAIL_BYTES: u64 = 256 << 10;
 const LINES_MAX: usize = 3;
 

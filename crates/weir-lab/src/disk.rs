@@ -32,10 +32,7 @@ fn user_dir(variable: &'static str, below_home: &str) -> Result<PathBuf, LabErro
 
 /// Makes `dir` if needed, and makes sure that it can be written and has `needed_bytes` free.
 pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<(), LabError> {
-    let unusable = |error| LabError::Directory {
-        dir: dir.to_owned(),
-        error,
-    };
+    let unusable = |error| LabError::file(dir, error);
     fs::create_dir_all(dir).map_err(unusable)?;
     let free_bytes = free_bytes(dir).map_err(unusable)?;
     if free_bytes < needed_bytes {

@@ -1,9 +1,9 @@
 //! What can go wrong with a lab, by whose fault it is, each with its remedy.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::disk::mib;
+use crate::disk::{self, mib};
 use crate::ports::Owner;
 
 /// Whose fault an error is; a command turns this into its exit code.
@@ -229,6 +229,26 @@ impl LabError {
         }
     }
 
+    /// A file operation in `dir` failed: a full disk is told apart.
+    pub(crate) fn file(dir: &Path, error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::StorageFull {
+            return Self::full(dir);
+        }
+        Self::Directory {
+            dir: dir.to_owned(),
+            error,
+        }
+    }
+
+    /// The disk of `dir` turned out to be full.
+    pub(crate) fn full(dir: &Path) -> Self {
+        Self::DiskFull {
+            dir: dir.to_owned(),
+            free_bytes: disk::free_bytes(dir).unwrap_or(0),
+            needed_bytes: ROOM_ADVISED,
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
         Self::Io {
             what: what.into(),
@@ -242,3 +262,6 @@ fn by(owner: Option<&Owner>) -> String {
         format!(" by {} (pid {})", owner.name, owner.pid)
     })
 }
+
+/// What a small lab is comfortable with.
+const ROOM_ADVISED: u64 = 1 << 30;

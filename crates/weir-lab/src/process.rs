@@ -18,14 +18,17 @@ pub(crate) struct Identity {
 impl Identity {
     /// The process that has this id now, if there is one.
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        let (_, start_ticks) = stat(pid)?;
+        let start_ticks = stat(pid)?.start_ticks;
         Some(Self { pid, start_ticks })
     }
 
     /// Whether this very process still runs; one that only waits to be reaped does not.
     pub(crate) fn is_alive(&self) -> bool {
-        stat(self.pid)
-            .is_some_and(|(state, ticks)| ticks == self.start_ticks && !"ZX".contains(state))
+        stat(self.pid).is_some_and(|stat| {
+            // The first thread ends before the others, which still hold files and ports.
+            let ended = "ZX".contains(stat.state) && stat.threads <= 1;
+            stat.start_ticks == self.start_ticks && !ended
+        })
     }
 
     /// Asks the process to end.
@@ -77,16 +80,24 @@ pub(crate) fn open_files_max(pid: u32) -> Option<u64> {
     Some(soft.parse().unwrap_or(u64::MAX))
 }
 
-/// State letter and start time from `/proc/<pid>/stat`.
-fn stat(pid: u32) -> Option<(char, u64)> {
+/// What `/proc/<pid>/stat` says of a process.
+struct Stat {
+    state: char,
+    threads: u32,
+    start_ticks: u64,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may itself have spaces and parentheses; the last one closes it.
     let (_, rest) = text.rsplit_once(") ")?;
     let mut columns = rest.split_ascii_whitespace();
-    let state = columns.next()?.chars().next()?;
-    // Column 22 of the line; `state` is column 3.
-    let start_ticks = columns.nth(18)?.parse().ok()?;
-    Some((state, start_ticks))
+    // Columns 3, 20 and 22 of the line.
+    Some(Stat {
+        state: columns.next()?.chars().next()?,
+        threads: columns.nth(16)?.parse().ok()?,
+        start_ticks: columns.nth(1)?.parse().ok()?,
+    })
 }
 
 /// Interval at which a condition of another process is looked at.

@@ -88,7 +88,7 @@ impl LabState {
             .map_err(|error| LabError::io("write lab.json", error.into()))?;
         fs::write(&fresh, text + "\n")
             .and_then(|()| fs::rename(&fresh, &path))
-            .map_err(|error| LabError::io(format!("write {}", path.display()), error))
+            .map_err(|error| LabError::file(dir, error))
     }
 
     /// The process of `node`, if it still runs.

@@ -30,3 +30,64 @@ fn the_python_sdk_loads() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.starts_with(sdk::PYTHON_SDK_VERSION), "{output:?}");
 }
+
+/// Runs one test of this file in an environment where it must fail, and returns what it said.
+fn failing(test: &str, environment: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    assert!(
+        !output.status.success(),
+        "{test} passed with {environment:?}"
+    );
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn missing_programs_are_named() {
+    let empty = tempfile::tempdir().unwrap();
+    let path = empty.path().to_str().unwrap();
+    let node = failing("the_node_sdk_loads", &[("PATH", path)]);
+    assert!(node.contains("tool: \"node\""), "{node}");
+    let python = failing("the_python_sdk_loads", &[("PATH", path)]);
+    assert!(python.contains("tool: \"python3\""), "{python}");
+}
+
+#[test]
+fn an_empty_cache_without_network_is_named() {
+    let cache = tempfile::tempdir().unwrap();
+    let cache_home = cache.path().to_str().unwrap();
+    // Where nobody listens: the package tools get a refused connection at once.
+    let nowhere = "http://127.0.0.1:9/";
+    let common = [
+        ("XDG_CACHE_HOME", cache_home),
+        ("npm_config_cache", cache_home),
+    ];
+    let mut environment = common.to_vec();
+    environment.push(("npm_config_registry", nowhere));
+    let node = failing("the_node_sdk_loads", &environment);
+    assert!(
+        node.contains("Fetch {") && node.contains("ECONNREFUSED"),
+        "{node}"
+    );
+
+    let mut environment = common.to_vec();
+    environment.push(("PIP_INDEX_URL", nowhere));
+    environment.push(("PIP_NO_CACHE_DIR", "1"));
+    environment.push(("PIP_NO_INDEX", "0"));
+    let python = failing("the_python_sdk_loads", &environment);
+    assert!(
+        python.contains("Fetch {") && python.contains("refused"),
+        "{python}"
+    );
+    let left = std::fs::read_dir(cache.path().join("weir")).unwrap();
+    let names: Vec<_> = left
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(
+        names.iter().all(|name| name.ends_with(".lock")),
+        "{names:?}"
+    );
+}
