@@ -52,20 +52,20 @@ pub enum LoadError {
     #[error(transparent)]
     Consumer(#[from] LeanError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another program using the port?")]
+    #[error("cannot listen on {address}: {reason}; is another program using the port?")]
     Listen {
         /// The address.
         address: String,
         /// The operating system's reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The operating system refused something this program needs.
-    #[error("{what}: {source}")]
+    #[error("{what}: {reason}")]
     System {
         /// What was tried.
         what: &'static str,
         /// The operating system's reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
 }
 

@@ -66,13 +66,13 @@ impl ConsumerOptions {
 pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
     link.events.hello(Role::Consume);
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
-    check_descriptors(options.clients, brokers)?;
+    check_clients(options.clients, brokers)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|source| LoadError::System {
+        .map_err(|reason| LoadError::System {
             what: "starting the event loop of the consumers",
-            source,
+            reason,
         })?;
     let crowd = Rc::new(RefCell::new(Crowd::new(options.clients)));
     let report = runtime.block_on(consume(options.config(), &crowd, link))?;
@@ -111,11 +111,19 @@ async fn consume(
 }
 
 /// Each consumer needs one connection to every broker that leads a partition.
-fn check_descriptors(clients: usize, brokers: usize) -> Result<(), LoadError> {
-    let needed = (clients as u64).saturating_mul(brokers as u64) + DESCRIPTORS_SPARE;
-    let allowed = raise_descriptors(needed).map_err(|source| LoadError::System {
+fn check_clients(clients: usize, brokers: usize) -> Result<(), LoadError> {
+    if clients == 0 {
+        return Err(LoadError::Option {
+            option: "--clients",
+            value: "0".to_owned(),
+            reason: "at least one is needed".to_owned(),
+        });
+    }
+    let connections = (clients as u64).saturating_mul(brokers as u64);
+    let needed = connections.saturating_add(DESCRIPTORS_SPARE);
+    let allowed = raise_descriptors(needed).map_err(|reason| LoadError::System {
         what: "raising the limit of file descriptors",
-        source,
+        reason,
     })?;
     if needed > allowed {
         return Err(LoadError::Option {
@@ -133,3 +141,19 @@ fn check_descriptors(clients: usize, brokers: usize) -> Result<(), LoadError> {
 const TURN: Duration = Duration::from_millis(20);
 /// Standard streams, poll, librdkafka's look at the topic, log files.
 const DESCRIPTORS_SPARE: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_consumers_that_cannot_be_are_named() {
+        let none = check_clients(0, 1).expect_err("nobody").to_string();
+        assert_eq!(none, "--clients 0: at least one is needed");
+        let many = check_clients(usize::MAX, 3)
+            .expect_err("too many")
+            .to_string();
+        assert!(many.contains("file descriptors are needed"), "{many}");
+        assert!(check_clients(1, 1).is_ok());
+    }
+}

@@ -44,13 +44,13 @@ pub(super) struct Door {
 impl Door {
     /// Listens on `address`.
     pub(super) fn open(address: SocketAddr) -> Result<Self, LoadError> {
-        let listener = listen(address).map_err(|source| LoadError::Listen {
+        let listener = listen(address).map_err(|reason| LoadError::Listen {
             address: address.to_string(),
-            source,
+            reason,
         })?;
-        let failed = |source| LoadError::System {
+        let failed = |reason| LoadError::System {
             what: "starting the floor's thread for new connections",
-            source,
+            reason,
         };
         let port = listener.local_addr().map_err(failed)?.port();
         let poll = Poll::new().map_err(failed)?;

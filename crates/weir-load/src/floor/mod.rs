@@ -44,9 +44,9 @@ pub struct FloorOptions {
 /// been told.
 pub fn run(options: &FloorOptions, link: &Link) -> Result<FloorSummary, LoadError> {
     link.events.hello(Role::Floor);
-    raise_descriptors(u64::MAX).map_err(|source| LoadError::System {
+    raise_descriptors(u64::MAX).map_err(|reason| LoadError::System {
         what: "raising the limit of file descriptors",
-        source,
+        reason,
     })?;
     let door = Door::open(options.listen)?;
     let ingest = start_ingest(options)?;

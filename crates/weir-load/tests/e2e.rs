@@ -1,0 +1,417 @@
+//! Producer, consumers and floor against a real broker: `WEIR_E2E_BOOTSTRAP` names one, else one is
+//! started.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_kafka::Admin;
+use weir_lab::{Lab, LabOptions};
+use weir_load::clock::Clock;
+use weir_load::consumer::{self, ConsumerOptions};
+use weir_load::error::Fault;
+use weir_load::floor::{self, FloorOptions};
+use weir_load::pacer::Rate;
+use weir_load::payload::Kind;
+use weir_load::producer::{self, ProducerOptions};
+use weir_load::stamp::Stamp;
+use weir_load::worker::protocol::{Command, Event, ProduceSummary, Schedule, Summary, Tag};
+use weir_load::worker::{EventSender, Link};
+use weir_stats::Histogram;
+
+/// Bounds every wait; only a failing test takes this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MS: u64 = 1_000_000;
+
+fn bootstrap() -> &'static str {
+    static LAB: OnceLock<(String, Option<Mutex<Lab>>)> = OnceLock::new();
+    let (bootstrap, _) = LAB.get_or_init(|| match std::env::var("WEIR_E2E_BOOTSTRAP") {
+        Ok(bootstrap) => (bootstrap, None),
+        Err(_) => {
+            let options = LabOptions {
+                heap_mb: 384,
+                ..LabOptions::default()
+            };
+            let lab = Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("a broker");
+            (lab.bootstrap(), Some(Mutex::new(lab)))
+        }
+    });
+    bootstrap
+}
+
+/// A topic no other test uses.
+fn topic(partitions: i32) -> String {
+    static TOPICS: AtomicU32 = AtomicU32::new(0);
+    let number = TOPICS.fetch_add(1, Ordering::Relaxed);
+    let topic = format!("load-test-{}-{number}", std::process::id());
+    let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
+    admin
+        .create_topic(&topic, partitions, 1, &[])
+        .expect("a new topic");
+    topic
+}
+
+/// A worker on a thread of this process.
+struct Worker<T> {
+    commands: SyncSender<Command>,
+    events: Receiver<Event>,
+    thread: JoinHandle<T>,
+}
+
+impl<T: Send + 'static> Worker<T> {
+    fn start(work: impl FnOnce(&Link) -> T + Send + 'static) -> Self {
+        let (commands, receiver) = mpsc::sync_channel(16);
+        let (sender, events) = mpsc::channel();
+        let link = Link {
+            commands: receiver,
+            events: EventSender::new(Lines(sender)),
+        };
+        Self {
+            commands,
+            events,
+            thread: std::thread::spawn(move || work(&link)),
+        }
+    }
+
+    fn command(&self, command: Command) {
+        self.commands.send(command).expect("the worker listens");
+    }
+
+    /// The port and connections of `ready`.
+    fn ready(&self) -> (u64, Option<u16>) {
+        loop {
+            let event = self.events.recv_timeout(PATIENCE).expect("ready in time");
+            if let Event::Ready { connections, port } = event {
+                return (connections, port);
+            }
+        }
+    }
+
+    /// All events up to the end, then the result.
+    fn finish(self) -> (Vec<Event>, T) {
+        let mut events = Vec::new();
+        loop {
+            match self.events.recv_timeout(PATIENCE) {
+                Ok(event) => events.push(event),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end; last {:?}", events.last()),
+            }
+        }
+        (events, self.thread.join().expect("no panic"))
+    }
+}
+
+struct Lines(mpsc::Sender<Event>);
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // A test that has seen enough no longer listens.
+        let _ = self.0.send(serde_json::from_slice(line)?);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn options(topic: &str, rate: f64) -> ProducerOptions {
+    ProducerOptions {
+        bootstrap_servers: bootstrap().to_owned(),
+        topic: topic.to_owned(),
+        rate: Rate::per_second(rate).expect("a rate"),
+        producers: 4,
+        size: 100,
+        drain: PATIENCE,
+        ..ProducerOptions::default()
+    }
+}
+
+/// Everything counts, until `count` of the options ends the run.
+fn at_once() -> Schedule {
+    let now = Clock::start().now_unix_ns();
+    Schedule {
+        start_unix_ns: now,
+        measure_from_unix_ns: now,
+        measure_until_unix_ns: u64::MAX,
+        stop_unix_ns: u64::MAX,
+    }
+}
+
+fn produce(options: ProducerOptions, schedule: Schedule) -> (Vec<Event>, ProduceSummary) {
+    let worker = Worker::start(move |link| producer::run(&options, link));
+    worker.ready();
+    worker.command(Command::Start(schedule));
+    let (events, result) = worker.finish();
+    (events, result.expect("a producer that works"))
+}
+
+/// Values in all interval histograms of one kind.
+fn interval_count(events: &[Event], tag: Tag) -> u64 {
+    let intervals = events.iter().filter_map(|event| match event {
+        Event::Interval(interval) if interval.tag == tag => Some(interval),
+        _ => None,
+    });
+    let histograms =
+        intervals.map(|interval| Histogram::from_base64(&interval.histogram).expect("a histogram"));
+    histograms.map(|histogram| histogram.count()).sum()
+}
+
+#[test]
+fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
+    let topic = topic(3);
+    let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 50);
+    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    assert_eq!(consumers.ready(), (50, None));
+
+    let start_unix_ns = Clock::start().now_unix_ns() + 50 * MS;
+    let schedule = Schedule {
+        start_unix_ns,
+        measure_from_unix_ns: start_unix_ns + 200 * MS,
+        measure_until_unix_ns: start_unix_ns + 1_200 * MS,
+        stop_unix_ns: start_unix_ns + 1_300 * MS,
+    };
+    consumers.command(Command::Start(Schedule {
+        stop_unix_ns: u64::MAX,
+        ..schedule
+    }));
+    let (produced_events, produced) = produce(options(&topic, 200.0), schedule);
+    assert_eq!(
+        (produced.due, produced.sent, produced.acked),
+        (260, 260, 260)
+    );
+    assert_eq!(
+        (produced.due_in_window, produced.acked_in_window),
+        (200, 200)
+    );
+    assert_eq!(produced.schedule_lag.count, 200);
+    assert_eq!(interval_count(&produced_events, Tag::ScheduleLag), 200);
+    assert_eq!(interval_count(&produced_events, Tag::PublishAck), 200);
+
+    // They end by themselves, because all of the ledger has come.
+    consumers.command(Command::Ledger {
+        entries: produced.ledger.clone(),
+    });
+    let (events, summary) = consumers.finish();
+    let summary = summary.expect("consumers that work");
+    assert!(summary.settled);
+    assert_eq!((summary.clients, summary.disconnects), (50, 0));
+    assert_eq!(
+        (summary.lost, summary.duplicated, summary.reordered),
+        (0, 0, 0)
+    );
+    assert_eq!((summary.unchecked, summary.latency_resolution_ns), (0, 1));
+    assert_eq!(summary.deliveries_in_window, 50 * 200);
+    assert_eq!(summary.client_deliveries.min(), Some(200));
+    assert_eq!(summary.client_deliveries.max(), Some(200));
+    assert_eq!(summary.client_p99_us.clients(), 50);
+    assert!(summary.errors.is_empty(), "{:?}", summary.errors);
+    assert_eq!(interval_count(&events, Tag::Response), 50 * 200);
+    let last = events.last();
+    assert!(
+        matches!(last, Some(Event::Final { summary: Summary::Delivery(told) }) if *told == summary),
+        "{last:?}"
+    );
+}
+
+#[test]
+fn a_consumer_that_never_came_up_lost_everything() {
+    let topic = topic(1);
+    let (_, produced) = produce(
+        ProducerOptions {
+            count: Some(10),
+            kind: Kind::Base,
+            ..options(&topic, 1_000.0)
+        },
+        at_once(),
+    );
+    assert_eq!(produced.acked, 10);
+    // Consumers read from the end on, so these records are not theirs any more.
+    let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 2);
+    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    consumers.ready();
+    consumers.command(Command::Ledger {
+        entries: produced.ledger,
+    });
+    consumers.command(Command::Stop);
+    let (_, summary) = consumers.finish();
+    let summary = summary.expect("consumers that work");
+    assert_eq!((summary.lost, summary.deliveries_in_window), (20, 0));
+}
+
+/// One client of the floor, as plain as can be.
+struct FloorClient(TcpStream);
+
+impl FloorClient {
+    fn connect(port: u16, key: &str) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut socket = TcpStream::connect(address).expect("the floor listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket
+            .write_all(format!("{key}\n").as_bytes())
+            .expect("written");
+        let mut answer = [0; 3];
+        socket.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"OK\n");
+        Self(socket)
+    }
+
+    /// The next frame's text: FIN and text opcode, no mask, length of one or three bytes.
+    fn line(&mut self) -> String {
+        let mut head = [0; 2];
+        self.0.read_exact(&mut head).expect("a frame");
+        assert_eq!(head[0], 0x81);
+        let length = match head[1] {
+            126 => {
+                let mut long = [0; 2];
+                self.0.read_exact(&mut long).expect("a length");
+                usize::from(u16::from_be_bytes(long))
+            }
+            short => usize::from(short),
+        };
+        let mut text = vec![0; length];
+        self.0.read_exact(&mut text).expect("a payload");
+        String::from_utf8(text).expect("UTF-8")
+    }
+
+    /// Key and stamp of the next update.
+    fn update(&mut self) -> (String, Stamp) {
+        let line = self.line();
+        let values = line
+            .strip_prefix("U,1,1,")
+            .and_then(|rest| rest.strip_suffix("\r\n"));
+        let values: Vec<_> = values.expect("an update").split('|').collect();
+        let [key, value, _timestamp, "0", _offset, stamp] = values[..] else {
+            panic!("six values, partition 0: {line}");
+        };
+        assert!(value.contains("-pid-"), "{value}");
+        let stamp = Stamp::parse_text(stamp.as_bytes()).expect("a stamp");
+        (key.to_owned(), stamp)
+    }
+}
+
+#[test]
+fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
+    let topic = topic(1);
+    let floor_options = FloorOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        bootstrap_servers: bootstrap().to_owned(),
+        topic: topic.clone(),
+    };
+    let floor = Worker::start(move |link| floor::run(&floor_options, link));
+    let port = floor.ready().1.expect("the floor tells its port");
+    let mut apples = [(); 2].map(|()| FloorClient::connect(port, "Apple"));
+    let mut all = FloorClient::connect(port, "*");
+    let _nothing = FloorClient::connect(port, "Jackfruit");
+
+    let (_, produced) = produce(
+        ProducerOptions {
+            keys: 2,
+            count: Some(100),
+            size: 300,
+            text_stamp: true,
+            ..options(&topic, 2_000.0)
+        },
+        at_once(),
+    );
+    assert_eq!(produced.acked, 100);
+    let records = |key: &str| -> u64 {
+        let entries = produced.ledger.iter().filter(|entry| entry.key == key);
+        entries
+            .map(|entry| entry.last_seq - entry.first_seq + 1)
+            .sum()
+    };
+    assert_eq!(records("Apple") + records("Banana"), 100);
+    for client in &mut apples {
+        let mut next = [0; 4];
+        for _ in 0..records("Apple") {
+            let (key, stamp) = client.update();
+            let next = &mut next[stamp.producer as usize];
+            assert_eq!((key.as_str(), stamp.seq), ("Apple", *next));
+            *next += 1;
+        }
+    }
+    (0..100).for_each(|_| drop(all.update()));
+
+    floor.command(Command::Stop);
+    let (_, summary) = floor.finish();
+    let summary = summary.expect("a floor that works");
+    assert_eq!((summary.records_read, summary.accepted), (100, 4));
+    assert_eq!(summary.frames_sent, 100 + 2 * records("Apple"));
+    assert_eq!((summary.closed_would_block, summary.closed_other), (0, 0));
+}
+
+#[test]
+fn a_full_queue_makes_records_late_and_loses_none() {
+    let topic = topic(1);
+    let (_, produced) = produce(
+        ProducerOptions {
+            count: Some(60),
+            // Ten records wait for this long before the next ten find room.
+            linger_ms: 50.0,
+            properties: vec![("queue.buffering.max.messages".to_owned(), "10".to_owned())],
+            ..options(&topic, 10_000.0)
+        },
+        at_once(),
+    );
+    assert!(produced.queue_full > 0);
+    assert_eq!(
+        (produced.sent, produced.acked, produced.failed),
+        (60, 60, 0)
+    );
+    assert!(
+        produced.schedule_lag.max_ns >= 40 * MS,
+        "{:?}",
+        produced.schedule_lag
+    );
+    assert!(produced.ledger.iter().all(|entry| entry.missing.is_empty()));
+}
+
+#[test]
+fn refused_records_are_counted_and_not_in_the_ledger() {
+    let topic = topic(1);
+    let (_, produced) = produce(
+        ProducerOptions {
+            count: Some(3),
+            size: 2_000_000,
+            ..options(&topic, 100.0)
+        },
+        at_once(),
+    );
+    assert_eq!((produced.due, produced.failed, produced.acked), (3, 3, 0));
+    assert_eq!(produced.errors.values().sum::<u64>(), 3);
+    assert!(produced.ledger.is_empty());
+}
+
+#[test]
+fn a_missing_topic_is_named_with_the_remedy_and_can_be_created() {
+    let topic = format!("load-test-{}-absent", std::process::id());
+    let absent = options(&topic, 10.0);
+    let worker = Worker::start(move |link| producer::run(&absent, link));
+    let error = worker.finish().1.expect_err("no topic");
+    assert_eq!(error.fault(), Fault::Target);
+    assert!(error.to_string().contains("--create-topic"), "{error}");
+    let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 1);
+    let worker = Worker::start(move |link| consumer::run(&consumer_options, link));
+    assert!(worker.finish().1.is_err());
+
+    let creating = ProducerOptions {
+        create_partitions: Some(2),
+        ..options(&topic, 10.0)
+    };
+    let worker = Worker::start(move |link| producer::run(&creating, link));
+    worker.ready();
+    let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
+    assert_eq!(admin.partitions(&topic), Ok(Some(2)));
+    // Told to stop before it began, it ends in order.
+    worker.command(Command::Stop);
+    let (_, summary) = worker.finish();
+    assert_eq!(
+        summary.expect("a producer that works"),
+        ProduceSummary::default()
+    );
+}
