@@ -77,6 +77,34 @@ pub(super) struct PartProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     log: PathBuf,
+    guard: Option<Guard>,
+}
+
+/// Ends a process that would not notice the end of this one: a shell that waits for its input to
+/// close, which happens however this process ends.
+#[derive(Debug)]
+struct Guard(Child);
+
+impl Guard {
+    fn over(pid: u32) -> io::Result<Self> {
+        Process::new("sh")
+            .args(["-c", "cat >/dev/null; kill -TERM \"$0\"", &pid.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map(Self)
+    }
+}
+
+impl Drop for Guard {
+    /// Before its input closes, so that it never sees that.
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl PartProcess {
@@ -105,7 +133,12 @@ impl PartProcess {
         part: Part,
         dir: &Path,
     ) -> Result<Self, BenchError> {
-        Self::spawn(exe, args, part, dir, false)
+        let mut started = Self::spawn(exe, args, part, dir, false)?;
+        match Guard::over(started.pid()) {
+            Ok(guard) => started.guard = Some(guard),
+            Err(error) => tracing::warn!(%error, "{} is not guarded", part.name()),
+        }
+        Ok(started)
     }
 
     fn spawn(
@@ -135,6 +168,7 @@ impl PartProcess {
             child,
             stdin,
             log,
+            guard: None,
         })
     }
 
@@ -223,3 +257,27 @@ fn read_events(part: Part, stdout: impl io::Read, mut raw: File, messages: &Send
 }
 
 const LOOK: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_guarded_ends_with_the_guards_input() {
+        let mut guarded = Process::new("sleep").arg("600").spawn().unwrap();
+        let mut guard = Guard::over(guarded.id()).unwrap();
+        // As if this process had ended.
+        drop(guard.0.stdin.take());
+        assert!(!guarded.wait().unwrap().success());
+        assert!(guard.0.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_guard_that_is_dropped_does_nothing() {
+        let mut other = Process::new("sleep").arg("600").spawn().unwrap();
+        drop(Guard::over(other.id()).unwrap());
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}
