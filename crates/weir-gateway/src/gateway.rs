@@ -19,7 +19,7 @@ use crate::connection::{Connection, ConnectionState};
 use crate::error::GatewayError;
 use crate::ingest::{Ingest, WISHES_MAX};
 use crate::metrics::{self, ShardMetrics};
-use crate::shard::{Shard, ShardMail, Shared};
+use crate::shard::{Shard, ShardMail, Shared, WaitingRoom};
 
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
 /// ingest waits, and Kafka keeps the rest.
@@ -70,6 +70,7 @@ impl Gateway {
                 request_limit_bytes: limits.request_bytes,
                 ..SessionConfig::default()
             },
+            waiting: WaitingRoom::new(limits.sessions),
             limits,
         });
         let (listen, parts) = make_shards(config.listen, config.shards, &shared)?;

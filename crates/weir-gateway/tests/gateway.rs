@@ -148,18 +148,63 @@ fn a_session_and_its_subscription_in_one_request() {
     gateway.shut_down();
 }
 
+/// One TLCP request over HTTP: head and body of the answer.
+fn post(gateway: &weir_gateway::Gateway, name: &str, body: &str) -> (String, String) {
+    let length = body.len();
+    let request = format!(
+        "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: x\r\n\
+         Origin: http://app.example\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    http(gateway.listen_address(), &request)
+}
+
+#[test]
+fn a_session_created_over_http_is_bound_on_a_websocket_once() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    // What an SDK sends for good after a WebSocket that could not be opened.
+    let create = |set: &str| {
+        let body = format!(
+            "LS_polling=true&LS_polling_millis=0&LS_idle_millis=0&LS_adapter_set={set}&LS_cid=t"
+        );
+        post(&gateway, "create_session", &body).1
+    };
+    assert!(create("Nobody").starts_with("CONERR,2,"));
+    let body = create("KafkaConnector");
+    let id = body.split(',').nth(1).expect("a session id").to_owned();
+    assert_eq!(body, format!("CONOK,{id},50000,0,*\r\nLOOP,0\r\n"));
+    assert_eq!(metric(&gateway, "weir_gateway_sessions"), 0);
+
+    let (_, body) = post(&gateway, "bind_session", &format!("LS_session={id}"));
+    assert!(
+        body.starts_with("CONERR,70,"),
+        "no stream over HTTP: {body}"
+    );
+    let mut client = Client::connect(&gateway);
+    let bind =
+        format!("bind_session\r\nLS_session={id}&LS_keepalive_millis=3000&LS_send_sync=false");
+    client.send("wsok");
+    client.send(&bind);
+    assert_eq!(client.line(), "WSOK");
+    assert_eq!(client.line(), format!("CONOK,{id},50000,3000,*"));
+    assert_eq!(client.line(), "SERVNAME,Weir");
+    assert_eq!(client.line(), "CLIENTIP,127.0.0.1");
+    assert!(client.line().starts_with("CONS,"));
+    client.subscribe(1, "ltest-[key=Guava]", "value");
+    world.produce("Guava", "ripe");
+    assert_eq!(client.line(), "U,1,1,ripe");
+
+    let mut second = Client::connect(&gateway);
+    second.send(&bind);
+    assert!(second.line().starts_with("CONERR,20,"), "bound once only");
+    gateway.shut_down();
+}
+
 #[test]
 fn http_tells_sdks_to_start_afresh_and_others_where_to_go() {
     let world = World::new();
     let gateway = world.start_gateway(|xml| xml);
-    let post = |name: &str, body: &str| {
-        let length = body.len();
-        let request = format!(
-            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: x\r\n\
-             Origin: http://app.example\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        );
-        http(gateway.listen_address(), &request)
-    };
+    let post = |name: &str, body: &str| post(&gateway, name, body);
     let (head, body) = post(
         "bind_session",
         "LS_session=S1&LS_recovery_from=5&LS_polling=true&LS_polling_millis=0&LS_idle_millis=0",

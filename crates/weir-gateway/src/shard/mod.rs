@@ -6,6 +6,7 @@ mod item;
 mod requests;
 mod schema;
 mod session;
+mod waiting;
 mod wishes;
 
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use crate::config::Limits;
 use crate::connection::Connection;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
+
+pub(crate) use self::waiting::WaitingRoom;
 
 /// Timer token of the end of a drain; sessions' tokens are never 0.
 const DRAIN_OVER: u64 = 0;
@@ -50,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) set_id: String,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) session: SessionConfig,
+    pub(crate) waiting: WaitingRoom,
     pub(crate) limits: Limits,
 }
 
@@ -204,7 +208,7 @@ impl Handler for Shard {
     type Mail = ShardMail;
 
     fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
-        http::answer(request, self.draining)
+        http::answer(self, request)
     }
 
     fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use weir_net::server::{ConnId, Io};
@@ -9,7 +10,7 @@ use weir_net::websocket;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{
     Add, BindSession, Control, ControlOp, CreateSession, Message, Request, SessionRef,
-    parse_ws_message,
+    StreamOptions, parse_ws_message,
 };
 use weir_tlcp::server::{
     Session, SessionId, Subscription, write_conerr, write_end, write_error, write_loop,
@@ -25,6 +26,30 @@ use crate::resolve::{Refusal, Resolved, resolve};
 enum Fate {
     Stays,
     Closes,
+}
+
+/// Why a session does not begin.
+pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
+
+/// Text of the refusal when the limit is reached.
+pub(super) const TOO_MANY: &str = "too many sessions, try again later";
+
+/// Whether a WebSocket can be the stream that is asked for.
+fn may_stream(current: Option<SessionKey>, stream: &StreamOptions) -> Result<(), SessionRefusal> {
+    if current.is_some() {
+        let code = SessionCode::STREAM_ALREADY_OPEN;
+        return Err((code, code.text().into()));
+    }
+    if stream.polling.is_some() {
+        let text = "polling is not served by this version: use WebSocket streaming";
+        return Err((SessionCode::PORT_FORBIDDEN, text.into()));
+    }
+    Ok(())
+}
+
+fn client_ip(io: &mut Io, conn: ConnId) -> String {
+    io.peer(conn)
+        .map_or_else(String::new, |peer| peer.ip().to_string())
 }
 
 impl Shard {
@@ -84,7 +109,7 @@ impl Shard {
         match request {
             Request::Wsok => write_wsok(out),
             Request::CreateSession(create) => self.create(io, conn, key, create, out),
-            Request::BindSession(bind) => self.bind(key, bind, out),
+            Request::BindSession(bind) => self.bind(io, conn, key, bind, out),
             Request::Control(control) => return self.control(io, conn, key, control, out),
             Request::Message(message) => self.refuse_message(message, out),
             Request::Heartbeat(_) => {}
@@ -101,14 +126,13 @@ impl Shard {
         out: &mut Vec<u8>,
     ) {
         tracing::debug!(cid = ?create.cid, cause = ?create.cause, "create_session");
-        if let Err((code, message)) = self.may_create(current, create) {
+        let fitting = may_stream(current, &create.stream);
+        if let Err((code, message)) = fitting.and_then(|()| self.may_create(create)) {
             self.counters.sessions_refused += 1;
             return write_conerr(out, code, &message);
         }
         let id = SessionId::from_random(&rand::random());
-        let ip = io
-            .peer(conn)
-            .map_or_else(String::new, |peer| peer.ip().to_string());
+        let ip = client_ip(io, conn);
         let begin = out.len();
         let config = &self.shared.session;
         let core = Session::create(id, create, config, &ip, io.now_ms(), out);
@@ -128,6 +152,11 @@ impl Shard {
                 return write_conerr(out, SessionCode::COMBO_CONTROL_FAILED, &refusal.message);
             }
         }
+        self.begin(io, conn, key);
+    }
+
+    /// A new session's stream is open.
+    fn begin(&mut self, io: &mut Io, conn: ConnId, key: SessionKey) {
         self.counters.sessions_created += 1;
         io.set_tag(conn, key.to_bits());
         if let Some(entry) = self.sessions.get_mut(key) {
@@ -135,48 +164,56 @@ impl Shard {
         }
     }
 
-    fn may_create(
-        &self,
-        current: Option<SessionKey>,
-        create: &CreateSession<'_>,
-    ) -> Result<(), (SessionCode, Cow<'static, str>)> {
-        let refuse = |code: SessionCode, text: Cow<'static, str>| Err((code, text));
-        if current.is_some() {
-            let code = SessionCode::STREAM_ALREADY_OPEN;
-            return refuse(code, code.text().into());
-        }
+    /// What a new session needs, over whatever it is created.
+    pub(super) fn may_create(&self, create: &CreateSession<'_>) -> Result<(), SessionRefusal> {
         if create.adapter_set != self.shared.set_id {
             let text = format!("no adapter set \"{}\" here", create.adapter_set);
-            return refuse(SessionCode::ADAPTER_SET_UNKNOWN, text.into());
+            return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));
         }
-        if create.stream.polling.is_some() {
-            let text = "polling is not served by this version: use WebSocket streaming";
-            return refuse(SessionCode::PORT_FORBIDDEN, text.into());
-        }
-        // 5 and 6 make SDKs come back later; 7 to 10 would stop them for good.
+        self.has_room()
+    }
+
+    /// 5 and 6 make SDKs come back later; 7 to 10 would stop them for good.
+    fn has_room(&self) -> Result<(), SessionRefusal> {
         if self.draining {
-            return refuse(
-                SessionCode::RETRY_LATER,
-                "the gateway is shutting down".into(),
-            );
+            let text = "the gateway is shutting down";
+            return Err((SessionCode::RETRY_LATER, text.into()));
         }
         if self.sessions.len() >= self.shared.limits.sessions_per_shard {
-            return refuse(
-                SessionCode::RETRY_LATER,
-                "too many sessions, try again later".into(),
-            );
+            return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         Ok(())
     }
 
-    /// Sessions end with their WebSocket in this version, so there is nothing to bind to; the
-    /// answer makes an SDK start a fresh session at once.
-    fn bind(&self, current: Option<SessionKey>, _bind: &BindSession<'_>, out: &mut Vec<u8>) {
-        let code = match current {
-            Some(_) => SessionCode::STREAM_ALREADY_OPEN,
-            None => SessionCode::SESSION_NOT_FOUND,
-        };
-        write_conerr(out, code, code.text());
+    /// Sessions end with their WebSocket in this version, so the only one there can be to bind is
+    /// one that was created over HTTP and waits. The answer to all else makes an SDK start a fresh
+    /// session at once.
+    fn bind(
+        &mut self,
+        io: &mut Io,
+        conn: ConnId,
+        current: Option<SessionKey>,
+        bind: &BindSession<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let fitting = may_stream(current, &bind.stream).and_then(|()| self.has_room());
+        let named = bind.session.as_deref().unwrap_or_default();
+        let id = fitting.and_then(|()| {
+            let waiting = &self.shared.waiting;
+            let id = waiting.claim(named, Instant::now());
+            let code = SessionCode::SESSION_NOT_FOUND;
+            id.ok_or_else(|| (code, code.text().into()))
+        });
+        match id {
+            Ok(id) => {
+                let ip = client_ip(io, conn);
+                let config = &self.shared.session;
+                let core = Session::bind(id, &bind.stream, config, &ip, io.now_ms(), out);
+                let key = self.sessions.insert(core, conn);
+                self.begin(io, conn, key);
+            }
+            Err((code, text)) => write_conerr(out, code, &text),
+        }
     }
 
     fn refuse_message(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {

@@ -9,7 +9,7 @@ mod update;
 pub use line::{
     write_conerr, write_end, write_error, write_loop, write_reqerr, write_reqok, write_wsok,
 };
-pub use session::{Session, SessionConfig, Wake};
+pub use session::{Session, SessionConfig, Wake, write_unbound};
 pub use session_id::SessionId;
 pub use subscription::Subscription;
 pub use update::{

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::line::{write_numbers, write_tag, write_text};
+use super::line::{write_loop, write_numbers, write_tag, write_text};
 use super::update::push_line_end;
 use super::{SessionId, Subscription};
 use crate::codes::ControlCode;
-use crate::request::{CreateSession, Mode};
+use crate::request::{CreateSession, Mode, StreamOptions};
 use crate::text::{push_argument, push_number};
 
 /// What all sessions of a server share. Times in milliseconds.
@@ -87,7 +87,32 @@ impl<H> Session<H> {
         now_ms: u64,
         out: &mut Vec<u8>,
     ) -> Self {
-        let stream = &create.stream;
+        let session = Self::open(id, &create.stream, config, now_ms);
+        session.write_conok(config, out);
+        session.write_head(&create.stream, config, client_ip, out);
+        session
+    }
+
+    /// Starts a session on the streaming connection that its first `bind_session` opens, after
+    /// [`write_unbound`] had answered its `create_session`. Appends the head as
+    /// [`Self::create`] does; with a reduced one not even `CONOK`.
+    pub fn bind(
+        id: SessionId,
+        stream: &StreamOptions,
+        config: &SessionConfig,
+        client_ip: &str,
+        now_ms: u64,
+        out: &mut Vec<u8>,
+    ) -> Self {
+        let session = Self::open(id, stream, config, now_ms);
+        if !stream.reduce_head {
+            session.write_conok(config, out);
+        }
+        session.write_head(stream, config, client_ip, out);
+        session
+    }
+
+    fn open(id: SessionId, stream: &StreamOptions, config: &SessionConfig, now_ms: u64) -> Self {
         let keepalive_ms = stream
             .keepalive_ms
             .unwrap_or(config.keepalive_default_ms)
@@ -109,29 +134,26 @@ impl<H> Session<H> {
             session.next_sync_ms = now_ms.saturating_add(session.sync_period_ms);
         }
         session.set_inactivity(stream.inactivity_ms);
-        session.write_conok(config, out);
+        session
+    }
+
+    fn write_head(
+        &self,
+        stream: &StreamOptions,
+        config: &SessionConfig,
+        client_ip: &str,
+        out: &mut Vec<u8>,
+    ) {
         if !stream.reduce_head {
             write_text(out, "SERVNAME", &config.server_name);
             write_text(out, "CLIENTIP", client_ip);
             // `unmanaged` keeps clients from asking for a bandwidth, which is not implemented.
             write_text(out, "CONS", "unmanaged");
         }
-        session
     }
 
     fn write_conok(&self, config: &SessionConfig, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"CONOK,");
-        out.extend_from_slice(self.id.as_str().as_bytes());
-        out.push(b',');
-        push_number(out, config.request_limit_bytes);
-        out.push(b',');
-        push_number(out, self.keepalive_ms);
-        out.push(b',');
-        match &config.control_link {
-            None => out.push(b'*'),
-            Some(link) => push_argument(out, link),
-        }
-        push_line_end(out);
+        write_conok(&self.id, self.keepalive_ms, config, out);
     }
 
     /// The id.
@@ -287,9 +309,59 @@ impl<H> Session<H> {
     }
 }
 
+/// Answers a polling `create_session` over HTTP and leaves the session unbound: `CONOK`, and
+/// `LOOP,0` to make the client bind it at once. A session costs the server nothing but its id
+/// until [`Session::bind`].
+pub fn write_unbound(id: &SessionId, config: &SessionConfig, out: &mut Vec<u8>) {
+    write_conok(id, 0, config, out);
+    write_loop(out, 0);
+}
+
+fn write_conok(id: &SessionId, keepalive_ms: u64, config: &SessionConfig, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"CONOK,");
+    out.extend_from_slice(id.as_str().as_bytes());
+    out.push(b',');
+    push_number(out, config.request_limit_bytes);
+    out.push(b',');
+    push_number(out, keepalive_ms);
+    out.push(b',');
+    match &config.control_link {
+        None => out.push(b'*'),
+        Some(link) => push_argument(out, link),
+    }
+    push_line_end(out);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_is_created_unbound_and_bound_later() {
+        let (id, config) = (SessionId::from_random(&[7; 16]), SessionConfig::default());
+        let mut out = Vec::new();
+        write_unbound(&id, &config, &mut out);
+        let expected = format!("CONOK,{},50000,0,*\r\nLOOP,0\r\n", id.as_str());
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+
+        let head = |reduce_head| {
+            let stream = StreamOptions {
+                polling: None,
+                content_length: None,
+                keepalive_ms: Some(2000),
+                inactivity_ms: None,
+                send_sync: false,
+                reduce_head,
+            };
+            let mut out = Vec::new();
+            let session: Session = Session::bind(id, &stream, &config, "::1", 5, &mut out);
+            assert_eq!(session.id(), &id);
+            String::from_utf8(out).unwrap()
+        };
+        let conok = format!("CONOK,{},50000,2000,*\r\n", id.as_str());
+        assert!(head(false).starts_with(&format!("{conok}SERVNAME,Weir\r\nCLIENTIP,::1\r\n")));
+        assert_eq!(head(true), "");
+    }
 
     /// 15,000 sessions with everything around them must fit in 2 KiB each.
     #[test]
