@@ -1,6 +1,6 @@
 //! One unmodified SDK client beside the simulated ones: what both see of a gateway must agree.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -57,23 +57,25 @@ impl Sdk {
     }
 }
 
-/// What the script prints.
+/// What the driver prints (docs/conformance.md), as far as it matters here.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "snake_case")]
 enum Line {
     Status {
         status: String,
     },
     Subscribed,
+    Unsubscribed,
     Update {
         at_us: u64,
-        key: Option<String>,
-        stamp: Option<String>,
+        values: HashMap<String, Option<String>>,
     },
-    Overflow {
-        lost: u64,
+    Lost {
+        n: u64,
     },
-    Error {
+    #[serde(alias = "subscription_error")]
+    ServerError {
+        code: i32,
         message: String,
     },
 }
@@ -98,10 +100,19 @@ impl ProbeProcess {
         let script = dir.join("probe.js");
         fs::write(&script, SCRIPT)?;
         let raw = File::create(dir.join("probe.jsonl"))?;
+        let config = serde_json::json!({
+            "server": format!("http://{server}"),
+            "adapter_set": ADAPTER_SET,
+            "subscriptions": [{
+                "data_adapter": DATA_ADAPTER,
+                "mode": "RAW",
+                "items": [format!("ltest-[key={key}]")],
+                "fields": CLIENT_FIELDS.split(',').collect::<Vec<_>>(),
+            }],
+        });
         let mut child = Command::new(&sdk.node)
             .arg(&script)
-            .args([&format!("http://{server}"), ADAPTER_SET, DATA_ADAPTER])
-            .args([&format!("ltest-[key={key}]"), CLIENT_FIELDS])
+            .arg(config.to_string())
             .env("NODE_PATH", &sdk.modules)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -176,18 +187,17 @@ fn summarize(lines: &[Line], key: &str, window: &Window, ledger: &[LedgerEntry])
     for line in lines {
         match line {
             Line::Status { status } => probe.status_changes.push(status.clone()),
-            Line::Subscribed => {}
-            Line::Error { message } => probe.status_changes.push(format!("error {message}")),
-            Line::Overflow { lost } => faults += lost,
-            Line::Update {
-                at_us,
-                key: seen_key,
-                stamp,
-            } => {
-                let stamp = stamp
-                    .as_ref()
-                    .and_then(|text| Stamp::parse_text(text.as_bytes()));
-                let Some(stamp) = stamp.filter(|_| seen_key.as_deref() == Some(key)) else {
+            Line::Subscribed | Line::Unsubscribed => {}
+            Line::ServerError { code, message } => {
+                let text = format!("error {code}: {message}");
+                probe.status_changes.push(text);
+            }
+            Line::Lost { n } => faults += n,
+            Line::Update { at_us, values } => {
+                let field = |name: &str| values.get(name).and_then(Option::as_deref);
+                let (seen_key, stamp) = (field("key"), field("weir"));
+                let stamp = stamp.and_then(|text| Stamp::parse_text(text.as_bytes()));
+                let Some(stamp) = stamp.filter(|_| seen_key == Some(key)) else {
                     faults += 1;
                     continue;
                 };
@@ -228,7 +238,8 @@ fn absent(entry: &LedgerEntry, seen: &HashSet<(u32, u64)>) -> u64 {
         .count() as u64
 }
 
-const SCRIPT: &str = include_str!("probe.js");
+/// The driver of the conformance suite, which holds the SDK to the protocol.
+const SCRIPT: &str = include_str!("../../../../conformance/node/driver.js");
 
 #[cfg(test)]
 mod tests {
@@ -259,11 +270,11 @@ mod tests {
         vec![entry("Fig"), entry("Pear")]
     }
 
-    const GOOD: &str = r#"{"kind":"status","status":"CONNECTED:WS-STREAMING"}
-{"kind":"subscribed"}
-{"kind":"update","at_us":900,"key":"Fig","stamp":"500000.0.0.500000"}
-{"kind":"update","at_us":2500,"key":"Fig","stamp":"2000000.0.1.2000000"}
-{"kind":"update","at_us":3500,"key":"Fig","stamp":"3000000.0.3.3000000"}"#;
+    const GOOD: &str = r#"{"event":"status","status":"CONNECTED:WS-STREAMING"}
+{"event":"subscribed"}
+{"event":"update","at_us":900,"values":{"key":"Fig","weir":"500000.0.0.500000"}}
+{"event":"update","at_us":2500,"values":{"key":"Fig","weir":"2000000.0.1.2000000"}}
+{"event":"update","at_us":3500,"values":{"key":"Fig","weir":"3000000.0.3.3000000"}}"#;
 
     #[test]
     fn a_good_run_is_ok() {
@@ -280,7 +291,8 @@ mod tests {
         assert!(lost.lost == 1 && !lost.ok);
         let foreign = summarize(&lines(GOOD), "Pear", &WINDOW, &ledger(3));
         assert!(foreign.updates == 0 && foreign.lost == 2 && !foreign.ok);
-        let late = r#"{"kind":"update","at_us":4500,"key":"Fig","stamp":"2500000.1.0.1"}"#;
+        let late =
+            r#"{"event":"update","at_us":4500,"values":{"key":"Fig","weir":"2500000.1.0.1"}}"#;
         let disorder = summarize(
             &lines(&format!("{GOOD}\n{late}")),
             "Fig",
