@@ -70,7 +70,7 @@ pub struct ProducerConfig {
     pub linger_ms: f64,
     /// Largest batch in bytes. Default 1,000,000.
     pub batch_bytes: usize,
-    /// `none`, `gzip`, `snappy`, `lz4` (and `zstd` if librdkafka was built with it).
+    /// `none`, `gzip`, `snappy`, `lz4` or `zstd`.
     pub compression: String,
     /// Records that may wait or be in flight before `send` reports a full queue. Default 100,000.
     pub queue_max_messages: usize,

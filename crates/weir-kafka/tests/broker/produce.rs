@@ -53,7 +53,7 @@ fn compressed_records_come_back() {
     let broker = broker();
     let topic = broker.topic("compressed", 1);
     let mut expected = Vec::new();
-    for codec in ["gzip", "snappy", "lz4"] {
+    for codec in ["gzip", "snappy", "lz4", "zstd"] {
         let batch = numbered(codec, 50);
         broker
             .producer_with(codec, Acks::Leader)
