@@ -61,7 +61,7 @@ fn compressed_records_come_back() {
         expected.extend(batch);
     }
     let mut source = broker.ingest(&[&topic], StartFrom::Earliest);
-    assert_eq!(values(&read(&mut source, 150)), expected);
+    assert_eq!(values(&read(&mut source, expected.len())), expected);
 }
 
 #[test]
