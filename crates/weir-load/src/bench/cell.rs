@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::plan::{Architecture, Plan};
 
 /// What all cells of a run share.
+#[derive(Clone)]
 pub(super) struct Context<'a> {
     pub(super) plan: &'a Plan,
     /// This program: all parts are commands of it.
@@ -32,11 +33,21 @@ pub(super) struct Context<'a> {
     pub(super) bootstrap: String,
     /// Empty if the broker is not ours.
     pub(super) broker_pids: Vec<u32>,
-    pub(super) admin: Admin,
+    pub(super) admin: &'a Admin,
     /// The SDK to probe gateway cells with, or why there is none.
-    pub(super) sdk: Result<Sdk, String>,
+    pub(super) sdk: &'a Result<Sdk, String>,
     pub(super) stop: &'a AtomicBool,
     pub(super) clock: Clock,
+}
+
+impl<'a> Context<'a> {
+    /// The same for another plan.
+    pub(super) fn with_plan(&self, plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            ..self.clone()
+        }
+    }
 }
 
 /// Which cell.
@@ -256,7 +267,7 @@ impl<'a> Running<'a> {
         let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
             return;
         };
-        let started = match &self.context.sdk {
+        let started = match self.context.sdk {
             Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan.workload.seed, &self.dir),
             Err(reason) => Err(reason.clone()),
         };

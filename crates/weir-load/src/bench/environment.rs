@@ -91,6 +91,7 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("levels_clients", levels.join(" "))
         .with("repetitions", plan.repetitions)
         .with("ramp_per_s", plan.ramp_per_s)
+        .with("preheat_s", plan.preheat.as_secs_f64())
         .with("warm_up_s", plan.warm_up.as_secs_f64())
         .with("hold_s", plan.hold.as_secs_f64())
         .with("drain_s", plan.drain.as_secs_f64());

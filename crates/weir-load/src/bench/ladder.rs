@@ -73,13 +73,6 @@ pub(super) struct Limits {
 
 fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
     let level = cell.clients;
-    if let CellStatus::Invalid { reasons } = &cell.status {
-        // More clients would only make an instrument worse that is beyond its limits.
-        return Some(format!(
-            "not valid at {level} clients: {}",
-            reasons.first()?
-        ));
-    }
     let mean_ms = cell.response()?.mean_us? / 1e3;
     if mean_ms > rules.response_mean_ms {
         let limit = rules.response_mean_ms;
@@ -176,13 +169,32 @@ mod tests {
         assert_eq!(lossy, "5.0 % lost at 10 clients, limit 1 %");
         let growing = after(&cell(300.0, 0, &[10.0, 100.0, 400.0, 700.0])).unwrap();
         assert_eq!(growing, "ever later at 10 clients: the backlog grows");
-        let mut invalid = cell(5.0, 0, &[]);
-        invalid.status = CellStatus::Invalid {
-            reasons: vec!["saturated".to_owned()],
+    }
+
+    #[test]
+    fn one_invalid_level_is_passed_over_but_not_two() {
+        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
+        let limits = Limits {
+            descriptors: 20_000,
+            broker_connections: 15_000,
         };
+        let valid = cell(5.0, 0, &[]);
+        let invalid = Cell {
+            status: CellStatus::Invalid {
+                reasons: vec!["saturated".to_owned()],
+            },
+            ..valid.clone()
+        };
+        let mut skip_after = |cell: &Cell| {
+            ladder.learn(Architecture::Floor, cell, &rules);
+            ladder.skip(Architecture::Floor, 20, &rules, &limits)
+        };
+        assert_eq!(skip_after(&invalid), None);
+        assert_eq!(skip_after(&valid), None);
+        assert_eq!(skip_after(&invalid), None);
         assert_eq!(
-            after(&invalid).unwrap(),
-            "not valid at 10 clients: saturated"
+            skip_after(&invalid).unwrap(),
+            "the instrument failed at 10 and at 10 clients"
         );
     }
 

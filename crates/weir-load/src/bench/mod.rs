@@ -26,7 +26,7 @@ use weir_stats::utc;
 
 use crate::clients::descriptors_allowed;
 use crate::clock::Clock;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Architecture, Plan};
 use cell::{Context, Spec};
 use ladder::{Ladder, Limits};
 
@@ -71,30 +71,57 @@ pub fn run(
     let dir = run_dir(&options.out, started_s, &plan.name)?;
     let mut broker = Broker::start(options, observer, stop)?;
     let admin = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
+    let sdk = probe::Sdk::find(plan, observer, stop);
     let context = Context {
         plan,
         exe: options.exe.clone(),
         dir: dir.clone(),
         bootstrap: broker.bootstrap.clone(),
         broker_pids: broker.pids.clone(),
-        admin,
-        sdk: probe::Sdk::find(plan, observer, stop),
+        admin: &admin,
+        sdk: &sdk,
         stop,
         clock,
     };
+    if broker.lab.is_some() {
+        preheat(&context, observer);
+    }
     let cells = run_cells(&context, &broker.limits, observer);
     let mut run = describe(plan, options, cells, &broker);
     run.started_utc = utc::rfc3339(started_s);
     run.finished_utc = utc::rfc3339(clock.now_unix_ns() / SECOND_NS);
     run.files = files(&run.cells);
     conclude(&mut run, plan, stop.load(Ordering::Relaxed));
-    drop(context);
     if let Err(error) = broker.down() {
         run.warnings
             .push(format!("the broker did not stop in order: {error}"));
     }
     write_run(&dir, &run)?;
     Ok(Finished { dir, run })
+}
+
+/// Has a new broker compile its hot paths before anything is measured on it. What comes of it is
+/// kept as repetition 0 and not looked at.
+fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
+    let length = context.plan.preheat;
+    if length.is_zero() || context.stop.load(Ordering::Relaxed) {
+        return;
+    }
+    observer.note(&format!(
+        "warming the broker up for {} s",
+        length.as_secs_f64()
+    ));
+    let mut plan = context.plan.clone();
+    (plan.warm_up, plan.hold) = (Duration::ZERO, length);
+    let spec = Spec {
+        architecture: Architecture::Standalone,
+        clients: plan
+            .levels
+            .first()
+            .map_or(1, |level| (*level).min(PREHEAT_CLIENTS_MAX)),
+        repetition: 0,
+    };
+    cell::run(&context.with_plan(&plan), spec, observer);
 }
 
 /// Level by level, the architectures in turn: what drifts, drifts for all of them.
@@ -275,4 +302,5 @@ fn write_run(dir: &Path, run: &Run) -> Result<(), BenchError> {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+const PREHEAT_CLIENTS_MAX: u64 = 100;
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);

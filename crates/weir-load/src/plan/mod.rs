@@ -70,6 +70,9 @@ pub struct Plan {
     pub repetitions: u32,
     /// New clients per second.
     pub ramp_per_s: f64,
+    /// Load on a broker that has just been started, before the first cell: a Java program is far
+    /// slower in its first seconds.
+    pub preheat: Duration,
     /// Time before the measured window.
     pub warm_up: Duration,
     /// Length of the measured window, by due time.
@@ -152,6 +155,7 @@ impl Plan {
             levels: raw.levels,
             repetitions: raw.repetitions,
             ramp_per_s: raw.ramp_per_s,
+            preheat: raw.preheat,
             warm_up: raw.warm_up,
             hold: raw.hold,
             drain: raw.drain,
@@ -186,6 +190,7 @@ impl Plan {
             architectures,
             levels,
             repetitions,
+            preheat,
             warm_up,
             hold,
             drain,
@@ -193,6 +198,7 @@ impl Plan {
         self.architectures = architectures.unwrap_or(self.architectures);
         self.levels = levels.unwrap_or(self.levels);
         self.repetitions = repetitions.unwrap_or(self.repetitions);
+        self.preheat = preheat.unwrap_or(self.preheat);
         self.warm_up = warm_up.unwrap_or(self.warm_up);
         self.hold = hold.unwrap_or(self.hold);
         self.drain = drain.unwrap_or(self.drain);

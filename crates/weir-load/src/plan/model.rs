@@ -20,6 +20,8 @@ pub(super) struct PlanFile {
     #[serde(default = "one")]
     pub(super) repetitions: u32,
     pub(super) ramp_per_s: f64,
+    #[serde(default, deserialize_with = "duration")]
+    pub(super) preheat: Duration,
     #[serde(deserialize_with = "duration")]
     pub(super) warm_up: Duration,
     #[serde(deserialize_with = "duration")]
@@ -134,6 +136,9 @@ pub struct Overrides {
     pub levels: Option<Vec<u64>>,
     /// Times each cell runs.
     pub repetitions: Option<u32>,
+    /// Load on a new broker before the first cell.
+    #[serde(deserialize_with = "some_duration")]
+    pub preheat: Option<Duration>,
     /// Time before the measured window.
     #[serde(deserialize_with = "some_duration")]
     pub warm_up: Option<Duration>,

@@ -114,6 +114,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         architectures: args.architectures.clone(),
         levels: args.levels.clone(),
         repetitions: args.repetitions,
+        preheat: None,
         warm_up: args.warm_up,
         hold: args.hold,
         drain: args.drain,
