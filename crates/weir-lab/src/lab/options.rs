@@ -34,7 +34,8 @@ pub struct LabOptions {
     pub keep_data: bool,
     /// Room that must be free in the lab's directory at the start.
     pub min_free_bytes: u64,
-    /// Time that the brokers get to answer.
+    /// Time that the brokers get to answer, default 180 s: a busy machine with two cores has taken
+    /// more than 60 s, and a broker that has died is noticed at once.
     pub ready_within: Duration,
 }
 
@@ -52,7 +53,7 @@ impl Default for LabOptions {
             jvm_arguments: Vec::new(),
             keep_data: false,
             min_free_bytes: 1 << 30,
-            ready_within: Duration::from_secs(60),
+            ready_within: Duration::from_secs(180),
         }
     }
 }

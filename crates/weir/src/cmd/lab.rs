@@ -50,7 +50,7 @@ pub(crate) struct UpArgs {
     #[arg(long = "jvm-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
     jvm_arguments: Vec<String>,
     /// Seconds that the brokers get to answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = LabOptions::default().ready_within.as_secs())]
     ready_within: u64,
     /// Free disk space to insist on, in MB.
     #[arg(long, value_name = "MB", default_value_t = 1024)]
