@@ -30,7 +30,7 @@ lint: ## rustfmt, clippy, rustdoc, cargo-deny, shellcheck (if present)
 	@scripts/lint
 
 bench: build ## the benchmarks of bench/, raw results kept in bench/runs
-	@bench/run
+	@WEIR=$(WEIR) bench/run
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly compiler
 	@scripts/bootstrap
