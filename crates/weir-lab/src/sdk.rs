@@ -1,7 +1,8 @@
 //! The official Lightstreamer client SDKs, unmodified, installed once into the per-user cache.
 //!
-//! The Node package names a git address for `xmlhttprequest`; `package.json` overrides it with the
-//! published release, so that the package registry alone is enough.
+//! The Node package names a git address for `xmlhttprequest`. Our `package-lock.json` names the
+//! published release in its place, so that the package registry alone is enough; `overrides` in
+//! `package.json` would say the same, but the npm 9.2 of Debian and Ubuntu fails on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,9 +89,10 @@ fn install_node(
     let what = format!("the Lightstreamer client SDK {NODE_SDK_VERSION} for Node");
     progress(&format!("fetching {what} through npm (once)"));
     write(&dir.join("package.json"), PACKAGE_JSON)?;
+    write(&dir.join("package-lock.json"), PACKAGE_LOCK)?;
     let mut command = Command::new(npm);
     command
-        .args(["install", "--no-package-lock", "--ignore-scripts"])
+        .args(["ci", "--ignore-scripts"])
         .args(["--no-audit", "--no-fund", "--no-update-notifier"])
         .args(["--loglevel=error", "--fetch-retries=1"])
         .current_dir(dir);
@@ -207,6 +209,7 @@ fn write(path: &Path, text: &str) -> Result<(), LabError> {
 }
 
 const PACKAGE_JSON: &str = include_str!("sdk/package.json");
+const PACKAGE_LOCK: &str = include_str!("sdk/package-lock.json");
 const REQUIREMENTS: &str = include_str!("sdk/requirements.txt");
 const NODE_OLDEST: u32 = 18;
 const NODE_REMEDY: &str = "install Node.js 18 or newer (Debian, Ubuntu: apt install nodejs npm)";
