@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use procfs::process::{ProcState, Process};
 use weir_kafka::Admin;
 use weir_stats::run::{Cell, CellStatus};
 
@@ -48,6 +49,20 @@ impl<'a> Context<'a> {
             ..self.clone()
         }
     }
+
+    /// Whether a broker that was started for the run has ended; one of others is not looked at.
+    pub(super) fn broker_is_gone(&self) -> bool {
+        self.broker_pids.iter().any(|pid| is_gone(*pid))
+    }
+}
+
+/// Whether a process has ended, waited for or not.
+fn is_gone(pid: u32) -> bool {
+    let process = i32::try_from(pid)
+        .ok()
+        .and_then(|pid| Process::new(pid).ok());
+    let state = process.and_then(|process| process.stat().ok()?.state().ok());
+    matches!(state, None | Some(ProcState::Zombie | ProcState::Dead))
 }
 
 /// Which cell.
@@ -370,6 +385,9 @@ impl<'a> Running<'a> {
 
     /// A part that has ended before it was asked to.
     fn check_alive(&mut self) -> Result<(), Abort> {
+        if self.context.broker_is_gone() {
+            return Err(Abort::Failed(BROKER_GONE.to_owned()));
+        }
         for process in &mut self.parts {
             let part = process.part;
             let is_final = match part {
@@ -393,9 +411,36 @@ impl<'a> Running<'a> {
     }
 }
 
+/// Why no further cell can be measured.
+pub(super) const BROKER_GONE: &str = "the broker started for this run has ended";
 const LOOK: Duration = Duration::from_millis(50);
 const PART_READY_WITHIN: Duration = Duration::from_secs(60);
 const RECEIVERS_READY_WITHIN: Duration = Duration::from_secs(90);
 const PROBE_READY_WITHIN: Duration = Duration::from_secs(20);
 /// How long a part may take to end in order.
 const END_GRACE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::is_gone;
+
+    #[test]
+    fn a_process_is_gone_before_it_is_waited_for() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(!is_gone(child.id()));
+        child.kill().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_gone(child.id()) {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "killed but still there"
+            );
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(is_gone(child.id()) && is_gone(u32::MAX));
+    }
+}

@@ -142,6 +142,7 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
                 observer.cell(cells.len() + 1, count, &cell.id());
                 let reason = match context.stop.load(Ordering::Relaxed) {
                     true => Some("interrupted".to_owned()),
+                    false if context.broker_is_gone() => Some(cell::BROKER_GONE.to_owned()),
                     false => ladder.skip(architecture, clients, &plan.stop, limits),
                 };
                 match reason {
