@@ -167,7 +167,7 @@ impl Ingest {
             add(&state.unrouted, 1);
             return;
         }
-        if let Err(error) = mapping.field_values(&view, &mut self.values) {
+        if let Err(error) = mapping.field_values(&view, &mapping.all_fields(), &mut self.values) {
             return self.on_extraction_error(record, &error);
         }
         let update = Arc::new(self.values.freeze());

@@ -8,6 +8,7 @@ pub mod config;
 mod error;
 mod evaluator;
 mod expression;
+mod field_set;
 mod field_values;
 #[doc(hidden)]
 pub mod fuzz;
@@ -28,6 +29,7 @@ pub use error::{
 };
 pub use evaluator::Evaluator;
 pub use expression::{Expression, Root, Step};
+pub use field_set::FieldSet;
 pub use field_values::{FieldValue, FieldValues, FrozenValues};
 pub use item_name::CanonicalItem;
 pub use mapping::{FieldName, ItemNames, Mapping};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{ExtractionError, ExtractionPlace, ExtractionReason, ItemNameError};
+use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::record_view::RecordView;
@@ -121,6 +122,11 @@ impl Mapping {
         &self.names
     }
 
+    /// The set of all fields.
+    pub fn all_fields(&self) -> FieldSet {
+        FieldSet::all(self.fields.len())
+    }
+
     /// Index of a field, `None` for a name that is not configured.
     pub fn field_index(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|field| field.as_str() == name)
@@ -168,17 +174,23 @@ impl Mapping {
         Ok(())
     }
 
-    /// Fills `out` with the value of every field.
+    /// Fills `out` with the values of the wanted fields; the others are skipped.
     ///
-    /// A field that cannot be extracted is skipped where the configuration says so, otherwise it
-    /// is an error and `out` is empty.
+    /// A wanted field that cannot be extracted is skipped where the configuration says so,
+    /// otherwise it is an error and `out` is empty. Fields that are not wanted are not looked at:
+    /// they cannot fail.
     pub fn field_values(
         &self,
         record: &RecordView<'_>,
+        wanted: &FieldSet,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionError> {
         out.clear();
-        for field in &self.fields {
+        for (index, field) in self.fields.iter().enumerate() {
+            if !wanted.contains(index) {
+                out.push_skipped();
+                continue;
+            }
             if let Err(reason) = self.push_field(field, record, out) {
                 out.clear();
                 return Err(ExtractionError {

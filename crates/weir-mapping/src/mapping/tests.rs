@@ -164,7 +164,7 @@ fn non_scalar_headers_are_for_fields_only() {
     ]);
     let mut values = FieldValues::new();
     mapping
-        .field_values(&record(None, None), &mut values)
+        .field_values(&record(None, None), &mapping.all_fields(), &mut values)
         .unwrap();
     assert_eq!(values.get(0), Some("{h=x}"));
     let error = mapping
@@ -211,7 +211,9 @@ fn a_failing_field_is_an_error_or_skipped() {
     let strict = mapping(FIELDS);
     let mut values = FieldValues::new();
     let record = record(None, Some(""));
-    let error = strict.field_values(&record, &mut values).unwrap_err();
+    let error = strict
+        .field_values(&record, &strict.all_fields(), &mut values)
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot extract field \"bad\" by [HEADERS.z]: field [z] not found"
@@ -220,8 +222,9 @@ fn a_failing_field_is_an_error_or_skipped() {
 
     let mut parameters = FIELDS.to_vec();
     parameters.push(("fields.skip.failed.mapping.enable", "true"));
-    mapping(&parameters)
-        .field_values(&record, &mut values)
+    let mapping = mapping(&parameters);
+    mapping
+        .field_values(&record, &mapping.all_fields(), &mut values)
         .unwrap();
     let text = FieldValue::Text;
     let expected = [
@@ -236,6 +239,23 @@ fn a_failing_field_is_an_error_or_skipped() {
     ];
     assert_eq!(values.iter().collect::<Vec<_>>(), expected);
     assert_eq!(values.freeze().iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_field_nobody_wants_is_absent_and_cannot_fail() {
+    let mapping = mapping(FIELDS);
+    let mut values = FieldValues::new();
+    let wanted = [1, 3].into_iter().collect();
+    let record = record(None, Some("v"));
+    mapping.field_values(&record, &wanted, &mut values).unwrap();
+    assert_eq!(values.len(), 8);
+    let found: Vec<_> = (0..8).filter_map(|i| values.get(i)).collect();
+    assert_eq!(found, ["v", "7"]);
+    assert_eq!(values.value(0), FieldValue::Skipped);
+
+    let none = FieldSet::empty();
+    mapping.field_values(&record, &none, &mut values).unwrap();
+    assert!(values.iter().all(|value| value == FieldValue::Skipped));
 }
 
 #[test]
@@ -279,8 +299,9 @@ fn buffers_keep_their_memory_between_records() {
     let mapping = mapping(KEYED);
     let (mut items, mut values) = (ItemNames::new(), FieldValues::new());
     let record = record(Some("Apple"), Some("some value"));
+    let all = mapping.all_fields();
     mapping.item_names(&record, &mut items).unwrap();
-    mapping.field_values(&record, &mut values).unwrap();
+    mapping.field_values(&record, &all, &mut values).unwrap();
     let before = (
         items.text.as_ptr(),
         items.ends.as_ptr(),
@@ -288,7 +309,7 @@ fn buffers_keep_their_memory_between_records() {
     );
     for _ in 0..100 {
         mapping.item_names(&record, &mut items).unwrap();
-        mapping.field_values(&record, &mut values).unwrap();
+        mapping.field_values(&record, &all, &mut values).unwrap();
     }
     let after = (
         items.text.as_ptr(),
