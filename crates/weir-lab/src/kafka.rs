@@ -81,27 +81,30 @@ fn fetch(
     Err(fetch_error(version, &said))
 }
 
-/// Turns Maven's output into the one line that matters.
+/// Turns Maven's output into the one line that matters; newer releases spread it over several.
 fn fetch_error(version: &str, said: &str) -> LabError {
-    let line = said
-        .lines()
-        .find_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))
+    let errors = || {
+        said.lines()
+            .filter_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))
+    };
+    let telling = errors().find_map(|line| {
+        let start = TELLING.iter().find_map(|mark| line.find(mark))?;
+        Some(&line[start..])
+    });
+    let line = telling
+        .or_else(|| errors().next())
         .or_else(|| said.lines().find(|line| !line.trim().is_empty()))
         .unwrap_or("Maven ended without a word");
     let line = line.split(" -> [Help").next().unwrap_or(line);
-    if let Some((_, artifact)) = line.split_once("Could not find artifact ") {
+    if let Some(artifact) = line.strip_prefix(NOT_FOUND) {
         return LabError::NoSuchVersion {
             version: version.to_owned(),
             detail: format!("no artifact {artifact}"),
         };
     }
-    // What comes before only says which plugin or dependency it was.
-    let start = ["Could not transfer", "Cannot access"]
-        .iter()
-        .find_map(|mark| line.find(mark));
     LabError::Fetch {
         what: format!("Apache Kafka {version}"),
-        detail: line[start.unwrap_or(0)..].to_owned(),
+        detail: line.to_owned(),
     }
 }
 
@@ -131,6 +134,9 @@ const OLDEST: (u32, u32) = (3, 9);
 const LOG4J: &str = "2.25.4";
 const COPY_DEPENDENCIES: &str =
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+const NOT_FOUND: &str = "Could not find artifact ";
+/// Where Maven's reason begins; what comes before only says which plugin or dependency it was.
+const TELLING: [&str; 3] = [NOT_FOUND, "Could not transfer", "Cannot access"];
 /// Room that a fetch needs: the jars, and Maven's own copy.
 const FETCH_BYTES: u64 = 200 << 20;
 
@@ -161,14 +167,19 @@ mod tests {
 
     #[test]
     fn an_unreachable_repository_keeps_the_line_that_says_so() {
-        let said = "[WARNING] odd\n[ERROR] Plugin x could not be resolved: Could not transfer \
-                    artifact y: Connection refused -> [Help 1]\n";
-        let error = fetch_error("4.3.1", said);
-        assert!(matches!(error, LabError::Fetch { .. }), "{error}");
-        let text = error.to_string();
-        assert!(
-            text.contains("fetched: Could not transfer artifact y: Connection refused;"),
-            "{text}"
-        );
+        let in_one_line = "[WARNING] odd\n[ERROR] Plugin x could not be resolved: Could not \
+                           transfer artifact y: Connection refused -> [Help 1]\n";
+        let in_several = "[ERROR] Plugin x could not be resolved:\n[ERROR] \tThe following \
+                          artifacts could not be resolved: x (absent): Could not transfer \
+                          artifact y: Connection refused\n[ERROR] -> [Help 1]\n";
+        for said in [in_one_line, in_several] {
+            let error = fetch_error("4.3.1", said);
+            assert!(matches!(error, LabError::Fetch { .. }), "{error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("fetched: Could not transfer artifact y: Connection refused;"),
+                "{text}"
+            );
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Real brokers: one node, three nodes, and what becomes of a lab whose broker was killed.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use weir_lab::{Lab, LabError, LabOptions};
 
 /// Small and patient: tests share the machine with others.
@@ -30,14 +30,8 @@ fn process_exists(pid: u32) -> bool {
 }
 
 fn kill(pid: u32) {
-    let pid = pid.to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-KILL", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
 }
 
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {

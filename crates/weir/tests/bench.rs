@@ -1,5 +1,7 @@
 //! Drives `weir bench` and `weir load` as a user does, against a real broker.
 
+mod support;
+
 use std::fs;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::{Signal, send_signal};
 
 /// A broker for these tests, unless one is named.
 struct Broker {
@@ -253,11 +256,7 @@ fn interrupted_run_keeps_what_was_measured(broker: &Broker) {
         let events = fs::read_to_string(events).unwrap_or_default();
         log.contains("Tag=") || events.contains("\"interval\"")
     });
-    let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(interrupt.success());
+    send_signal(child.id(), Signal::INT);
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(exit_code(&mut child), Some(130), "{rest}");

@@ -1,5 +1,7 @@
 //! Drives `weir lab` as a user does: what it says, how it ends, and what it leaves behind.
 
+mod support;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -7,6 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use support::{Signal, send_signal};
 
 /// A directory of its own for every test, and brokers stopped when the test fails.
 struct Lab {
@@ -105,17 +109,6 @@ fn refused(command: &mut Command, code: i32, expected: &str) {
 fn alive(pid: u64) -> bool {
     // A zombie has no command line.
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
-}
-
-fn signal(name: &str, pid: impl ToString) {
-    let pid = pid.to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-s", name, &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
 }
 
 #[track_caller]
@@ -301,7 +294,7 @@ fn up_again_status_down() {
     let pid = lab.broker_pid();
 
     // A broker that ends without being asked shows, and the next start clears up after it.
-    signal("KILL", pid);
+    send_signal(u32::try_from(pid).unwrap(), Signal::KILL);
     eventually("the broker is gone", || !alive(pid));
     let (code, status) = lab.status();
     assert_eq!(code, Some(3));
@@ -326,7 +319,7 @@ fn a_command_in_the_foreground_takes_its_brokers_along() {
     let lab = Lab::new();
     let (mut weir, _out) = foreground(&lab);
     let pid = lab.broker_pid();
-    signal("INT", weir.id());
+    send_signal(weir.id(), Signal::INT);
     assert_eq!(weir.wait().unwrap().code(), Some(0));
     assert!(!alive(pid));
     assert!(!lab.dir().exists());
@@ -347,7 +340,7 @@ fn a_start_that_is_interrupted_leaves_nothing() {
     let spawned = || fs::read_to_string(&state).is_ok_and(|text| text.contains("\"pid\""));
     eventually("a broker is started", spawned);
     let pid = lab.broker_pid();
-    signal("INT", weir.id());
+    send_signal(weir.id(), Signal::INT);
     assert_eq!(weir.wait().unwrap().code(), Some(130));
     assert!(!alive(pid));
     assert!(!lab.dir().exists());
