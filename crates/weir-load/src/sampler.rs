@@ -4,11 +4,14 @@
 //! A role is a named set of processes, such as `broker`. The caller says when to sample; usage is
 //! the difference of two samples, so its resolution is the sampling interval.
 
+mod threads;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use procfs::process::{ProcState, Process};
 use procfs::{CurrentSI, KernelStats, ProcError, ticks_per_second};
+use threads::ThreadTimes;
 
 /// One process of a role; a process id that comes to another process later is not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +114,7 @@ pub struct Sampler {
 struct Role {
     processes: Vec<Watched>,
     samples: Vec<Sample>,
+    threads: ThreadTimes,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -189,6 +193,18 @@ impl Sampler {
         ))
     }
 
+    /// The thread of a role that worked most between the same samples: its name, and the share of a
+    /// core it had.
+    pub fn busiest_thread(
+        &self,
+        role: &str,
+        from_unix_ns: u64,
+        until_unix_ns: u64,
+    ) -> Option<(&str, f64)> {
+        let threads = &self.roles.get(role)?.threads;
+        threads.busiest(from_unix_ns, until_unix_ns)
+    }
+
     /// How busy the machine was between the same samples.
     pub fn system(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<SystemUsage> {
         let samples = inside(
@@ -219,7 +235,7 @@ impl Role {
         };
         let mut died = Vec::new();
         for process in self.processes.iter_mut().filter(|process| !process.dead) {
-            match process.sample() {
+            match process.sample(unix_ns, &mut self.threads) {
                 Ok(sample) => sum.add(&sample),
                 Err(error) => {
                     tracing::debug!(pid = process.pid, %error, "process gone");
@@ -234,7 +250,7 @@ impl Role {
 }
 
 impl Watched {
-    fn sample(&self) -> Result<Sample, ProcError> {
+    fn sample(&self, unix_ns: u64, threads: &mut ThreadTimes) -> Result<Sample, ProcError> {
         let process = Process::new(self.pid)?;
         let stat = process.stat()?;
         let zombie = matches!(stat.state()?, ProcState::Zombie | ProcState::Dead);
@@ -257,6 +273,10 @@ impl Watched {
             if let Ok(status) = task.status() {
                 sample.switches_voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
                 sample.switches_involuntary += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+            }
+            if let Ok(stat) = task.stat() {
+                let cpu_us = ticks_us(stat.utime + stat.stime);
+                threads.add(task.tid, stat.comm, unix_ns, cpu_us);
             }
         }
         Ok(sample)
@@ -353,6 +373,8 @@ mod tests {
         assert!(usage.rss_anon_max_bytes <= usage.rss_max_bytes);
         assert!(usage.threads_max >= 1);
         assert_eq!(sampler.processes("test"), 1);
+        assert!(sampler.busiest_thread("test", 1_000, 2_000).is_some());
+        assert!(sampler.busiest_thread("other", 1_000, 2_000).is_none());
         assert_eq!(sampler.roles().collect::<Vec<_>>(), ["test"]);
         assert!(
             sampler

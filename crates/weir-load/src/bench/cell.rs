@@ -38,6 +38,8 @@ pub(super) struct Context<'a> {
     /// The SDK to probe gateway cells with, or why there is none.
     pub(super) sdk: &'a Result<Sdk, String>,
     pub(super) stop: &'a AtomicBool,
+    /// Becomes false if the producers of a cell could not be preferred.
+    pub(super) producers_preferred: &'a AtomicBool,
     pub(super) clock: Clock,
 }
 
@@ -311,6 +313,11 @@ impl<'a> Running<'a> {
     fn start_worker(&mut self, part: Part, args: &[String]) -> Result<(), Abort> {
         let messages = self.messages.clone();
         let worker = PartProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
+        // The schedule must hold even when the system under test takes all there is.
+        if part == Part::Produce && !worker.prefer() {
+            let preferred = self.context.producers_preferred;
+            preferred.store(false, Ordering::Relaxed);
+        }
         self.usage.watch(part, &[worker.pid()]);
         self.parts.push(worker);
         Ok(())

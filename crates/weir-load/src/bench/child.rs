@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use super::BenchError;
 use crate::worker::protocol::{Command, Event};
@@ -172,6 +172,13 @@ impl PartProcess {
         })
     }
 
+    /// Lets it run before all others where that is allowed; whether it was. Threads it starts later
+    /// do the same, so this comes before its work does.
+    pub(super) fn prefer(&self) -> bool {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        pid.is_some_and(|pid| setpriority_process(Some(pid), PREFERRED_NICE).is_ok())
+    }
+
     /// Process id, for sampling.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
@@ -256,6 +263,8 @@ fn read_events(part: Part, stdout: impl io::Read, mut raw: File, messages: &Send
     let _ = messages.send(Message::Closed(part));
 }
 
+/// Of the producers, where permitted.
+pub(super) const PREFERRED_NICE: i32 = -10;
 const LOOK: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

@@ -15,11 +15,16 @@ pub(super) fn machine() -> Machine {
         .find_map(|line| line.strip_prefix("PRETTY_NAME="));
     Machine {
         cpu_model: field(&read("/proc/cpuinfo"), "model name"),
-        cpu_cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64,
+        cpu_cores: cores(),
         memory_bytes: memory_bytes(),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         os: os.unwrap_or("unknown").trim_matches('"').to_owned(),
     }
+}
+
+/// Logical processors this process may use.
+pub(super) fn cores() -> u64 {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
 
 /// Main memory, or what the control group allows if that is less.

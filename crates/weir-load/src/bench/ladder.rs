@@ -42,8 +42,8 @@ impl Ladder {
         None
     }
 
-    /// Learns from a cell that has run.
-    pub(super) fn learn(&mut self, architecture: Architecture, cell: &Cell, rules: &StopRules) {
+    /// Learns from a cell that has run, and notes in it whether the level was held.
+    pub(super) fn learn(&mut self, architecture: Architecture, cell: &mut Cell, rules: &StopRules) {
         let name = architecture.name();
         let before = match cell.status {
             CellStatus::Invalid { .. } => self.invalid.insert(name, cell.clients),
@@ -52,12 +52,14 @@ impl Ladder {
                 None
             }
         };
-        let again = before.map(|before| {
-            let level = cell.clients;
-            format!("the instrument failed at {before} and at {level} clients")
-        });
-        if let Some(reason) = can_not_hold(cell, rules).or(again) {
-            self.stopped.insert(name, reason);
+        let level = cell.clients;
+        let again =
+            before.map(|before| format!("the instrument failed at {before} and at {level} clients"));
+        cell.not_sustained = can_not_hold(cell, rules);
+        let beyond = cell.not_sustained.as_ref();
+        let reason = beyond.map(|reason| format!("at {level} clients {reason}"));
+        if let Some(reason) = reason.or(again) {
+            self.stopped.insert(name, reason + &saturated(cell));
         }
     }
 }
@@ -72,23 +74,34 @@ pub(super) struct Limits {
 }
 
 fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
-    let level = cell.clients;
     let mean_ms = cell.response()?.mean_us? / 1e3;
     if mean_ms > rules.response_mean_ms {
         let limit = rules.response_mean_ms;
-        return Some(format!(
-            "mean response {mean_ms:.0} ms at {level} clients, limit {limit} ms"
-        ));
+        return Some(format!("mean response {mean_ms:.0} ms, limit {limit} ms"));
     }
     let delivery = cell.delivery.as_ref()?;
     let lost_share = delivery.lost as f64 / delivery.expected.max(1) as f64;
     if lost_share > rules.lost_share {
         let (percent, limit) = (lost_share * 100.0, rules.lost_share * 100.0);
+        return Some(format!("{percent:.1} % lost, limit {limit} %"));
+    }
+    let written = cell.achieved_records_per_s?;
+    let due = cell.offered_records_per_s;
+    // One record at the edge of the window may fall on either side of it.
+    if (written * cell.hold_s) + 1.0 < due * cell.hold_s * ACHIEVED_SHARE_MIN {
         return Some(format!(
-            "{percent:.1} % lost at {level} clients, limit {limit} %"
+            "the broker took {written:.1} of {due} records a second"
         ));
     }
-    is_growing(cell).then(|| format!("ever later at {level} clients: the backlog grows"))
+    is_growing(cell).then(|| "ever later: the backlog grows".to_owned())
+}
+
+/// Which part had nothing left, to follow the reason.
+fn saturated(cell: &Cell) -> String {
+    match (&cell.saturated_role, &cell.saturated_why) {
+        (Some(role), Some(why)) => format!("; {role} saturated: {why}"),
+        _ => "; no part saturated".to_owned(),
+    }
 }
 
 /// Whether the last third of the window is far later than the first: twice, and by 100 ms.
@@ -110,6 +123,8 @@ fn is_growing(cell: &Cell) -> bool {
     );
     last > 2.0 * first && last - first > 100_000.0
 }
+
+const ACHIEVED_SHARE_MIN: f64 = 0.99;
 
 #[cfg(test)]
 mod tests {
@@ -137,13 +152,16 @@ mod tests {
                 ..Delivery::default()
             }),
             series: points.collect(),
+            offered_records_per_s: 100.0,
+            achieved_records_per_s: Some(99.0),
             ..Cell::default()
         }
     }
 
     fn after(cell: &Cell) -> Option<String> {
         let (rules, mut ladder) = (StopRules::default(), Ladder::default());
-        ladder.learn(Architecture::Standalone, cell, &rules);
+        let mut cell = cell.clone();
+        ladder.learn(Architecture::Standalone, &mut cell, &rules);
         let limits = Limits {
             descriptors: 20_000,
             broker_connections: 15_000,
@@ -164,11 +182,36 @@ mod tests {
     #[test]
     fn one_that_does_not_is_stopped_with_the_reason() {
         let late = after(&cell(1500.0, 0, &[])).unwrap();
-        assert_eq!(late, "mean response 1500 ms at 10 clients, limit 1000 ms");
+        assert_eq!(
+            late,
+            "at 10 clients mean response 1500 ms, limit 1000 ms; no part saturated"
+        );
         let lossy = after(&cell(5.0, 50, &[])).unwrap();
-        assert_eq!(lossy, "5.0 % lost at 10 clients, limit 1 %");
+        assert!(lossy.contains(" 5.0 % lost, limit 1 %"), "{lossy}");
         let growing = after(&cell(300.0, 0, &[10.0, 100.0, 400.0, 700.0])).unwrap();
-        assert_eq!(growing, "ever later at 10 clients: the backlog grows");
+        assert!(growing.contains("the backlog grows"), "{growing}");
+        let slow = after(&Cell {
+            achieved_records_per_s: Some(60.0),
+            saturated_role: Some("broker".to_owned()),
+            saturated_why: Some("thread io-0 had 98 % of a core".to_owned()),
+            ..cell(5.0, 0, &[])
+        });
+        assert_eq!(
+            slow.unwrap(),
+            "at 10 clients the broker took 60.0 of 100 records a second; broker saturated: thread \
+             io-0 had 98 % of a core"
+        );
+    }
+
+    #[test]
+    fn the_cell_itself_tells_whether_it_was_held() {
+        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
+        let mut held = cell(5.0, 0, &[]);
+        ladder.learn(Architecture::Floor, &mut held, &rules);
+        assert!(held.is_sustained());
+        let mut late = cell(1500.0, 0, &[]);
+        ladder.learn(Architecture::Floor, &mut late, &rules);
+        assert!(late.is_valid() && !late.is_sustained());
     }
 
     #[test]
@@ -186,7 +229,7 @@ mod tests {
             ..valid.clone()
         };
         let mut skip_after = |cell: &Cell| {
-            ladder.learn(Architecture::Floor, cell, &rules);
+            ladder.learn(Architecture::Floor, &mut cell.clone(), &rules);
             ladder.skip(Architecture::Floor, 20, &rules, &limits)
         };
         assert_eq!(skip_after(&invalid), None);
@@ -194,7 +237,7 @@ mod tests {
         assert_eq!(skip_after(&invalid), None);
         assert_eq!(
             skip_after(&invalid).unwrap(),
-            "the instrument failed at 10 and at 10 clients"
+            "the instrument failed at 10 and at 10 clients; no part saturated"
         );
     }
 

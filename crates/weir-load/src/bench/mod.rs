@@ -10,6 +10,7 @@ mod ladder;
 mod observer;
 mod probe;
 mod result;
+mod saturation;
 mod usage;
 mod verdict;
 mod workers;
@@ -21,7 +22,9 @@ use std::time::Duration;
 
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
-use weir_stats::run::{Cell, CellStatus, FILE_NAME, Outcome, Run, RunFile, SCHEMA};
+use weir_stats::run::{
+    Cell, CellStatus, FILE_NAME, Outcome, Run, RunFile, SCHEMA, SettingGroup,
+};
 use weir_stats::utc;
 
 use crate::clients::descriptors_allowed;
@@ -72,6 +75,7 @@ pub fn run(
     let mut broker = Broker::start(options, observer, stop)?;
     let admin = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
     let sdk = probe::Sdk::find(plan, observer, stop);
+    let producers_preferred = AtomicBool::new(true);
     let context = Context {
         plan,
         exe: options.exe.clone(),
@@ -81,6 +85,7 @@ pub fn run(
         admin: &admin,
         sdk: &sdk,
         stop,
+        producers_preferred: &producers_preferred,
         clock,
     };
     if broker.lab.is_some() {
@@ -91,6 +96,17 @@ pub fn run(
     run.started_utc = utc::rfc3339(started_s);
     run.finished_utc = utc::rfc3339(clock.now_unix_ns() / SECOND_NS);
     run.files = files(&run.cells);
+    let nice = match producers_preferred.into_inner() {
+        true => child::PREFERRED_NICE,
+        false => {
+            let text = "the producers ran without priority over the parts they load: raising it was \
+                        not permitted (CAP_SYS_NICE)";
+            run.notes.push(text.to_owned());
+            0
+        }
+    };
+    let processes = SettingGroup::new("processes").with("producers_nice", nice);
+    run.settings.push(processes);
     conclude(&mut run, plan, stop.load(Ordering::Relaxed));
     if let Err(error) = broker.down() {
         run.warnings
@@ -152,7 +168,7 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
                     }
                     None => {
                         cell = cell::run(context, spec, observer);
-                        ladder.learn(architecture, &cell, &plan.stop);
+                        ladder.learn(architecture, &mut cell, &plan.stop);
                         observer.note(&verdict::cell(&cell));
                     }
                 }

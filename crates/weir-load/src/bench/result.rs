@@ -8,6 +8,8 @@ use weir_stats::run::{
 
 use super::child::Part;
 use super::collect::Collected;
+use super::environment;
+use super::saturation::{self, MachineLoad};
 use super::usage::Usage;
 use crate::delivery::DeliverySummary;
 use crate::plan::Plan;
@@ -102,14 +104,21 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
     cell.roles = measured.usage.roles(span, cell.clients, delivered);
     measured.network(&mut cell.roles, span);
     cell.series = measured.series(window);
-    if let Some((busy_share, steal_share)) = measured.usage.machine(span) {
-        cell.saturated_role = saturated(&cell.roles, busy_share);
-        if steal_share > STEAL_SHARE_MAX {
-            let percent = steal_share * 100.0;
-            cell.notes.push(format!(
-                "another guest of the host took {percent:.1} % of the time"
-            ));
-        }
+    let machine = measured.usage.machine(span);
+    if let Some((_, steal_share)) = machine.filter(|(_, steal)| *steal > STEAL_SHARE_MAX) {
+        let percent = steal_share * 100.0;
+        cell.notes.push(format!(
+            "another guest of the host took {percent:.1} % of the time"
+        ));
+    }
+    let load = machine.map(|(busy_share, _)| MachineLoad {
+        busy_share,
+        cores: environment::cores(),
+    });
+    let receiver = measured.busy_share(span);
+    let receiver = receiver.map(|share| (measured.receiving.name(), share));
+    if let Some(found) = saturation::find(&cell.roles, load, receiver) {
+        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.why));
     }
     let reasons = measured.faults(span);
     if !reasons.is_empty() {
@@ -242,6 +251,14 @@ impl Measured<'_> {
         Some((report.p50_us as f64, report.p99_us as f64))
     }
 
+    /// Share of the window that the receivers' event loop was busy.
+    fn busy_share(&self, span: (u64, u64)) -> Option<f64> {
+        let permille = self
+            .collected
+            .gauge_mean(self.receiving, "busy_permille", span);
+        permille.map(|permille| permille / 1e3)
+    }
+
     /// Why the figures do not show the system under test.
     fn faults(&self, span: (u64, u64)) -> Vec<String> {
         let validity = &self.plan.validity;
@@ -256,10 +273,7 @@ impl Measured<'_> {
                 "generator late: p99 {lag_p99_ms:.1} ms, limit {limit} ms"
             ));
         }
-        let busy = self
-            .collected
-            .gauge_mean(self.receiving, "busy_permille", span);
-        let busy = busy.map(|permille| permille / 1e3);
+        let busy = self.busy_share(span);
         if let Some(busy) = busy.filter(|busy| *busy > validity.clients_busy_share) {
             let (name, limit) = (self.receiving.name(), validity.clients_busy_share);
             reasons.push(format!(
@@ -298,13 +312,6 @@ fn fairness(summary: &DeliverySummary) -> Option<Fairness> {
     })
 }
 
-/// The largest consumer, if nearly the whole machine was busy.
-fn saturated(roles: &[RoleUsage], busy_share: f64) -> Option<String> {
-    let used = |role: &RoleUsage| role.cpu_cores_mean.unwrap_or(0.0);
-    let largest = roles.iter().max_by(|a, b| used(a).total_cmp(&used(b)))?;
-    (busy_share > SATURATED_SHARE).then(|| largest.role.clone())
-}
-
 const STAGES: [(Tag, &str); 4] = [
     (Tag::Response, STAGE_RESPONSE),
     (Tag::Service, STAGE_SERVICE),
@@ -314,7 +321,6 @@ const STAGES: [(Tag, &str); 4] = [
 const SECOND_NS: u64 = 1_000_000_000;
 /// The reading for a whole second is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
-const SATURATED_SHARE: f64 = 0.95;
 const STEAL_SHARE_MAX: f64 = 0.01;
 
 #[cfg(test)]

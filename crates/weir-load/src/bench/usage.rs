@@ -70,6 +70,7 @@ impl Usage {
     ) -> Option<RoleUsage> {
         let (name, until) = (part.name(), until + EDGE_NS);
         let usage = self.sampler.usage(name, from, until)?;
+        let busiest = self.sampler.busiest_thread(name, from, until);
         let ready = self.ready_unix_ns.get(&part);
         let whole = ready.and_then(|ready| self.sampler.usage(name, *ready, until));
         let rss_start = whole.map(|whole| whole.rss_first_bytes);
@@ -87,6 +88,8 @@ impl Usage {
                 .filter(|_| serves && clients > 0)
                 .map(|growth| growth / clients as f64),
             threads_max: Some(usage.threads_max),
+            busiest_thread: busiest.map(|(thread, _)| thread.to_owned()),
+            busiest_thread_cores: busiest.map(|(_, cores)| cores),
             context_switches_voluntary: Some(usage.switches_voluntary),
             context_switches_involuntary: Some(usage.switches_involuntary),
             ..RoleUsage::default()
@@ -116,6 +119,7 @@ mod tests {
         let names: Vec<&str> = roles.iter().map(|role| role.role.as_str()).collect();
         assert_eq!(names, ["gateway"]);
         assert_eq!(roles[0].processes, 1);
+        assert!(roles[0].busiest_thread.is_some());
         assert!(roles[0].rss_start_bytes > Some(0));
         assert!(roles[0].user_memory_per_client_bytes.is_some());
         assert!(usage.machine((10 * second, 11 * second)).is_some());

@@ -5,7 +5,10 @@ use weir_stats::run::{Cell, CellStatus, Run};
 /// One line about a cell that has ended.
 pub(super) fn cell(cell: &Cell) -> String {
     match &cell.status {
-        CellStatus::Valid => figures(cell),
+        CellStatus::Valid => match &cell.not_sustained {
+            Some(reason) => format!("{}; not sustained: {reason}", figures(cell)),
+            None => figures(cell),
+        },
         CellStatus::Invalid { reasons } => format!("invalid: {}", reasons.join("; ")),
         CellStatus::Skipped { reason } => format!("skipped: {reason}"),
     }
@@ -42,7 +45,7 @@ pub(super) fn run(run: &Run) -> String {
     let architectures = run.architectures();
     let sentences: Vec<String> = architectures
         .into_iter()
-        .map(|name| highest(run, name))
+        .map(|name| sentence(&run.cells, name))
         .collect();
     if sentences.is_empty() {
         return "Nothing was measured.".to_owned();
@@ -50,27 +53,54 @@ pub(super) fn run(run: &Run) -> String {
     format!("{}.", sentences.join("; "))
 }
 
-fn highest(run: &Run, architecture: &str) -> String {
-    let cells = run
-        .cells
-        .iter()
-        .filter(|cell| cell.architecture == architecture);
-    let valid = cells
-        .filter(|cell| cell.is_valid())
-        .max_by_key(|cell| cell.clients);
-    let Some(cell) = valid else {
-        return format!("{architecture}: no valid level");
+/// The highest level an architecture held, and the one it did not.
+fn sentence(cells: &[Cell], architecture: &str) -> String {
+    let cells = || {
+        cells
+            .iter()
+            .filter(|cell| cell.architecture == architecture)
     };
-    let p99 = cell.response().and_then(|response| response.p99_us);
-    let p99 = p99.map_or_else(
-        || "unknown p99".to_owned(),
-        |us| format!("p99 {:.1} ms", us / 1e3),
-    );
+    let held = cells()
+        .filter(|cell| cell.is_sustained())
+        .max_by_key(|cell| cell.clients);
+    let beyond = cells()
+        .find(|cell| cell.is_valid() && !cell.is_sustained())
+        .map(limit);
+    let beyond = beyond.map_or_else(String::new, |limit| format!(", {limit}"));
+    let Some(cell) = held else {
+        return match beyond.is_empty() {
+            true => format!("{architecture}: no valid level"),
+            false => format!("{architecture}: held no level{beyond}"),
+        };
+    };
+    let response = cell.response();
+    let ms = |us: Option<f64>| us.map(|us| us / 1e3);
+    let late = match (
+        ms(response.and_then(|r| r.mean_us)),
+        ms(response.and_then(|r| r.p99_us)),
+    ) {
+        (Some(mean), Some(p99)) => format!("mean {mean:.1} ms, p99 {p99:.1} ms"),
+        (Some(mean), None) => format!("mean {mean:.1} ms, too few for p99"),
+        (None, _) => "unknown latency".to_owned(),
+    };
     let cpu = cell
         .delivering_role()
         .and_then(|role| role.cpu_us_per_delivered);
     let cpu = cpu.map_or_else(String::new, |us| format!(", {us:.1} us CPU per delivery"));
-    format!("{architecture}: {} clients with {p99}{cpu}", cell.clients)
+    format!(
+        "{architecture}: {} clients with {late}{cpu}{beyond}",
+        cell.clients
+    )
+}
+
+/// The first level that was too much, and what had no room left.
+fn limit(cell: &Cell) -> String {
+    let reason = cell.not_sustained.as_deref().unwrap_or_default();
+    let saturated = match (&cell.saturated_role, &cell.saturated_why) {
+        (Some(role), Some(why)) => format!(" ({role} saturated: {why})"),
+        _ => String::new(),
+    };
+    format!("not {}: {reason}{saturated}", cell.clients)
 }
 
 #[cfg(test)]
@@ -110,5 +140,41 @@ mod tests {
             reason: "too many".to_owned(),
         };
         assert_eq!(cell(&measured), "skipped: too many");
+    }
+
+    fn level(clients: u64, mean_ms: f64, not_sustained: Option<&str>) -> Cell {
+        let latency = LatencySummary {
+            mean_us: Some(mean_ms * 1e3),
+            ..LatencySummary::default()
+        };
+        Cell {
+            architecture: "standalone".to_owned(),
+            clients,
+            latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), latency)]),
+            not_sustained: not_sustained.map(str::to_owned),
+            ..Cell::default()
+        }
+    }
+
+    #[test]
+    fn the_run_tells_what_was_held_and_what_was_not() {
+        let mut cells = vec![
+            level(100, 2.0, None),
+            level(200, 5.0, None),
+            level(400, 1500.0, Some("mean response 1500 ms, limit 1000 ms")),
+        ];
+        assert_eq!(
+            sentence(&cells, "standalone"),
+            "standalone: 200 clients with mean 5.0 ms, too few for p99, not 400: mean response 1500 ms, \
+             limit 1000 ms"
+        );
+        cells[2].saturated_role = Some("broker".to_owned());
+        cells[2].saturated_why = Some("thread io-0 had 98 % of a core".to_owned());
+        assert_eq!(
+            sentence(&cells[2..], "standalone"),
+            "standalone: held no level, not 400: mean response 1500 ms, limit 1000 ms (broker saturated: \
+             thread io-0 had 98 % of a core)"
+        );
+        assert_eq!(sentence(&[], "standalone"), "standalone: no valid level");
     }
 }

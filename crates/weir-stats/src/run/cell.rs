@@ -53,6 +53,12 @@ pub struct Cell {
     pub series: Vec<Point>,
     /// The role that limited this cell, if one did.
     pub saturated_role: Option<String>,
+    /// What shows it, with the figure: a thread that had no time left, or a machine that was full.
+    #[serde(default)]
+    pub saturated_why: Option<String>,
+    /// Why the system under test did not keep up at this level; `None` if it did.
+    #[serde(default)]
+    pub not_sustained: Option<String>,
     /// Raw interval log of this cell, relative to the run folder.
     pub hlog_file: Option<String>,
     /// Remarks for the reader.
@@ -79,6 +85,11 @@ impl Cell {
     /// True when the figures show the system under test.
     pub fn is_valid(&self) -> bool {
         self.status == CellStatus::Valid
+    }
+
+    /// True when the figures count and the system under test kept up.
+    pub fn is_sustained(&self) -> bool {
+        self.is_valid() && self.not_sustained.is_none()
     }
 
     /// The headline latency.
@@ -190,6 +201,12 @@ pub struct RoleUsage {
     pub user_memory_per_client_bytes: Option<f64>,
     /// Most threads in the window.
     pub threads_max: Option<u64>,
+    /// Name of the thread that worked most.
+    #[serde(default)]
+    pub busiest_thread: Option<String>,
+    /// Share of one core that it had.
+    #[serde(default)]
+    pub busiest_thread_cores: Option<f64>,
     /// Context switches by waiting.
     pub context_switches_voluntary: Option<u64>,
     /// Context switches by preemption.

@@ -119,6 +119,9 @@ pub struct ReferenceRow {
     pub latency_mean_ms: Option<u64>,
     /// Standard deviation of latency.
     pub latency_stddev_ms: Option<u64>,
+    /// Bandwidth to all clients together, in bit/s.
+    #[serde(default)]
+    pub throughput_bit_per_s: Option<u64>,
     /// False when the publication marks the level as not sustained.
     pub sustained: bool,
 }

@@ -1,0 +1,77 @@
+//! Processor time by thread: one thread at the end of its core limits a part long before the machine is full.
+
+use std::collections::BTreeMap;
+
+/// Running totals of the threads of one role; 16 bytes per thread and sample.
+#[derive(Debug, Default)]
+pub(super) struct ThreadTimes {
+    by_id: BTreeMap<i32, Times>,
+}
+
+/// One thread.
+#[derive(Debug)]
+struct Times {
+    name: String,
+    /// Instant and processor time in microseconds, ascending.
+    totals: Vec<(u64, u64)>,
+}
+
+impl ThreadTimes {
+    /// Adds what a thread had used at an instant. An id that comes again with less belongs to
+    /// another thread.
+    pub(super) fn add(&mut self, id: i32, name: String, unix_ns: u64, cpu_us: u64) {
+        let times = self.by_id.entry(id).or_insert_with(|| Times {
+            name: String::new(),
+            totals: Vec::new(),
+        });
+        if times.totals.last().is_some_and(|(_, last)| *last > cpu_us) {
+            times.totals.clear();
+        }
+        // Threads are given their names a moment after they begin.
+        times.name = name;
+        times.totals.push((unix_ns, cpu_us));
+    }
+
+    /// The thread that worked most between two instants, and the share of a core it had.
+    pub(super) fn busiest(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<(&str, f64)> {
+        let shares = self.by_id.values().filter_map(|times| {
+            let inside = |(at, _): &&(u64, u64)| (from_unix_ns..=until_unix_ns).contains(at);
+            let mut totals = times.totals.iter().filter(inside);
+            let first = totals.next()?;
+            let last = totals.next_back()?;
+            let span_ns = last.0.saturating_sub(first.0);
+            let share = (last.1 - first.1) as f64 * 1e3 / span_ns as f64;
+            (span_ns > 0).then_some((times.name.as_str(), share))
+        });
+        shares.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_thread_of_a_span_is_found() {
+        let mut times = ThreadTimes::default();
+        for second in 0..5_u64 {
+            let at = second * 1_000_000_000;
+            times.add(1, "main".to_owned(), at, 5_000_000 + second * 100_000);
+            let busy_from_2 = 900_000 * second.saturating_sub(2);
+            times.add(2, "shard-0".to_owned(), at, busy_from_2);
+        }
+        assert_eq!(times.busiest(0, 2_000_000_000), Some(("main", 0.1)));
+        let late = times.busiest(2_000_000_000, 9_000_000_000);
+        assert_eq!(late, Some(("shard-0", 0.9)));
+        assert_eq!(times.busiest(4_000_000_000, 9_000_000_000), None);
+    }
+
+    #[test]
+    fn an_id_that_comes_again_is_another_thread() {
+        let mut times = ThreadTimes::default();
+        times.add(1, "old".to_owned(), 0, 5_000_000);
+        times.add(1, "new".to_owned(), 1_000_000_000, 0);
+        times.add(1, "new".to_owned(), 2_000_000_000, 500_000);
+        assert_eq!(times.busiest(0, 2_000_000_000), Some(("new", 0.5)));
+    }
+}
