@@ -59,22 +59,25 @@ impl Broker {
     /// `weir bench run` on this broker with a plan that forgives a busy machine: these tests check
     /// what is counted, not how fast it is.
     fn bench(&self, out: &Path, args: &[&str]) -> Command {
-        let plan = self.scratch.path().join("patient.toml");
-        let patient = KEYED
-            .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
-            .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
-            .replace("response_mean_ms = 1000", "response_mean_ms = 60000");
-        assert_ne!(patient, KEYED);
-        fs::write(&plan, patient).unwrap();
-        let mut command = weir(&["bench", "run"]);
-        command
-            .arg(plan)
-            .args(["--bootstrap", &self.bootstrap])
-            .arg("--out")
-            .arg(out)
-            .args(args);
+        let mut command = bench(self.scratch.path(), out, args);
+        command.args(["--bootstrap", &self.bootstrap]);
         command
     }
+}
+
+/// `weir bench run` with a plan that is written into `scratch`.
+fn bench(scratch: &Path, out: &Path, args: &[&str]) -> Command {
+    let plan = scratch.join("patient.toml");
+    let patient = KEYED
+        .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
+        .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
+        .replace("response_mean_ms = 1000", "response_mean_ms = 60000")
+        .replace("preheat = \"20s\"", "preheat = \"0s\"");
+    assert_ne!(patient, KEYED);
+    fs::write(&plan, patient).unwrap();
+    let mut command = weir(&["bench", "run"]);
+    command.arg(plan).arg("--out").arg(out).args(args);
+    command
 }
 
 impl Drop for Broker {
@@ -306,6 +309,75 @@ fn unreachable_parts_have_their_exit_code(broker: &Broker) {
     );
 }
 
+/// The run starts its own broker here, and loses it inside the window.
+#[test]
+fn a_broker_that_ends_makes_the_run_invalid() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("runs");
+    let args = [
+        "--levels",
+        "5,10",
+        "--warm-up",
+        "0s",
+        "--hold",
+        "10m",
+        "--architectures",
+        "floor",
+    ];
+    let mut child = bench(scratch.path(), &out, &args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    wait_for_line(&mut stdout, "hold");
+    let brokers = children_of(child.id(), "java");
+    assert_eq!(brokers.len(), 1, "{brokers:?}");
+    let broker = brokers[0].to_string();
+    let killed = Command::new("kill").args(["-KILL", &broker]).status();
+    assert!(killed.unwrap().success());
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(exit_code(&mut child), Some(4), "{rest}");
+    assert!(
+        rest.contains("INVALID") && rest.contains(BROKER_GONE),
+        "{rest}"
+    );
+
+    let run = run_json(&run_folder(&out));
+    assert_eq!(run["outcome"], "invalid");
+    let cells = run["cells"].as_array().unwrap();
+    let status = &cells[0]["status"];
+    assert_eq!(status["state"], "invalid");
+    assert!(
+        status["reasons"].to_string().contains(BROKER_GONE),
+        "{status}"
+    );
+    let next = &cells[1]["status"];
+    assert_eq!(
+        (&next["state"], &next["reason"]),
+        (&"skipped".into(), &BROKER_GONE.into())
+    );
+}
+
+/// Children of a process by the name of their program.
+fn children_of(parent: u32, name: &str) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid = entry.unwrap().file_name();
+        pid.to_str()?.parse::<u32>().ok()
+    });
+    pids.filter(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // `pid (name) state parent ...`; the name may hold anything.
+        let Some((head, tail)) = stat.rsplit_once(") ") else {
+            return false;
+        };
+        let is_child = tail.split(' ').nth(1) == Some(&parent.to_string());
+        is_child && head.split_once('(').is_some_and(|(_, found)| found == name)
+    })
+    .collect()
+}
+
 #[test]
 fn plans_are_listed_exported_and_read_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -396,6 +468,7 @@ fn exit_code(child: &mut Child) -> Option<i32> {
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const BROKER_GONE: &str = "the broker started for this run has ended";
 /// Pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);
 const KEYED: &str = include_str!("../../../plans/keyed.toml");

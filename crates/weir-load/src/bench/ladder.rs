@@ -53,8 +53,8 @@ impl Ladder {
             }
         };
         let level = cell.clients;
-        let again =
-            before.map(|before| format!("the instrument failed at {before} and at {level} clients"));
+        let again = before
+            .map(|before| format!("the instrument failed at {before} and at {level} clients"));
         cell.not_sustained = can_not_hold(cell, rules);
         let beyond = cell.not_sustained.as_ref();
         let reason = beyond.map(|reason| format!("at {level} clients {reason}"));

@@ -22,9 +22,7 @@ use std::time::Duration;
 
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
-use weir_stats::run::{
-    Cell, CellStatus, FILE_NAME, Outcome, Run, RunFile, SCHEMA, SettingGroup,
-};
+use weir_stats::run::{Cell, CellStatus, FILE_NAME, Outcome, Run, RunFile, SCHEMA, SettingGroup};
 use weir_stats::utc;
 
 use crate::clients::descriptors_allowed;
