@@ -262,6 +262,8 @@ fn roles(cell: &mut Cell, cpu_us: f64) {
             rss_max_bytes: Some(31_000_000 + (per_client_bytes.unwrap_or(9e3) * 1e4) as u64),
             user_memory_per_client_bytes: per_client_bytes,
             threads_max: Some(4),
+            busiest_thread: Some(format!("{role}-0")),
+            busiest_thread_cores: Some(0.25),
             context_switches_voluntary: Some(12_345),
             context_switches_involuntary: Some(678),
             network_rx_bytes: Some(2_000_000),
@@ -396,6 +398,7 @@ fn reference() -> ReferenceFigures {
         clients,
         latency_mean_ms: mean,
         latency_stddev_ms: mean.map(|mean| mean / 2),
+        throughput_bit_per_s: mean.map(|_| clients * 900_000),
         sustained: mean.is_some(),
     };
     ReferenceFigures {
