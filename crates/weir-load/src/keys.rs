@@ -46,6 +46,59 @@ pub const FRUITS: [&str; 40] = [
     "Jackfruit",
 ];
 
+/// The 40 keys of the kinds `complex`, `verycomplex` and `jsonkeyx`, in the order of the published
+/// generator.
+pub const FIRST_NAMES: [&str; 40] = [
+    "James",
+    "John",
+    "Robert",
+    "Michael",
+    "William",
+    "David",
+    "Richard",
+    "Joseph",
+    "Charles",
+    "Thomas",
+    "Daniel",
+    "Matthew",
+    "Christopher",
+    "George",
+    "Brian",
+    "Edward",
+    "Ronald",
+    "Anthony",
+    "Kevin",
+    "Jason",
+    "Gary",
+    "Timothy",
+    "Jose",
+    "Larry",
+    "Jeffrey",
+    "Frank",
+    "Scott",
+    "Eric",
+    "Stephen",
+    "Andrew",
+    "Raymond",
+    "Gregory",
+    "Joshua",
+    "Jerry",
+    "Dennis",
+    "Walter",
+    "Patrick",
+    "Peter",
+    "Harold",
+    "Douglas",
+];
+
+/// Length of an extended key.
+pub const EXTENDED_KEY_CHARS: usize = 500;
+
+/// The long form of a key: its name repeated and cut to [`EXTENDED_KEY_CHARS`] characters.
+pub fn extended_key(name: &str) -> String {
+    name.chars().cycle().take(EXTENDED_KEY_CHARS).collect()
+}
+
 /// A key of one [`KeyTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(u32);
@@ -96,12 +149,17 @@ impl KeyTable {
     }
 }
 
-/// The first `count` names of the pool; beyond 40 the names get a number: `Apple-1`, `Banana-1`.
+/// The first `count` fruits; beyond 40 the names get a number: `Apple-1`, `Banana-1`.
 pub fn key_names(count: usize) -> Vec<String> {
+    names_of(&FRUITS, count)
+}
+
+/// The first `count` names of a pool; beyond its end the names get a number: `James-1`, `John-1`.
+pub fn names_of(pool: &[&str], count: usize) -> Vec<String> {
     (0..count)
         .map(|i| {
-            let name = FRUITS[i % FRUITS.len()];
-            match i / FRUITS.len() {
+            let name = pool[i % pool.len()];
+            match i / pool.len() {
                 0 => name.to_owned(),
                 round => format!("{name}-{round}"),
             }
@@ -122,6 +180,13 @@ mod tests {
         let mut names = key_names(100);
         assert_eq!(names[..40], FRUITS.map(str::to_owned));
         assert_eq!(names[40], "Apple-1");
+        assert_eq!(
+            (FIRST_NAMES[0], FIRST_NAMES[21], FIRST_NAMES[39]),
+            ("James", "Timothy", "Douglas")
+        );
+        assert_eq!(names_of(&FIRST_NAMES, 41)[40], "James-1");
+        let long = extended_key("Apple");
+        assert!(long.starts_with("AppleAppleA") && long.len() == 500);
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 100);

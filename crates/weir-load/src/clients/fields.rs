@@ -7,8 +7,8 @@ pub struct FieldMap {
     pub count: usize,
     /// `key`: must be the key the client asked for.
     pub key: Option<usize>,
-    /// `value`: begins with the due instant as text.
-    pub value: Option<usize>,
+    /// `timestamp`, else `value`: holds the due instant as text.
+    pub due: Option<usize>,
     /// `partition` of the record.
     pub partition: Option<usize>,
     /// `offset` of the record.
@@ -29,10 +29,15 @@ impl FieldMap {
         Self {
             count: fields.len(),
             key: position("key"),
-            value: position("value"),
+            due: position("timestamp").or_else(|| position("value")),
             partition: position("partition"),
             offset: position("offset"),
             stamp: position("weir"),
         }
+    }
+
+    /// Whether partition and offset of every record are known.
+    pub fn has_position(&self) -> bool {
+        self.partition.is_some() && self.offset.is_some()
     }
 }

@@ -13,12 +13,13 @@ use super::items::assign_keys;
 use super::meter::Meter;
 use super::session::{Context, Phase, Session, Step, close_text};
 use super::target::Target;
-use super::verify::Received;
+use super::verify::{ClientCheck, Identity, Received, Tools, Wanted};
 use super::{ClientsError, ClientsOptions, Kind};
 use crate::clock::Clock;
-use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
+use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger, Verdict};
 use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
+use crate::stamp::Stamp;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, Schedule, Summary};
 
@@ -31,7 +32,6 @@ pub(super) struct Fleet<'a> {
     setup_timeout: Duration,
     sessions: Vec<Session>,
     shared: Shared,
-    keys: KeyTable,
     key_ids: Vec<KeyId>,
     ledger: Option<Ledger>,
     started: Instant,
@@ -57,6 +57,10 @@ struct Shared {
     clock: Clock,
     meter: Meter,
     local: LocalTime,
+    keys: KeyTable,
+    /// Of records without a key, and of those known by partition and offset.
+    no_key: KeyId,
+    position_key: KeyId,
     schedule: Option<Schedule>,
     errors: BTreeMap<String, u64>,
     /// Sessions that have started, are live, have ended.
@@ -65,6 +69,8 @@ struct Shared {
     ended: usize,
     /// Sessions that ended after they had been live.
     disconnects: u64,
+    /// Updates that were not to be timed.
+    background: u64,
 }
 
 impl<'a> Fleet<'a> {
@@ -76,22 +82,20 @@ impl<'a> Fleet<'a> {
     ) -> Self {
         let conflation = match options.kind {
             Kind::Tlcp {
-                mode: Mode::Raw, ..
-            }
-            | Kind::Floor => Conflation::Forbidden,
-            Kind::Tlcp { .. } => Conflation::Allowed,
+                mode: Mode::Merge, ..
+            } => Conflation::Allowed,
+            Kind::Tlcp { .. } | Kind::Floor => Conflation::Forbidden,
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
-        let sessions = assigned
-            .into_iter()
-            .map(|key| Session::new(key as u32, conflation));
+        let own = options.share.numbers(options.clients);
+        let sessions = own.map(|client| Session::new(assigned[client] as u32, conflation));
         let mut keys = KeyTable::default();
-        // A table of this size takes far more keys than a plan has; see KEYS_MAX.
-        let key_ids = target
-            .keys
-            .iter()
-            .filter_map(|key| keys.id(key.as_bytes()))
-            .collect();
+        // Invariant: an empty table has room for two.
+        let [no_key, position_key] =
+            [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("room"));
+        // The table takes far more keys than a plan has; those beyond share one.
+        let key_id = |key: &String| keys.id(key.as_bytes()).unwrap_or(no_key);
+        let key_ids = target.keys.iter().map(key_id).collect();
         let now = Instant::now();
         Self {
             target,
@@ -103,14 +107,17 @@ impl<'a> Fleet<'a> {
                 clock,
                 meter: Meter::new(clock.now_unix_ns()),
                 local: LocalTime::system(),
+                keys,
+                no_key,
+                position_key,
                 schedule: None,
                 errors: BTreeMap::new(),
                 opened: 0,
                 live: 0,
                 ended: 0,
                 disconnects: 0,
+                background: 0,
             },
-            keys,
             key_ids,
             ledger: None,
             started: now,
@@ -164,13 +171,16 @@ impl<'a> Fleet<'a> {
     }
 
     fn expected(&self, session: &Session) -> Expected {
-        Expected::Key(self.key_ids[session.key as usize])
+        match self.target.keyed {
+            true => Expected::Key(self.key_ids[session.key as usize]),
+            false => Expected::All,
+        }
     }
 
     fn unreachable(&self) -> ClientsError {
         let most = self.shared.errors.iter().max_by_key(|(_, count)| **count);
         ClientsError::Unreachable {
-            server: self.target.server.clone(),
+            server: self.target.servers.clone(),
             reason: most.map_or_else(|| "no answer".to_owned(), |(text, _)| text.clone()),
         }
     }
@@ -210,7 +220,7 @@ impl<'a> Fleet<'a> {
             match self.link.commands.try_recv() {
                 Ok(Command::Start(schedule)) => self.shared.schedule = Some(schedule),
                 Ok(Command::Ledger { entries }) => {
-                    self.ledger = Some(Ledger::new(&entries, &mut self.keys));
+                    self.ledger = Some(Ledger::new(&entries, &mut self.shared.keys));
                 }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
                     return ControlFlow::Break(());
@@ -300,6 +310,7 @@ impl<'a> Fleet<'a> {
             ("updates", shared.meter.updates),
             ("in_window", shared.meter.in_window),
             ("early", shared.meter.early),
+            ("background", shared.background),
             ("errors", shared.errors.values().sum()),
             ("disconnects", shared.disconnects),
             ("bytes_received", self.io.bytes_received),
@@ -345,40 +356,97 @@ impl Shared {
         key_id: KeyId,
         read_unix_ns: u64,
     ) {
-        let key = &target.keys[session.key as usize];
         let check = &mut session.check;
-        let received = match check.read(payload, key, &target.fields, &mut self.local) {
+        let wanted = match target.keyed {
+            true => Wanted::Key(&target.keys[session.key as usize], key_id),
+            false => Wanted::All(self.no_key),
+        };
+        let mut tools = Tools {
+            local: &mut self.local,
+            keys: &mut self.keys,
+            marks: target.marked_only,
+        };
+        let received = match check.read(payload, wanted, &target.fields, &mut tools) {
             Ok(received) => received,
             Err(fault) => {
                 self.meter.record_untimed();
                 return self.error(fault.to_string());
             }
         };
-        let schedule = self.schedule.as_ref();
-        let response_ns = match received {
-            Received::Stamped(stamp) => {
-                let due = stamp.due_unix_ns;
-                let response_ns = self.meter.record(due, Some(&stamp), read_unix_ns, schedule);
-                check
-                    .checker
-                    .on_delivery(key_id, &stamp, response_ns.is_some());
-                response_ns
-            }
-            Received::Unstamped {
-                due_unix_ns: Some(due),
-            } => {
-                let response_ns = self.meter.record(due, None, read_unix_ns, schedule);
-                check.checker.on_unstamped(response_ns.is_some());
-                response_ns
-            }
-            Received::Unstamped { due_unix_ns: None } => {
-                self.meter.record_untimed();
-                check.checker.on_unstamped(false);
-                return self.error("update without stamp or timestamp".to_owned());
-            }
+        let Some(due_unix_ns) = received.due_unix_ns else {
+            self.meter.record_untimed();
+            check.checker.on_unstamped(false);
+            return self.error("update without stamp or timestamp".to_owned());
         };
+        let in_window = self.time(check, &received, due_unix_ns, target, read_unix_ns);
+        let verdict = self.deliver(check, &received, due_unix_ns, target, in_window);
+        let state = check.state_due_unix_ns.replace(due_unix_ns);
+        if let (Verdict::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
+            if check.checker.conflation() == Conflation::Allowed {
+                self.meter
+                    .record_state_age(read_unix_ns.saturating_sub(state));
+            }
+        }
+    }
+
+    /// Takes the latency; returns whether the record was due in the window.
+    fn time(
+        &mut self,
+        check: &mut ClientCheck,
+        received: &Received,
+        due_unix_ns: u64,
+        target: &Target,
+        read_unix_ns: u64,
+    ) -> bool {
+        let schedule = self.schedule.as_ref();
+        if target.marked_only && !received.marked {
+            self.background += 1;
+            return self.meter.record_background(due_unix_ns, schedule);
+        }
+        let stamp = match &received.identity {
+            Identity::Stamp(stamp) => Some(stamp),
+            _ => None,
+        };
+        let response_ns = self
+            .meter
+            .record(due_unix_ns, stamp, read_unix_ns, schedule);
         if let Some(response_ns) = response_ns {
             check.latency.record_ns(response_ns);
+        }
+        response_ns.is_some()
+    }
+
+    /// Checks that the record is the next one of this client.
+    fn deliver(
+        &self,
+        check: &mut ClientCheck,
+        received: &Received,
+        due_unix_ns: u64,
+        target: &Target,
+        in_window: bool,
+    ) -> Verdict {
+        let checker = &mut check.checker;
+        match (received.identity, received.key) {
+            (Identity::Stamp(stamp), Some(key)) => checker.on_delivery(key, &stamp, in_window),
+            (Identity::Position { partition, offset }, _) => {
+                // No broker has so many partitions.
+                let partition = u32::try_from(partition).unwrap_or(u32::MAX);
+                if target.keyed {
+                    let key = self.position_key;
+                    return checker.on_sparse_offset(key, partition, offset, in_window);
+                }
+                let position = Stamp {
+                    due_unix_ns,
+                    producer: partition,
+                    seq: offset,
+                    sent_unix_ns: None,
+                };
+                checker.on_delivery(self.position_key, &position, in_window)
+            }
+            _ => {
+                checker.on_unstamped(in_window);
+                Verdict::Unknown
+            }
         }
     }
 
@@ -413,7 +481,7 @@ impl Handler for Fleet<'_> {
         session.started_ms = now_ms;
         session.last_read_ms = now_ms;
         self.out.clear();
-        session.open(self.target, &mut self.out);
+        session.open(conn, self.target, &mut self.out);
         io.send(conn, &self.out);
     }
 
@@ -480,4 +548,6 @@ const SETUPS_AT_ONCE_MAX: usize = 512;
 const ERROR_TEXTS_MAX: usize = 100;
 /// Two seconds beyond the promise: what the SDKs grant by default.
 const KEEPALIVE_SLACK_MS: u64 = 2000;
+/// Stands for the keys of records that are known by partition and offset; no record has this key.
+const POSITION: &[u8] = b"\0position";
 const TEXT_RESOLUTION_NS: u64 = 1_000_000;

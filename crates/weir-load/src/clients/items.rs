@@ -1,11 +1,40 @@
-//! Which client wants which key: evenly, in a seeded random order.
+//! Which client wants which key, evenly and in a seeded random order, and which process runs it.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
+use serde::{Deserialize, Serialize};
 
-/// Stands for a client's key in an item template.
-pub const KEY_PLACEHOLDER: &str = "{key}";
+/// The part of a run's clients that one process has: of the clients numbered from 0 those whose
+/// number leaves the remainder `index` when divided by `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// From 0, below `of`.
+    pub index: usize,
+    /// Number of shares, at least 1.
+    pub of: usize,
+}
+
+impl Share {
+    /// All clients in one process.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// The numbers of this share's clients out of `total`, ascending.
+    pub fn numbers(self, total: usize) -> impl ExactSizeIterator<Item = usize> {
+        (self.index.min(total)..total).step_by(self.of.max(1))
+    }
+
+    /// How many clients this share has out of `total`.
+    pub fn count(self, total: usize) -> usize {
+        self.numbers(total).len()
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
 
 /// For each of `clients` clients the index of its key among `keys`. Numbers of clients per key
 /// differ by at most one; the same seed gives the same answer.
@@ -21,7 +50,42 @@ pub fn assign_keys(clients: usize, keys: usize, seed: u64) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn shares_are_the_whole_and_nothing_twice(total in 0_usize..5000, of in 1_usize..12) {
+            let shares = (0..of).map(|index| Share { index, of });
+            let mut numbers: Vec<usize> = shares.clone().flat_map(|share| share.numbers(total)).collect();
+            numbers.sort_unstable();
+            prop_assert_eq!(numbers, (0..total).collect::<Vec<_>>());
+            let counts: Vec<usize> = shares.map(|share| share.count(total)).collect();
+            prop_assert_eq!(counts.iter().sum::<usize>(), total);
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            prop_assert!(most - least <= 1);
+        }
+
+        #[test]
+        fn keys_are_balanced_over_all_shares_together(
+            total in 1_usize..3000,
+            of in 1_usize..6,
+            keys in 1_usize..50,
+            seed: u64,
+        ) {
+            let assigned = assign_keys(total, keys, seed);
+            let mut per_key = vec![0_usize; keys];
+            for index in 0..of {
+                for client in (Share { index, of }).numbers(total) {
+                    per_key[assigned[client]] += 1;
+                }
+            }
+            prop_assert_eq!(per_key.iter().sum::<usize>(), total);
+            let (least, most) = (per_key.iter().min().unwrap(), per_key.iter().max().unwrap());
+            prop_assert!(most - least <= 1);
+        }
+    }
 
     #[test]
     fn even_and_reproducible() {

@@ -13,6 +13,8 @@ use crate::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
 pub(crate) struct Meter {
     response: Histogram,
     service: Histogram,
+    /// How old the state of an item had become when a conflated update replaced it.
+    state_age: Histogram,
     /// Response of the last second, in the window or not, for people to watch.
     second: Histogram,
     interval_from_unix_ns: u64,
@@ -27,6 +29,7 @@ impl Meter {
         Self {
             response: Histogram::new(),
             service: Histogram::new(),
+            state_age: Histogram::new(),
             second: Histogram::new(),
             interval_from_unix_ns: now_unix_ns,
             updates: 0,
@@ -60,6 +63,23 @@ impl Meter {
         Some(response_ns)
     }
 
+    /// Counts a delivery that is not to be timed; returns whether it was due in the window.
+    pub(crate) fn record_background(
+        &mut self,
+        due_unix_ns: u64,
+        schedule: Option<&Schedule>,
+    ) -> bool {
+        self.updates += 1;
+        let in_window = schedule.is_some_and(|schedule| schedule.in_window(due_unix_ns));
+        self.in_window += u64::from(in_window);
+        in_window
+    }
+
+    /// Takes the age of a state that a conflated update has replaced.
+    pub(crate) fn record_state_age(&mut self, age_ns: u64) {
+        self.state_age.record_ns(age_ns);
+    }
+
     /// Counts a delivery that tells nothing about its record.
     pub(crate) fn record_untimed(&mut self) {
         self.updates += 1;
@@ -76,6 +96,7 @@ impl Meter {
         for (tag, histogram) in [
             (Tag::Response, &mut self.response),
             (Tag::Service, &mut self.service),
+            (Tag::StateAge, &mut self.state_age),
         ] {
             if !histogram.is_empty() {
                 events.send(&Event::Interval(Interval {

@@ -2,10 +2,13 @@
 //! sockets of the floor server. Every update is parsed, timed and checked.
 
 mod descriptors;
+mod due_text;
 mod fields;
 mod fleet;
 mod items;
 pub(crate) mod meter;
+mod mode_name;
+pub mod scenario;
 mod session;
 mod target;
 mod verify;
@@ -14,6 +17,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_net::client::{ClientLoop, ClientOptions};
 pub use weir_tlcp::Mode;
@@ -24,34 +28,41 @@ use crate::worker::Link;
 use crate::worker::protocol::Role;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
+pub use due_text::MARK;
 pub use fields::FieldMap;
-pub use items::{KEY_PLACEHOLDER, assign_keys};
+pub use items::{Share, assign_keys};
+pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 
-/// What the clients do.
-#[derive(Debug, Clone)]
+/// What the clients of a run do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientsOptions {
-    /// `ws://host:port`, also just `host:port`.
-    pub server: String,
+    /// `ws://host:port`, also just `host:port`; clients take them in turn.
+    pub servers: Vec<String>,
     /// TLCP or floor.
     pub kind: Kind,
-    /// Number of clients.
+    /// Number of clients of the whole run.
     pub clients: usize,
-    /// New connections per second.
+    /// The part of them that this process has.
+    pub share: Share,
+    /// New connections per second of the whole run.
     pub ramp_per_s: f64,
-    /// Item of each client; `{key}` stands for its key.
+    /// Item of each client; `{key}` stands for its key. Without it everybody is owed every record.
     pub items: String,
-    /// Number of keys the clients are spread over.
-    pub keys: usize,
+    /// The record keys the clients are spread over.
+    pub keys: Vec<String>,
     /// Decides which client has which key.
     pub seed: u64,
     /// Field schema, in order.
     pub fields: Vec<String>,
+    /// Take latencies only of records whose timestamp carries [`MARK`].
+    pub marked_only: bool,
     /// Longest time from the start of a connection to its active subscription.
     pub setup_timeout: Duration,
 }
 
 /// What the clients speak.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// TLCP over WebSocket.
     Tlcp {
@@ -60,6 +71,7 @@ pub enum Kind {
         /// Data adapter of the subscription.
         data_adapter: Option<String>,
         /// Subscription mode.
+        #[serde(with = "mode_name")]
         mode: Mode,
     },
     /// The floor's line: a key up, `OK` and frames down.
@@ -67,25 +79,42 @@ pub enum Kind {
 }
 
 impl ClientsOptions {
-    /// `clients` clients of seed scenario 2 at `server`, with the stamp field the built-in plans map.
-    pub fn scenario_2(server: impl Into<String>, clients: usize) -> Self {
+    /// `clients` clients at `server` that subscribe what `subscribe` says, in mode RAW, to 40 keys.
+    pub fn new(server: impl Into<String>, subscribe: &Subscribe, clients: usize) -> Self {
         Self {
-            server: server.into(),
+            servers: vec![server.into()],
             kind: Kind::Tlcp {
-                adapter_set: "KafkaConnector".to_owned(),
-                data_adapter: Some("QuickStart".to_owned()),
+                adapter_set: subscribe.adapter_set.clone(),
+                data_adapter: Some(subscribe.data_adapter.clone()),
                 mode: Mode::Raw,
             },
             clients,
+            share: Share::WHOLE,
             ramp_per_s: 1000.0,
-            items: format!("ltest-[key={KEY_PLACEHOLDER}]"),
-            keys: 40,
+            items: subscribe.items.clone(),
+            keys: subscribe.pool.names(KEYS, false),
             seed: 1,
-            fields: ["key", "value", "ts", "partition", "offset", "weir"]
-                .map(str::to_owned)
-                .into(),
+            fields: subscribe.fields.clone(),
+            marked_only: false,
             setup_timeout: Duration::from_secs(30),
         }
+    }
+
+    /// `clients` clients of seed scenario 2 at `server`, with the stamp field the built-in plans map.
+    pub fn scenario_2(server: impl Into<String>, clients: usize) -> Self {
+        let mut subscribe = Scenario::Two.corrected();
+        subscribe.fields.push("weir".to_owned());
+        Self::new(server, &subscribe, clients)
+    }
+
+    /// Whether each client wants the records of one key only.
+    pub fn is_keyed(&self) -> bool {
+        self.items.contains(KEY_PLACEHOLDER)
+    }
+
+    /// Connections this process opens.
+    pub fn local_clients(&self) -> usize {
+        self.share.count(self.clients)
     }
 }
 
@@ -93,7 +122,7 @@ impl ClientsOptions {
 #[derive(Debug, Error)]
 pub enum ClientsError {
     /// The server's address cannot be used.
-    #[error("--server {server}: {reason}, write for example ws://127.0.0.1:8080")]
+    #[error("--url {server}: {reason}, write for example ws://127.0.0.1:8080")]
     Server {
         /// As given.
         server: String,
@@ -103,7 +132,7 @@ pub enum ClientsError {
     /// Each client needs a file descriptor.
     #[error(
         "{clients} clients need {needed} file descriptors, this process may have {allowed}: raise \
-         the hard limit (ulimit -Hn) or take fewer clients"
+         the hard limit (ulimit -Hn), take fewer clients, or share them out with --agents"
     )]
     Descriptors {
         /// Clients asked for.
@@ -137,23 +166,44 @@ pub fn run(options: &ClientsOptions, link: &Link) -> Result<DeliverySummary, Cli
         Kind::Floor => Role::FloorClients,
     };
     link.events.hello(role);
-    let needed = options.clients as u64 + DESCRIPTORS_SPARE;
+    let clients = options.local_clients();
+    let needed = clients as u64 + DESCRIPTORS_SPARE;
     let allowed = raise_descriptors(needed)?;
     if needed > allowed {
-        let clients = options.clients;
         return Err(ClientsError::Descriptors {
             clients,
             needed,
             allowed,
         });
     }
-    let (authority, address) = resolve(&options.server)?;
-    let mut loop_options = ClientOptions::new(address, options.clients);
-    loop_options.ramp_per_s = options.ramp_per_s;
-    let target = target::Target::new(options, authority);
+    let (authorities, addresses) = local_servers(options)?;
+    let mut loop_options = ClientOptions::new(addresses[0], clients);
+    loop_options.more_servers = addresses[1..].to_vec();
+    loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
+    let target = target::Target::new(options, &authorities);
     let mut fleet = fleet::Fleet::new(options, &target, link, Clock::start());
     ClientLoop::new(loop_options)?.run(&mut fleet)?;
     fleet.finish()
+}
+
+/// Authorities and addresses in the order in which this process' own connections take them: client
+/// `n` of the whole run goes to server `n` modulo their number.
+fn local_servers(options: &ClientsOptions) -> Result<(Vec<String>, Vec<SocketAddr>), ClientsError> {
+    let resolved: Vec<_> = options
+        .servers
+        .iter()
+        .map(|server| resolve(server))
+        .collect::<Result<_, _>>()?;
+    if resolved.is_empty() {
+        return Err(ClientsError::Server {
+            server: String::new(),
+            reason: "none given".to_owned(),
+        });
+    }
+    let count = resolved.len();
+    let Share { index, of } = options.share;
+    let in_turn = (0..count).map(|n| resolved[(index + n * of) % count].clone());
+    Ok(in_turn.unzip())
 }
 
 /// The authority for the `Host` header and the first address it resolves to.
@@ -177,6 +227,14 @@ fn resolve(server: &str) -> Result<(String, SocketAddr), ClientsError> {
     Ok((authority.to_owned(), address))
 }
 
+/// Clients that fit one process, by its limit of descriptors.
+pub fn clients_per_process() -> usize {
+    let allowed = descriptors_allowed().saturating_sub(DESCRIPTORS_SPARE);
+    usize::try_from(allowed).unwrap_or(usize::MAX).max(1)
+}
+
+/// As many keys as the published generator has.
+const KEYS: usize = 40;
 /// Standard streams, poll, log files and what the allocator or a resolver may open.
 const DESCRIPTORS_SPARE: u64 = 64;
 

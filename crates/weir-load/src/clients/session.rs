@@ -77,12 +77,16 @@ impl Session {
     }
 
     /// What to send as soon as the connection is open.
-    pub(super) fn open(&mut self, target: &Target, out: &mut Vec<u8>) {
+    pub(super) fn open(&mut self, conn: usize, target: &Target, out: &mut Vec<u8>) {
         self.phase = Phase::Opening;
         match target.kind {
-            Kind::Tlcp { .. } => out.extend_from_slice(&target.upgrade),
+            Kind::Tlcp { .. } => out.extend_from_slice(target.upgrade(conn)),
             Kind::Floor => {
-                out.extend_from_slice(target.keys[self.key as usize].as_bytes());
+                let key = match target.keyed {
+                    true => target.keys[self.key as usize].as_str(),
+                    false => "*",
+                };
+                out.extend_from_slice(key.as_bytes());
                 out.push(b'\n');
             }
         }

@@ -4,16 +4,19 @@ use weir_net::websocket;
 use weir_tlcp::client::{AddParams, ClientPlan, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
-use super::items::KEY_PLACEHOLDER;
-use super::{ClientsOptions, FieldMap, Kind};
-use crate::keys::key_names;
+use super::{ClientsOptions, FieldMap, KEY_PLACEHOLDER, Kind};
+use weir_tlcp::Mode;
 
 /// The texts a run needs; the sessions borrow from it.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub(super) server: String,
+    pub(super) servers: String,
     /// Record keys, by key index.
     pub(super) keys: Vec<String>,
+    /// Whether a client wants the records of its key only.
+    pub(super) keyed: bool,
+    /// Take latencies of marked records only.
+    pub(super) marked_only: bool,
     /// Item names, by key index.
     items: Vec<String>,
     schema: String,
@@ -21,36 +24,49 @@ pub(super) struct Target {
     pub(super) kind: Kind,
     /// `Sec-WebSocket-Key` of all sessions; it guards against caches, not against anybody.
     pub(super) websocket_key: String,
-    /// The upgrade request of all sessions.
-    pub(super) upgrade: Vec<u8>,
+    /// The upgrade requests, by server.
+    upgrades: Vec<Vec<u8>>,
 }
 
 impl Target {
-    pub(super) fn new(options: &ClientsOptions, authority: String) -> Self {
-        let keys = key_names(options.keys.max(1));
+    pub(super) fn new(options: &ClientsOptions, authorities: &[String]) -> Self {
+        let keys = match options.keys.is_empty() {
+            true => vec![String::new()],
+            false => options.keys.clone(),
+        };
         let items = keys
             .iter()
             .map(|key| options.items.replace(KEY_PLACEHOLDER, key))
             .collect();
         let websocket_key = websocket::new_client_key(u128::from(options.seed).to_be_bytes());
-        let mut upgrade = Vec::new();
-        websocket::client_request(
-            &mut upgrade,
-            &authority,
-            PATH_PREFIX,
-            &websocket_key,
-            WEBSOCKET_SUBPROTOCOL,
-        );
+        let upgrade = |authority: &String| {
+            let mut request = Vec::new();
+            websocket::client_request(
+                &mut request,
+                authority,
+                PATH_PREFIX,
+                &websocket_key,
+                WEBSOCKET_SUBPROTOCOL,
+            );
+            request
+        };
         Self {
-            server: authority,
+            servers: authorities.join(", "),
             items,
+            keyed: options.is_keyed(),
+            marked_only: options.marked_only,
             schema: options.fields.join(" "),
             fields: FieldMap::new(&options.fields),
             kind: options.kind.clone(),
             keys,
+            upgrades: authorities.iter().map(upgrade).collect(),
             websocket_key,
-            upgrade,
         }
+    }
+
+    /// The upgrade request of connection `conn`.
+    pub(super) fn upgrade(&self, conn: usize) -> &[u8] {
+        &self.upgrades[conn % self.upgrades.len()]
     }
 
     /// What a TLCP session asks for, by key index; empty for the floor.
@@ -73,6 +89,8 @@ impl Target {
                 adds: vec![AddParams {
                     mode: *mode,
                     data_adapter: data_adapter.as_deref(),
+                    // Records from before the start would be taken for very late ones.
+                    snapshot: (*mode != Mode::Raw).then_some("false"),
                     ..AddParams::raw(SUB_ID, item, &self.schema)
                 }],
                 combo: false,

@@ -87,7 +87,7 @@ fn server(clients: usize, serve: fn(TcpStream)) -> String {
 
 fn options(server: String, clients: usize) -> ClientsOptions {
     ClientsOptions {
-        keys: 1,
+        keys: vec!["Apple".to_owned()],
         ..ClientsOptions::scenario_2(server, clients)
     }
 }
@@ -329,7 +329,7 @@ fn floor_clients_send_their_key() {
 /// Feeds `stream` in pieces to a session without sockets; what it wanted of the fleet.
 fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
     let options = options("ws://h:1".to_owned(), 1);
-    let target = Target::new(&options, "h:1".to_owned());
+    let target = Target::new(&options, &["h:1".to_owned()]);
     let plans = target.plans();
     let context = Context {
         target: &target,
@@ -337,7 +337,7 @@ fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
     };
     let mut session = Session::new(0, Conflation::Forbidden);
     let mut out = Vec::new();
-    session.open(&target, &mut out);
+    session.open(0, &target, &mut out);
     let mut seen = Vec::new();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
     cuts.sort_unstable();
@@ -361,7 +361,7 @@ fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
 
 fn server_stream(messages: &[Vec<&str>]) -> Vec<u8> {
     let options = options("ws://h:1".to_owned(), 1);
-    let target = Target::new(&options, "h:1".to_owned());
+    let target = Target::new(&options, &["h:1".to_owned()]);
     let mut stream = upgrade_answer(&target.websocket_key);
     for message in messages {
         push_server_text(&mut stream, text(message).as_bytes());

@@ -6,20 +6,43 @@ use weir_tlcp::client::{FieldToken, field_tokens};
 use weir_tlcp::text::percent_decode;
 
 use super::FieldMap;
+use super::due_text::Due;
 use crate::delivery::{Conflation, DeliveryChecker};
+use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
-use crate::stamp::{Stamp, due_from_value};
+use crate::stamp::Stamp;
 
 /// What a client knows of its item; some hundred bytes.
 #[derive(Debug, Clone)]
 pub(super) struct ClientCheck {
     started: bool,
-    /// The stamp last received, which an unchanged mark repeats.
+    /// What was last received, which unchanged marks repeat.
     last_stamp: Option<Stamp>,
-    /// Partition and offset last received, where there is no stamp.
+    last_due: Option<Due>,
+    last_key: Option<KeyId>,
     last_position: Option<(u64, u64)>,
+    /// Due instant of the record before, the state a conflated update replaces.
+    pub(super) state_due_unix_ns: Option<u64>,
     pub(super) checker: DeliveryChecker,
     pub(super) latency: CompactHistogram,
+}
+
+/// What a client may be given.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// Records of this key.
+    Key(&'a str, KeyId),
+    /// All records; those without a key, or of unknown key, are of this one.
+    All(KeyId),
+}
+
+/// What reading needs beside the client's own state.
+#[derive(Debug)]
+pub(super) struct Tools<'a> {
+    pub(super) local: &'a mut LocalTime,
+    pub(super) keys: &'a mut KeyTable,
+    /// Whether the mark of probe records matters.
+    pub(super) marks: bool,
 }
 
 impl ClientCheck {
@@ -27,59 +50,96 @@ impl ClientCheck {
         Self {
             started: false,
             last_stamp: None,
+            last_due: None,
+            last_key: None,
             last_position: None,
+            state_due_unix_ns: None,
             checker: DeliveryChecker::new(conflation),
             latency: CompactHistogram::default(),
         }
     }
 
-    /// Reads one update of the item of `key`. After an error the update counts for nothing.
+    /// Reads one update. After an error the update counts for nothing.
     pub(super) fn read(
         &mut self,
         payload: &[u8],
-        key: &str,
+        wanted: Wanted<'_>,
         fields: &FieldMap,
-        local: &mut LocalTime,
+        tools: &mut Tools<'_>,
     ) -> Result<Received, Fault> {
-        let found = Found::scan(payload, key, fields, self.started)?;
-        self.started = true;
-        if fields.stamp.is_none() {
-            return self.unstamped(&found, local);
-        }
-        let stamp = match found.stamp {
-            Some(FieldToken::Raw(text)) => Stamp::parse_text(text).ok_or(Fault::BadStamp)?,
-            Some(FieldToken::Unchanged { .. }) => self.last_stamp.ok_or(Fault::BadStamp)?,
-            _ => return self.unstamped(&found, local),
+        let expected = match wanted {
+            Wanted::Key(key, _) => Some(key),
+            Wanted::All(_) => None,
         };
-        self.last_stamp = Some(stamp);
-        Ok(Received::Stamped(stamp))
-    }
-
-    /// Without a stamp the text in front of the value tells when the record was due, and offsets
-    /// tell whether it came in order.
-    fn unstamped(&mut self, found: &Found<'_>, local: &mut LocalTime) -> Result<Received, Fault> {
+        let found = Found::scan(payload, expected, fields, self.started)?;
+        self.started = true;
+        let key = match wanted {
+            Wanted::Key(_, id) => Some(id),
+            Wanted::All(no_key) => self.key(&found, no_key, tools.keys),
+        };
+        let stamp = match found.stamp {
+            Some(FieldToken::Raw(text)) => Some(Stamp::parse_text(text).ok_or(Fault::BadStamp)?),
+            Some(FieldToken::Unchanged { .. }) => self.last_stamp,
+            _ => None,
+        };
+        self.last_stamp = stamp;
+        let text = match found.due {
+            // The stamp is more exact and cheaper to read.
+            _ if stamp.is_some() && !tools.marks => None,
+            Some(FieldToken::Raw(text)) => Due::read(text, tools.local),
+            Some(FieldToken::Unchanged { .. }) => self.last_due,
+            _ => None,
+        };
+        self.last_due = text;
         let last = self.last_position;
         let partition = number(found.partition, last.map(|(partition, _)| partition));
         let offset = number(found.offset, last.map(|(_, offset)| offset));
         self.last_position = partition.zip(offset);
-        if let (Some((last_partition, last_offset)), Some(now)) = (last, self.last_position) {
-            if now.0 == last_partition && now.1 <= last_offset {
-                return Err(Fault::OffsetBack);
+        Ok(Received {
+            identity: match (stamp, self.last_position) {
+                (Some(stamp), _) => Identity::Stamp(stamp),
+                (None, Some((partition, offset))) => Identity::Position { partition, offset },
+                (None, None) => Identity::Unknown,
+            },
+            due_unix_ns: stamp
+                .map(|stamp| stamp.due_unix_ns)
+                .or_else(|| text.map(|due| due.unix_ns)),
+            marked: text.is_some_and(|due| due.marked),
+            key,
+        })
+    }
+
+    /// The key of an update that may have any; `None` if there are too many of them.
+    fn key(&mut self, found: &Found<'_>, no_key: KeyId, keys: &mut KeyTable) -> Option<KeyId> {
+        self.last_key = match found.key {
+            Some(FieldToken::Raw(text)) if text.contains(&b'%') => {
+                let text = std::str::from_utf8(text).ok()?;
+                keys.id(percent_decode(text).as_bytes())
             }
-        }
-        let due_unix_ns = match found.value {
-            Some(FieldToken::Raw(text)) => due_from_value(text, local),
-            _ => None,
+            Some(FieldToken::Raw(text)) => keys.id(text),
+            Some(FieldToken::Unchanged { .. }) => self.last_key,
+            _ => Some(no_key),
         };
-        Ok(Received::Unstamped { due_unix_ns })
+        self.last_key
     }
 }
 
 /// What an update tells about its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Received {
-    Stamped(Stamp),
-    Unstamped { due_unix_ns: Option<u64> },
+pub(super) struct Received {
+    pub(super) identity: Identity,
+    pub(super) due_unix_ns: Option<u64>,
+    /// Whether the record is one of those a probe times.
+    pub(super) marked: bool,
+    pub(super) key: Option<KeyId>,
+}
+
+/// By what a record is told from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Identity {
+    Stamp(Stamp),
+    Position { partition: u64, offset: u64 },
+    Unknown,
 }
 
 /// What is wrong with an update. The texts are those of the summary.
@@ -97,14 +157,13 @@ pub(super) enum Fault {
     ForeignKey,
     #[error("update with a malformed stamp")]
     BadStamp,
-    #[error("update whose offset is not above the one before")]
-    OffsetBack,
 }
 
 /// The tokens of the fields that matter.
 #[derive(Debug, Default)]
 struct Found<'a> {
-    value: Option<FieldToken<'a>>,
+    key: Option<FieldToken<'a>>,
+    due: Option<FieldToken<'a>>,
     partition: Option<FieldToken<'a>>,
     offset: Option<FieldToken<'a>>,
     stamp: Option<FieldToken<'a>>,
@@ -112,7 +171,12 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     /// Goes through all tokens once.
-    fn scan(payload: &'a [u8], key: &str, fields: &FieldMap, started: bool) -> Result<Self, Fault> {
+    fn scan(
+        payload: &'a [u8],
+        key: Option<&str>,
+        fields: &FieldMap,
+        started: bool,
+    ) -> Result<Self, Fault> {
         let mut found = Self::default();
         let mut end = 0;
         for token in field_tokens(payload) {
@@ -121,7 +185,9 @@ impl<'a> Found<'a> {
                 FieldToken::Unchanged { .. } if !started => return Err(Fault::NotExplicit),
                 FieldToken::Unchanged { count } => count,
                 FieldToken::JsonPatch(_) | FieldToken::TlcpDiff(_) => return Err(Fault::Diff),
-                FieldToken::Raw(text) if fields.key == Some(first) && !is_text(text, key) => {
+                FieldToken::Raw(text)
+                    if fields.key == Some(first) && key.is_some_and(|key| !is_text(text, key)) =>
+                {
                     return Err(Fault::ForeignKey);
                 }
                 _ => 1,
@@ -129,7 +195,8 @@ impl<'a> Found<'a> {
             end = first - 1 + width;
             let covers = |field: Option<usize>| field.is_some_and(|at| (first..=end).contains(&at));
             for (field, slot) in [
-                (fields.value, &mut found.value),
+                (fields.key, &mut found.key),
+                (fields.due, &mut found.due),
                 (fields.partition, &mut found.partition),
                 (fields.offset, &mut found.offset),
                 (fields.stamp, &mut found.stamp),
@@ -164,90 +231,4 @@ fn number(token: Option<FieldToken<'_>>, last: Option<u64>) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fields(names: &str) -> FieldMap {
-        let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
-        FieldMap::new(&names)
-    }
-
-    fn read(check: &mut ClientCheck, fields: &FieldMap, text: &str) -> Result<Received, Fault> {
-        check.read(text.as_bytes(), "Apple", fields, &mut LocalTime::utc())
-    }
-
-    fn stamped(seq: u64) -> Result<Received, Fault> {
-        Ok(Received::Stamped(Stamp {
-            due_unix_ns: 5,
-            producer: 1,
-            seq,
-            sent_unix_ns: Some(9),
-        }))
-    }
-
-    #[test]
-    fn stamps_are_found_whatever_is_unchanged() {
-        let fields = fields("key value ts partition offset weir");
-        let mut check = ClientCheck::new(Conflation::Forbidden);
-        assert_eq!(
-            read(&mut check, &fields, "Apple|v|1|0|7|5.1.0.9"),
-            stamped(0)
-        );
-        assert_eq!(read(&mut check, &fields, "^5|5.1.1.9"), stamped(1));
-        assert_eq!(read(&mut check, &fields, "|#|$|^2|5.1.2.9"), stamped(2));
-        assert_eq!(
-            read(&mut check, &fields, "|v2|^4"),
-            stamped(2),
-            "the stamp is unchanged"
-        );
-        assert_eq!(
-            read(&mut check, &fields, "%41pple|v|1|0|8|5.1.3.9"),
-            stamped(3)
-        );
-    }
-
-    #[test]
-    fn faults() {
-        let fields = fields("key value weir");
-        let mut fresh = ClientCheck::new(Conflation::Forbidden);
-        assert_eq!(
-            read(&mut fresh, &fields, "Apple||5.1.0.9"),
-            Err(Fault::NotExplicit)
-        );
-        for (text, fault) in [
-            ("Apple|v", Fault::FieldCount),
-            ("Apple|v|5.1.0.9|x", Fault::FieldCount),
-            ("Apple|v|5.1.0", Fault::BadStamp),
-            ("Pear|v|5.1.0.9", Fault::ForeignKey),
-            ("Apple|^Px|5.1.0.9", Fault::Diff),
-            ("Apple|^x|5.1.0.9", Fault::BadMark),
-        ] {
-            assert_eq!(read(&mut fresh, &fields, text), Err(fault), "{text}");
-        }
-        assert_eq!(read(&mut fresh, &fields, "Apple|v|5.1.0.9"), stamped(0));
-        assert_eq!(read(&mut fresh, &fields, "^4"), Err(Fault::FieldCount));
-    }
-
-    #[test]
-    fn published_configurations_fall_back_to_the_text() {
-        let fields = fields("key value partition offset");
-        let mut check = ClientCheck::new(Conflation::Forbidden);
-        let due = Ok(Received::Unstamped {
-            due_unix_ns: Some(3_600_000_000_000),
-        });
-        let value = "1970-01-01 01:00:00.000-pid-0-xyz";
-        assert_eq!(
-            read(&mut check, &fields, &format!("Apple|{value}|0|7")),
-            due
-        );
-        assert_eq!(read(&mut check, &fields, &format!("|{value}||8")), due);
-        assert_eq!(
-            read(&mut check, &fields, &format!("|{value}||")),
-            Err(Fault::OffsetBack)
-        );
-        assert_eq!(
-            read(&mut check, &fields, "|no time||9"),
-            Ok(Received::Unstamped { due_unix_ns: None })
-        );
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! The running check of one client.
 
+use std::cmp::Ordering;
+
 use super::ledger::{Expected, Ledger, WindowRecords};
 use super::summary::DeliveryCounts;
 use crate::keys::KeyId;
@@ -94,18 +96,36 @@ impl DeliveryChecker {
         let verdict = match self.find(key, stamp.producer) {
             Ok(at) => self.streams[at].on_seq(stamp.seq, in_window),
             Err(at) => {
-                self.streams.insert(at, Stream::new(key, stamp));
+                let stream = Stream::starting(key, stamp.producer, stamp.seq);
+                self.streams.insert(at, stream);
                 Verdict::InOrder
             }
         };
-        if in_window {
-            match verdict {
-                Verdict::Duplicate => self.counts.duplicated += 1,
-                Verdict::Reordered => self.counts.reordered += 1,
-                Verdict::Unknown => self.counts.unchecked += 1,
-                Verdict::InOrder | Verdict::AfterGap(_) => {}
+        self.count_verdict(verdict, in_window);
+        verdict
+    }
+
+    /// Counts a delivery known by its position only, in an item that holds some of the records of a
+    /// partition: what lies between two offsets may belong to others, so no gap is known. A record
+    /// before the newest one is late, the newest one again a duplicate.
+    pub fn on_sparse_offset(
+        &mut self,
+        key: KeyId,
+        partition: u32,
+        offset: u64,
+        in_window: bool,
+    ) -> Verdict {
+        self.counts.updates_total += 1;
+        self.counts.deliveries_in_window += u64::from(in_window);
+        let verdict = match self.find(key, partition) {
+            Ok(at) => self.streams[at].on_sparse(offset),
+            Err(at) => {
+                self.streams
+                    .insert(at, Stream::starting(key, partition, offset));
+                Verdict::InOrder
             }
-        }
+        };
+        self.count_verdict(verdict, in_window);
         verdict
     }
 
@@ -114,6 +134,11 @@ impl DeliveryChecker {
         self.counts.updates_total += 1;
         self.counts.deliveries_in_window += u64::from(in_window);
         self.counts.unchecked += u64::from(in_window);
+    }
+
+    /// Whether records may be skipped.
+    pub fn conflation(&self) -> Conflation {
+        self.conflation
     }
 
     /// The counts so far; `lost` and `conflated` are known only after settling.
@@ -146,6 +171,17 @@ impl DeliveryChecker {
             Conflation::Allowed => counts.conflated += absent,
         }
         counts
+    }
+
+    fn count_verdict(&mut self, verdict: Verdict, in_window: bool) {
+        if in_window {
+            match verdict {
+                Verdict::Duplicate => self.counts.duplicated += 1,
+                Verdict::Reordered => self.counts.reordered += 1,
+                Verdict::Unknown => self.counts.unchecked += 1,
+                Verdict::InOrder | Verdict::AfterGap(_) => {}
+            }
+        }
     }
 
     fn count_absent(&self, records: &WindowRecords, absent: Absent, counts: &mut DeliveryCounts) {
@@ -197,13 +233,25 @@ impl Absent {
 }
 
 impl Stream {
-    fn new(key: KeyId, stamp: &Stamp) -> Self {
+    fn starting(key: KeyId, producer: u32, seq: u64) -> Self {
         Self {
             key,
-            producer: stamp.producer,
-            first_seq: stamp.seq,
-            highest_seq: stamp.seq,
+            producer,
+            first_seq: seq,
+            highest_seq: seq,
             gaps: None,
+        }
+    }
+
+    /// Where gaps mean nothing.
+    fn on_sparse(&mut self, seq: u64) -> Verdict {
+        match seq.cmp(&self.highest_seq) {
+            Ordering::Greater => {
+                self.highest_seq = seq;
+                Verdict::InOrder
+            }
+            Ordering::Equal => Verdict::Duplicate,
+            Ordering::Less => Verdict::Reordered,
         }
     }
 

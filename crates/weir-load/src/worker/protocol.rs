@@ -168,6 +168,9 @@ pub enum Tag {
     ScheduleLag,
     /// From the actual send to the broker's acknowledgement.
     PublishAck,
+    /// From the due instant of the state a client had to the arrival of the update that replaced it
+    /// and skipped records in between: how old a conflated state had become.
+    StateAge,
 }
 
 impl Tag {
@@ -178,6 +181,7 @@ impl Tag {
             Self::Service => "service",
             Self::ScheduleLag => "schedule_lag",
             Self::PublishAck => "publish_ack",
+            Self::StateAge => "state_age",
         }
     }
 }

@@ -165,7 +165,7 @@ impl Core {
         {
             let conn = self.started;
             self.started += 1;
-            let (server, now) = (self.options.server, Instant::now());
+            let (server, now) = (self.options.server_of(conn), Instant::now());
             let sources = &self.options.sources;
             match Connection::start(server, sources, conn, &self.registry, now) {
                 Ok(connection) => {

@@ -20,6 +20,8 @@ pub use sources::Sources;
 pub struct ClientOptions {
     /// The server.
     pub server: SocketAddr,
+    /// Further servers: connection `n` goes to number `n` of all of them, in turn.
+    pub more_servers: Vec<SocketAddr>,
     /// Connections to open; they are numbered from 0.
     pub connections: usize,
     /// New connections per second.
@@ -43,6 +45,7 @@ impl ClientOptions {
     pub fn new(server: SocketAddr, connections: usize) -> Self {
         Self {
             server,
+            more_servers: Vec::new(),
             connections,
             ramp_per_s: 1000.0,
             connecting_max: 256,
@@ -50,6 +53,14 @@ impl ClientOptions {
             write_queue_bytes_max: 64 * 1024,
             tick: Duration::from_millis(20),
             sources: Sources::for_target(server),
+        }
+    }
+
+    /// The server of connection `conn`.
+    fn server_of(&self, conn: usize) -> SocketAddr {
+        match conn % (1 + self.more_servers.len()) {
+            0 => self.server,
+            further => self.more_servers[further - 1],
         }
     }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_watch;
+pub(crate) mod clients_args;
+pub(crate) mod clients_watch;
 pub(crate) mod demo;
 pub(crate) mod gateway;
 pub(crate) mod lab;

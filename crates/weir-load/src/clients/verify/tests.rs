@@ -1,0 +1,140 @@
+use super::*;
+
+fn fields(names: &str) -> FieldMap {
+    let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
+    FieldMap::new(&names)
+}
+
+/// One client with its tables.
+struct Client {
+    check: ClientCheck,
+    keys: KeyTable,
+    fields: FieldMap,
+    marks: bool,
+}
+
+impl Client {
+    fn new(names: &str) -> Self {
+        Self {
+            check: ClientCheck::new(Conflation::Forbidden),
+            keys: KeyTable::default(),
+            fields: fields(names),
+            marks: false,
+        }
+    }
+
+    /// An update of the item of Apple.
+    fn read(&mut self, text: &str) -> Result<Received, Fault> {
+        let apple = self.keys.id(b"Apple").unwrap();
+        self.read_as(Wanted::Key("Apple", apple), text)
+    }
+
+    fn read_as(&mut self, wanted: Wanted<'_>, text: &str) -> Result<Received, Fault> {
+        let mut tools = Tools {
+            local: &mut LocalTime::utc(),
+            keys: &mut self.keys,
+            marks: self.marks,
+        };
+        self.check
+            .read(text.as_bytes(), wanted, &self.fields, &mut tools)
+    }
+
+    fn seq(&mut self, text: &str) -> Result<u64, Fault> {
+        let received = self.read(text)?;
+        match received.identity {
+            Identity::Stamp(stamp) => {
+                assert_eq!((stamp.due_unix_ns, stamp.producer), (5, 1));
+                assert_eq!(received.due_unix_ns, Some(5));
+                Ok(stamp.seq)
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn stamps_are_found_whatever_is_unchanged() {
+    let mut client = Client::new("key value ts partition offset weir");
+    for (text, seq) in [
+        ("Apple|v|1|0|7|5.1.0.9", 0),
+        ("^5|5.1.1.9", 1),
+        ("|#|$|^2|5.1.2.9", 2),
+        // The stamp is unchanged.
+        ("|v2|^4", 2),
+        ("%41pple|v|1|0|8|5.1.3.9", 3),
+    ] {
+        assert_eq!(client.seq(text), Ok(seq), "{text}");
+    }
+}
+
+#[test]
+fn faults() {
+    let mut client = Client::new("key value weir");
+    assert_eq!(client.seq("Apple||5.1.0.9"), Err(Fault::NotExplicit));
+    for (text, fault) in [
+        ("Apple|v", Fault::FieldCount),
+        ("Apple|v|5.1.0.9|x", Fault::FieldCount),
+        ("Apple|v|5.1.0", Fault::BadStamp),
+        ("Pear|v|5.1.0.9", Fault::ForeignKey),
+        ("Apple|^Px|5.1.0.9", Fault::Diff),
+        ("Apple|^x|5.1.0.9", Fault::BadMark),
+    ] {
+        assert_eq!(client.seq(text), Err(fault), "{text}");
+    }
+    assert_eq!(client.seq("Apple|v|5.1.0.9"), Ok(0));
+    assert_eq!(client.seq("^4"), Err(Fault::FieldCount));
+}
+
+const HOUR: Option<u64> = Some(3_600_000_000_000);
+
+#[test]
+fn published_configurations_fall_back_to_text_and_position() {
+    let mut client = Client::new("key value partition offset");
+    let value = "1970-01-01 01:00:00.000-pid-0-xyz";
+    for (text, offset) in [
+        (format!("Apple|{value}|0|7"), 7),
+        (format!("|{value}||8"), 8),
+        // The same millisecond, the same text.
+        ("^3|9".to_owned(), 9),
+    ] {
+        let received = client.read(&text).unwrap();
+        let position = Identity::Position {
+            partition: 0,
+            offset,
+        };
+        assert_eq!((received.identity, received.due_unix_ns), (position, HOUR));
+    }
+    assert_eq!(client.read("|no time||9").unwrap().due_unix_ns, None);
+}
+
+#[test]
+fn json_fields_have_the_timestamp_in_a_field_of_its_own() {
+    let mut client = Client::new("timestamp fstValue sndValue intNum");
+    client.marks = true;
+    let text = "1970-01-01 01:00:00.000";
+    let received = client.read(&format!("PREFIX-{text}|x|Apple|7")).unwrap();
+    assert!(received.marked);
+    assert_eq!(
+        (received.identity, received.due_unix_ns),
+        (Identity::Unknown, HOUR)
+    );
+    let received = client.read("^4").unwrap();
+    assert!(received.marked && received.due_unix_ns == HOUR);
+    let received = client.read(&format!("{text}|^3")).unwrap();
+    assert!(!received.marked && received.due_unix_ns == HOUR);
+}
+
+#[test]
+fn an_item_of_all_records_tells_keys_apart_where_it_has_them() {
+    let mut client = Client::new("key weir");
+    let no_key = client.keys.id(b"").unwrap();
+    let mut key = |text: &str| {
+        let received = client.read_as(Wanted::All(no_key), text).unwrap();
+        received.key.map(KeyId::index)
+    };
+    assert_eq!(key("#|5.1.0.9"), Some(0));
+    assert_eq!(key("Apple|5.1.0.9"), Some(1));
+    assert_eq!(key("|5.1.1.9"), Some(1));
+    assert_eq!(key("%41pple|5.1.1.9"), Some(1));
+    assert_eq!(key("$|5.1.1.9"), Some(0));
+}

@@ -1,0 +1,287 @@
+//! Options of `weir load clients`, and what they mean for the load engine.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use weir_load::clients::scenario::{KeyPool, probe, probe_key};
+use weir_load::clients::{ClientsOptions, Kind, Mode, Scenario, Share, Subscribe};
+use weir_load::units::{parse_count, parse_duration};
+
+/// What the clients do.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ClientsArgs {
+    /// Where to connect; several, in turn, when given several times or with commas.
+    #[arg(
+        long,
+        visible_alias = "server",
+        value_name = "URL",
+        value_delimiter = ',',
+        default_value = "ws://127.0.0.1:8080"
+    )]
+    url: Vec<String>,
+    /// Number of clients, for example 500 or 10k.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
+    clients: u64,
+    /// New clients per second.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
+    ramp: u64,
+    /// How long to receive once all are connected, for example 30s; without it until Ctrl-C.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+
+    /// What to subscribe: a scenario of the published load test, matched to the published connector
+    /// configuration. 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields;
+    /// 3jp, 3td: one of 40 first names, whole JSON values.
+    #[arg(long, value_name = "NAME", value_parser = scenario, default_value = "2", help_heading = SUBSCRIBING)]
+    scenario: Scenario,
+    /// Subscribe word by word what the published simulator does, although in scenario 1 and 3 it asks
+    /// for a field that is not mapped, and in 2 for another data adapter than the published one.
+    #[arg(long, help_heading = SUBSCRIBING)]
+    as_committed: bool,
+    /// Be the client that measures the filtering tests: one item, mode DISTINCT, fields timestamp,
+    /// fstValue, sndValue and intNum; only records marked PREFIX- are timed.
+    #[arg(long, conflicts_with_all = ["scenario", "as_committed"], help_heading = SUBSCRIBING)]
+    probe: bool,
+    /// With --probe, the item of the key's 500-character form; else all keys in that form.
+    #[arg(long, help_heading = SUBSCRIBING)]
+    extended_key: bool,
+    /// With --probe, the item of records with a JSON key (kind jsonkeyx).
+    #[arg(long, requires = "probe", help_heading = SUBSCRIBING)]
+    kj: bool,
+    /// Fields to subscribe, in place of the scenario's. With `weir` (mapped to the record header)
+    /// deliveries are checked one by one; without, latency comes from the text in `timestamp` or
+    /// `value`, and order from `partition` and `offset`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = SUBSCRIBING)]
+    fields: Vec<String>,
+    /// Subscription mode; RAW unless --probe.
+    #[arg(long, value_enum, ignore_case = true, help_heading = SUBSCRIBING)]
+    mode: Option<ModeArg>,
+    /// Adapter set of the sessions, in place of the scenario's.
+    #[arg(long, value_name = "NAME", help_heading = SUBSCRIBING)]
+    adapter_set: Option<String>,
+    /// Data adapter of the subscriptions, in place of the scenario's; empty for the server's default.
+    #[arg(long, value_name = "NAME", help_heading = SUBSCRIBING)]
+    data_adapter: Option<String>,
+    /// Item of each client, in place of the scenario's; {key} stands for its key.
+    #[arg(long, value_name = "TEMPLATE", help_heading = SUBSCRIBING)]
+    items: Option<String>,
+    /// Number of keys the clients are spread over, evenly.
+    #[arg(long, value_name = "COUNT", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..), help_heading = SUBSCRIBING)]
+    keys: u16,
+    /// Names of the keys, in place of the scenario's.
+    #[arg(long, value_enum, help_heading = SUBSCRIBING)]
+    key_names: Option<KeyNames>,
+    /// Take latencies of all records, or only of those marked PREFIX-; all unless --probe.
+    #[arg(long, value_enum, help_heading = SUBSCRIBING)]
+    timed: Option<Timed>,
+    /// Decides which client has which key.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = SUBSCRIBING)]
+    seed: u64,
+
+    /// Longest time for one client to be connected and subscribed.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
+    setup_timeout: Duration,
+    /// Speak the floor server's line instead of TLCP.
+    #[arg(long)]
+    floor: bool,
+    /// Print events and the result as JSON lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Take commands from standard input and write events to standard output.
+    #[arg(long, conflicts_with_all = ["duration", "json"])]
+    pub(crate) worker: bool,
+}
+
+/// Modes a client can ask for.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ModeArg {
+    Raw,
+    Merge,
+    Distinct,
+}
+
+/// Pools of key names.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum KeyNames {
+    /// Of the kinds keyed and json.
+    Fruits,
+    /// Of the kinds complex, verycomplex and jsonkeyx.
+    FirstNames,
+}
+
+/// Which records are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Timed {
+    All,
+    Marked,
+}
+
+impl ClientsArgs {
+    /// The whole run as the load engine takes it.
+    pub(crate) fn options(&self) -> anyhow::Result<ClientsOptions> {
+        if self.clients == 0 {
+            bail!("--clients 0: give at least 1");
+        }
+        let subscribe = self.subscribe();
+        Ok(ClientsOptions {
+            servers: self.url.clone(),
+            kind: match self.floor {
+                true => Kind::Floor,
+                false => Kind::Tlcp {
+                    adapter_set: subscribe.adapter_set.clone(),
+                    data_adapter: Some(subscribe.data_adapter.clone())
+                        .filter(|name| !name.is_empty()),
+                    mode: self.mode(),
+                },
+            },
+            // More than memory could hold are refused by the limit of descriptors.
+            clients: usize::try_from(self.clients).unwrap_or(usize::MAX),
+            share: Share::WHOLE,
+            ramp_per_s: self.ramp.max(1) as f64,
+            keys: self.key_names(&subscribe),
+            items: subscribe.items,
+            seed: self.seed,
+            fields: subscribe.fields,
+            marked_only: match self.timed {
+                Some(timed) => timed == Timed::Marked,
+                None => self.probe,
+            },
+            setup_timeout: self.setup_timeout,
+        })
+    }
+
+    /// The scenario with what was given in place of its parts.
+    fn subscribe(&self) -> Subscribe {
+        let mut subscribe = match (self.probe, self.as_committed) {
+            (true, _) => probe(),
+            (false, true) => self.scenario.as_committed(),
+            (false, false) => self.scenario.corrected(),
+        };
+        if let Some(adapter_set) = &self.adapter_set {
+            subscribe.adapter_set.clone_from(adapter_set);
+        }
+        if let Some(data_adapter) = &self.data_adapter {
+            subscribe.data_adapter.clone_from(data_adapter);
+        }
+        if let Some(items) = &self.items {
+            subscribe.items.clone_from(items);
+        }
+        if !self.fields.is_empty() {
+            subscribe.fields.clone_from(&self.fields);
+        }
+        subscribe
+    }
+
+    fn key_names(&self, subscribe: &Subscribe) -> Vec<String> {
+        let pool = match self.key_names {
+            None if self.probe => return vec![probe_key(self.extended_key, self.kj)],
+            None => subscribe.pool,
+            Some(KeyNames::Fruits) => KeyPool::Fruits,
+            Some(KeyNames::FirstNames) => KeyPool::FirstNames,
+        };
+        pool.names(self.keys.into(), self.extended_key)
+    }
+
+    fn mode(&self) -> Mode {
+        match self.mode {
+            Some(ModeArg::Raw) => Mode::Raw,
+            Some(ModeArg::Merge) => Mode::Merge,
+            Some(ModeArg::Distinct) => Mode::Distinct,
+            None if self.probe => Mode::Distinct,
+            None => Mode::Raw,
+        }
+    }
+}
+
+fn scenario(name: &str) -> Result<Scenario, String> {
+    Scenario::of_name(name).ok_or_else(|| {
+        let names = Scenario::ALL.map(Scenario::name).join(", ");
+        format!("it is one of {names}")
+    })
+}
+
+const SUBSCRIBING: &str = "What is subscribed";
+
+const EXAMPLES: &str = "\
+Examples:
+  Scenario 2 as published, 10,000 clients for a minute:
+    weir load clients --url ws://127.0.0.1:8080 --scenario 2 --clients 10k --duration 1m
+  JSON fields in mode MERGE, two of the fields only:
+    weir load clients --scenario 3 --mode merge --fields timestamp,firstnumber
+  Every delivery checked by the stamp in the record headers (field mapped from HEADERS.weir):
+    weir load clients --fields key,value,weir
+  Beside a background load, time only the marked records of one item:
+    weir load clients --probe --extended-key --clients 1";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ClientsArgs,
+    }
+
+    fn options(line: &str) -> ClientsOptions {
+        let words = line.split_ascii_whitespace();
+        let line = Line::try_parse_from(std::iter::once("clients").chain(words)).unwrap();
+        line.args.options().unwrap()
+    }
+
+    #[test]
+    fn a_bare_call_is_scenario_2() {
+        let mut expected =
+            ClientsOptions::new("ws://127.0.0.1:8080", &Scenario::Two.corrected(), 100);
+        assert_eq!(options(""), expected);
+        expected.servers = vec!["ws://a:1".to_owned(), "b:2".to_owned()];
+        assert_eq!(options("--url ws://a:1,b:2"), expected);
+        assert_eq!(options("--server ws://a:1 --url b:2"), expected);
+    }
+
+    #[test]
+    fn the_probe_has_one_item_and_times_marked_records() {
+        let probe = options("--probe --kj");
+        assert_eq!(probe.keys, ["Timothy"]);
+        assert_eq!(probe.fields.join(" "), "timestamp fstValue sndValue intNum");
+        assert!(probe.marked_only);
+        assert!(matches!(
+            probe.kind,
+            Kind::Tlcp {
+                mode: Mode::Distinct,
+                ..
+            }
+        ));
+        let extended = options("--probe --extended-key --timed all --mode RAW");
+        assert!(extended.keys[0].len() == 500 && !extended.marked_only);
+        assert!(matches!(
+            extended.kind,
+            Kind::Tlcp {
+                mode: Mode::Raw,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn parts_of_a_scenario_can_be_replaced() {
+        let three = options("--scenario 3 --fields timestamp,firstText --items x-{key} --keys 2");
+        assert_eq!(
+            (three.keys.join(" ").as_str(), three.items.as_str()),
+            ("James John", "x-{key}")
+        );
+        assert_eq!(three.fields, ["timestamp", "firstText"]);
+        let Kind::Tlcp { data_adapter, .. } = three.kind else {
+            panic!("TLCP");
+        };
+        assert_eq!(data_adapter.as_deref(), Some("JsonStart-k"));
+        assert!(!options("--scenario 1").is_keyed());
+        let words = ["clients", "--scenario", "4"];
+        let error = Line::try_parse_from(words).unwrap_err().to_string();
+        assert!(error.contains("it is one of 1, 2, 3, 3jp, 3td"), "{error}");
+    }
+}

@@ -1,0 +1,255 @@
+//! What a person sees of `weir load clients`, and the summary at its end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weir_load::clock::Clock;
+use weir_load::delivery::{DeliverySummary, Spread};
+use weir_load::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
+use weir_stats::Histogram;
+
+use crate::cmd::load_common::{Progressing, StatusLine, print_json, schedule_from_now, time};
+
+/// Follows the events of a run.
+pub(crate) struct Watch {
+    json: bool,
+    duration: Option<Duration>,
+    clock: Clock,
+    line: StatusLine,
+    progressing: Progressing,
+    latencies: BTreeMap<Tag, Histogram>,
+    /// First and last look at the counters inside the measured time.
+    first: Option<Progress>,
+    last: Progress,
+    /// Sum and number of the busy shares since all were connected, in thousandths.
+    busy_permille: (u64, u64),
+    started: bool,
+    refused: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(json: bool, duration: Option<Duration>) -> Self {
+        Self {
+            json,
+            duration,
+            clock: Clock::start(),
+            line: StatusLine::new(),
+            progressing: Progressing::default(),
+            latencies: BTreeMap::new(),
+            first: None,
+            last: Progress::default(),
+            busy_permille: (0, 0),
+            started: false,
+            refused: 0,
+        }
+    }
+
+    /// Everything from now on counts, for as long as asked.
+    pub(crate) fn schedule(&mut self) -> Schedule {
+        self.started = true;
+        schedule_from_now(&self.clock, self.duration)
+    }
+
+    pub(crate) fn show(&mut self, event: &Event) {
+        if self.json {
+            print_json(event);
+        }
+        match event {
+            Event::Progress(progress) => self.progress(progress),
+            Event::Interval(interval) => self.interval(interval),
+            Event::Ready { connections, .. } if !self.json => {
+                self.line.end();
+                println!("{connections} clients are subscribed");
+            }
+            _ => {}
+        }
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        match Histogram::from_base64(&interval.histogram) {
+            Ok(histogram) => self
+                .latencies
+                .entry(interval.tag)
+                .or_default()
+                .merge(&histogram),
+            Err(error) => {
+                self.refused += 1;
+                tracing::error!(%error, "interval not understood");
+            }
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let change = self.progressing.next(progress);
+        if self.started {
+            self.busy_permille.0 += change.total("busy_permille");
+            self.busy_permille.1 += 1;
+            self.first.get_or_insert_with(|| progress.clone());
+        }
+        self.last = progress.clone();
+        if self.json {
+            return;
+        }
+        let text = format!(
+            "connected {}/{}  {:.0} updates/s  p50 {} us  p99 {} us  {:.1} Mbit/s  busy {} %  \
+             errors {}",
+            change.total("connected"),
+            change.total("clients"),
+            change.per_s("updates"),
+            progress.p50_us,
+            progress.p99_us,
+            change.per_s("bytes_received") * 8.0 / 1e6,
+            change.total("busy_permille") / 10,
+            change.total("errors"),
+        );
+        self.line.show(&text);
+    }
+
+    /// The share of time the receiving threads were busy, of the busiest one if there are several.
+    pub(crate) fn busy_share(&self) -> f64 {
+        self.busy_permille.0 as f64 / self.busy_permille.1.max(1) as f64 / 1000.0
+    }
+
+    /// Whether the figures show this tool rather than the server.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.busy_share() > BUSY_SHARE_MAX
+    }
+
+    /// Intervals that could not be read: the latencies are not complete.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused > 0
+    }
+
+    /// Increase per second of a counter over the measured time.
+    fn rate(&self, counter: &str) -> f64 {
+        let Some(first) = &self.first else { return 0.0 };
+        let value = |at: &Progress| at.counters.get(counter).copied().unwrap_or(0);
+        let span_ns = self.last.unix_ns.saturating_sub(first.unix_ns);
+        if span_ns == 0 {
+            return 0.0;
+        }
+        value(&self.last).saturating_sub(value(first)) as f64 / (span_ns as f64 / 1e9)
+    }
+
+    pub(crate) fn finish(&mut self, summary: &DeliverySummary) {
+        self.line.end();
+        match self.json {
+            true => println!("{}", self.as_json(summary)),
+            false => self.print(summary),
+        }
+    }
+
+    fn as_json(&self, summary: &DeliverySummary) -> Value {
+        let latency = |tag: Tag| self.latencies.get(&tag).map(latency_json);
+        json!({
+            "event": "end",
+            "busy_share": self.busy_share(),
+            "updates_per_s": self.rate("updates"),
+            "received_mbit_per_s": self.rate("bytes_received") * 8.0 / 1e6,
+            "response": latency(Tag::Response),
+            "service": latency(Tag::Service),
+            "state_age": latency(Tag::StateAge),
+            "client_p99_us": spread_json(&summary.client_p99_us),
+            "client_deliveries": spread_json(&summary.client_deliveries),
+            "summary": summary,
+        })
+    }
+
+    fn print(&self, summary: &DeliverySummary) {
+        println!();
+        println!("clients        {}", summary.clients);
+        println!(
+            "updates        {} ({} in the window), {:.0}/s, {:.2} Mbit/s",
+            summary.updates_total,
+            summary.deliveries_in_window,
+            self.rate("updates"),
+            self.rate("bytes_received") * 8.0 / 1e6,
+        );
+        for (tag, name) in [
+            (Tag::Response, "response"),
+            (Tag::Service, "service"),
+            (Tag::StateAge, "state age"),
+        ] {
+            if let Some(histogram) = self.latencies.get(&tag) {
+                println!("{name:<14} {}", latency_text(histogram));
+            }
+        }
+        if summary.latency_resolution_ns > 1 && self.latencies.contains_key(&Tag::Response) {
+            println!("               from the timestamp text: known to 1 ms");
+        }
+        fairness("p99 by client", &summary.client_p99_us, |us| {
+            time(us * 1000)
+        });
+        fairness("updates each", &summary.client_deliveries, |n| {
+            n.to_string()
+        });
+        println!(
+            "lost           {}{}",
+            summary.lost,
+            if summary.settled { "" } else { " (gaps only)" }
+        );
+        println!("duplicated     {}", summary.duplicated);
+        println!("reordered      {}", summary.reordered);
+        println!("conflated      {}", summary.conflated);
+        println!("unchecked      {}", summary.unchecked);
+        println!("disconnects    {}", summary.disconnects);
+        for (text, count) in &summary.errors {
+            println!("error          {count} x {text}");
+        }
+    }
+}
+
+fn latency_text(histogram: &Histogram) -> String {
+    let percentile = |p| time(histogram.percentile_ns(p).unwrap_or(0));
+    format!(
+        "mean {} (stddev {})  p50 {}  p90 {}  p99 {}  max {}",
+        time(histogram.mean_ns().unwrap_or(0.0) as u64),
+        time(histogram.stddev_ns().unwrap_or(0.0) as u64),
+        percentile(50.0),
+        percentile(90.0),
+        percentile(99.0),
+        time(histogram.max_ns().unwrap_or(0)),
+    )
+}
+
+fn latency_json(histogram: &Histogram) -> Value {
+    let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+    let mean_us = |ns: Option<f64>| ns.map(|ns| ns / 1e3);
+    json!({
+        "count": histogram.count(),
+        "mean_us": mean_us(histogram.mean_ns()),
+        "stddev_us": mean_us(histogram.stddev_ns()),
+        "p50_us": us(histogram.percentile_ns(50.0)),
+        "p90_us": us(histogram.percentile_ns(90.0)),
+        "p99_us": us(histogram.percentile_ns(99.0)),
+        "max_us": us(histogram.max_ns()),
+    })
+}
+
+fn spread_json(spread: &Spread) -> Value {
+    json!({
+        "clients": spread.clients(),
+        "min": spread.min(),
+        "p50": spread.percentile(50),
+        "p90": spread.percentile(90),
+        "max": spread.max(),
+    })
+}
+
+/// How a figure differs over the clients.
+fn fairness(name: &str, spread: &Spread, text: impl Fn(u64) -> String) {
+    let [Some(min), Some(middle), Some(max)] = [spread.min(), spread.percentile(50), spread.max()]
+    else {
+        return;
+    };
+    println!(
+        "{name:<14} {} to {}, half of the clients at most {}",
+        text(min),
+        text(max),
+        text(middle)
+    );
+}
+
+/// Above this the tool measures itself.
+const BUSY_SHARE_MAX: f64 = 0.9;
