@@ -14,6 +14,7 @@ pub mod payload;
 pub mod plan;
 pub mod producer;
 pub mod sampler;
+pub mod seed_report;
 pub mod stamp;
 mod topic;
 pub mod units;

@@ -65,7 +65,7 @@ impl Collected {
 
     fn event(&mut self, part: Part, event: Event) {
         match event {
-            Event::Hello { .. } => {}
+            Event::Hello { .. } | Event::Report { .. } => {}
             Event::Ready { connections, port } => {
                 self.ready.insert(part, connections);
                 self.port = self.port.or(port);

@@ -8,11 +8,13 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::lean::{LeanError, LeanRecord, LeanSink};
 use weir_stats::CompactHistogram;
 
+use super::ConsumerOptions;
 use crate::clients::meter::Meter;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyTable;
 use crate::local_time::LocalTime;
+use crate::seed_report::SeedReporter;
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, due_from_value, parse_due};
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, Schedule};
@@ -35,6 +37,7 @@ pub(super) struct Crowd {
     next_report: Instant,
     next_settle: Instant,
     busy: Busy,
+    seed: Option<SeedReporter>,
 }
 
 #[derive(Debug, Default)]
@@ -58,13 +61,23 @@ enum Origin {
     Unknown,
 }
 
+impl Origin {
+    fn due_unix_ns(&self) -> Option<u64> {
+        match self {
+            Self::Stamped(stamp) => Some(stamp.due_unix_ns),
+            Self::Timed(due) => Some(*due),
+            Self::Unknown => None,
+        }
+    }
+}
+
 impl Crowd {
-    pub(super) fn new(clients: usize) -> Self {
+    pub(super) fn new(options: &ConsumerOptions) -> Self {
         let clock = Clock::start();
         let now = Instant::now();
         Self {
             clients: std::iter::repeat_with(Client::default)
-                .take(clients)
+                .take(options.clients)
                 .collect(),
             keys: KeyTable::default(),
             clock,
@@ -80,6 +93,7 @@ impl Crowd {
             next_report: now + REPORT_EVERY,
             next_settle: now,
             busy: Busy::start(),
+            seed: options.seed_report.map(SeedReporter::start),
         }
     }
 
@@ -111,6 +125,9 @@ impl Crowd {
             let counters = self.counters();
             self.meter
                 .report(&link.events, self.clock.unix_ns(now), counters);
+        }
+        if let Some(seed) = &mut self.seed {
+            seed.turn(&link.events, now, next == Next::Stop);
         }
         next
     }
@@ -208,6 +225,9 @@ impl Crowd {
 
     fn record(&mut self, consumer: usize, record: &LeanRecord<'_>, at_unix_ns: u64) {
         let origin = self.origin(record);
+        if let (Some(seed), Some(due)) = (&mut self.seed, origin.due_unix_ns()) {
+            seed.record(due, at_unix_ns);
+        }
         let schedule = self.schedule.as_ref();
         let client = &mut self.clients[consumer];
         let response_ns = match origin {

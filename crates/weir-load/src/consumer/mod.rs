@@ -31,6 +31,8 @@ pub struct ConsumerOptions {
     pub ramp_per_s: usize,
     /// How long a broker may hold a fetch without records.
     pub max_wait: Duration,
+    /// How often the published programs' report is made; `None`: never.
+    pub seed_report: Option<Duration>,
 }
 
 impl ConsumerOptions {
@@ -42,6 +44,7 @@ impl ConsumerOptions {
             clients,
             ramp_per_s: 1000,
             max_wait: Duration::from_millis(500),
+            seed_report: None,
         }
     }
 
@@ -65,6 +68,7 @@ impl ConsumerOptions {
 /// [`LoadError`] if the consumers could not begin; the link has not been told.
 pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
     link.events.hello(Role::Consume);
+    check_report(options)?;
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
     check_clients(options.clients, brokers)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -74,7 +78,7 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
             what: "starting the event loop of the consumers",
             reason,
         })?;
-    let crowd = Rc::new(RefCell::new(Crowd::new(options.clients)));
+    let crowd = Rc::new(RefCell::new(Crowd::new(options)));
     let report = runtime.block_on(consume(options.config(), &crowd, link))?;
     let summary = crowd.borrow().summary(report.disconnects);
     link.events.send(&Event::Final {
@@ -110,6 +114,17 @@ async fn consume(
     }
 }
 
+fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
+    match options.seed_report {
+        Some(every) if every < REPORT_EVERY_MIN => Err(LoadError::Option {
+            option: "--report-every",
+            value: format!("{} ms", every.as_millis()),
+            reason: "give at least 1s".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Each consumer needs one connection to every broker that leads a partition.
 fn check_clients(clients: usize, brokers: usize) -> Result<(), LoadError> {
     if clients == 0 {
@@ -139,6 +154,7 @@ fn check_clients(clients: usize, brokers: usize) -> Result<(), LoadError> {
 }
 
 const TURN: Duration = Duration::from_millis(20);
+const REPORT_EVERY_MIN: Duration = Duration::from_secs(1);
 /// Standard streams, poll, librdkafka's look at the topic, log files.
 const DESCRIPTORS_SPARE: u64 = 64;
 

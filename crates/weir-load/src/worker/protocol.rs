@@ -89,6 +89,11 @@ pub enum Event {
     Progress(Progress),
     /// The latencies of one interval of the measured window (a delta, not a running total).
     Interval(Interval),
+    /// The published programs' text report, if it was asked for.
+    Report {
+        /// Several lines, as they are to be printed.
+        text: String,
+    },
     /// The last line of a worker that ended in order.
     Final {
         /// The result.

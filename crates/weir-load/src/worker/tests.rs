@@ -86,6 +86,9 @@ fn every_event_survives_the_line() {
             tag: Tag::ScheduleLag,
             histogram: "aGk=".to_owned(),
         }),
+        Event::Report {
+            text: "\n\nMin = 4 ms".to_owned(),
+        },
         Event::Error {
             message: "broker \"x\" not reachable".to_owned(),
         },

@@ -40,6 +40,13 @@ pub(crate) struct ConsumeArgs {
     /// How long to read once all are positioned, for example 30s; without it until Ctrl-C.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Print the published programs' report, and nothing else of ours.
+    #[arg(long, conflicts_with = "json")]
+    seed_report: bool,
+    /// How often that report comes; once more at the end.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s",
+          requires = "seed_report")]
+    report_every: Duration,
     /// Print events and the result as JSON lines.
     #[arg(long)]
     json: bool,
@@ -55,6 +62,7 @@ impl ConsumeArgs {
         ConsumerOptions {
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
+            seed_report: self.seed_report.then_some(self.report_every),
             ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.clients))
         }
     }
@@ -68,7 +76,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let clock = Clock::start();
-    let mut watch = Watch::new(args.json);
+    let mut watch = Watch::new(args);
     let result = load_local::run(
         &stop,
         |link| consumer::run(&options, link),
@@ -83,7 +91,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     );
     watch.line.end();
     let summary = result.map_err(failure)?;
-    if !args.json {
+    if !watch.is_quiet() {
         print_summary(&summary);
     }
     Ok(watch.verdict(&stop, args.duration.is_some()))
@@ -92,6 +100,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
 /// What a person sees.
 struct Watch {
     json: bool,
+    seed_report: bool,
     line: StatusLine,
     progressing: Progressing,
     started: bool,
@@ -100,9 +109,10 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(json: bool) -> Self {
+    fn new(args: &ConsumeArgs) -> Self {
         Self {
-            json,
+            json: args.json,
+            seed_report: args.seed_report,
             line: StatusLine::new(),
             progressing: Progressing::default(),
             started: false,
@@ -116,7 +126,8 @@ impl Watch {
         }
         match event {
             Event::Progress(progress) => self.progress(progress),
-            Event::Ready { connections, .. } if !self.json => {
+            Event::Report { text } => println!("{text}"),
+            Event::Ready { connections, .. } if !self.is_quiet() => {
                 self.line.end();
                 println!("{connections} consumers are positioned");
             }
@@ -131,7 +142,7 @@ impl Watch {
             self.busy_permille.0 += busy;
             self.busy_permille.1 += 1;
         }
-        if self.json {
+        if self.is_quiet() {
             return;
         }
         self.line.show(&format_args!(
@@ -146,6 +157,11 @@ impl Watch {
             busy / 10,
             change.total("errors"),
         ));
+    }
+
+    /// Nothing for people, or only the published report.
+    fn is_quiet(&self) -> bool {
+        self.json || self.seed_report
     }
 
     fn verdict(&self, stop: &AtomicBool, has_end: bool) -> Exit {

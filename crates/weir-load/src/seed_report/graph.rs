@@ -1,0 +1,75 @@
+//! Eight rows of asterisks, with the published way to find what one asterisk stands for.
+
+use std::fmt::{self, Write};
+
+const ROWS: usize = 8;
+const STARS_MAX: f64 = 20.0;
+
+/// Samples from `low_ms` to `top_ms` in rows of `step_ms`. A row's upper edge belongs to it, its
+/// lower edge to the row before; only the first row has both.
+pub(super) struct Graph {
+    low_ms: u64,
+    top_ms: u64,
+    step_ms: u64,
+    counts: [u64; ROWS],
+}
+
+impl Graph {
+    /// Counts `samples` (milliseconds and number), none of them outside of the edges.
+    pub(super) fn new(low_ms: u64, top_ms: u64, samples: impl Iterator<Item = (u64, u64)>) -> Self {
+        let step_ms = (top_ms - low_ms).div_ceil(ROWS as u64).max(1);
+        let mut counts = [0; ROWS];
+        for (ms, count) in samples {
+            let above_edge = (ms - low_ms).saturating_sub(1);
+            // Below the number of rows, as a step is at least an eighth of the whole.
+            counts[(above_edge / step_ms) as usize] += count;
+        }
+        Self {
+            low_ms,
+            top_ms,
+            step_ms,
+            counts,
+        }
+    }
+
+    /// Writes the rows between `Min` and `end`, which has no line feed.
+    pub(super) fn write(&self, out: &mut String, end: &str) -> fmt::Result {
+        let unit = self.unit();
+        writeln!(out, "Min")?;
+        let mut edge_ms = self.low_ms;
+        for count in self.counts {
+            if edge_ms > self.top_ms {
+                break;
+            }
+            let upper_ms = edge_ms + self.step_ms;
+            write!(out, "{edge_ms:04} - {upper_ms:04} ")?;
+            // At most 20 by the choice of the unit.
+            let stars = (count as f64 / unit + 0.5).floor() as usize;
+            out.extend(std::iter::repeat_n('*', stars));
+            out.push_str(if count > 0 { "|\n" } else { "\n" });
+            edge_ms = upper_ms;
+        }
+        out.push_str(end);
+        Ok(())
+    }
+
+    /// Samples for one asterisk: the smallest count after the last empty row but one, or what
+    /// leaves room for 20, but at least 1.
+    fn unit(&self) -> f64 {
+        let smallest = self.counts.into_iter().fold(0, |least, count| {
+            if count < least || least == 0 {
+                count
+            } else {
+                least
+            }
+        });
+        let smallest = smallest as f64;
+        let largest = self.counts.into_iter().fold(0, u64::max) as f64;
+        let unit = if largest / smallest > STARS_MAX {
+            largest / STARS_MAX
+        } else {
+            smallest
+        };
+        unit.max(1.0)
+    }
+}
