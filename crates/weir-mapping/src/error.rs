@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::evaluator::Evaluator;
+use crate::json::JsonError;
+use crate::payload::Part;
+
 /// A configuration that cannot be carried out: where it is and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{at}: {problem}")]
@@ -180,6 +184,18 @@ pub enum Problem {
         /// Name to write.
         current: String,
     },
+    /// A parameter whose name begins or ends with a blank; only in strict mode.
+    #[error(
+        "parameter [{parameter}] begins or ends with a blank{}; connector 1.5 does not know such \
+         a name",
+        More(*.more)
+    )]
+    PaddedName {
+        /// Name as written.
+        parameter: String,
+        /// Further ones of the same connection.
+        more: usize,
+    },
     /// A parameter given twice; only in strict mode.
     #[error("parameter [{parameter}] is given twice; keep one of the two")]
     RepeatedParameter {
@@ -197,6 +213,17 @@ pub enum Problem {
         /// Where it is used.
         context: String,
     },
+}
+
+struct More(usize);
+
+impl fmt::Display for More {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            more => write!(f, ", and so do {more} more of this connection"),
+        }
+    }
 }
 
 struct Suggestion<'a>(Option<&'a str>);
@@ -325,6 +352,15 @@ pub enum ExtractionReason {
     /// A member of an array.
     #[error("cannot retrieve field [{0}] from an array object")]
     ArrayObject(Arc<str>),
+    /// An index on an object.
+    #[error("cannot retrieve index [{0}] from a non-array object")]
+    NotArray(u32),
+    /// A member of null.
+    #[error("cannot retrieve field [{0}] from a null object")]
+    NullObject(Arc<str>),
+    /// An index on null.
+    #[error("cannot retrieve index [{0}] from a null object")]
+    NullIndex(u32),
     /// Several values where one is needed.
     #[error("the expression must evaluate to a non-complex object")]
     NotScalar,
@@ -334,4 +370,59 @@ pub enum ExtractionReason {
     /// The values of one record exceed 4 GiB.
     #[error("the extracted values exceed 4 GiB")]
     TooLarge,
+    /// The key or value is not of its type; nothing can be extracted from it.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+}
+
+impl ExtractionError {
+    /// True if the key or value is not of the configured type, rather than lacking something.
+    pub fn is_deserialization(&self) -> bool {
+        matches!(self.reason, ExtractionReason::Payload(_))
+    }
+}
+
+/// A key or value that is not of its type.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the {part} is not {}: {problem}", .evaluator.name())]
+pub struct PayloadError {
+    /// Which of the two.
+    pub part: Part,
+    /// What it should be.
+    pub evaluator: Evaluator,
+    /// What is wrong with it.
+    pub problem: PayloadProblem,
+}
+
+impl PayloadError {
+    pub(crate) fn new(part: Part, evaluator: Evaluator, problem: PayloadProblem) -> Self {
+        Self {
+            part,
+            evaluator,
+            problem,
+        }
+    }
+}
+
+/// Why bytes are not of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PayloadProblem {
+    /// Types of a fixed size.
+    #[error("{bytes} bytes instead of {expected}")]
+    Length {
+        /// Size of the payload.
+        bytes: usize,
+        /// Size of the type.
+        expected: usize,
+    },
+    /// BOOLEAN.
+    #[error("byte {0} is neither 0 nor 1")]
+    NoBoolean(u8),
+    /// UUID.
+    #[error("not the text of a UUID")]
+    NoUuid,
+    /// JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
 }

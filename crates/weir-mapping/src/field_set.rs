@@ -73,7 +73,7 @@ impl FieldSet {
     }
 
     /// The indexes in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> {
+    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
             let bits = std::iter::successors((word != 0).then_some(word), |rest| {
                 let rest = rest & (rest - 1);

@@ -1,5 +1,7 @@
 //! Field values of one record: all texts in one buffer, in the order of the configured fields.
 
+use crate::payload::Payloads;
+
 /// Marks in place of a length; texts are kept shorter than either.
 const NULL: u32 = u32::MAX;
 const SKIPPED: u32 = u32::MAX - 1;
@@ -49,6 +51,7 @@ fn value<'a>(text: &'a str, spans: &[Span], index: usize) -> FieldValue<'a> {
 pub struct FieldValues {
     text: String,
     spans: Vec<Span>,
+    payloads: Payloads,
 }
 
 impl FieldValues {
@@ -96,34 +99,51 @@ impl FieldValues {
         }
     }
 
-    /// The buffer the next text is appended to, and its present length for [`Self::push_text`].
-    pub(crate) fn text_mut(&mut self) -> &mut String {
-        &mut self.text
+    /// Forgets the values of the record before and skips `count` fields.
+    pub(crate) fn reset(&mut self, count: usize) {
+        self.clear();
+        let skipped = Span {
+            start: 0,
+            len: SKIPPED,
+        };
+        self.spans.resize(count, skipped);
     }
 
-    /// Ends a field whose text starts at `start`; false if the texts became too long.
-    pub(crate) fn push_text(&mut self, start: usize) -> bool {
+    pub(crate) fn payloads_mut(&mut self) -> &mut Payloads {
+        &mut self.payloads
+    }
+
+    /// What reads the record, and the buffer the next text is appended to.
+    pub(crate) fn parts_mut(&mut self) -> (&mut Payloads, &mut String) {
+        (&mut self.payloads, &mut self.text)
+    }
+
+    /// Present length of all texts, for [`Self::set_text`].
+    pub(crate) fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Gives a field the text from `start` on; false if the texts became too long.
+    pub(crate) fn set_text(&mut self, index: usize, start: usize) -> bool {
         if self.text.len() > TEXT_BYTES_MAX {
             return false;
         }
         // Both fit: the end of the text does.
         let (start, len) = (start as u32, (self.text.len() - start) as u32);
-        self.spans.push(Span { start, len });
+        self.spans[index] = Span { start, len };
         true
     }
 
-    pub(crate) fn push_null(&mut self) {
-        self.spans.push(Span {
+    pub(crate) fn set_null(&mut self, index: usize) {
+        self.spans[index] = Span {
             start: 0,
             len: NULL,
-        });
+        };
     }
 
-    pub(crate) fn push_skipped(&mut self) {
-        self.spans.push(Span {
-            start: 0,
-            len: SKIPPED,
-        });
+    /// Removes the text from `start` on, which then belongs to no field.
+    pub(crate) fn drop_text(&mut self, start: usize) {
+        self.text.truncate(start);
     }
 }
 
@@ -172,11 +192,11 @@ mod tests {
 
     fn sample() -> FieldValues {
         let mut values = FieldValues::new();
-        values.text_mut().push_str("ab");
-        assert!(values.push_text(0));
-        values.push_null();
-        values.push_skipped();
-        assert!(values.push_text(2));
+        values.reset(4);
+        values.parts_mut().1.push_str("ab");
+        assert!(values.set_text(0, 0));
+        values.set_null(1);
+        assert!(values.set_text(3, 2));
         values
     }
 

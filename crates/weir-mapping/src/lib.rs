@@ -13,7 +13,10 @@ mod field_values;
 #[doc(hidden)]
 pub mod fuzz;
 mod item_name;
+mod json;
 mod mapping;
+mod number;
+mod payload;
 mod record_view;
 mod selector;
 mod template;
@@ -25,14 +28,16 @@ pub use config::{
 };
 pub use error::{
     ConfigError, ExpressionError, ExtractionError, ExtractionPlace, ExtractionReason,
-    ItemNameError, Location, Problem, TemplateError,
+    ItemNameError, Location, PayloadError, PayloadProblem, Problem, TemplateError,
 };
 pub use evaluator::Evaluator;
 pub use expression::{Expression, Root, Step};
 pub use field_set::FieldSet;
 pub use field_values::{FieldValue, FieldValues, FrozenValues};
 pub use item_name::CanonicalItem;
+pub use json::{JsonError, JsonFault};
 pub use mapping::{FieldName, ItemNames, Mapping};
+pub use payload::Part;
 pub use record_view::RecordView;
 pub use template::ItemTemplate;
 pub use text::{split_fields, split_items};

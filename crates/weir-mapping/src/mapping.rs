@@ -8,6 +8,8 @@ use crate::error::{ExtractionError, ExtractionPlace, ExtractionReason, ItemNameE
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
+use crate::json::NodeId;
+use crate::payload::{Aim, Part, Payloads, Plans};
 use crate::record_view::RecordView;
 use crate::selector::{Found, Selector};
 
@@ -72,11 +74,34 @@ pub(crate) struct FieldOptions {
 /// The mapping of one connection, ready to run. Shared by reference between threads.
 #[derive(Debug)]
 pub struct Mapping {
-    topics: Vec<(Box<str>, Vec<ItemSource>)>,
+    topics: Vec<Topic>,
     schemas: Vec<Schema>,
     fields: Vec<Field>,
     names: Vec<FieldName>,
     options: FieldOptions,
+    item_plans: Plans,
+    field_plans: Plans,
+}
+
+/// A mapped topic.
+#[derive(Debug)]
+struct Topic {
+    name: Box<str>,
+    sources: Vec<ItemSource>,
+    /// The JSON places its templates need.
+    places: Vec<(Part, NodeId)>,
+}
+
+impl Topic {
+    fn new(name: Box<str>, sources: Vec<ItemSource>) -> Self {
+        let parameters = sources.iter().flat_map(ItemSource::parameters);
+        let places = parameters.filter_map(|p| p.selector.place()).collect();
+        Self {
+            name,
+            sources,
+            places,
+        }
+    }
 }
 
 /// Prefix and sorted parameter names of the items one source can yield.
@@ -91,6 +116,8 @@ impl Mapping {
         topics: Vec<(Box<str>, Vec<ItemSource>)>,
         fields: Vec<Field>,
         options: FieldOptions,
+        item_plans: Plans,
+        field_plans: Plans,
     ) -> Self {
         let mut schemas = Vec::new();
         for source in topics.iter().flat_map(|(_, sources)| sources) {
@@ -103,18 +130,21 @@ impl Mapping {
             .iter()
             .map(|field| FieldName(Arc::clone(&field.name)))
             .collect();
+        let topics = topics.into_iter();
         Self {
-            topics,
+            topics: topics.map(|(name, s)| Topic::new(name, s)).collect(),
             schemas,
             fields,
             names,
             options,
+            item_plans,
+            field_plans,
         }
     }
 
     /// Topics to read, in the order of the configuration.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.topics.iter().map(|(topic, _)| &**topic)
+        self.topics.iter().map(|topic| &*topic.name)
     }
 
     /// Configured fields; the position is the index that [`FieldValues`] uses.
@@ -154,14 +184,23 @@ impl Mapping {
         out: &mut ItemNames,
     ) -> Result<(), ExtractionError> {
         out.clear();
-        for source in self.sources(record.topic) {
+        // A connection maps a handful of topics; comparing beats hashing there.
+        let topics = &mut self.topics.iter().enumerate();
+        let Some((position, topic)) = topics.find(|(_, topic)| *topic.name == *record.topic) else {
+            return Ok(());
+        };
+        let (plans, aim) = (&self.item_plans, Aim::Topic(position));
+        if out.payloads.turn(plans, |before| *before == aim) {
+            out.payloads.want(plans, aim, topic.places.iter().copied());
+        }
+        for source in &topic.sources {
             let start = out.text.len();
             match source {
                 ItemSource::Simple(name) => {
                     out.text.push_str(name);
                     out.push(start);
                 }
-                ItemSource::Template(template) => match template.expand(record, &mut out.text) {
+                ItemSource::Template(template) => match template.expand(record, out) {
                     Ok(true) => out.push(start),
                     Ok(false) => out.reject(start),
                     Err(error) => {
@@ -185,13 +224,22 @@ impl Mapping {
         wanted: &FieldSet,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionError> {
-        out.clear();
-        for (index, field) in self.fields.iter().enumerate() {
-            if !wanted.contains(index) {
-                out.push_skipped();
-                continue;
-            }
-            if let Err(reason) = self.push_field(field, record, out) {
+        out.reset(self.fields.len());
+        let plans = &self.field_plans;
+        let turned = out.payloads_mut();
+        if turned.turn(
+            plans,
+            |before| matches!(before, Aim::Fields(set) if set == wanted),
+        ) {
+            let fields = wanted.iter().filter_map(|index| self.fields.get(index));
+            let places = fields.filter_map(|field| field.selector.place());
+            turned.want(plans, Aim::Fields(wanted.clone()), places);
+        }
+        for index in wanted.iter() {
+            let Some(field) = self.fields.get(index) else {
+                break;
+            };
+            if let Err(reason) = self.set_field(index, field, record, out) {
                 out.clear();
                 return Err(ExtractionError {
                     place: ExtractionPlace::Field(Arc::clone(&field.name)),
@@ -203,37 +251,39 @@ impl Mapping {
         Ok(())
     }
 
-    fn push_field(
+    fn set_field(
         &self,
+        index: usize,
         field: &Field,
         record: &RecordView<'_>,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionReason> {
-        let text = out.text_mut();
-        let start = text.len();
-        match field
-            .selector
-            .append(record, self.options.map_non_scalar, text)
-        {
-            Ok(Found::Text) if out.push_text(start) => Ok(()),
+        let start = out.text_len();
+        let (payloads, text) = out.parts_mut();
+        let complex = self.options.map_non_scalar;
+        match field.selector.append(record, complex, payloads, text) {
+            Ok(Found::Text) if out.set_text(index, start) => Ok(()),
             Ok(Found::Text) => Err(ExtractionReason::TooLarge),
             Ok(Found::Null) => {
-                out.push_null();
+                out.set_null(index);
                 Ok(())
             }
+            Err(reason @ ExtractionReason::Payload(_)) => Err(reason),
             Err(_) if self.options.skip_failed => {
-                out.text_mut().truncate(start);
-                out.push_skipped();
+                out.drop_text(start);
                 Ok(())
             }
             Err(reason) => Err(reason),
         }
     }
+}
 
-    fn sources(&self, topic: &str) -> &[ItemSource] {
-        // A connection maps a handful of topics; comparing beats hashing there.
-        let found = self.topics.iter().find(|(name, _)| &**name == topic);
-        found.map_or(&[], |(_, sources)| sources)
+impl ItemSource {
+    fn parameters(&self) -> &[TemplateParameter] {
+        match self {
+            Self::Simple(_) => &[],
+            Self::Template(template) => &template.parameters,
+        }
     }
 }
 
@@ -271,22 +321,27 @@ impl Template {
     /// Appends the canonical name; false if a value holds a comma.
     ///
     /// No client can write such a value, and read back the name would be that of another item.
-    fn expand(&self, record: &RecordView<'_>, out: &mut String) -> Result<bool, ExtractionError> {
+    fn expand(
+        &self,
+        record: &RecordView<'_>,
+        out: &mut ItemNames,
+    ) -> Result<bool, ExtractionError> {
+        let ItemNames { text, payloads, .. } = out;
         let single = self.parameters.len() == 1;
         for parameter in &self.parameters {
-            out.push_str(&parameter.lead);
-            let start = out.len();
-            match parameter.selector.append(record, false, out) {
-                Ok(Found::Text) if has_comma(&out[start..]) => return Ok(false),
+            text.push_str(&parameter.lead);
+            let start = text.len();
+            match parameter.selector.append(record, false, payloads, text) {
+                Ok(Found::Text) if has_comma(&text[start..]) => return Ok(false),
                 Ok(Found::Text) => {}
-                Ok(Found::Null) if single => out.push_str("null"),
+                Ok(Found::Null) if single => text.push_str("null"),
                 Ok(Found::Null) => {
                     return Err(self.error(parameter, ExtractionReason::NullParameter));
                 }
                 Err(reason) => return Err(self.error(parameter, reason)),
             }
         }
-        out.push(']');
+        text.push(']');
         Ok(true)
     }
 
@@ -312,6 +367,7 @@ pub struct ItemNames {
     text: String,
     ends: Vec<usize>,
     unnameable: usize,
+    payloads: Payloads,
 }
 
 impl ItemNames {

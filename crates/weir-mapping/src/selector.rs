@@ -1,15 +1,18 @@
 //! Compiled expressions: an expression bound to the evaluators of a connection.
 
 use crate::error::{ExpressionError, ExtractionReason};
-use crate::evaluator::{Evaluator, append_text};
+use crate::evaluator::{Evaluator, Separators, append_text};
 use crate::expression::{Expression, Root, Step};
+use crate::json::{JsonCheck, NodeId, Plan};
+use crate::number::append_integer;
+use crate::payload::{Both, Part, PartSettings, Payloads, append_pairs, append_scalar, payload};
 use crate::record_view::RecordView;
 
-/// How key and value of a connection are read.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Evaluators {
-    pub(crate) key: Evaluator,
-    pub(crate) value: Evaluator,
+/// Binds expressions to the evaluators of a connection and collects the JSON paths among them.
+pub(crate) struct Compiler {
+    pub(crate) settings: Both<PartSettings>,
+    pub(crate) json_check: JsonCheck,
+    pub(crate) plans: Both<Plan>,
 }
 
 /// What a selector found; text goes to the buffer of the caller.
@@ -21,8 +24,9 @@ pub(crate) enum Found {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Selector {
-    Key(Evaluator),
-    Value(Evaluator),
+    Scalar(Part, Evaluator),
+    Json(Part, NodeId, JsonCheck),
+    Pairs(Part, Box<[Step]>, Separators),
     Headers(Box<[Step]>),
     Topic,
     Timestamp,
@@ -30,18 +34,26 @@ pub(crate) enum Selector {
     Offset,
 }
 
-impl Selector {
+impl Compiler {
+    pub(crate) fn new(settings: Both<PartSettings>, json_check: JsonCheck) -> Self {
+        Self {
+            settings,
+            json_check,
+            plans: Both {
+                key: Plan::new(),
+                value: Plan::new(),
+            },
+        }
+    }
+
     /// Binds an expression; fails for a path below something that has no parts.
-    pub(crate) fn compile(
-        expression: &Expression,
-        evaluators: Evaluators,
-    ) -> Result<Self, ExpressionError> {
+    pub(crate) fn compile(&mut self, expression: &Expression) -> Result<Selector, ExpressionError> {
         if expression.is_wildcard() {
             return Err(ExpressionError::UnexpectedWildcard(
                 expression.text().to_owned(),
             ));
         }
-        let scalar = |selector: Self| {
+        let scalar = |selector| {
             // Indexes directly behind KEY and VALUE are read and have no effect on scalars.
             if expression.has_path() {
                 Err(ExpressionError::ScalarPath(expression.text().to_owned()))
@@ -49,18 +61,36 @@ impl Selector {
                 Ok(selector)
             }
         };
-        match expression.root() {
-            Root::Key => match evaluators.key {
-                evaluator @ Evaluator::String => scalar(Self::Key(evaluator)),
-            },
-            Root::Value => match evaluators.value {
-                evaluator @ Evaluator::String => scalar(Self::Value(evaluator)),
-            },
-            Root::Headers => Ok(Self::Headers(expression.steps().cloned().collect())),
-            Root::Topic => scalar(Self::Topic),
-            Root::Timestamp => scalar(Self::Timestamp),
-            Root::Partition => scalar(Self::Partition),
-            Root::Offset => scalar(Self::Offset),
+        let part = match expression.root() {
+            Root::Key => Part::Key,
+            Root::Value => Part::Value,
+            Root::Headers => return Ok(Selector::Headers(expression.steps().cloned().collect())),
+            Root::Topic => return scalar(Selector::Topic),
+            Root::Timestamp => return scalar(Selector::Timestamp),
+            Root::Partition => return scalar(Selector::Partition),
+            Root::Offset => return scalar(Selector::Offset),
+        };
+        let settings = *self.settings.of(part);
+        match settings.evaluator {
+            Evaluator::Json => {
+                let node = self.plans.of_mut(part).add(expression.steps());
+                Ok(Selector::Json(part, node, self.json_check))
+            }
+            Evaluator::Kvp => {
+                let steps = expression.steps().cloned().collect();
+                Ok(Selector::Pairs(part, steps, settings.separators))
+            }
+            evaluator => scalar(Selector::Scalar(part, evaluator)),
+        }
+    }
+}
+
+impl Selector {
+    /// The place in a JSON payload that has to be wanted before [`Self::append`].
+    pub(crate) fn place(&self) -> Option<(Part, NodeId)> {
+        match self {
+            Self::Json(part, node, _) => Some((*part, *node)),
+            _ => None,
         }
     }
 
@@ -71,11 +101,17 @@ impl Selector {
         &self,
         record: &RecordView<'_>,
         complex: bool,
+        payloads: &mut Payloads,
         out: &mut String,
     ) -> Result<Found, ExtractionReason> {
         match self {
-            Self::Key(evaluator) => Ok(append_payload(*evaluator, record.key, out)),
-            Self::Value(evaluator) => Ok(append_payload(*evaluator, record.value, out)),
+            Self::Scalar(part, evaluator) => append_scalar(*part, *evaluator, record, out),
+            Self::Json(part, node, check) => {
+                payloads.append_json(*part, *node, *check, record, complex, out)
+            }
+            Self::Pairs(part, steps, separators) => {
+                append_pairs(payload(record, *part), steps, *separators, complex, out)
+            }
             Self::Headers(steps) => append_headers(steps, record, complex, out),
             Self::Topic => {
                 out.push_str(record.topic);
@@ -88,32 +124,8 @@ impl Selector {
     }
 }
 
-fn append_payload(evaluator: Evaluator, payload: Option<&[u8]>, out: &mut String) -> Found {
-    match payload {
-        Some(bytes) => {
-            evaluator.append(bytes, out);
-            Found::Text
-        }
-        None => Found::Null,
-    }
-}
-
 fn append_number(number: i64, out: &mut String) -> Found {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push('-');
-    }
-    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
+    append_integer(number, out);
     Found::Text
 }
 

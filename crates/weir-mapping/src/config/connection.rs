@@ -1,14 +1,16 @@
 //! The checked settings of one Kafka connection.
 
-use super::known::{FIELD, MAP, MAP_SUFFIX};
+use super::known::{FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::note::{Note, ParameterStatus, ReferencedFile};
 use super::parameters::Parameters;
 use super::types::text_list;
 use super::{Parameter, Source, routing};
 use crate::error::{ConfigError, Problem};
-use crate::evaluator::Evaluator;
+use crate::evaluator::{Evaluator, Separators};
+use crate::json::JsonCheck;
 use crate::mapping::{FieldOptions, Mapping};
-use crate::selector::Evaluators;
+use crate::payload::{Both, PartSettings};
+use crate::selector::Compiler;
 
 /// Where reading starts in partitions without a stored offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,9 +120,11 @@ impl ConnectionConfig {
                 remedy,
             }));
         }
+        let compiler = || Compiler::new(part_settings(&parameters), json_check(&parameters));
         let mapping = routing::compile(
             &parameters,
-            evaluators(&parameters),
+            compiler(),
+            compiler(),
             FieldOptions {
                 skip_failed: parameters.boolean("fields.skip.failed.mapping.enable", false),
                 map_non_scalar: parameters.boolean("fields.map.non.scalar.values.enable", false),
@@ -150,17 +154,33 @@ impl ConnectionConfig {
 
 const BOOTSTRAP: &str = "bootstrap.servers";
 
-fn evaluators(parameters: &Parameters<'_>) -> Evaluators {
-    // Names without an evaluator are refused before.
-    let evaluator = |name| {
-        parameters
-            .get(name)
-            .and_then(Evaluator::from_name)
-            .unwrap_or_default()
+fn part_settings(parameters: &Parameters<'_>) -> Both<PartSettings> {
+    let settings = |part: &str| {
+        let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
+        let char =
+            |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
+        let separators = Separators::default();
+        PartSettings {
+            // Names without an evaluator are refused before.
+            evaluator: get("type")
+                .and_then(Evaluator::from_name)
+                .unwrap_or_default(),
+            separators: Separators {
+                pairs: char("kvp.pairs.separator", separators.pairs),
+                key_value: char("kvp.key-value.separator", separators.key_value),
+            },
+        }
     };
-    Evaluators {
-        key: evaluator("record.key.evaluator.type"),
-        value: evaluator("record.value.evaluator.type"),
+    Both {
+        key: settings("key"),
+        value: settings("value"),
+    }
+}
+
+fn json_check(parameters: &Parameters<'_>) -> JsonCheck {
+    match parameters.get(JSON_CHECK) {
+        Some("WHOLE") => JsonCheck::Whole,
+        _ => JsonCheck::Needed,
     }
 }
 

@@ -9,6 +9,10 @@ pub(super) const ITEM_TEMPLATE: &str = "item-template";
 pub(super) const MAP: &str = "map";
 pub(super) const MAP_SUFFIX: &str = ".to";
 
+/// How much of a JSON payload is checked; ours, the connector ignores it as it does any name it
+/// does not know.
+pub(super) const JSON_CHECK: &str = "weir.json.check";
+
 /// What this version does with a parameter.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
@@ -18,12 +22,16 @@ pub(super) enum Rule {
     Ignored(&'static str),
     /// Carried out for this value; any other would change results and is refused.
     Only(&'static str, &'static str),
+    /// Carried out except for these values, which would change results and are refused.
+    Except(&'static [&'static str], &'static str),
+    /// Carried out if another parameter has this value, otherwise ignored for this reason.
+    With(&'static str, &'static str, &'static str),
     /// Not even checked, because the switch of its group is off.
     Off(&'static str),
 }
 
 use Kind::{Boolean, Char, Choice, File, HostList, Int, PositiveInt, Text, Threads};
-use Rule::{Honoured, Ignored, Off, Only};
+use Rule::{Except, Honoured, Ignored, Off, Only, With};
 
 const NO_GROUP: &str = "partitions are assigned, no consumer group is joined";
 const NO_TUNING: &str = "the reader of topics uses its own fetch and reconnect settings";
@@ -31,11 +39,14 @@ const FIXED: &str = "fixed by the connector as well";
 const NO_TLS: &str = "read only if encryption.enable is true";
 const NO_AUTH: &str = "read only if authentication.enable is true";
 const NO_REGISTRY: &str = "read only if a schema registry is enabled";
-const NO_SCHEMA: &str = "the STRING evaluator needs no schema";
+const NO_SCHEMA: &str = "payloads are read without a schema";
 const NO_KVP: &str = "read only by the KVP evaluator";
 const ONE_THREAD: &str = "one thread processes all records of a connection, in order";
 
-const USE_STRING: &str = "only STRING is";
+const NO_SCHEMA_TYPES: &[&str] = &["AVRO", "PROTOBUF"];
+const USE_ANOTHER: &str = "use JSON, KVP, STRING or a type of one value";
+const KEY_TYPE: &str = "record.key.evaluator.type";
+const VALUE_TYPE: &str = "record.value.evaluator.type";
 const USE_PLAIN: &str = "connect to a PLAINTEXT listener without login";
 const NO_COMMAND: &str = "remove it and subscribe in another mode than COMMAND";
 const NAME_FIELDS: &str = "name each field: field.NAME = #{EXPRESSION}";
@@ -148,9 +159,9 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     ),
     ("consumer.heartbeat.interval.ms", Text, Ignored(NO_GROUP)),
     (
-        "record.key.evaluator.type",
+        KEY_TYPE,
         Choice(Evaluator::NAMES),
-        Only("STRING", USE_STRING),
+        Except(NO_SCHEMA_TYPES, USE_ANOTHER),
     ),
     ("record.key.evaluator.schema.path", File, Ignored(NO_SCHEMA)),
     (
@@ -166,17 +177,17 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     (
         "record.key.evaluator.kvp.pairs.separator",
         Char,
-        Ignored(NO_KVP),
+        With(KEY_TYPE, "KVP", NO_KVP),
     ),
     (
         "record.key.evaluator.kvp.key-value.separator",
         Char,
-        Ignored(NO_KVP),
+        With(KEY_TYPE, "KVP", NO_KVP),
     ),
     (
-        "record.value.evaluator.type",
+        VALUE_TYPE,
         Choice(Evaluator::NAMES),
-        Only("STRING", USE_STRING),
+        Except(NO_SCHEMA_TYPES, USE_ANOTHER),
     ),
     (
         "record.value.evaluator.schema.path",
@@ -196,13 +207,14 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     (
         "record.value.evaluator.kvp.pairs.separator",
         Char,
-        Ignored(NO_KVP),
+        With(VALUE_TYPE, "KVP", NO_KVP),
     ),
     (
         "record.value.evaluator.kvp.key-value.separator",
         Char,
-        Ignored(NO_KVP),
+        With(VALUE_TYPE, "KVP", NO_KVP),
     ),
+    (JSON_CHECK, Choice(&["NEEDED", "WHOLE"]), Honoured),
     ("schema.registry.provider", Text, Off(NO_REGISTRY)),
     ("schema.registry.url", Text, Off(NO_REGISTRY)),
     ("schema.registry.confluent.url", Text, Off(NO_REGISTRY)),

@@ -5,7 +5,7 @@ use super::note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
 use super::types::{self, Kind};
 use super::{Parameter, Source};
 use crate::error::{ConfigError, Problem};
-use crate::text::is_blank;
+use crate::text::{is_blank, trim};
 
 /// A parameter under its current name.
 #[derive(Debug)]
@@ -37,14 +37,38 @@ impl<'a> Parameters<'a> {
             connection,
             entries: Vec::new(),
         };
-        for parameter in written {
+        let mut padded = Vec::new();
+        for mut parameter in written {
+            let name = trim(&parameter.name).to_owned();
+            if name != parameter.name && !name.is_empty() {
+                padded.push(parameter.clone());
+                parameter.name = name;
+            }
             parameters.add(parameter, notes)?;
         }
+        parameters.note_padded(padded, notes)?;
         for index in 0..parameters.entries.len() {
             let status = parameters.check(&parameters.entries[index], notes)?;
             parameters.entries[index].status = Some(status);
         }
         Ok(parameters)
+    }
+
+    /// One warning for all, since a file may have a thousand of them.
+    fn note_padded(
+        &self,
+        padded: Vec<Parameter>,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), ConfigError> {
+        let more = padded.len().saturating_sub(1);
+        let Some(first) = padded.into_iter().next() else {
+            return Ok(());
+        };
+        let problem = Problem::PaddedName {
+            parameter: first.name,
+            more: if self.is_strict() { 0 } else { more },
+        };
+        self.warn_or_refuse(first.line, problem, "the blanks are dropped", notes)
     }
 
     fn add(&mut self, written: Parameter, notes: &mut Vec<Note>) -> Result<(), ConfigError> {
@@ -90,7 +114,15 @@ impl<'a> Parameters<'a> {
                 Rule::Only(value, remedy) if *value != entry.written.value => {
                     Err(self.unsupported(entry, remedy))
                 }
-                Rule::Honoured | Rule::Only(..) => Ok(Status::Honoured),
+                Rule::Except(values, remedy) if values.contains(&entry.written.value.as_str()) => {
+                    Err(self.unsupported(entry, remedy))
+                }
+                Rule::With(other, value, reason) if self.get(other) != Some(value) => {
+                    Ok(Status::Ignored((*reason).into()))
+                }
+                Rule::Honoured | Rule::Only(..) | Rule::Except(..) | Rule::With(..) => {
+                    Ok(Status::Honoured)
+                }
                 Rule::Ignored(reason) => {
                     self.note_ignored(name, entry, notes);
                     Ok(Status::Ignored((*reason).into()))

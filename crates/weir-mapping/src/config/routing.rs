@@ -10,7 +10,8 @@ use crate::error::{ConfigError, ExpressionError, Problem, TemplateError};
 use crate::expression::Expression;
 use crate::item_name::{CanonicalItem, is_prefix};
 use crate::mapping::{Field, FieldOptions, ItemSource, Mapping, Template, TemplateParameter};
-use crate::selector::{Evaluators, Selector};
+use crate::payload::Plans;
+use crate::selector::Compiler;
 use crate::template::ItemTemplate;
 
 const TEMPLATE_REFERENCE: &str = "item-template.";
@@ -25,13 +26,14 @@ struct Defined<'a> {
 
 pub(super) fn compile(
     parameters: &Parameters<'_>,
-    evaluators: Evaluators,
+    mut for_items: Compiler,
+    mut for_fields: Compiler,
     options: FieldOptions,
     notes: &mut Vec<Note>,
 ) -> Result<Mapping, ConfigError> {
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
-        let source = template(parameters, name, entry, evaluators, notes)?;
+        let source = template(parameters, name, entry, &mut for_items, notes)?;
         templates.push(Defined {
             name,
             entry,
@@ -55,16 +57,26 @@ pub(super) fn compile(
     }
     let mut fields = Vec::new();
     for (name, entry) in parameters.matching(FIELD, "") {
-        fields.push(field(parameters, name, entry, evaluators)?);
+        fields.push(field(parameters, name, entry, &mut for_fields)?);
     }
-    Ok(Mapping::new(topics, fields, options))
+    let plans = |compiler: Compiler| Plans {
+        key: Arc::new(compiler.plans.key),
+        value: Arc::new(compiler.plans.value),
+    };
+    Ok(Mapping::new(
+        topics,
+        fields,
+        options,
+        plans(for_items),
+        plans(for_fields),
+    ))
 }
 
 fn template(
     parameters: &Parameters<'_>,
     name: &str,
     entry: &Entry,
-    evaluators: Evaluators,
+    compiler: &mut Compiler,
     notes: &mut Vec<Note>,
 ) -> Result<ItemSource, ConfigError> {
     let text = &entry.written.value;
@@ -76,7 +88,7 @@ fn template(
         notes.push(parameters.note(Severity::Warning, entry, warning));
         return Ok(ItemSource::Simple(text.as_str().into()));
     }
-    let compiled = ItemTemplate::parse(text).and_then(|t| compile_template(name, &t, evaluators));
+    let compiled = ItemTemplate::parse(text).and_then(|t| compile_template(name, &t, compiler));
     compiled
         .map(|template| ItemSource::Template(Arc::new(template)))
         .map_err(|reason| {
@@ -95,7 +107,7 @@ fn template(
 fn compile_template(
     name: &str,
     template: &ItemTemplate,
-    evaluators: Evaluators,
+    compiler: &mut Compiler,
 ) -> Result<Template, TemplateError> {
     let mut parameters = Vec::with_capacity(template.parameters().len());
     for (parameter, expression) in template.parameters() {
@@ -106,7 +118,7 @@ fn compile_template(
         parameters.push(TemplateParameter {
             name: parameter.into(),
             expression: expression.text().into(),
-            selector: Selector::compile(expression, evaluators)?,
+            selector: compiler.compile(expression)?,
             lead: lead.into(),
         });
     }
@@ -181,10 +193,10 @@ fn field(
     parameters: &Parameters<'_>,
     name: &str,
     entry: &Entry,
-    evaluators: Evaluators,
+    compiler: &mut Compiler,
 ) -> Result<Field, ConfigError> {
     let text = &entry.written.value;
-    compile_field(name, text, evaluators).map_err(|reason| {
+    compile_field(name, text, compiler).map_err(|reason| {
         let (field, expression) = (name.to_owned(), text.clone());
         parameters.error(
             entry,
@@ -197,9 +209,13 @@ fn field(
     })
 }
 
-fn compile_field(name: &str, text: &str, evaluators: Evaluators) -> Result<Field, ExpressionError> {
+fn compile_field(
+    name: &str,
+    text: &str,
+    compiler: &mut Compiler,
+) -> Result<Field, ExpressionError> {
     let expression = Expression::parse_wrapped(text)?;
-    let selector = Selector::compile(&expression, evaluators)?;
+    let selector = compiler.compile(&expression)?;
     Ok(Field {
         name: name.into(),
         expression: expression.text().into(),

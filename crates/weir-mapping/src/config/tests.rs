@@ -1,4 +1,5 @@
 use super::*;
+use crate::mapping::FieldName;
 
 /// An `adapters.xml` with one connection; the first parameter stands in line 7.
 fn file(parameters: &[(&str, &str)]) -> String {
@@ -164,8 +165,16 @@ fn every_parameter_has_a_status() {
 #[test]
 fn what_would_change_results_is_refused() {
     let rows = [
-        ("record.key.evaluator.type", "AVRO", "only STRING is"),
-        ("record.value.evaluator.type", "JSON", "only STRING is"),
+        (
+            "record.key.evaluator.type",
+            "AVRO",
+            "use JSON, KVP, STRING or a type of one value",
+        ),
+        (
+            "record.value.evaluator.type",
+            "PROTOBUF",
+            "use JSON, KVP, STRING or a type of one value",
+        ),
         (
             "record.value.evaluator.schema.registry.enable",
             "true",
@@ -412,9 +421,9 @@ fn earlier_names_are_taken_with_a_warning_or_refused() {
         ]
     );
     assert!(parse_as(true, &xml).is_err());
-    let bad = error(&with(&[("value.evaluator.type", "JSON")]));
+    let bad = error(&with(&[("value.evaluator.type", "AVRO")]));
     assert!(
-        bad.contains("a.xml:10: connection \"C\": [value.evaluator.type] = \"JSON\""),
+        bad.contains("a.xml:10: connection \"C\": [value.evaluator.type] = \"AVRO\""),
         "{bad}"
     );
     let misprint = with(&[("fields.map.non.scalar.values", "maybe")]);
@@ -431,14 +440,60 @@ fn of_a_repeated_parameter_one_counts() {
     // The connector would not have read the earlier spelling at all.
     let both = with(&[
         ("record.key.evaluator.type", "STRING"),
-        ("key.evaluator.type", "JSON"),
+        ("key.evaluator.type", "AVRO"),
     ]);
     assert!(notes(&both)[1].ends_with("the current spelling counts"));
     let reversed = with(&[
-        ("key.evaluator.type", "JSON"),
+        ("key.evaluator.type", "AVRO"),
         ("record.key.evaluator.type", "STRING"),
     ]);
     assert!(parse(&reversed).is_ok());
+}
+
+#[test]
+fn blanks_around_parameter_names_are_dropped_with_one_warning() {
+    let xml = with(&[
+        (" field.names1", "#{KEY}"),
+        ("\u{2003}field.names2 ", "#{KEY}"),
+        ("field.a b", "#{KEY}"),
+    ]);
+    let file = parse(&xml).unwrap();
+    let fields = file.connections[0].mapping.fields();
+    let names: Vec<_> = fields.iter().map(FieldName::as_str).collect();
+    assert_eq!(names, ["value", "names1", "names2", "a b"]);
+    assert_eq!(
+        notes(&xml),
+        [
+            "a.xml:10: connection \"C\": warning: parameter [ field.names1] begins or ends with a \
+             blank, and so do 1 more of this connection; connector 1.5 does not know such a name; \
+             the blanks are dropped"
+        ]
+    );
+    let refused = parse_as(true, &xml).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "a.xml:10: connection \"C\": parameter [ field.names1] begins or ends with a blank; \
+         connector 1.5 does not know such a name"
+    );
+    let one = with(&[("field.x ", "#{KEY}")]);
+    assert!(notes(&one)[0].contains("[field.x ] begins or ends with a blank; connector"));
+}
+
+#[test]
+fn separators_matter_to_kvp_only() {
+    let separator = ("record.value.evaluator.kvp.pairs.separator", ";");
+    let status = |xml: &str| {
+        let file = parse(xml).unwrap();
+        let parameters = &file.connections[0].parameters;
+        let found = parameters.iter().find(|p| p.name == separator.0);
+        found.unwrap().status.to_string()
+    };
+    let kvp = ("record.value.evaluator.type", "KVP");
+    assert_eq!(status(&with(&[separator, kvp])), "honoured");
+    assert_eq!(
+        status(&with(&[separator])),
+        "ignored: read only by the KVP evaluator"
+    );
 }
 
 #[test]

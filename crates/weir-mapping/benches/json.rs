@@ -1,0 +1,274 @@
+//! What reading JSON costs: `cargo bench -p weir-mapping`.
+//!
+//! Each row is one record of the load tests, once through the mapping (names and fields, as the
+//! gateway asks for them) and once through `serde_json::Value` with pointers to the same places.
+//! Best of several rounds, in nanoseconds per record, one thread.
+
+#![allow(clippy::print_stdout)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use serde_json::Value;
+use weir_mapping::{
+    ConnectionConfig, FieldSet, FieldValues, ItemNames, Mapping, Parameter, ParseOptions,
+    RecordView, Source,
+};
+
+const ROUNDS: usize = 9;
+const ROUND_NS: u128 = 100_000_000;
+
+fn main() {
+    println!(
+        "{:<44}{:>9}{:>9}{:>9}{:>13}",
+        "ns per record", "routing", "fields", "WHOLE", "serde_json"
+    );
+    let flat = flat();
+    row(
+        "1 KB object, 4 fields",
+        &[("VALUE", "JSON")],
+        ("k", &flat),
+        &["timestamp", "fstValue", "sndValue", "intNum"],
+        &["/timestamp", "/fstValue", "/sndValue", "/intNum"],
+    );
+    let complex = complex();
+    let names = [
+        "timestamp",
+        "firstText",
+        "secondText",
+        "thirdText",
+        "fourthText",
+        "firstnumber",
+        "secondNumber",
+        "thirdNumber",
+        "fourthNumber",
+        "hobbies[0]",
+    ];
+    let pointers = names.map(|name| format!("/{}", name.replace("[0]", "/0")));
+    let pointers = pointers.each_ref().map(String::as_str);
+    row(
+        "1.3 KB object (scenario 3), 10 fields",
+        &[("VALUE", "JSON")],
+        ("k", &complex),
+        &names,
+        &pointers,
+    );
+    row(
+        "1.3 KB object (scenario 3), 1 field",
+        &[("VALUE", "JSON")],
+        ("k", &complex),
+        &["hobbies[0]"],
+        &["/hobbies/0"],
+    );
+    let key = array_key();
+    row(
+        "12 KB key, template on names[998], 1 field",
+        &[("KEY", "JSON")],
+        (&key, "v"),
+        &["names[998]"],
+        &["/names/998"],
+    );
+    let thirteen: Vec<_> = (1..=12)
+        .chain([998])
+        .map(|i| format!("names[{i}]"))
+        .collect();
+    let pointers: Vec<_> = (1..=12)
+        .chain([998])
+        .map(|i| format!("/names/{i}"))
+        .collect();
+    let strs = |texts: &[String]| {
+        texts
+            .iter()
+            .map(|t| t.clone().leak() as &str)
+            .collect::<Vec<_>>()
+    };
+    row(
+        "12 KB key, 13 names",
+        &[("KEY", "JSON")],
+        (&key, "v"),
+        &strs(&thirteen),
+        &strs(&pointers),
+    );
+    let thousand: Vec<_> = (1..=1000).map(|i| format!("names[{i}]")).collect();
+    let pointers: Vec<_> = (1..=1000).map(|i| format!("/names/{i}")).collect();
+    row(
+        "12 KB key, 1000 names (scenario4)",
+        &[("KEY", "JSON")],
+        (&key, "v"),
+        &strs(&thousand),
+        &strs(&pointers),
+    );
+}
+
+fn row(
+    title: &str,
+    types: &[(&str, &str)],
+    record: (&str, &str),
+    paths: &[&str],
+    pointers: &[&str],
+) {
+    let (root, _) = types[0];
+    let view = RecordView {
+        topic: "T",
+        partition: 0,
+        offset: 0,
+        timestamp_ms: 0,
+        key: Some(record.0.as_bytes()),
+        value: Some(record.1.as_bytes()),
+        headers: &[],
+    };
+    let lazy = mapping(root, paths, "NEEDED");
+    let whole = mapping(root, paths, "WHOLE");
+    let document = if root == "KEY" { record.0 } else { record.1 };
+    check(&lazy, &view, document, pointers);
+
+    let (mut names, mut values) = (ItemNames::new(), FieldValues::new());
+    let routing = time(|| {
+        lazy.item_names(black_box(&view), &mut names)
+            .expect("it is JSON");
+        black_box(&names);
+    });
+    let mut fields = |mapping: &Mapping| {
+        let all = mapping.all_fields();
+        time(|| {
+            mapping
+                .field_values(black_box(&view), &all, &mut values)
+                .expect("it is JSON");
+            black_box(&values);
+        })
+    };
+    let (needed, whole) = (fields(&lazy), fields(&whole));
+    let tree = time(|| {
+        let tree: Value = serde_json::from_str(black_box(document)).expect("it is JSON");
+        for pointer in pointers {
+            black_box(tree.pointer(pointer));
+        }
+    });
+    println!("{title:<44}{routing:>9.0}{needed:>9.0}{whole:>9.0}{tree:>13.0}");
+}
+
+/// The two ways find the same texts.
+fn check(mapping: &Mapping, view: &RecordView<'_>, document: &str, pointers: &[&str]) {
+    let mut values = FieldValues::new();
+    let all: FieldSet = mapping.all_fields();
+    mapping
+        .field_values(view, &all, &mut values)
+        .expect("it is JSON");
+    let tree: Value = serde_json::from_str(document).expect("it is JSON");
+    for (i, pointer) in pointers.iter().enumerate() {
+        let expected = match tree.pointer(pointer).expect("it is there") {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        assert_eq!(values.get(i), Some(expected.as_str()));
+    }
+}
+
+fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
+    let source = Source {
+        file: "bench",
+        options: ParseOptions::default(),
+    };
+    let parameter = |name: String, value: String| Parameter {
+        name,
+        value,
+        line: None,
+    };
+    // The last path is the one that routes.
+    let template = format!("ltest-#{{key={root}.{}}}", paths[paths.len() - 1]);
+    let mut parameters = vec![
+        parameter("bootstrap.servers".into(), "h:1".into()),
+        parameter(
+            format!("record.{}.evaluator.type", root.to_lowercase()),
+            "JSON".into(),
+        ),
+        parameter("item-template.t".into(), template),
+        parameter("map.T.to".into(), "item-template.t".into()),
+        parameter("weir.json.check".into(), extent.into()),
+    ];
+    for path in paths {
+        parameters.push(parameter(
+            format!("field.{path}"),
+            format!("#{{{root}.{path}}}"),
+        ));
+    }
+    ConnectionConfig::from_parameters("C", parameters, &source, None, &mut Vec::new())
+        .expect("the parameters are valid")
+        .mapping
+}
+
+/// Best time of one call in nanoseconds.
+fn time(mut call: impl FnMut()) -> f64 {
+    let mut best = f64::MAX;
+    let mut calls = 16;
+    for _ in 0..ROUNDS {
+        loop {
+            let start = Instant::now();
+            for _ in 0..calls {
+                call();
+            }
+            let spent = start.elapsed().as_nanos();
+            best = best.min(spent as f64 / f64::from(calls));
+            if spent * 2 >= ROUND_NS {
+                break;
+            }
+            calls *= 2;
+        }
+    }
+    best
+}
+
+/// Text without escapes, the same in every run.
+fn filler(length: usize, seed: u64) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                [(state % 62) as usize],
+        )
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn flat() -> String {
+    format!(
+        r#"{{"timestamp":"2026-01-01 00:00:00.000","fstValue":"{}","sndValue":"{}","intNum":-123456789}}"#,
+        filler(512, 1),
+        filler(440, 2)
+    )
+}
+
+fn complex() -> String {
+    let text = |seed| filler(256, seed);
+    format!(
+        r#"{{"id":"James","firstText":"{}","secondText":"{}","thirdText":"{}","fourthText":"{}","firstnumber":123456,"secondNumber":-99887766,"thirdNumber":77,"fourthNumber":2000000000,"hobbies":["Playing video games","Chess","Hiking"],"timestamp":"2026-01-01 00:00:00.000"}}"#,
+        text(1),
+        text(2),
+        text(3),
+        text(4)
+    )
+}
+
+fn array_key() -> String {
+    let pool = [
+        "James",
+        "John",
+        "Christopher",
+        "William",
+        "Timothy",
+        "Brian",
+        "Gregory",
+        "Jose",
+    ];
+    let names: Vec<_> = (0..1024)
+        .map(|i| format!("\"{}\"", pool[i * 7 % pool.len()]))
+        .collect();
+    format!(
+        r#"{{"timestamp":"2026-01-01 00:00:00.000","nameId":"James","sndValue":"{}","intNum":5,"names":[{}]}}"#,
+        filler(256, 3),
+        names.join(",")
+    )
+}

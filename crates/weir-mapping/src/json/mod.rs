@@ -1,0 +1,14 @@
+//! JSON documents: a plan of all wanted paths, one pass that finds them, texts as the connector
+//! makes them.
+
+mod block;
+mod document;
+mod error;
+mod plan;
+mod reader;
+mod scalar;
+mod skip;
+
+pub use error::{JsonError, JsonFault};
+pub(crate) use plan::{NodeId, Plan};
+pub(crate) use reader::{JsonCheck, JsonReader, Missing};

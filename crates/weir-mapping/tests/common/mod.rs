@@ -1,0 +1,51 @@
+//! Mappings made of parameters, and records for them.
+
+use weir_mapping::{
+    ConnectionConfig, ExtractionError, FieldValue, FieldValues, Mapping, Parameter, ParseOptions,
+    RecordView, Source,
+};
+
+/// A mapping of topic `T` with these parameters; brokers and a simple item are added.
+pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Mapping {
+    let source = Source {
+        file: "test",
+        options: ParseOptions::default(),
+    };
+    let all = [("bootstrap.servers", "h:1"), ("map.T.to", "all")];
+    let all = all.iter().chain(parameters).map(|(name, value)| Parameter {
+        name: (*name).to_owned(),
+        value: (*value).to_owned(),
+        line: None,
+    });
+    ConnectionConfig::from_parameters("C", all, &source, None, &mut Vec::new())
+        .expect("the parameters are valid")
+        .mapping
+}
+
+/// A record of topic `T`.
+pub(crate) fn record<'a>(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> RecordView<'a> {
+    RecordView {
+        topic: "T",
+        partition: 0,
+        offset: 0,
+        timestamp_ms: 0,
+        key,
+        value,
+        headers: &[],
+    }
+}
+
+/// What all fields of a mapping hold; the outer `None` is a skipped field.
+pub(crate) fn values(
+    mapping: &Mapping,
+    record: &RecordView<'_>,
+) -> Result<Vec<Option<Option<String>>>, ExtractionError> {
+    let mut values = FieldValues::new();
+    mapping.field_values(record, &mapping.all_fields(), &mut values)?;
+    let owned = |value| match value {
+        FieldValue::Text(text) => Some(Some(text.to_owned())),
+        FieldValue::Null => Some(None),
+        FieldValue::Skipped => None,
+    };
+    Ok(values.iter().map(owned).collect())
+}
