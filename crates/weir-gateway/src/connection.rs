@@ -1,28 +1,112 @@
-//! One Kafka connection as all threads see it: its mapping, its wish list, its state.
+//! One Kafka connection as all threads see it: its mapping, who asks for what, its state.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-use crossbeam_channel::Sender;
-use weir_mapping::ConnectionConfig;
+use weir_mapping::{ConnectionConfig, Threads};
 
+use crate::ingest::WishBox;
 use crate::routing::Wish;
 
-/// Shared by the ingest thread (writes), the shards (resolve names, post wishes) and
+/// Shared by the ingest threads (write), the shards (resolve names, ask for items) and
 /// administration (reads the state).
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) config: ConnectionConfig,
-    /// Bounded; a shard that finds it full keeps its wish and tries again.
-    pub(crate) wishes: Sender<Wish>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) demand: Demand,
     pub(crate) state: ConnectionState,
 }
 
-/// What the ingest thread has seen; counters are written by it alone.
+/// One ingest worker as others see it.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) wishes: WishBox,
+    pub(crate) counters: WorkerCounters,
+}
+
+impl Connection {
+    pub(crate) fn new(config: ConnectionConfig) -> Self {
+        let threads = match config.threads {
+            Threads::Count(count) => count as usize,
+            Threads::Processors => {
+                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+            }
+        };
+        let worker = || Worker {
+            wishes: WishBox::new(),
+            counters: WorkerCounters::default(),
+        };
+        Self {
+            config,
+            workers: std::iter::repeat_with(worker)
+                .take(threads.max(1))
+                .collect(),
+            demand: Demand::default(),
+            state: ConnectionState::default(),
+        }
+    }
+
+    /// Tells all workers what a shard wants. `first`: an item that shard did not want before.
+    pub(crate) fn ask(&self, wish: Wish, first: bool) {
+        let withdrawn = matches!(wish, Wish::Unsubscribe { .. });
+        for worker in &self.workers {
+            worker.wishes.put(wish.clone(), first);
+        }
+        // After the wishes: whoever sees the demand finds them in the boxes.
+        if first {
+            self.demand.add();
+        } else if withdrawn {
+            self.demand.remove();
+        }
+    }
+
+    /// Sum of one counter over the workers.
+    pub(crate) fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
+        let counters = self.workers.iter().map(|worker| counter(&worker.counters));
+        counters.map(|value| value.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// How many items shards want, counted once per shard.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionState {
-    ready: AtomicBool,
-    error: Mutex<Option<String>>,
+pub(crate) struct Demand {
+    items: AtomicU64,
+    gate: Mutex<()>,
+    came: Condvar,
+}
+
+impl Demand {
+    pub(crate) fn is_none(&self) -> bool {
+        self.items.load(Ordering::SeqCst) == 0
+    }
+
+    /// Waits for the first item, at most so long.
+    pub(crate) fn wait(&self, patience: Duration) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        // Woken early or late makes no difference: the caller looks again.
+        drop(
+            self.came
+                .wait_timeout_while(gate, patience, |()| self.is_none()),
+        );
+    }
+
+    fn add(&self) {
+        if self.items.fetch_add(1, Ordering::SeqCst) == 0 {
+            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+            self.came.notify_all();
+        }
+    }
+
+    fn remove(&self) {
+        self.items.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What one worker counts; written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerCounters {
     pub(crate) records: AtomicU64,
     pub(crate) record_bytes: AtomicU64,
     pub(crate) unrouted: AtomicU64,
@@ -30,6 +114,13 @@ pub(crate) struct ConnectionState {
     pub(crate) unnameable: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,
+}
+
+/// What the reading thread has seen; written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionState {
+    ready: AtomicBool,
+    error: Mutex<Option<String>>,
     pub(crate) source_errors: AtomicU64,
     pub(crate) lag: AtomicU64,
     pub(crate) items: AtomicU64,

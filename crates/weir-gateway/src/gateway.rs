@@ -15,9 +15,9 @@ use weir_tlcp::server::SessionConfig;
 
 use crate::admin::{self, AdminState};
 use crate::config::{GatewayConfig, Limits};
-use crate::connection::{Connection, ConnectionState};
+use crate::connection::Connection;
 use crate::error::GatewayError;
-use crate::ingest::{Ingest, WISHES_MAX};
+use crate::ingest::Ingest;
 use crate::metrics::{self, ShardMetrics};
 use crate::shard::{Shard, ShardMail, Shared, WaitingRoom};
 
@@ -51,18 +51,11 @@ impl Gateway {
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let mut limits = config.limits;
         limits.sessions_per_shard = limits.sessions.div_ceil(config.shards);
-        let mut wish_queues = Vec::new();
-        let mut connections = Vec::new();
-        for connection in config.connections {
-            let (wishes, queue) = crossbeam_channel::bounded(WISHES_MAX);
-            wish_queues.push(queue);
-            let state = ConnectionState::default();
-            connections.push(Arc::new(Connection {
-                config: connection,
-                wishes,
-                state,
-            }));
-        }
+        let connections: Vec<Arc<Connection>> = config
+            .connections
+            .into_iter()
+            .map(|connection| Arc::new(Connection::new(connection)))
+            .collect();
         let shared = Arc::new(Shared {
             set_id: config.set_id,
             connections: connections.clone(),
@@ -100,24 +93,20 @@ impl Gateway {
                     }
                 })?);
         }
-        for (number, queue) in wish_queues.into_iter().enumerate() {
-            gateway.start_ingest(number, queue)?;
+        for number in 0..gateway.connections.len() {
+            gateway.start_ingest(number)?;
         }
         gateway.start_admin(admin_listener, shard_metrics, config.admin_token)?;
         Ok(gateway)
     }
 
-    fn start_ingest(
-        &mut self,
-        number: usize,
-        wishes: crossbeam_channel::Receiver<crate::routing::Wish>,
-    ) -> Result<(), GatewayError> {
+    fn start_ingest(&mut self, number: usize) -> Result<(), GatewayError> {
         let connection = Arc::clone(&self.connections[number]);
         if !connection.config.enabled {
             return Ok(());
         }
         let (mail, stop) = (self.mail.clone(), Arc::clone(&self.stop_ingest));
-        let ingest = Ingest::new(connection, number as u16, wishes, mail, stop);
+        let ingest = Ingest::new(connection, number as u16, mail, stop);
         self.ingests
             .push(spawn(&format!("ingest-{number}"), move || ingest.run())?);
         Ok(())

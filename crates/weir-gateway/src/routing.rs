@@ -1,10 +1,11 @@
-//! Which shards want which item of one Kafka connection. Owned by the connection's ingest thread;
-//! shards change it by message, so the record path takes no lock.
+//! Which shards want which item of one Kafka connection, and which of its fields. Each ingest
+//! worker owns one; shards change it by message, so the record path takes no lock.
 
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
+use weir_mapping::FieldSet;
 
 /// An item in a shard's own table: its slot, and the slot's use count so that an update posted
 /// before the slot changed hands is told from one for its new item.
@@ -17,11 +18,12 @@ pub(crate) struct ItemKey {
 /// A shard's wish concerning one item.
 #[derive(Debug, Clone)]
 pub(crate) enum Wish {
-    /// Send updates of the item from now on.
+    /// Send updates of the item with these fields from now on.
     Subscribe {
         name: Arc<str>,
         shard: u16,
         item: ItemKey,
+        fields: FieldSet,
     },
     /// Send no more.
     Unsubscribe { name: Arc<str>, shard: u16 },
@@ -34,19 +36,55 @@ impl Wish {
             Self::Subscribe { name, .. } | Self::Unsubscribe { name, .. } => name,
         }
     }
+
+    /// Whose wish it is.
+    pub(crate) fn shard(&self) -> u16 {
+        match self {
+            Self::Subscribe { shard, .. } | Self::Unsubscribe { shard, .. } => *shard,
+        }
+    }
 }
 
 /// Where an update goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) shard: u16,
     pub(crate) item: ItemKey,
+    fields: FieldSet,
+}
+
+/// Who wants an item.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    targets: SmallVec<[Target; 2]>,
+    /// All fields that any target wants; shared with the updates made by it.
+    fields: Arc<FieldSet>,
+}
+
+impl Route {
+    pub(crate) fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    pub(crate) fn fields(&self) -> &Arc<FieldSet> {
+        &self.fields
+    }
+
+    fn change(&mut self, shard: u16, target: Option<Target>) {
+        self.targets.retain(|target| target.shard != shard);
+        self.targets.extend(target);
+        let mut fields = FieldSet::empty();
+        for target in &self.targets {
+            fields.union_with(&target.fields);
+        }
+        self.fields = Arc::new(fields);
+    }
 }
 
 /// Items somebody wants, by canonical name.
 #[derive(Debug)]
 pub(crate) struct RoutingTable {
-    items: HashMap<Arc<str>, SmallVec<[Target; 2]>>,
+    items: HashMap<Arc<str>, Route>,
 }
 
 impl RoutingTable {
@@ -60,28 +98,33 @@ impl RoutingTable {
         self.items.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// The shards that want the item; empty if none does.
-    pub(crate) fn targets(&self, name: &str) -> &[Target] {
-        self.items.get(name).map_or(&[], SmallVec::as_slice)
+    /// Who wants the item; `None` if nobody does.
+    pub(crate) fn route(&self, name: &str) -> Option<&Route> {
+        self.items.get(name)
     }
 
     pub(crate) fn apply(&mut self, wish: Wish) {
         match wish {
-            Wish::Subscribe { name, shard, item } => {
-                let targets = self.items.entry(name).or_default();
-                targets.retain(|target| target.shard != shard);
-                targets.push(Target { shard, item });
+            Wish::Subscribe {
+                name,
+                shard,
+                item,
+                fields,
+            } => {
+                let target = Target {
+                    shard,
+                    item,
+                    fields,
+                };
+                let route = self.items.entry(name).or_default();
+                route.change(shard, Some(target));
             }
             Wish::Unsubscribe { name, shard } => {
-                let Some(targets) = self.items.get_mut(&name) else {
+                let Some(route) = self.items.get_mut(&name) else {
                     return;
                 };
-                targets.retain(|target| target.shard != shard);
-                if targets.is_empty() {
+                route.change(shard, None);
+                if route.targets.is_empty() {
                     self.items.remove(&name);
                 }
             }
@@ -93,47 +136,58 @@ impl RoutingTable {
 mod tests {
     use super::*;
 
-    fn key(slot: u32, epoch: u32) -> ItemKey {
-        ItemKey { slot, epoch }
+    const ITEM: &str = "item-[k=1]";
+
+    fn subscribe(shard: u16, slot: u32, fields: &[usize]) -> Wish {
+        Wish::Subscribe {
+            name: ITEM.into(),
+            shard,
+            item: ItemKey { slot, epoch: 1 },
+            fields: fields.iter().copied().collect(),
+        }
+    }
+
+    fn unsubscribe(shard: u16) -> Wish {
+        Wish::Unsubscribe {
+            name: ITEM.into(),
+            shard,
+        }
+    }
+
+    fn slots(table: &RoutingTable) -> Vec<(u16, u32)> {
+        let targets = table.route(ITEM).map_or(&[][..], Route::targets);
+        targets
+            .iter()
+            .map(|target| (target.shard, target.item.slot))
+            .collect()
+    }
+
+    fn fields(table: &RoutingTable) -> Vec<usize> {
+        let route = table.route(ITEM).expect("somebody wants it");
+        route.fields().iter().collect()
     }
 
     #[test]
     fn the_last_wish_of_a_shard_holds() {
-        let name: Arc<str> = "item-[k=1]".into();
         let mut table = RoutingTable::new();
-        table.apply(Wish::Subscribe {
-            name: name.clone(),
-            shard: 0,
-            item: key(1, 1),
-        });
-        table.apply(Wish::Subscribe {
-            name: name.clone(),
-            shard: 1,
-            item: key(4, 1),
-        });
-        table.apply(Wish::Subscribe {
-            name: name.clone(),
-            shard: 0,
-            item: key(2, 7),
-        });
-        assert_eq!(
-            table.targets("item-[k=1]"),
-            [
-                Target {
-                    shard: 1,
-                    item: key(4, 1)
-                },
-                Target {
-                    shard: 0,
-                    item: key(2, 7)
-                }
-            ]
-        );
-        table.apply(Wish::Unsubscribe {
-            name: name.clone(),
-            shard: 1,
-        });
-        table.apply(Wish::Unsubscribe { name, shard: 0 });
-        assert!(table.is_empty() && table.targets("item-[k=1]").is_empty());
+        table.apply(subscribe(0, 1, &[0]));
+        table.apply(subscribe(1, 4, &[0]));
+        table.apply(subscribe(0, 2, &[0]));
+        assert_eq!(slots(&table), [(1, 4), (0, 2)]);
+        table.apply(unsubscribe(1));
+        table.apply(unsubscribe(0));
+        assert!(table.len() == 0 && table.route(ITEM).is_none());
+    }
+
+    #[test]
+    fn a_route_has_the_fields_that_any_shard_wants() {
+        let mut table = RoutingTable::new();
+        table.apply(subscribe(0, 1, &[0, 70]));
+        table.apply(subscribe(1, 1, &[3]));
+        assert_eq!(fields(&table), [0, 3, 70]);
+        table.apply(subscribe(1, 1, &[3, 5]));
+        assert_eq!(fields(&table), [0, 3, 5, 70]);
+        table.apply(unsubscribe(0));
+        assert_eq!(fields(&table), [3, 5]);
     }
 }

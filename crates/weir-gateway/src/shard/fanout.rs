@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_mapping::FrozenValues;
+use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Io;
 use weir_net::websocket;
 use weir_tlcp::server::{push_delta_payload, push_full_payload, push_update_prefix};
@@ -56,7 +56,13 @@ fn frame(class: &FrameClass, line: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u
 
 impl Shard {
     /// Queues an update for every subscriber of its item.
-    pub(super) fn fan_out(&mut self, io: &mut Io, key: ItemKey, update: Arc<FrozenValues>) {
+    pub(super) fn fan_out(
+        &mut self,
+        io: &mut Io,
+        key: ItemKey,
+        update: Arc<FrozenValues>,
+        extracted: &FieldSet,
+    ) {
         let now_ms = io.now_ms();
         let mut too_slow: Vec<SessionKey> = Vec::new();
         let Some(item) = self.items.get_mut(key) else {
@@ -64,6 +70,14 @@ impl Shard {
         };
         let previous = item.last.take();
         for class in &mut item.classes {
+            if !class.schema.wanted().is_subset(extracted) {
+                // Read before this class asked for its fields: its members joined later. What they
+                // have seen is no longer the item's last update, so the next one goes out whole.
+                for member in &mut class.members {
+                    member.in_step = false;
+                }
+                continue;
+            }
             let mut members = std::mem::take(&mut class.members);
             let start = class.start % members.len().max(1);
             let mut forms = Forms {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
-use weir_mapping::FrozenValues;
+use weir_mapping::{FieldSet, FrozenValues};
 
 use super::schema::Schema;
 use super::session::SessionKey;
@@ -31,6 +31,8 @@ pub(super) struct ItemTable {
 pub(super) struct Item {
     pub(super) name: ItemName,
     pub(super) epoch: u32,
+    /// Fields that ingest was asked for; never fewer than the classes have.
+    pub(super) fields: FieldSet,
     /// Last update, what subscribers in step have seen.
     pub(super) last: Option<Arc<FrozenValues>>,
     pub(super) classes: Vec<FrameClass>,
@@ -64,6 +66,17 @@ pub(super) struct Place {
     pub(super) member: u32,
 }
 
+/// What ingest must be told about an item after somebody joined it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// It knows all.
+    Nothing,
+    /// The item is new here.
+    New(ItemKey, FieldSet),
+    /// More fields of it are wanted; all that are.
+    More(ItemKey, FieldSet),
+}
+
 /// What a removal changed elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
@@ -71,6 +84,8 @@ pub(super) struct Removal {
     pub(super) moved: Option<SessionKey>,
     /// The item has no subscribers left and is forgotten.
     pub(super) emptied: Option<ItemName>,
+    /// Nobody wants some of the item's fields any more; those that are left.
+    pub(super) narrowed: Option<(ItemName, ItemKey, FieldSet)>,
 }
 
 impl ItemTable {
@@ -93,7 +108,7 @@ impl ItemTable {
             .filter(|item| item.epoch == key.epoch)
     }
 
-    /// Adds a subscriber. The key is returned when the item is new here and must be asked for.
+    /// Adds a subscriber.
     pub(super) fn add(
         &mut self,
         name: &ItemName,
@@ -101,15 +116,19 @@ impl ItemTable {
         sub_id: u32,
         position: u32,
         session: SessionKey,
-    ) -> (Place, Option<ItemKey>) {
+    ) -> (Place, Ask) {
         let (slot, new) = match self.by_name.get(name) {
-            Some(slot) => (*slot, None),
-            None => {
-                let key = self.insert(name);
-                (key.slot, Some(key))
-            }
+            Some(slot) => (*slot, false),
+            None => (self.insert(name), true),
         };
         let item = &mut self.items[slot as usize];
+        let grew = item.fields.union_with(schema.wanted());
+        let epoch = item.epoch;
+        let ask = match (new, grew) {
+            (true, _) => Ask::New(ItemKey { slot, epoch }, item.fields.clone()),
+            (false, true) => Ask::More(ItemKey { slot, epoch }, item.fields.clone()),
+            (false, false) => Ask::Nothing,
+        };
         let class = match item.class_index(schema, sub_id, position) {
             Some(index) => &mut item.classes[index],
             None => {
@@ -129,23 +148,21 @@ impl ItemTable {
             in_step: false,
         });
         let member = (class.members.len() - 1) as u32;
-        (Place { slot, member }, new)
+        (Place { slot, member }, ask)
     }
 
-    fn insert(&mut self, name: &ItemName) -> ItemKey {
+    fn insert(&mut self, name: &ItemName) -> u32 {
         self.epoch = self.epoch.wrapping_add(1);
         let item = Item {
             name: name.clone(),
             epoch: self.epoch,
+            fields: FieldSet::empty(),
             last: None,
             classes: Vec::new(),
         };
         let slot = self.items.insert(item) as u32;
         self.by_name.insert(name.clone(), slot);
-        ItemKey {
-            slot,
-            epoch: self.epoch,
-        }
+        slot
     }
 
     /// Removes a subscriber by its place, in constant time: the class's last member takes it.
@@ -171,7 +188,8 @@ impl ItemTable {
         }
         class.members.swap_remove(member);
         removal.moved = class.members.get(member).map(|moved| moved.session);
-        if class.members.is_empty() {
+        let class_gone = class.members.is_empty();
+        if class_gone {
             item.classes.swap_remove(index);
         } else if class.members.capacity() > 64
             && class.members.len() * 4 < class.members.capacity()
@@ -182,12 +200,30 @@ impl ItemTable {
             let item = self.items.remove(slot);
             self.by_name.remove(&item.name);
             removal.emptied = Some(item.name);
+        } else if class_gone {
+            // A field left behind by its last subscriber could still fail the item's records.
+            removal.narrowed = item.narrow().map(|fields| {
+                let (slot, epoch) = (place.slot, item.epoch);
+                (item.name.clone(), ItemKey { slot, epoch }, fields)
+            });
         }
         removal
     }
 }
 
 impl Item {
+    /// Takes back fields that no class has any more; those left if there were any.
+    fn narrow(&mut self) -> Option<FieldSet> {
+        let mut fields = FieldSet::empty();
+        for class in &self.classes {
+            fields.union_with(class.schema.wanted());
+        }
+        (fields != self.fields).then(|| {
+            self.fields = fields.clone();
+            fields
+        })
+    }
+
     fn class_index(&self, schema: &Arc<Schema>, sub_id: u32, position: u32) -> Option<usize> {
         self.classes.iter().position(|class| {
             class.sub_id == sub_id
@@ -205,15 +241,42 @@ mod tests {
         SessionKey { index, serial: 1 }
     }
 
+    fn new(ask: Ask) -> ItemKey {
+        match ask {
+            Ask::New(key, _) => key,
+            other => panic!("the item is new, but {other:?}"),
+        }
+    }
+
+    #[test]
+    fn ingest_is_asked_again_when_a_schema_has_more_fields() {
+        let mut table = ItemTable::new();
+        let (some, more) = (
+            Arc::new(Schema::of([Some(1), None, Some(0)])),
+            Arc::new(Schema::of([Some(0), Some(5)])),
+        );
+        let name: ItemName = (0, "item".into());
+        let (_, first) = table.add(&name, &some, 1, 1, session(0));
+        let key = new(first);
+        let fields = [0, 1, 5].into_iter().collect();
+        let (place, second) = table.add(&name, &more, 1, 1, session(1));
+        assert_eq!(second, Ask::More(key, fields));
+        let (_, third) = table.add(&name, &some, 2, 1, session(2));
+        assert_eq!(third, Ask::Nothing);
+        let removal = table.remove(place, &more, 1, 1);
+        let fields = [0, 1].into_iter().collect();
+        assert_eq!(removal.narrowed, Some((name, key, fields)));
+    }
+
     #[test]
     fn an_item_lives_as_long_as_its_subscribers() {
         let mut table = ItemTable::new();
         let schema = Arc::new(Schema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
-        let (first, new) = table.add(&name, &schema, 1, 1, session(0));
+        let (first, ask) = table.add(&name, &schema, 1, 1, session(0));
         let (second, again) = table.add(&name, &schema, 1, 1, session(1));
-        let key = new.expect("the item is new");
-        assert!(again.is_none() && table.get_mut(key).is_some());
+        let key = new(ask);
+        assert!(again == Ask::Nothing && table.get_mut(key).is_some());
 
         let removal = table.remove(first, &schema, 1, 1);
         assert_eq!(removal.moved, Some(session(1)));
@@ -228,7 +291,7 @@ mod tests {
         assert!(table.get_mut(key).is_none() && table.len() == 0);
 
         let (_, renewed) = table.add(&name, &schema, 1, 1, session(2));
-        assert_ne!(renewed.expect("new again").epoch, key.epoch);
+        assert_ne!(new(renewed).epoch, key.epoch);
     }
 
     #[test]
@@ -243,7 +306,7 @@ mod tests {
         table.add(&name, &two, 1, 1, session(1));
         table.add(&name, &one, 2, 1, session(2));
         table.add(&name, &one, 1, 2, session(3));
-        let key = key.expect("new");
+        let key = new(key);
         assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(4));
         table.remove(place, &one, 1, 1);
         assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(3));

@@ -12,7 +12,7 @@ mod wishes;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_mapping::FrozenValues;
+use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::http1::HttpRequest;
 use weir_net::server::{Answer, CloseReason, ConnId, Handler, Io};
 use weir_net::websocket;
@@ -22,7 +22,7 @@ use weir_tlcp::server::{SessionConfig, Subscription, Wake, write_end};
 use self::item::{ItemTable, Removal};
 use self::schema::SchemaCache;
 use self::session::{SessionKey, Sessions, Subscribed};
-use self::wishes::WishList;
+use self::wishes::Wishes;
 use crate::config::Limits;
 use crate::connection::Connection;
 use crate::metrics::{ShardCounters, ShardMetrics};
@@ -40,6 +40,8 @@ pub(crate) enum ShardMail {
     Update {
         item: ItemKey,
         update: Arc<FrozenValues>,
+        /// What was extracted; other fields are absent although the record may have them.
+        fields: Arc<FieldSet>,
     },
     /// A connection takes its items away from everybody.
     ForceUnsubscribe { connection: u16 },
@@ -63,7 +65,7 @@ pub(crate) struct Shard {
     sessions: Sessions,
     items: ItemTable,
     schemas: SchemaCache,
-    wishes: WishList,
+    wishes: Wishes,
     counters: ShardCounters,
     metrics: Arc<ShardMetrics>,
     draining: bool,
@@ -76,7 +78,7 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(number: u16, shared: Arc<Shared>, metrics: Arc<ShardMetrics>) -> Self {
         Self {
-            wishes: WishList::new(number, shared.connections.len()),
+            wishes: Wishes::new(number),
             shared,
             sessions: Sessions::new(),
             items: ItemTable::new(),
@@ -96,7 +98,11 @@ impl Shard {
         for (index, place) in places.iter().enumerate() {
             let position = index as u32 + 1;
             let Some(place) = *place else { continue };
-            let Removal { moved, emptied } = self.items.remove(place, &schema, sub_id, position);
+            let Removal {
+                moved,
+                emptied,
+                narrowed,
+            } = self.items.remove(place, &schema, sub_id, position);
             let entry = moved.and_then(|session| self.sessions.get_mut(session));
             let neighbour = entry.and_then(|entry| entry.core.subscription_mut(sub_id));
             if let Some(Some(moved)) =
@@ -105,8 +111,12 @@ impl Shard {
                 moved.member = place.member;
             }
             if let Some((connection, name)) = emptied {
-                self.wishes
-                    .unsubscribe(&self.shared.connections, connection, name);
+                let connection = &self.shared.connections[usize::from(connection)];
+                self.wishes.unsubscribe(connection, name);
+            }
+            if let Some(((connection, name), item, fields)) = narrowed {
+                let connection = &self.shared.connections[usize::from(connection)];
+                self.wishes.change(connection, name, item, fields);
             }
         }
         self.counters.subscriptions -= 1;
@@ -251,14 +261,17 @@ impl Handler for Shard {
 
     fn on_mail(&mut self, io: &mut Io, mail: ShardMail) {
         match mail {
-            ShardMail::Update { item, update } => self.fan_out(io, item, update),
+            ShardMail::Update {
+                item,
+                update,
+                fields,
+            } => self.fan_out(io, item, update, &fields),
             ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardMail::Drain { within_ms } => self.drain(io, within_ms),
         }
     }
 
     fn on_turn(&mut self, io: &mut Io) {
-        self.wishes.retry(&self.shared.connections, io);
         self.publish(io);
         if self.draining && io.connections() == 0 {
             io.stop();

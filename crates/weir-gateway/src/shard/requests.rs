@@ -18,6 +18,7 @@ use weir_tlcp::server::{
 };
 
 use super::Shard;
+use super::item::Ask;
 use super::session::{SessionKey, Subscribed};
 use crate::resolve::{Refusal, Resolved, resolve};
 
@@ -353,7 +354,7 @@ impl Shard {
             let Some(name) = name else { continue };
             let name = (connection, name);
             let position = index as u32 + 1;
-            let (place, new) = self.items.add(&name, &schema, add.sub_id, position, key);
+            let (place, asked) = self.items.add(&name, &schema, add.sub_id, position, key);
             let places = self
                 .sessions
                 .get_mut(key)
@@ -361,9 +362,11 @@ impl Shard {
             if let Some(slot) = places.and_then(|one| one.handle.places.get_mut(index)) {
                 *slot = Some(place);
             }
-            if let Some(item) = new {
-                self.wishes
-                    .subscribe(&shared.connections, connection, name.1, item);
+            let ingest = &shared.connections[usize::from(connection)];
+            match asked {
+                Ask::Nothing => {}
+                Ask::New(item, fields) => self.wishes.subscribe(ingest, name.1, item, fields),
+                Ask::More(item, fields) => self.wishes.change(ingest, name.1, item, fields),
             }
         }
         Ok(())

@@ -4,13 +4,14 @@ use std::sync::{Arc, Weak};
 
 use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
-use weir_mapping::{FrozenValues, Mapping, split_fields};
+use weir_mapping::{FieldSet, FrozenValues, Mapping, split_fields};
 
 /// A subscription's fields: for each position the connection's field, `None` for a name that is
 /// not mapped and therefore stays null.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Schema {
     fields: SmallVec<[Option<u16>; 8]>,
+    wanted: FieldSet,
 }
 
 impl Schema {
@@ -21,16 +22,21 @@ impl Schema {
                 .field_index(name)
                 .and_then(|index| u16::try_from(index).ok())
         };
+        Self::of(split_fields(schema).map(index))
+    }
+
+    pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
+        let fields: SmallVec<[Option<u16>; 8]> = fields.into_iter().collect();
+        let mapped = fields.iter().flatten().map(|index| usize::from(*index));
         Self {
-            fields: split_fields(schema).map(index).collect(),
+            wanted: mapped.collect(),
+            fields,
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
-        Self {
-            fields: fields.into_iter().collect(),
-        }
+    /// The mapped fields in it.
+    pub(super) fn wanted(&self) -> &FieldSet {
+        &self.wanted
     }
 
     pub(super) fn len(&self) -> usize {

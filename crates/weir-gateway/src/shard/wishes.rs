@@ -1,93 +1,58 @@
-//! What a shard wants from the ingest threads but could not post yet.
+//! What a shard wants from ingest: told to every worker of the connection.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crossbeam_channel::TrySendError;
-use weir_net::server::Io;
+use weir_mapping::FieldSet;
 
 use crate::connection::Connection;
 use crate::routing::{ItemKey, Wish};
 
-/// Posts wishes in order; those that find an ingest thread's queue full wait here, one per item at
-/// most, so that the list is bounded by the items themselves and a shard never blocks.
+/// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
+/// written afterwards.
 #[derive(Debug)]
-pub(super) struct WishList {
+pub(super) struct Wishes {
     shard: u16,
-    waiting: Vec<BTreeMap<Arc<str>, Wish>>,
 }
 
-impl WishList {
-    pub(super) fn new(shard: u16, connections: usize) -> Self {
-        Self {
-            shard,
-            waiting: vec![BTreeMap::new(); connections],
-        }
+impl Wishes {
+    pub(super) fn new(shard: u16) -> Self {
+        Self { shard }
     }
 
+    /// The shard wants an item it did not want before.
     pub(super) fn subscribe(
-        &mut self,
-        connections: &[Arc<Connection>],
-        connection: u16,
+        &self,
+        connection: &Connection,
         name: Arc<str>,
         item: ItemKey,
+        fields: FieldSet,
     ) {
-        self.post(
-            connections,
-            connection,
-            Wish::Subscribe {
-                name,
-                shard: self.shard,
-                item,
-            },
-        );
+        connection.ask(self.wish(name, item, fields), true);
     }
 
-    pub(super) fn unsubscribe(
-        &mut self,
-        connections: &[Arc<Connection>],
-        connection: u16,
+    /// The shard wants other fields of an item than before.
+    pub(super) fn change(
+        &self,
+        connection: &Connection,
         name: Arc<str>,
+        item: ItemKey,
+        fields: FieldSet,
     ) {
-        self.post(
-            connections,
-            connection,
-            Wish::Unsubscribe {
-                name,
-                shard: self.shard,
-            },
-        );
+        connection.ask(self.wish(name, item, fields), false);
     }
 
-    fn post(&mut self, connections: &[Arc<Connection>], connection: u16, wish: Wish) {
-        let number = usize::from(connection);
-        let (Some(target), Some(waiting)) = (connections.get(number), self.waiting.get_mut(number))
-        else {
-            return;
-        };
-        if waiting.is_empty() {
-            match target.wishes.try_send(wish) {
-                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-                Err(TrySendError::Full(wish)) => {
-                    waiting.insert(Arc::clone(wish.name()), wish);
-                }
-            }
-        } else {
-            // The newest wish about an item replaces the older one: only the last one counts.
-            waiting.insert(Arc::clone(wish.name()), wish);
-        }
+    /// Nobody in the shard wants the item any more.
+    pub(super) fn unsubscribe(&self, connection: &Connection, name: Arc<str>) {
+        let shard = self.shard;
+        connection.ask(Wish::Unsubscribe { name, shard }, false);
     }
 
-    /// Posts what waits, as far as there is room.
-    pub(super) fn retry(&mut self, connections: &[Arc<Connection>], io: &mut Io) {
-        for (connection, waiting) in connections.iter().zip(&mut self.waiting) {
-            while let Some((name, wish)) = waiting.pop_first() {
-                if let Err(TrySendError::Full(wish)) = connection.wishes.try_send(wish) {
-                    waiting.insert(name, wish);
-                    io.wake_soon();
-                    break;
-                }
-            }
+    fn wish(&self, name: Arc<str>, item: ItemKey, fields: FieldSet) -> Wish {
+        Wish::Subscribe {
+            name,
+            shard: self.shard,
+            item,
+            fields,
         }
     }
 }

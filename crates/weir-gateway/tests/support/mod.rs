@@ -1,6 +1,10 @@
 //! A real broker, a gateway in this process, and a plain WebSocket client that is not ours.
 
-#![allow(unreachable_pub, reason = "a module of one test binary")]
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "a module of several test binaries"
+)]
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};

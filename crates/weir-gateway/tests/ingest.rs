@@ -1,0 +1,58 @@
+//! Ingest on a real broker: which records and fields are worked on, and which reach whom.
+
+mod support;
+
+use support::{Client, World, metric};
+
+#[test]
+fn a_field_nobody_subscribes_to_is_not_extracted() {
+    let world = World::new();
+    let field = r#"<param name="field.flaky">#{HEADERS.missing}</param>"#;
+    let gateway = world
+        .start_gateway(|xml| xml.replace("</data_provider>", &format!("{field}</data_provider>")));
+    let mut plain = Client::create(&gateway);
+    plain.subscribe(1, "ltest-[key=Apple]", "key value");
+    world.produce("Apple", "one");
+    assert_eq!(plain.line(), "U,1,1,Apple|one");
+
+    let mut flaky = Client::create(&gateway);
+    flaky.subscribe(1, "ltest-[key=Apple]", "value flaky");
+    world.produce(
+        "Apple",
+        "cannot be extracted for one of them, so for neither",
+    );
+    let failed = "weir_gateway_kafka_failed_total";
+    support::wait_metric(&gateway, failed, |count| count == 1);
+    flaky.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
+    assert_eq!(flaky.line(), "UNSUB,1");
+
+    world.produce("Cherry", "nobody's");
+    let mut late = Client::create(&gateway);
+    late.subscribe(1, "ltest-[key=Apple]", "value offset");
+    world.produce("Apple", "three");
+    assert_eq!(late.line(), "U,1,1,three|3");
+    plain.send("control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=true");
+    gateway.shut_down();
+}
+
+#[test]
+fn a_second_subscriber_with_more_fields_gets_them_from_its_first_update() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut narrow = Client::create(&gateway);
+    narrow.subscribe(1, "ltest-[key=Apple]", "value");
+    world.produce("Apple", "one");
+    assert_eq!(narrow.line(), "U,1,1,one");
+    let mut wide = Client::create(&gateway);
+    wide.subscribe(1, "ltest-[key=Apple]", "key value ts partition offset");
+    world.produce("Apple", "two");
+    assert_eq!(wide.line(), "U,1,1,Apple|two|1700000000000|0|1");
+    world.produce("Apple", "two");
+    assert_eq!(wide.line(), "U,1,1,^4|2");
+    drop(wide);
+    world.produce("Apple", "four");
+    let lines = [narrow.line(), narrow.line(), narrow.line()];
+    assert_eq!(lines, ["U,1,1,two", "U,1,1,", "U,1,1,four"]);
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 0);
+    gateway.shut_down();
+}
