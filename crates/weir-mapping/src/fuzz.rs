@@ -1,9 +1,9 @@
 //! Bodies of the fuzz targets, run by `fuzz/` and, for a short time, by the property tests.
 
-use crate::config::{AdaptersFile, ParseOptions, expand};
+use crate::config::{AdaptersFile, ConnectionConfig, Parameter, ParseOptions, Source, expand};
 use crate::error::ItemNameError;
 use crate::expression::Expression;
-use crate::field_values::FieldValues;
+use crate::field_values::{FieldValue, FieldValues};
 use crate::item_name::CanonicalItem;
 use crate::mapping::ItemNames;
 use crate::record_view::RecordView;
@@ -77,5 +77,78 @@ pub fn item(data: &[u8]) {
         }
         Err(ItemNameError::DuplicateParameter) => assert!(text.contains(',')),
         Err(ItemNameError::Invalid) => {}
+    }
+}
+
+/// Any bytes as a JSON value: what is checked whole reads the same by both ways of reading, and
+/// again from its compact text.
+pub fn json(data: &[u8]) {
+    const PATHS: [&str; 9] = [
+        "VALUE",
+        "VALUE.a",
+        "VALUE.a.b",
+        "VALUE.a[0]",
+        "VALUE[0]",
+        "VALUE[2].a",
+        "VALUE[63][1]",
+        "VALUE.b['a'][1].a",
+        "VALUE[0][0][0]",
+    ];
+    let texts = |check: &str, document: &[u8]| {
+        let mut parameters = vec![
+            ("bootstrap.servers".to_owned(), "h:1".to_owned()),
+            ("map.T.to".to_owned(), "i".to_owned()),
+            ("record.value.evaluator.type".to_owned(), "JSON".to_owned()),
+            (
+                "fields.skip.failed.mapping.enable".to_owned(),
+                "true".to_owned(),
+            ),
+            (
+                "fields.map.non.scalar.values.enable".to_owned(),
+                "true".to_owned(),
+            ),
+            ("weir.json.check".to_owned(), check.to_owned()),
+        ];
+        parameters.extend(PATHS.map(|path| (format!("field.{path}"), format!("#{{{path}}}"))));
+        let parameters = parameters.into_iter().map(|(name, value)| Parameter {
+            name,
+            value,
+            line: None,
+        });
+        let source = Source {
+            file: "fuzz",
+            options: ParseOptions::default(),
+        };
+        let connection =
+            ConnectionConfig::from_parameters("C", parameters, &source, None, &mut Vec::new());
+        let mapping = connection.expect("the parameters are valid").mapping;
+        let record = RecordView {
+            topic: "T",
+            partition: 0,
+            offset: 0,
+            timestamp_ms: 0,
+            key: None,
+            value: Some(document),
+            headers: &[],
+        };
+        let mut values = FieldValues::new();
+        let all = mapping.all_fields();
+        let outcome = mapping.field_values(&record, &all, &mut values);
+        outcome.map(|()| values.freeze())
+    };
+    let needed = texts("NEEDED", data);
+    let Ok(whole) = texts("WHOLE", data) else {
+        return;
+    };
+    let needed = needed.expect("what is well-formed can be read");
+    let Some(FieldValue::Text(compact)) = whole.iter().next() else {
+        return;
+    };
+    let document = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
+    let has_parts = matches!(document.trim_ascii_start().first(), Some(b'{' | b'['));
+    // An extracted text is not JSON any more, and infinity never was.
+    if has_parts && !compact.contains("Infinity") {
+        assert_eq!(texts("WHOLE", compact.as_bytes()).as_ref(), Ok(&whole));
+        assert_eq!(texts("NEEDED", compact.as_bytes()).as_ref(), Ok(&needed));
     }
 }

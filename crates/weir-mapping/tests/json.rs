@@ -283,7 +283,7 @@ fn by_default_a_document_is_read_as_far_as_needed() {
     let a = |document: &str, more| select("VALUE.a", document.as_bytes(), more);
     let one = Ok(Some("1".to_owned()));
     for document in [
-        "{\"a\":1",
+        "{\"a\":1,",
         "{\"a\":1, oops",
         "{\"b\":[1 2],\"a\":1}",
         "{\"b\":\"\\q\",\"a\":1}",

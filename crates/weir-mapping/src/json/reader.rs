@@ -286,6 +286,10 @@ impl Walk<'_> {
             Some(b'n') => (JsonNode::Null, word(bytes, at, "null")?),
             Some(b'-' | b'0'..=b'9') => {
                 let number = number(bytes, at)?;
+                if depth > 0 && number.end == bytes.len() {
+                    // More digits may have followed.
+                    return Err(end_of(bytes));
+                }
                 let (end, is_whole) = (number.end as u32, number.is_whole);
                 (
                     JsonNode::Number {
