@@ -1,11 +1,13 @@
 //! Why producing, consuming or the floor could not go on, by whose fault.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_kafka::lean::LeanError;
 use weir_kafka::{AdminError, ProducerError, SourceError};
 
 /// Whose fault an error is; commands turn it into their exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// The options make no sense.
     Usage,

@@ -1,5 +1,6 @@
 //! Pacers, generators, load workers, plans and the resource sampler.
 
+pub mod agent;
 pub mod bench;
 pub mod clients;
 pub mod clock;

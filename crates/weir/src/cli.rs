@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Bench(cmd::bench::BenchCommand),
     /// Broker, gateway, plain consumers and clients on this machine; comparison and report.
     Demo(cmd::demo::DemoArgs),
+    /// A load worker that dials a coordinator, takes a share of its run and reports to it.
+    Agent(cmd::agent::AgentArgs),
     /// Shell completions, written to standard output.
     Completions {
         /// The shell to complete for.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use weir_load::error::Fault;
+
 /// How a command ended, beyond its printed result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -30,6 +32,16 @@ impl From<Exit> for ExitCode {
             Exit::Instrument => 4,
             Exit::Interrupted => 130,
         })
+    }
+}
+
+impl From<Fault> for Exit {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Usage => Self::Usage,
+            Fault::Target => Self::Unreachable,
+            Fault::Instrument => Self::Instrument,
+        }
     }
 }
 

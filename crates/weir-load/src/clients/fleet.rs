@@ -10,18 +10,15 @@ use weir_tlcp::Mode;
 use weir_tlcp::client::ClientPlan;
 
 use super::items::assign_keys;
-use super::meter::Meter;
-use super::session::{Context, Phase, Session, Step, close_text};
+use super::session::{Context, Phase, Session, close_text};
+use super::shared::Shared;
 use super::target::Target;
-use super::verify::{ClientCheck, Identity, Received, Tools, Wanted};
 use super::{ClientsError, ClientsOptions, Kind};
 use crate::clock::Clock;
-use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger, Verdict};
-use crate::keys::{KeyId, KeyTable};
-use crate::local_time::LocalTime;
-use crate::stamp::Stamp;
+use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
+use crate::keys::KeyId;
 use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, Schedule, Summary};
+use crate::worker::protocol::{Command, Event, Summary};
 
 /// The handler of the event loop.
 #[derive(Debug)]
@@ -51,28 +48,6 @@ struct IoState {
     bytes_sent: u64,
 }
 
-/// What the sessions report into while one of them is borrowed.
-#[derive(Debug)]
-struct Shared {
-    clock: Clock,
-    meter: Meter,
-    local: LocalTime,
-    keys: KeyTable,
-    /// Of records without a key, and of those known by partition and offset.
-    no_key: KeyId,
-    position_key: KeyId,
-    schedule: Option<Schedule>,
-    errors: BTreeMap<String, u64>,
-    /// Sessions that have started, are live, have ended.
-    opened: usize,
-    live: usize,
-    ended: usize,
-    /// Sessions that ended after they had been live.
-    disconnects: u64,
-    /// Updates that were not to be timed.
-    background: u64,
-}
-
 impl<'a> Fleet<'a> {
     pub(super) fn new(
         options: &ClientsOptions,
@@ -89,13 +64,8 @@ impl<'a> Fleet<'a> {
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
         let own = options.share.numbers(options.clients);
         let sessions = own.map(|client| Session::new(assigned[client] as u32, conflation));
-        let mut keys = KeyTable::default();
-        // Invariant: an empty table has room for two.
-        let [no_key, position_key] =
-            [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("room"));
-        // The table takes far more keys than a plan has; those beyond share one.
-        let key_id = |key: &String| keys.id(key.as_bytes()).unwrap_or(no_key);
-        let key_ids = target.keys.iter().map(key_id).collect();
+        let mut shared = Shared::new(options, clock);
+        let key_ids = target.keys.iter().map(|key| shared.key_id(key)).collect();
         let now = Instant::now();
         Self {
             target,
@@ -103,21 +73,7 @@ impl<'a> Fleet<'a> {
             link,
             setup_timeout: options.setup_timeout,
             sessions: sessions.collect(),
-            shared: Shared {
-                clock,
-                meter: Meter::new(clock.now_unix_ns()),
-                local: LocalTime::system(),
-                keys,
-                no_key,
-                position_key,
-                schedule: None,
-                errors: BTreeMap::new(),
-                opened: 0,
-                live: 0,
-                ended: 0,
-                disconnects: 0,
-                background: 0,
-            },
+            shared,
             key_ids,
             ledger: None,
             started: now,
@@ -137,6 +93,7 @@ impl<'a> Fleet<'a> {
         }
         let summary = self.summary();
         self.report();
+        self.report_seed(Instant::now(), true);
         self.link.events.send(&Event::Final {
             summary: Summary::Delivery(summary.clone()),
         });
@@ -290,6 +247,12 @@ impl<'a> Fleet<'a> {
         })
     }
 
+    fn report_seed(&mut self, now: Instant, at_end: bool) {
+        if let Some(seed) = &mut self.shared.seed {
+            seed.turn(&self.link.events, now, at_end);
+        }
+    }
+
     fn report(&mut self) {
         let counters = self.counters();
         self.busy_at_report = self.io.busy;
@@ -326,150 +289,6 @@ impl<'a> Fleet<'a> {
 
     fn now_ms(&self, now: Instant) -> u32 {
         u32::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u32::MAX)
-    }
-}
-
-impl Shared {
-    fn step(
-        &mut self,
-        session: &mut Session,
-        step: Step,
-        payload: &[u8],
-        target: &Target,
-        key_id: KeyId,
-        read_unix_ns: u64,
-    ) {
-        match step {
-            Step::Continue => {}
-            Step::Live => self.live += 1,
-            Step::Update => self.update(session, payload, target, key_id, read_unix_ns),
-            Step::Complain(text) => self.error(text),
-            Step::End(text) => self.end(session, text),
-        }
-    }
-
-    fn update(
-        &mut self,
-        session: &mut Session,
-        payload: &[u8],
-        target: &Target,
-        key_id: KeyId,
-        read_unix_ns: u64,
-    ) {
-        let check = &mut session.check;
-        let wanted = match target.keyed {
-            true => Wanted::Key(&target.keys[session.key as usize], key_id),
-            false => Wanted::All(self.no_key),
-        };
-        let mut tools = Tools {
-            local: &mut self.local,
-            keys: &mut self.keys,
-            marks: target.marked_only,
-        };
-        let received = match check.read(payload, wanted, &target.fields, &mut tools) {
-            Ok(received) => received,
-            Err(fault) => {
-                self.meter.record_untimed();
-                return self.error(fault.to_string());
-            }
-        };
-        let Some(due_unix_ns) = received.due_unix_ns else {
-            self.meter.record_untimed();
-            check.checker.on_unstamped(false);
-            return self.error("update without stamp or timestamp".to_owned());
-        };
-        let in_window = self.time(check, &received, due_unix_ns, target, read_unix_ns);
-        let verdict = self.deliver(check, &received, due_unix_ns, target, in_window);
-        let state = check.state_due_unix_ns.replace(due_unix_ns);
-        if let (Verdict::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
-            if check.checker.conflation() == Conflation::Allowed {
-                self.meter
-                    .record_state_age(read_unix_ns.saturating_sub(state));
-            }
-        }
-    }
-
-    /// Takes the latency; returns whether the record was due in the window.
-    fn time(
-        &mut self,
-        check: &mut ClientCheck,
-        received: &Received,
-        due_unix_ns: u64,
-        target: &Target,
-        read_unix_ns: u64,
-    ) -> bool {
-        let schedule = self.schedule.as_ref();
-        if target.marked_only && !received.marked {
-            self.background += 1;
-            return self.meter.record_background(due_unix_ns, schedule);
-        }
-        let stamp = match &received.identity {
-            Identity::Stamp(stamp) => Some(stamp),
-            _ => None,
-        };
-        let response_ns = self
-            .meter
-            .record(due_unix_ns, stamp, read_unix_ns, schedule);
-        if let Some(response_ns) = response_ns {
-            check.latency.record_ns(response_ns);
-        }
-        response_ns.is_some()
-    }
-
-    /// Checks that the record is the next one of this client.
-    fn deliver(
-        &self,
-        check: &mut ClientCheck,
-        received: &Received,
-        due_unix_ns: u64,
-        target: &Target,
-        in_window: bool,
-    ) -> Verdict {
-        let checker = &mut check.checker;
-        match (received.identity, received.key) {
-            (Identity::Stamp(stamp), Some(key)) => checker.on_delivery(key, &stamp, in_window),
-            (Identity::Position { partition, offset }, _) => {
-                // No broker has so many partitions.
-                let partition = u32::try_from(partition).unwrap_or(u32::MAX);
-                if target.keyed {
-                    let key = self.position_key;
-                    return checker.on_sparse_offset(key, partition, offset, in_window);
-                }
-                let position = Stamp {
-                    due_unix_ns,
-                    producer: partition,
-                    seq: offset,
-                    sent_unix_ns: None,
-                };
-                checker.on_delivery(self.position_key, &position, in_window)
-            }
-            _ => {
-                checker.on_unstamped(in_window);
-                Verdict::Unknown
-            }
-        }
-    }
-
-    fn end(&mut self, session: &mut Session, text: String) {
-        if session.phase == Phase::Ended {
-            return;
-        }
-        if session.phase == Phase::Live {
-            self.live -= 1;
-            self.disconnects += 1;
-        }
-        session.phase = Phase::Ended;
-        self.ended += 1;
-        self.error(text);
-    }
-
-    /// Counts an error by its text; texts beyond a bound share one entry.
-    fn error(&mut self, text: String) {
-        let text = match self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
-            true => text,
-            false => "other errors".to_owned(),
-        };
-        *self.errors.entry(text).or_default() += 1;
     }
 }
 
@@ -518,6 +337,7 @@ impl Handler for Fleet<'_> {
             self.next_report = now + REPORT_EVERY;
             self.check_times(io, now);
             self.report();
+            self.report_seed(now, false);
         }
         let now_unix_ns = self.shared.clock.unix_ns(now);
         if self
@@ -545,9 +365,6 @@ impl Handler for Fleet<'_> {
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 const SETTLE_EVERY: Duration = Duration::from_millis(100);
 const SETUPS_AT_ONCE_MAX: usize = 512;
-const ERROR_TEXTS_MAX: usize = 100;
 /// Two seconds beyond the promise: what the SDKs grant by default.
 const KEEPALIVE_SLACK_MS: u64 = 2000;
-/// Stands for the keys of records that are known by partition and offset; no record has this key.
-const POSITION: &[u8] = b"\0position";
 const TEXT_RESOLUTION_NS: u64 = 1_000_000;

@@ -10,6 +10,8 @@ pub(crate) mod meter;
 mod mode_name;
 pub mod scenario;
 mod session;
+mod shared;
+pub mod simulator_file;
 mod target;
 mod verify;
 
@@ -24,6 +26,7 @@ pub use weir_tlcp::Mode;
 
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
+use crate::error::Fault;
 use crate::worker::Link;
 use crate::worker::protocol::Role;
 
@@ -56,6 +59,8 @@ pub struct ClientsOptions {
     pub fields: Vec<String>,
     /// Take latencies only of records whose timestamp carries [`MARK`].
     pub marked_only: bool,
+    /// How often the published programs' report is made; `None`: never.
+    pub seed_report: Option<Duration>,
     /// Longest time from the start of a connection to its active subscription.
     pub setup_timeout: Duration,
 }
@@ -96,6 +101,7 @@ impl ClientsOptions {
             seed: 1,
             fields: subscribe.fields.clone(),
             marked_only: false,
+            seed_report: None,
             setup_timeout: Duration::from_secs(30),
         }
     }
@@ -132,7 +138,7 @@ pub enum ClientsError {
     /// Each client needs a file descriptor.
     #[error(
         "{clients} clients need {needed} file descriptors, this process may have {allowed}: raise \
-         the hard limit (ulimit -Hn), take fewer clients, or share them out with --agents"
+         the hard limit (ulimit -Hn), take fewer clients, or share them out with --engine local"
     )]
     Descriptors {
         /// Clients asked for.
@@ -153,6 +159,17 @@ pub enum ClientsError {
     /// The operating system failed us.
     #[error("event loop of the clients failed: {0}")]
     Io(#[from] io::Error),
+}
+
+impl ClientsError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Server { .. } => Fault::Usage,
+            Self::Unreachable { .. } => Fault::Target,
+            Self::Descriptors { .. } | Self::Io(_) => Fault::Instrument,
+        }
+    }
 }
 
 /// Runs the clients until the coordinator or the schedule ends them, reporting over `link`; returns

@@ -1,10 +1,13 @@
 //! Options of `weir load clients`, and what they mean for the load engine.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
+use weir_load::clients::simulator_file::SimulatorFile;
 use weir_load::clients::{ClientsOptions, Kind, Mode, Scenario, Share, Subscribe};
 use weir_load::units::{parse_count, parse_duration};
 
@@ -12,30 +15,34 @@ use weir_load::units::{parse_count, parse_duration};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ClientsArgs {
-    /// Where to connect; several, in turn, when given several times or with commas.
+    /// Where to connect [default: ws://127.0.0.1:8080]; several, in turn, when given several times or
+    /// with commas.
     #[arg(
         long,
         visible_alias = "server",
         value_name = "URL",
-        value_delimiter = ',',
-        default_value = "ws://127.0.0.1:8080"
+        value_delimiter = ','
     )]
     url: Vec<String>,
-    /// Number of clients, for example 500 or 10k.
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
-    clients: u64,
-    /// New clients per second.
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
-    ramp: u64,
+    /// Number of clients, for example 500 or 10k [default: 100].
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    clients: Option<u64>,
+    /// New clients per second [default: 1000].
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    ramp: Option<u64>,
     /// How long to receive once all are connected, for example 30s; without it until Ctrl-C.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) duration: Option<Duration>,
+    duration: Option<Duration>,
+    /// A configuration file of the published client simulator: scenario, sessions, pause, duration,
+    /// address and adapter set are taken from it where no option says otherwise.
+    #[arg(long, value_name = "FILE")]
+    configuration: Option<PathBuf>,
 
     /// What to subscribe: a scenario of the published load test, matched to the published connector
     /// configuration. 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields;
-    /// 3jp, 3td: one of 40 first names, whole JSON values.
-    #[arg(long, value_name = "NAME", value_parser = scenario, default_value = "2", help_heading = SUBSCRIBING)]
-    scenario: Scenario,
+    /// 3jp, 3td: one of 40 first names, whole JSON values [default: 2].
+    #[arg(long, value_name = "NAME", value_parser = scenario, help_heading = SUBSCRIBING)]
+    scenario: Option<Scenario>,
     /// Subscribe word by word what the published simulator does, although in scenario 1 and 3 it asks
     /// for a field that is not mapped, and in 2 for another data adapter than the published one.
     #[arg(long, help_heading = SUBSCRIBING)]
@@ -80,12 +87,33 @@ pub(crate) struct ClientsArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = SUBSCRIBING)]
     seed: u64,
 
+    /// Share the clients out over agents: processes of this machine, or ones you start yourself with
+    /// `weir agent`.
+    #[arg(long, value_enum, help_heading = AGENTS)]
+    pub(crate) engine: Option<EngineArg>,
+    /// Number of agents; as many as the limit of file descriptors asks for, if not given.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000), requires = "engine", help_heading = AGENTS)]
+    pub(crate) agents: Option<u16>,
+    /// Where agents dial; any address but loopback opens this port to the network.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", requires = "engine", help_heading = AGENTS)]
+    pub(crate) listen: SocketAddr,
+    /// How long to wait for all agents.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "engine", help_heading = AGENTS)]
+    pub(crate) join_timeout: Duration,
+
     /// Longest time for one client to be connected and subscribed.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
     setup_timeout: Duration,
     /// Speak the floor server's line instead of TLCP.
     #[arg(long)]
     floor: bool,
+    /// Print the published programs' report, and nothing else of ours.
+    #[arg(long, conflicts_with_all = ["json", "engine"])]
+    pub(crate) seed_report: bool,
+    /// How often that report comes; once more at the end.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s",
+          requires = "seed_report")]
+    report_every: Duration,
     /// Print events and the result as JSON lines.
     #[arg(long)]
     pub(crate) json: bool,
@@ -111,6 +139,15 @@ enum KeyNames {
     FirstNames,
 }
 
+/// Who starts agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EngineArg {
+    /// This command, as processes of this machine.
+    Local,
+    /// You, on any machine that reaches this one.
+    Manual,
+}
+
 /// Which records are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Timed {
@@ -118,15 +155,40 @@ enum Timed {
     Marked,
 }
 
+/// What a run is, from options and the simulator's file together.
+#[derive(Debug)]
+pub(crate) struct ClientsRun {
+    pub(crate) options: ClientsOptions,
+    pub(crate) duration: Option<Duration>,
+    /// What of the file is not honoured.
+    pub(crate) notes: Vec<String>,
+}
+
 impl ClientsArgs {
     /// The whole run as the load engine takes it.
-    pub(crate) fn options(&self) -> anyhow::Result<ClientsOptions> {
-        if self.clients == 0 {
+    pub(crate) fn run(&self) -> anyhow::Result<ClientsRun> {
+        if self.report_every < REPORT_EVERY_MIN {
+            let every = self.report_every.as_millis();
+            bail!("--report-every {every} ms: give at least 1s");
+        }
+        let read = |path: &PathBuf| SimulatorFile::read(path);
+        let file = self.configuration.as_ref().map(read).transpose()?;
+        let file = file.as_ref();
+        let clients = self.clients.or_else(|| file.map(|file| file.sessions));
+        let clients = clients.unwrap_or(CLIENTS);
+        if clients == 0 {
             bail!("--clients 0: give at least 1");
         }
-        let subscribe = self.subscribe();
-        Ok(ClientsOptions {
-            servers: self.url.clone(),
+        let servers = match (self.url.is_empty(), file) {
+            (true, Some(file)) => file.urls.clone(),
+            (true, None) => vec![URL.to_owned()],
+            (false, _) => self.url.clone(),
+        };
+        let ramp = self.ramp.map(|ramp| ramp.max(1) as f64);
+        let ramp = ramp.or_else(|| file.and_then(|file| file.ramp_per_s));
+        let subscribe = self.subscribe(file);
+        let options = ClientsOptions {
+            servers,
             kind: match self.floor {
                 true => Kind::Floor,
                 false => Kind::Tlcp {
@@ -137,9 +199,9 @@ impl ClientsArgs {
                 },
             },
             // More than memory could hold are refused by the limit of descriptors.
-            clients: usize::try_from(self.clients).unwrap_or(usize::MAX),
+            clients: usize::try_from(clients).unwrap_or(usize::MAX),
             share: Share::WHOLE,
-            ramp_per_s: self.ramp.max(1) as f64,
+            ramp_per_s: ramp.unwrap_or(RAMP_PER_S),
             keys: self.key_names(&subscribe),
             items: subscribe.items,
             seed: self.seed,
@@ -148,17 +210,30 @@ impl ClientsArgs {
                 Some(timed) => timed == Timed::Marked,
                 None => self.probe,
             },
+            seed_report: self.seed_report.then_some(self.report_every),
             setup_timeout: self.setup_timeout,
+        };
+        Ok(ClientsRun {
+            options,
+            duration: self
+                .duration
+                .or_else(|| file.and_then(|file| file.duration)),
+            notes: file.map_or_else(Vec::new, |file| file.notes.clone()),
         })
     }
 
     /// The scenario with what was given in place of its parts.
-    fn subscribe(&self) -> Subscribe {
+    fn subscribe(&self, file: Option<&SimulatorFile>) -> Subscribe {
+        let scenario = self.scenario.or_else(|| file.map(|file| file.scenario));
+        let scenario = scenario.unwrap_or(Scenario::Two);
         let mut subscribe = match (self.probe, self.as_committed) {
             (true, _) => probe(),
-            (false, true) => self.scenario.as_committed(),
-            (false, false) => self.scenario.corrected(),
+            (false, true) => scenario.as_committed(),
+            (false, false) => scenario.corrected(),
         };
+        if let Some(file) = file {
+            subscribe.adapter_set.clone_from(&file.adapter_set);
+        }
         if let Some(adapter_set) = &self.adapter_set {
             subscribe.adapter_set.clone_from(adapter_set);
         }
@@ -203,6 +278,11 @@ fn scenario(name: &str) -> Result<Scenario, String> {
 }
 
 const SUBSCRIBING: &str = "What is subscribed";
+const AGENTS: &str = "More than one process";
+const URL: &str = "ws://127.0.0.1:8080";
+const CLIENTS: u64 = 100;
+const REPORT_EVERY_MIN: Duration = Duration::from_secs(1);
+const RAMP_PER_S: f64 = 1000.0;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -213,7 +293,11 @@ Examples:
   Every delivery checked by the stamp in the record headers (field mapped from HEADERS.weir):
     weir load clients --fields key,value,weir
   Beside a background load, time only the marked records of one item:
-    weir load clients --probe --extended-key --clients 1";
+    weir load clients --probe --extended-key --clients 1
+  As the published simulator is told by its file, for a minute only:
+    weir load clients --configuration client-simulator-configuration.xml --duration 1m
+  40,000 clients at two gateways, in as many processes as the limit of descriptors asks for:
+    weir load clients --url ws://10.0.0.1:8080,ws://10.0.0.2:8080 --clients 40k --ramp 2k --engine local";
 
 #[cfg(test)]
 mod tests {
@@ -230,7 +314,7 @@ mod tests {
     fn options(line: &str) -> ClientsOptions {
         let words = line.split_ascii_whitespace();
         let line = Line::try_parse_from(std::iter::once("clients").chain(words)).unwrap();
-        line.args.options().unwrap()
+        line.args.run().unwrap().options
     }
 
     #[test]
@@ -265,6 +349,38 @@ mod tests {
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn options_win_over_the_simulators_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("client.xml");
+        let params = [
+            ("protocol", "ws://"),
+            ("host", "gateway"),
+            ("port", "8088"),
+            ("adapterSetName", "Other"),
+            ("scenarioLKC", "1"),
+            ("numberOfSessions", "7"),
+            ("delaySessionStartMillis", "5"),
+        ];
+        let params = params.map(|(name, value)| format!("<param name=\"{name}\">{value}</param>"));
+        let text = format!("<client_conf>{}</client_conf>", params.concat());
+        std::fs::write(&path, text).unwrap();
+        let line = format!("--configuration {}", path.display());
+        let file = options(&line);
+        assert_eq!(
+            (file.servers.join(" ").as_str(), file.clients),
+            ("ws://gateway:8088", 7)
+        );
+        assert_eq!((file.items.as_str(), file.ramp_per_s), ("ltest", 200.0));
+        let Kind::Tlcp { adapter_set, .. } = &file.kind else {
+            panic!("TLCP");
+        };
+        assert_eq!(adapter_set, "Other");
+        let more = options(&format!("{line} --clients 9 --scenario 2 --url a:1"));
+        assert_eq!((more.clients, more.servers.join(" ").as_str()), (9, "a:1"));
+        assert!(more.is_keyed());
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::cmd::load_common::{Progressing, StatusLine, print_json, schedule_from
 /// Follows the events of a run.
 pub(crate) struct Watch {
     json: bool,
+    /// Only the published programs' report is printed.
+    seed_report: bool,
     duration: Option<Duration>,
     clock: Clock,
     line: StatusLine,
@@ -29,9 +31,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(json: bool, duration: Option<Duration>) -> Self {
+    pub(crate) fn new(json: bool, seed_report: bool, duration: Option<Duration>) -> Self {
         Self {
             json,
+            seed_report,
             duration,
             clock: Clock::start(),
             line: StatusLine::new(),
@@ -58,7 +61,8 @@ impl Watch {
         match event {
             Event::Progress(progress) => self.progress(progress),
             Event::Interval(interval) => self.interval(interval),
-            Event::Ready { connections, .. } if !self.json => {
+            Event::Report { text } if !self.json => println!("{text}"),
+            Event::Ready { connections, .. } if !self.json && !self.seed_report => {
                 self.line.end();
                 println!("{connections} clients are subscribed");
             }
@@ -88,7 +92,7 @@ impl Watch {
             self.first.get_or_insert_with(|| progress.clone());
         }
         self.last = progress.clone();
-        if self.json {
+        if self.json || self.seed_report {
             return;
         }
         let text = format!(
@@ -134,9 +138,10 @@ impl Watch {
 
     pub(crate) fn finish(&mut self, summary: &DeliverySummary) {
         self.line.end();
-        match self.json {
-            true => println!("{}", self.as_json(summary)),
-            false => self.print(summary),
+        if self.json {
+            println!("{}", self.as_json(summary));
+        } else if !self.seed_report {
+            self.print(summary);
         }
     }
 

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_load::clients::{self, ClientsError, ClientsOptions};
+use weir_load::agent::{self, Coordinator, CoordinatorOptions, Engine, TOKEN_VARIABLE};
+use weir_load::clients::{self, clients_per_process};
+use weir_load::delivery::DeliverySummary;
 use weir_load::worker::Link;
 use weir_load::worker::protocol::{Command, Event};
 
 pub(crate) use crate::cmd::clients_args::ClientsArgs;
+use crate::cmd::clients_args::{ClientsRun, EngineArg};
 use crate::cmd::clients_watch::Watch;
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
@@ -14,34 +17,73 @@ use crate::signal;
 
 /// Runs the clients.
 pub(crate) fn run(args: &ClientsArgs) -> Result<Exit, Failure> {
-    let options = args
-        .options()
+    let run = args
+        .run()
         .map_err(|error| Failure::new(Exit::Usage, error))?;
+    for note in &run.notes {
+        eprintln!("weir: configuration file, {note}");
+    }
     match args.worker {
-        true => run_worker(&options),
-        false => run_here(args, &options),
+        true => run_worker(args, &run),
+        false => run_here(args, &run),
     }
 }
 
-fn run_worker(options: &ClientsOptions) -> Result<Exit, Failure> {
+/// The clients in this process, or shared out over agents.
+fn work(args: &ClientsArgs, run: &ClientsRun, link: &Link) -> Result<DeliverySummary, Failure> {
+    let Some(engine) = args.engine else {
+        let result = clients::run(&run.options, link);
+        return result.map_err(|error| Failure::new(error.fault().into(), error));
+    };
+    let needed = run.options.clients.div_ceil(clients_per_process()).max(1);
+    let agents = args.agents.map_or(needed, usize::from);
+    let coordinate = || {
+        let given = std::env::var(TOKEN_VARIABLE).ok();
+        let token = given.filter(|token| !token.is_empty());
+        let token = token.unwrap_or_else(agent::new_token);
+        let coordinator = Coordinator::bind(CoordinatorOptions {
+            listen: args.listen,
+            agents,
+            token: token.clone(),
+            engine: match engine {
+                EngineArg::Local => Engine::Local {
+                    exe: std::env::current_exe().map_err(agent::AgentError::Start)?,
+                },
+                EngineArg::Manual => Engine::Manual,
+            },
+            join_timeout: args.join_timeout,
+        })?;
+        if engine == EngineArg::Manual {
+            eprintln!(
+                "weir: waiting for {agents} agents; start each with\n  \
+                 {TOKEN_VARIABLE}={token} weir agent --coordinator {}",
+                coordinator.address()
+            );
+        }
+        coordinator.run(&run.options, link)
+    };
+    coordinate().map_err(|error| Failure::new(error.fault().into(), error))
+}
+
+fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     let link = Link::stdio();
-    match clients::run(options, &link) {
+    match work(args, run, &link) {
         Ok(_) => Ok(Exit::Fine),
-        Err(error) => {
+        Err(failure) => {
             link.events.send(&Event::Error {
-                message: error.to_string(),
+                message: failure.to_string(),
             });
-            Err(failure(error))
+            Err(failure)
         }
     }
 }
 
-fn run_here(args: &ClientsArgs, options: &ClientsOptions) -> Result<Exit, Failure> {
+fn run_here(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(args.json, args.duration);
+    let mut watch = Watch::new(args.json, args.seed_report, run.duration);
     let result = load_local::run(
         &stop,
-        |link| clients::run(options, link),
+        |link| work(args, run, link),
         |event, commands| {
             watch.show(event);
             if let Event::Ready { .. } = event {
@@ -50,12 +92,12 @@ fn run_here(args: &ClientsArgs, options: &ClientsOptions) -> Result<Exit, Failur
             }
         },
     );
-    let summary = result.map_err(failure)?;
+    let summary = result?;
     watch.finish(&summary);
     if watch.is_saturated() {
         eprintln!(
             "weir: the clients' own event loop was busy for {:.0} % of the time: latencies show \
-             this tool, not the server; use fewer clients or a faster machine",
+             this tool, not the server; use fewer clients, more agents or a faster machine",
             watch.busy_share() * 100.0
         );
         return Ok(Exit::Instrument);
@@ -64,19 +106,10 @@ fn run_here(args: &ClientsArgs, options: &ClientsOptions) -> Result<Exit, Failur
         eprintln!("weir: some latencies could not be read: the figures are not complete");
         return Ok(Exit::Instrument);
     }
-    let interrupted = stop.load(Ordering::Relaxed) && args.duration.is_some();
+    let interrupted = stop.load(Ordering::Relaxed) && run.duration.is_some();
     Ok(if interrupted {
         Exit::Interrupted
     } else {
         Exit::Fine
     })
-}
-
-fn failure(error: ClientsError) -> Failure {
-    let exit = match error {
-        ClientsError::Server { .. } => Exit::Usage,
-        ClientsError::Unreachable { .. } => Exit::Unreachable,
-        ClientsError::Descriptors { .. } | ClientsError::Io(_) => Exit::Instrument,
-    };
-    Failure::new(exit, error)
 }

@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bench_watch;
 pub(crate) mod clients_args;
@@ -28,6 +29,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Load(command) => load::run(command),
         Command::Bench(command) => bench::run(command),
         Command::Demo(args) => demo::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
             Ok(Exit::Fine)

@@ -1,0 +1,128 @@
+//! Load beyond one process: agents dial a coordinator, are given a share of the run, and report to it
+//! as any worker does. The coordinator behaves as one worker towards whoever started it.
+
+mod coordinator;
+mod crew;
+mod door;
+mod engine;
+mod error;
+mod wire;
+
+use std::io::{self, BufReader, Write as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+use crate::clients;
+use crate::clock::Clock;
+use crate::worker::Link;
+use crate::worker::protocol::Event;
+
+pub use coordinator::{Coordinator, CoordinatorOptions};
+pub use engine::Engine;
+pub use error::AgentError;
+
+use wire::{Answer, FailedEvent, Hello, LINE_BYTES_MAX, read_line};
+
+/// The environment variable that holds the token for agents.
+pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";
+
+/// How an agent finds its coordinator.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// `host:port`.
+    pub coordinator: String,
+    /// What the coordinator expects to be told.
+    pub token: String,
+    /// How long to try to reach it.
+    pub patience: Duration,
+}
+
+/// A new secret for one run.
+pub fn new_token() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// Works for one coordinator, to the end of its run.
+///
+/// # Errors
+/// [`AgentError`] if it could not be reached, did not want this agent, or the work failed; the
+/// coordinator has been told of the last.
+pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
+    let stream = dial(options)?;
+    let broken = |reason: io::Error| AgentError::Coordinator {
+        address: options.coordinator.clone(),
+        reason: reason.to_string(),
+    };
+    stream.set_nodelay(true).map_err(broken)?;
+    // A coordinator that does not read must not stall the measurement for ever.
+    stream
+        .set_write_timeout(Some(WRITE_TIMEOUT))
+        .map_err(broken)?;
+    let mut output = stream.try_clone().map_err(broken)?;
+    let hello = Hello::new(&options.token, Clock::start().now_unix_ns());
+    output.write_all(&wire::line(&hello)).map_err(broken)?;
+    let mut input = BufReader::new(stream);
+    let answer = read_line(&mut input, LINE_BYTES_MAX).map_err(broken)?;
+    let answer = answer.ok_or_else(|| broken(io::ErrorKind::UnexpectedEof.into()))?;
+    let (share, work) = match wire::parse(&answer).map_err(broken)? {
+        Answer::Refused { reason } => return Err(AgentError::Refused { reason }),
+        Answer::Clients { share, options } => (share, options),
+    };
+    tracing::info!(agent = share.index + 1, of = share.of, "work taken");
+    let mut last = output.try_clone().map_err(broken)?;
+    let link = Link::over(input, output);
+    let work = clients::ClientsOptions { share, ..*work };
+    let result = match clients::run(&work, &link) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let failed = FailedEvent {
+                event: Event::Error {
+                    message: error.to_string(),
+                },
+                fault: error.fault(),
+            };
+            // A coordinator that is gone needs no word.
+            let _ = last.write_all(&wire::line(&failed));
+            Err(AgentError::Work(error))
+        }
+    };
+    // The thread that reads commands holds the connection, too.
+    let _ = last.shutdown(Shutdown::Write);
+    result
+}
+
+/// Tries until it is there or patience ends: agents and coordinator may start in any order.
+fn dial(options: &AgentOptions) -> Result<TcpStream, AgentError> {
+    let deadline = Instant::now() + options.patience;
+    loop {
+        let attempt = connect(&options.coordinator);
+        match attempt {
+            Ok(stream) => return Ok(stream),
+            Err(error) if Instant::now() + RETRY > deadline => {
+                return Err(AgentError::Coordinator {
+                    address: options.coordinator.clone(),
+                    reason: error.to_string(),
+                });
+            }
+            Err(_) => std::thread::sleep(RETRY),
+        }
+    }
+}
+
+fn connect(coordinator: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in coordinator.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+const RETRY: Duration = Duration::from_millis(200);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! Coordinator and agents over real sockets, agents on threads, against a small floor server.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, Read as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+
+use super::*;
+use crate::clients::{ClientsOptions, Kind};
+use crate::delivery::DeliverySummary;
+use crate::error::Fault;
+use crate::worker::EventSender;
+use crate::worker::protocol::{Command, LedgerEntry, Schedule};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const TOKEN: &str = "0123456789abcdef";
+
+/// Serves `OK` and one record of the asked for key to everybody.
+fn floor() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut key = String::new();
+                let mut input = BufReader::new(stream.try_clone().unwrap());
+                input.read_line(&mut key).unwrap();
+                let line = format!("U,1,1,{}|5.0.0.6\r\n", key.trim_end());
+                let mut answer = b"OK\n\x81".to_vec();
+                answer.push(u8::try_from(line.len()).unwrap());
+                answer.extend_from_slice(line.as_bytes());
+                stream.write_all(&answer).unwrap();
+                // Until the client leaves.
+                let _ = input.read(&mut [0]);
+            });
+        }
+    });
+    address.to_string()
+}
+
+fn work(clients: usize) -> ClientsOptions {
+    ClientsOptions {
+        kind: Kind::Floor,
+        keys: vec!["Apple".to_owned(), "Fig".to_owned()],
+        fields: vec!["key".to_owned(), "weir".to_owned()],
+        ..ClientsOptions::scenario_2(floor(), clients)
+    }
+}
+
+/// A coordinator on a thread.
+struct Run {
+    address: SocketAddr,
+    commands: SyncSender<Command>,
+    events: Receiver<Event>,
+    thread: JoinHandle<Result<DeliverySummary, AgentError>>,
+}
+
+impl Run {
+    fn start(agents: usize, clients: usize, join_timeout: Duration) -> Self {
+        let coordinator = Coordinator::bind(CoordinatorOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            agents,
+            token: TOKEN.to_owned(),
+            engine: Engine::Manual,
+            join_timeout,
+        })
+        .unwrap();
+        let address = coordinator.address();
+        let (commands, receiver) = mpsc::sync_channel(8);
+        let (lines, events) = mpsc::channel();
+        let link = Link {
+            commands: receiver,
+            events: EventSender::new(Lines(lines)),
+        };
+        let work = work(clients);
+        let thread = thread::spawn(move || coordinator.run(&work, &link));
+        Self {
+            address,
+            commands,
+            events,
+            thread,
+        }
+    }
+
+    fn agent(&self, token: &str) -> JoinHandle<Result<(), AgentError>> {
+        let options = AgentOptions {
+            coordinator: self.address.to_string(),
+            token: token.to_owned(),
+            patience: PATIENCE,
+        };
+        thread::spawn(move || run(&options))
+    }
+
+    /// An agent of the test: it has said hello and knows its work.
+    fn impostor(&self) -> (BufReader<TcpStream>, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .write_all(&wire::line(&Hello::new(TOKEN, 0)))
+            .unwrap();
+        let mut input = BufReader::new(stream);
+        let mut answer = String::new();
+        input.read_line(&mut answer).unwrap();
+        (input, answer)
+    }
+
+    fn ready(&self) -> u64 {
+        loop {
+            if let Event::Ready { connections, .. } = self.events.recv_timeout(PATIENCE).unwrap() {
+                return connections;
+            }
+        }
+    }
+
+    fn hello(&self) {
+        while !matches!(
+            self.events.recv_timeout(PATIENCE).unwrap(),
+            Event::Hello { .. }
+        ) {}
+    }
+
+    fn error(self) -> AgentError {
+        self.thread.join().unwrap().unwrap_err()
+    }
+}
+
+struct Lines(mpsc::Sender<Event>);
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // The test may be over.
+        let _ = self.0.send(serde_json::from_slice(line)?);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn ledger() -> Command {
+    let entry = |key: &str| LedgerEntry {
+        key: key.to_owned(),
+        producer: 0,
+        first_seq: 0,
+        last_seq: 0,
+        missing: Vec::new(),
+        last_due_unix_ns: 5,
+    };
+    Command::Ledger {
+        entries: vec![entry("Apple"), entry("Fig")],
+    }
+}
+
+/// Everything counts.
+fn always() -> Command {
+    Command::Start(Schedule {
+        start_unix_ns: 0,
+        measure_from_unix_ns: 0,
+        measure_until_unix_ns: u64::MAX,
+        stop_unix_ns: u64::MAX,
+    })
+}
+
+#[test]
+fn three_agents_say_what_one_would() {
+    let run = Run::start(3, 10, PATIENCE);
+    // Those who come after a command get it too.
+    run.commands.send(always()).unwrap();
+    let agents = [(); 3].map(|()| run.agent(TOKEN));
+    assert_eq!(run.ready(), 10);
+    run.commands.send(ledger()).unwrap();
+    let summary = run.thread.join().unwrap().unwrap();
+    assert_eq!((summary.clients, summary.lost), (10, 0));
+    assert!(summary.settled, "{summary:?}");
+    assert_eq!(summary.updates_total, 10);
+    for agent in agents {
+        agent.join().unwrap().unwrap();
+    }
+    let mut progress = None;
+    for event in run.events.try_iter() {
+        if let Event::Progress(next) = event {
+            progress = Some(next);
+        }
+    }
+    let counters = progress.expect("a progress of all").counters;
+    assert_eq!((counters["clients"], counters["updates"]), (10, 10));
+}
+
+#[test]
+fn shares_are_handed_out_once_each() {
+    let run = Run::start(3, 10, PATIENCE);
+    let impostors = [(); 3].map(|()| run.impostor());
+    let shares: BTreeSet<usize> = impostors
+        .iter()
+        .map(|(_, answer)| match serde_json::from_str(answer).unwrap() {
+            Answer::Clients { share, options } => {
+                assert_eq!((share.of, options.clients), (3, 10));
+                share.index
+            }
+            Answer::Refused { reason } => panic!("{reason}"),
+        })
+        .collect();
+    assert_eq!(shares, BTreeSet::from([0, 1, 2]));
+    drop(impostors);
+    assert_eq!(run.error().fault(), Fault::Instrument);
+}
+
+#[test]
+fn a_lost_agent_ends_the_run_and_is_named() {
+    let run = Run::start(2, 4, PATIENCE);
+    let (lost, _) = run.impostor();
+    let other = run.agent(TOKEN);
+    // The coordinator's own hello, then that of the other one, which has its work by then.
+    for _ in 0..2 {
+        run.hello();
+    }
+    drop(lost);
+    let error = run.error();
+    assert_eq!(error.fault(), Fault::Instrument);
+    let text = error.to_string();
+    assert!(text.starts_with("agent 1 of 2 (pid "), "{text}");
+    assert!(text.contains("was lost, so the run is not valid"), "{text}");
+    // The other one notices and ends.
+    other.join().unwrap().unwrap();
+}
+
+#[test]
+fn an_agent_that_talks_nonsense_is_lost() {
+    let run = Run::start(1, 1, PATIENCE);
+    let (mut agent, _) = run.impostor();
+    agent
+        .get_mut()
+        .write_all(b"{\"event\":\"nonsense\"}\n")
+        .unwrap();
+    let text = run.error().to_string();
+    assert!(text.contains("it sent a line that is no event"), "{text}");
+}
+
+#[test]
+fn a_failing_agent_passes_its_fault_on() {
+    let run = Run::start(1, 1, PATIENCE);
+    let (mut agent, _) = run.impostor();
+    let failed = FailedEvent {
+        event: Event::Error {
+            message: "no client could subscribe".to_owned(),
+        },
+        fault: Fault::Target,
+    };
+    agent.get_mut().write_all(&wire::line(&failed)).unwrap();
+    let error = run.error();
+    assert_eq!(error.fault(), Fault::Target);
+    assert!(
+        error
+            .to_string()
+            .ends_with("failed: no client could subscribe")
+    );
+}
+
+#[test]
+fn strangers_are_refused_and_told_why() {
+    let run = Run::start(1, 1, PATIENCE);
+    let refused = run.agent("wrong").join().unwrap().unwrap_err();
+    assert!(refused.to_string().contains("wrong token"), "{refused}");
+    let long = [b'x'; 2 * wire::HELLO_BYTES_MAX];
+    for nonsense in [b"GET / HTTP/1.1\r\n".as_slice(), b"\n", &long] {
+        let mut stream = TcpStream::connect(run.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The other side may have hung up on the long one.
+        let _ = stream.write_all(nonsense);
+        let mut answer = String::new();
+        match stream.read_to_string(&mut answer) {
+            Ok(_) => assert!(answer.contains("no hello"), "{answer}"),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+        }
+    }
+    let other_version = Hello {
+        version: "0.0.0".to_owned(),
+        ..Hello::new(TOKEN, 0)
+    };
+    let mut stream = TcpStream::connect(run.address).unwrap();
+    stream.write_all(&wire::line(&other_version)).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("use the same program"), "{answer}");
+    // All the same the right one is welcome.
+    let agent = run.agent(TOKEN);
+    assert_eq!(run.ready(), 1);
+    run.commands.send(Command::Stop).unwrap();
+    assert_eq!(run.thread.join().unwrap().unwrap().clients, 1);
+    agent.join().unwrap().unwrap();
+}
+
+#[test]
+fn agents_that_do_not_come_are_counted() {
+    let run = Run::start(2, 2, Duration::from_millis(300));
+    let refused = run.agent("wrong").join().unwrap();
+    assert!(refused.is_err());
+    let error = run.error().to_string();
+    assert!(
+        error.starts_with("0 of 2 agents came within 0 s"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_that_is_stopped_before_it_began_has_nothing() {
+    let run = Run::start(2, 2, PATIENCE);
+    run.commands.send(Command::Stop).unwrap();
+    assert_eq!(
+        run.thread.join().unwrap().unwrap(),
+        DeliverySummary::default()
+    );
+}

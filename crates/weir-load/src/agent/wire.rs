@@ -1,0 +1,95 @@
+//! The first lines between an agent and its coordinator, and the limits of all lines. What follows
+//! them is the worker protocol.
+
+use std::io::{self, BufRead, Read as _};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clients::{ClientsOptions, Share};
+use crate::error::Fault;
+use crate::worker::protocol::Event;
+
+/// An agent's first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// Proves that the agent belongs to the run.
+    pub(super) token: String,
+    /// Version of the program; both ends must be the same.
+    pub(super) version: String,
+    /// Process id on the agent's machine.
+    pub(super) pid: u32,
+    /// The agent's clock as it says so, in unix nanoseconds.
+    pub(super) unix_ns: u64,
+}
+
+impl Hello {
+    pub(super) fn new(token: &str, unix_ns: u64) -> Self {
+        Self {
+            token: token.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            unix_ns,
+        }
+    }
+}
+
+/// What an agent is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// Nothing.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// To run a share of the clients.
+    Clients {
+        /// Which share.
+        share: Share,
+        /// The clients of the whole run.
+        options: Box<ClientsOptions>,
+    },
+}
+
+/// A worker's error with the fault it stands for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct FailedEvent {
+    #[serde(flatten)]
+    pub(super) event: Event,
+    pub(super) fault: Fault,
+}
+
+/// Reads one line of at most `bytes_max` bytes; `None` at the end of the stream.
+pub(super) fn read_line(input: &mut impl BufRead, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    input.take(bytes_max).read_until(b'\n', &mut line)?;
+    match line.last() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) if line.len() as u64 == bytes_max => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("line of more than {bytes_max} bytes"),
+        )),
+        Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// A message as a line.
+pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
+    // Invariant: messages hold nothing that JSON can not express.
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// The message of a line.
+pub(super) fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// A hello is a few hundred bytes.
+pub(super) const HELLO_BYTES_MAX: usize = 4096;
+/// A summary of 20,000 clients whose figures all differ has some 600 kB; the options with 65,536 keys
+/// of 500 characters 33 MB.
+pub(super) const LINE_BYTES_MAX: u64 = 64 << 20;

@@ -1,0 +1,221 @@
+//! What all sessions of a run report into: latencies, delivery, errors.
+
+use std::collections::BTreeMap;
+
+use super::ClientsOptions;
+use super::meter::Meter;
+use super::session::{Phase, Session, Step};
+use super::target::Target;
+use super::verify::{ClientCheck, Identity, Received, Tools, Wanted};
+use crate::clock::Clock;
+use crate::delivery::{Conflation, Verdict};
+use crate::keys::{KeyId, KeyTable};
+use crate::local_time::LocalTime;
+use crate::seed_report::SeedReporter;
+use crate::stamp::Stamp;
+use crate::worker::protocol::Schedule;
+
+/// What the sessions report into while one of them is borrowed.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    pub(super) meter: Meter,
+    local: LocalTime,
+    pub(super) keys: KeyTable,
+    /// Of records without a key, and of those known by partition and offset.
+    no_key: KeyId,
+    position_key: KeyId,
+    pub(super) schedule: Option<Schedule>,
+    pub(super) errors: BTreeMap<String, u64>,
+    /// Sessions that have started, are live, have ended.
+    pub(super) opened: usize,
+    pub(super) live: usize,
+    pub(super) ended: usize,
+    /// Sessions that ended after they had been live.
+    pub(super) disconnects: u64,
+    /// Updates that were not to be timed.
+    pub(super) background: u64,
+    pub(super) seed: Option<SeedReporter>,
+}
+
+impl Shared {
+    /// Nothing has come yet.
+    pub(super) fn new(options: &ClientsOptions, clock: Clock) -> Self {
+        let mut keys = KeyTable::default();
+        // Invariant: an empty table has room for two.
+        let [no_key, position_key] =
+            [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("an empty table has room"));
+        Self {
+            clock,
+            meter: Meter::new(clock.now_unix_ns()),
+            local: LocalTime::system(),
+            keys,
+            no_key,
+            position_key,
+            schedule: None,
+            errors: BTreeMap::new(),
+            opened: 0,
+            live: 0,
+            ended: 0,
+            disconnects: 0,
+            background: 0,
+            seed: options.seed_report.map(SeedReporter::start),
+        }
+    }
+
+    /// The number of a client's key. The table takes far more keys than a plan has; those beyond
+    /// share one number.
+    pub(super) fn key_id(&mut self, key: &str) -> KeyId {
+        self.keys.id(key.as_bytes()).unwrap_or(self.no_key)
+    }
+
+    pub(super) fn step(
+        &mut self,
+        session: &mut Session,
+        step: Step,
+        payload: &[u8],
+        target: &Target,
+        key_id: KeyId,
+        read_unix_ns: u64,
+    ) {
+        match step {
+            Step::Continue => {}
+            Step::Live => self.live += 1,
+            Step::Update => self.update(session, payload, target, key_id, read_unix_ns),
+            Step::Complain(text) => self.error(text),
+            Step::End(text) => self.end(session, text),
+        }
+    }
+
+    fn update(
+        &mut self,
+        session: &mut Session,
+        payload: &[u8],
+        target: &Target,
+        key_id: KeyId,
+        read_unix_ns: u64,
+    ) {
+        let check = &mut session.check;
+        let wanted = match target.keyed {
+            true => Wanted::Key(&target.keys[session.key as usize], key_id),
+            false => Wanted::All(self.no_key),
+        };
+        let mut tools = Tools {
+            local: &mut self.local,
+            keys: &mut self.keys,
+            marks: target.marked_only,
+        };
+        let received = match check.read(payload, wanted, &target.fields, &mut tools) {
+            Ok(received) => received,
+            Err(fault) => {
+                self.meter.record_untimed();
+                return self.error(fault.to_string());
+            }
+        };
+        let Some(due_unix_ns) = received.due_unix_ns else {
+            self.meter.record_untimed();
+            check.checker.on_unstamped(false);
+            return self.error("update without stamp or timestamp".to_owned());
+        };
+        let in_window = self.time(check, &received, due_unix_ns, target, read_unix_ns);
+        let verdict = self.deliver(check, &received, due_unix_ns, target, in_window);
+        let state = check.state_due_unix_ns.replace(due_unix_ns);
+        if let (Verdict::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
+            if check.checker.conflation() == Conflation::Allowed {
+                self.meter
+                    .record_state_age(read_unix_ns.saturating_sub(state));
+            }
+        }
+    }
+
+    /// Takes the latency; returns whether the record was due in the window.
+    fn time(
+        &mut self,
+        check: &mut ClientCheck,
+        received: &Received,
+        due_unix_ns: u64,
+        target: &Target,
+        read_unix_ns: u64,
+    ) -> bool {
+        let schedule = self.schedule.as_ref();
+        if target.marked_only && !received.marked {
+            self.background += 1;
+            return self.meter.record_background(due_unix_ns, schedule);
+        }
+        if let Some(seed) = &mut self.seed {
+            seed.record(due_unix_ns, read_unix_ns);
+        }
+        let schedule = self.schedule.as_ref();
+        let stamp = match &received.identity {
+            Identity::Stamp(stamp) => Some(stamp),
+            _ => None,
+        };
+        let response_ns = self
+            .meter
+            .record(due_unix_ns, stamp, read_unix_ns, schedule);
+        if let Some(response_ns) = response_ns {
+            check.latency.record_ns(response_ns);
+        }
+        response_ns.is_some()
+    }
+
+    /// Checks that the record is the next one of this client.
+    fn deliver(
+        &self,
+        check: &mut ClientCheck,
+        received: &Received,
+        due_unix_ns: u64,
+        target: &Target,
+        in_window: bool,
+    ) -> Verdict {
+        let checker = &mut check.checker;
+        match (received.identity, received.key) {
+            (Identity::Stamp(stamp), Some(key)) => checker.on_delivery(key, &stamp, in_window),
+            (Identity::Position { partition, offset }, _) => {
+                // No broker has so many partitions.
+                let partition = u32::try_from(partition).unwrap_or(u32::MAX);
+                if target.keyed {
+                    let key = self.position_key;
+                    return checker.on_sparse_offset(key, partition, offset, in_window);
+                }
+                let position = Stamp {
+                    due_unix_ns,
+                    producer: partition,
+                    seq: offset,
+                    sent_unix_ns: None,
+                };
+                checker.on_delivery(self.position_key, &position, in_window)
+            }
+            _ => {
+                checker.on_unstamped(in_window);
+                Verdict::Unknown
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, session: &mut Session, text: String) {
+        if session.phase == Phase::Ended {
+            return;
+        }
+        if session.phase == Phase::Live {
+            self.live -= 1;
+            self.disconnects += 1;
+        }
+        session.phase = Phase::Ended;
+        self.ended += 1;
+        self.error(text);
+    }
+
+    /// Counts an error by its text; texts beyond a bound share one entry.
+    pub(super) fn error(&mut self, text: String) {
+        let text = match self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
+            true => text,
+            false => "other errors".to_owned(),
+        };
+        *self.errors.entry(text).or_default() += 1;
+    }
+}
+
+const ERROR_TEXTS_MAX: usize = 100;
+/// Stands for the keys of records that are known by partition and offset; no record has this key.
+const POSITION: &[u8] = b"\0position";

@@ -1,0 +1,381 @@
+//! The published client simulator's configuration file: what of it is honoured, and what is not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use roxmltree::{Document, Node};
+use thiserror::Error;
+
+use super::Scenario;
+
+/// What such a file asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimulatorFile {
+    /// One URL per server port.
+    pub urls: Vec<String>,
+    /// `adapterSetName`.
+    pub adapter_set: String,
+    /// `scenarioLKC`.
+    pub scenario: Scenario,
+    /// `numberOfSessions`.
+    pub sessions: u64,
+    /// Sessions per second, from `delaySessionStartMillis`.
+    pub ramp_per_s: Option<f64>,
+    /// `sessionDurationSeconds`.
+    pub duration: Option<Duration>,
+    /// What is not honoured and why, each with its line.
+    pub notes: Vec<String>,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, Error)]
+#[error("{file}:{line}: {reason}")]
+pub struct SimulatorFileError {
+    /// The file as given.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// What is wrong and the remedy.
+    pub reason: String,
+}
+
+impl SimulatorFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// With the line, if it cannot be read, is no XML, or says what cannot be done.
+    pub fn read(path: &Path) -> Result<Self, SimulatorFileError> {
+        let file = path.display().to_string();
+        let mut text = String::new();
+        let read = fs::File::open(path)
+            .and_then(|opened| opened.take(FILE_BYTES_MAX).read_to_string(&mut text));
+        match read {
+            Ok(_) => Self::parse(&text, &file),
+            Err(error) => Err(SimulatorFileError {
+                file,
+                line: 1,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    /// Reads a text; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str, file: &str) -> Result<Self, SimulatorFileError> {
+        let error = |line, reason| SimulatorFileError {
+            file: file.to_owned(),
+            line,
+            reason,
+        };
+        let document = Document::parse(text)
+            .map_err(|reason| error(reason.pos().row, format!("no XML: {reason}")))?;
+        Params::of(&document)
+            .and_then(|params| params.simulator())
+            .map_err(|(line, reason)| error(line, reason))
+    }
+}
+
+/// A line and what is wrong there.
+type Refusal = (u32, String);
+
+/// The parameters by name, each with its line.
+struct Params<'a> {
+    values: BTreeMap<&'a str, (String, u32)>,
+    /// Of the root element.
+    line: u32,
+}
+
+impl<'a> Params<'a> {
+    fn of(document: &'a Document<'_>) -> Result<Self, Refusal> {
+        let line = |node: &Node<'_, '_>| document.text_pos_at(node.range().start).row;
+        let root = document.root_element();
+        if !root.has_tag_name("client_conf") {
+            let name = root.tag_name().name();
+            let reason = format!(
+                "element \"{name}\" where \"client_conf\" should be: is this the simulator's \
+                 client configuration?"
+            );
+            return Err((line(&root), reason));
+        }
+        let mut values = BTreeMap::new();
+        for node in root.children().filter(Node::is_element) {
+            let at = line(&node);
+            let Some(name) = node
+                .attribute("name")
+                .filter(|_| node.has_tag_name("param"))
+            else {
+                return Err((
+                    at,
+                    "only elements <param name=\"...\"> belong here".to_owned(),
+                ));
+            };
+            let value = node.text().unwrap_or("").trim().to_owned();
+            if values.insert(name, (value, at)).is_some() {
+                return Err((at, format!("param \"{name}\" comes twice: remove one")));
+            }
+        }
+        Ok(Self {
+            values,
+            line: line(&root),
+        })
+    }
+
+    fn simulator(&self) -> Result<SimulatorFile, Refusal> {
+        Ok(SimulatorFile {
+            urls: self.urls()?,
+            adapter_set: self.required("adapterSetName")?.0.to_owned(),
+            scenario: self.scenario()?,
+            sessions: self.sessions()?,
+            ramp_per_s: self.number("delaySessionStartMillis")?.map(|millis| {
+                // Without a pause as fast as the server answers.
+                1000.0 / (millis.max(1) as f64)
+            }),
+            duration: self
+                .number("sessionDurationSeconds")?
+                .map(Duration::from_secs),
+            notes: self.notes(),
+        })
+    }
+
+    fn urls(&self) -> Result<Vec<String>, Refusal> {
+        let (protocol, line) = self.required("protocol")?;
+        if protocol != "ws://" {
+            let reason = format!("protocol \"{protocol}\": these clients speak ws:// only");
+            return Err((line, reason));
+        }
+        let (host, _) = self.required("host")?;
+        let (_, line) = self.required("port")?;
+        let out_of_range = |name: &str| (line, format!("{name} leaves the range of ports"));
+        let base = self.number("port")?.unwrap_or(0);
+        let base = u16::try_from(base).map_err(|_| out_of_range("port"))?;
+        let ports = self.number("serverPorts")?.unwrap_or(1).max(1);
+        let beyond = u16::try_from(ports - 1)
+            .ok()
+            .and_then(|more| base.checked_add(more))
+            .ok_or_else(|| out_of_range("serverPorts"))?;
+        Ok((base..=beyond)
+            .map(|port| format!("ws://{host}:{port}"))
+            .collect())
+    }
+
+    fn scenario(&self) -> Result<Scenario, Refusal> {
+        let Some((name, line)) = self.values.get("scenarioLKC") else {
+            return Ok(Scenario::One);
+        };
+        Scenario::of_name(name).ok_or_else(|| {
+            let names = Scenario::ALL.map(Scenario::name).join(", ");
+            (*line, format!("scenarioLKC \"{name}\" is none of {names}"))
+        })
+    }
+
+    fn sessions(&self) -> Result<u64, Refusal> {
+        let (_, line) = self.required("numberOfSessions")?;
+        match self.number("numberOfSessions")? {
+            Some(0) | None => Err((line, "numberOfSessions: give at least 1".to_owned())),
+            Some(sessions) => Ok(sessions),
+        }
+    }
+
+    fn required(&self, name: &str) -> Result<(&str, u32), Refusal> {
+        let found = self.values.get(name).filter(|(value, _)| !value.is_empty());
+        found
+            .map(|(value, line)| (value.as_str(), *line))
+            .ok_or_else(|| {
+                (
+                    self.line,
+                    format!("param \"{name}\" is missing: the simulator requires it as well"),
+                )
+            })
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        let Some((value, line)) = self.values.get(name) else {
+            return Ok(None);
+        };
+        let number = value.parse();
+        number
+            .map(Some)
+            .map_err(|_| (*line, format!("{name} \"{value}\" is not a whole number")))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<_> = self
+            .values
+            .iter()
+            .filter(|(name, _)| !HONOURED.contains(name))
+            .map(|(name, (_, line))| (*line, format!("line {line}: {name}: {}", why_not(name))))
+            .collect();
+        notes.sort();
+        notes.into_iter().map(|(_, note)| note).collect()
+    }
+}
+
+/// Why a parameter has no effect.
+fn why_not(name: &str) -> &'static str {
+    match name {
+        "itemsPerSession" | "itemRandomExtraction" | "firstItemAvailable" | "lastItemAvailable" => {
+            "ignored, each session has the one item of its scenario; keys are spread evenly, see --seed"
+        }
+        "dataAdapterName" => {
+            "ignored as the simulator does; the scenario decides, or --data-adapter"
+        }
+        "ignoreData" | "speedUpReading" => "ignored, every update is parsed and checked",
+        "minCreatePool"
+        | "nettyThreads"
+        | "listenerThreads"
+        | "selectorThreads"
+        | "nioThreads"
+        | "useNio"
+        | "sessionCreationThreadPoolLength"
+        | "sendBufferSize"
+        | "receiveBufferSize"
+        | "localIP" => "ignored, one thread serves all sessions; see --engine local for more",
+        _ => "not a parameter of the simulator, ignored",
+    }
+}
+
+const HONOURED: [&str; 9] = [
+    "protocol",
+    "host",
+    "port",
+    "serverPorts",
+    "adapterSetName",
+    "scenarioLKC",
+    "numberOfSessions",
+    "delaySessionStartMillis",
+    "sessionDurationSeconds",
+];
+/// Far above any such file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"<?xml version="1.0"?>
+<client_conf>
+    <!-- As published. -->
+    <param name="protocol">ws://</param>
+    <param name="host">localhost</param>
+    <param name="port">8080</param>
+    <param name="scenarioLKC">3jp</param>
+    <param name="adapterSetName">KafkaConnector</param>
+    <param name="numberOfSessions">20000</param>
+    <param name="itemsPerSession">1</param>
+    <param name="sessionDurationSeconds">7200</param>
+    <param name="delaySessionStartMillis">4</param>
+    <param name="serverPorts">2</param>
+    <param name="nettyThread">8</param>
+</client_conf>
+"#;
+
+    #[test]
+    fn a_published_file_is_understood() {
+        let file = SimulatorFile::parse(GOOD, "c.xml").unwrap();
+        assert_eq!(file.urls, ["ws://localhost:8080", "ws://localhost:8081"]);
+        assert_eq!(
+            (file.scenario, file.sessions),
+            (Scenario::ThreePatch, 20_000)
+        );
+        assert_eq!(file.adapter_set, "KafkaConnector");
+        assert_eq!(file.ramp_per_s, Some(250.0));
+        assert_eq!(file.duration, Some(Duration::from_secs(7200)));
+        let [items, unknown] = &file.notes[..] else {
+            panic!("{:?}", file.notes);
+        };
+        assert!(
+            items.starts_with("line 10: itemsPerSession: ignored"),
+            "{items}"
+        );
+        assert_eq!(
+            unknown,
+            "line 14: nettyThread: not a parameter of the simulator, ignored"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_named_with_its_line() {
+        for (from, to, error) in [
+            (
+                "ws://",
+                "wss://",
+                "c.xml:4: protocol \"wss://\": these clients speak ws:// only",
+            ),
+            (
+                "3jp",
+                "4",
+                "c.xml:7: scenarioLKC \"4\" is none of 1, 2, 3, 3jp, 3td",
+            ),
+            (
+                ">20000<",
+                ">many<",
+                "c.xml:9: numberOfSessions \"many\" is not a whole number",
+            ),
+            (
+                ">20000<",
+                ">0<",
+                "c.xml:9: numberOfSessions: give at least 1",
+            ),
+            (
+                ">8080<",
+                ">80800<",
+                "c.xml:6: port leaves the range of ports",
+            ),
+            (
+                ">8080<",
+                ">65535<",
+                "c.xml:6: serverPorts leaves the range of ports",
+            ),
+            (
+                "\"host\"",
+                "\"port\"",
+                "c.xml:6: param \"port\" comes twice: remove one",
+            ),
+            (
+                "\"host\"",
+                "\"hosts\"",
+                "c.xml:2: param \"host\" is missing: the simulator requires it as well",
+            ),
+            (
+                "<param name=\"port\">8080</param>",
+                "<parm name=\"port\">8080</parm>",
+                "c.xml:6: only elements <param name=\"...\"> belong here",
+            ),
+            (
+                "client_conf",
+                "adapters_conf",
+                "c.xml:2: element \"adapters_conf\" where \"client_conf\" should be: is this the \
+                 simulator's client configuration?",
+            ),
+        ] {
+            let text = GOOD.replace(from, to);
+            let told = SimulatorFile::parse(&text, "c.xml")
+                .unwrap_err()
+                .to_string();
+            assert_eq!(told, error);
+        }
+        let open = GOOD.replace("3jp</param>", "3jp</parm>");
+        let told = SimulatorFile::parse(&open, "c.xml")
+            .unwrap_err()
+            .to_string();
+        assert!(told.starts_with("c.xml:7: no XML: "), "{told}");
+        let declared = GOOD.replace(
+            "<client_conf>",
+            "<!DOCTYPE x [<!ENTITY a 'b'>]><client_conf>",
+        );
+        let told = SimulatorFile::parse(&declared, "c.xml")
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("no XML"), "{told}");
+        let absent = SimulatorFile::read(Path::new("/nonexistent/c.xml")).unwrap_err();
+        assert!(
+            absent.to_string().starts_with("/nonexistent/c.xml:1: "),
+            "{absent}"
+        );
+    }
+}

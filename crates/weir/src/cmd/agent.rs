@@ -1,0 +1,58 @@
+//! `weir agent`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use weir_load::agent::{self, AgentOptions, TOKEN_VARIABLE};
+use weir_load::units::parse_duration;
+
+use crate::exit::{Exit, Failure};
+
+/// Where the work comes from.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The coordinator says what to do; see `weir load clients --help`, --engine.\n\n\
+    Example, on each of two load machines (the coordinator prints the token when it starts):\n  \
+    WEIR_AGENT_TOKEN=... weir agent --coordinator 10.0.0.7:7070"
+)]
+pub(crate) struct AgentArgs {
+    /// Address of the coordinator.
+    #[arg(long, value_name = "HOST:PORT")]
+    coordinator: String,
+    /// File with the run's token; without it the environment variable WEIR_AGENT_TOKEN.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// How long to try to reach the coordinator.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
+    patience: Duration,
+}
+
+/// Works for one run.
+pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
+    let token = token(args).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let options = AgentOptions {
+        coordinator: args.coordinator.clone(),
+        token,
+        patience: args.patience,
+    };
+    match agent::run(&options) {
+        Ok(()) => Ok(Exit::Fine),
+        Err(error) => Err(Failure::new(error.fault().into(), error)),
+    }
+}
+
+fn token(args: &AgentArgs) -> anyhow::Result<String> {
+    let token = match &args.token_file {
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("--token-file {}", path.display()))?,
+        None => std::env::var(TOKEN_VARIABLE).unwrap_or_default(),
+    };
+    match token.trim() {
+        "" => Err(anyhow!(
+            "no token: set {TOKEN_VARIABLE} to that of the run, or give --token-file"
+        )),
+        token => Ok(token.to_owned()),
+    }
+}

@@ -1,0 +1,428 @@
+//! `weir load clients` and `weir agent` as a user runs them: gateways and broker are real.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Signal, send_signal};
+
+/// Bounds every wait; only a failing test takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn weir(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Killed when dropped.
+struct Gateway {
+    child: Child,
+    listen: String,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A broker with a topic for these tests, unless one is named.
+struct World {
+    bootstrap: String,
+    lab_dir: Option<PathBuf>,
+    scratch: tempfile::TempDir,
+}
+
+impl World {
+    fn start() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
+            return Self {
+                bootstrap,
+                lab_dir: None,
+                scratch,
+            };
+        }
+        let dir = scratch.path().join("lab");
+        let up = [
+            "lab",
+            "up",
+            "--json",
+            "--heap-mb",
+            "256",
+            "--ready-within",
+            "180",
+        ];
+        let output = weir(&up).arg("--dir").arg(&dir).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let up: Value = serde_json::from_slice(&output.stdout).unwrap();
+        Self {
+            bootstrap: up["bootstrap"].as_str().unwrap().to_owned(),
+            lab_dir: Some(dir),
+            scratch,
+        }
+    }
+
+    /// Writes `count` records of two keys; the topic is created if need be.
+    fn produce(&self, topic: &str, count: u32) {
+        let count = count.to_string();
+        let args = [
+            "load",
+            "produce",
+            "--topic",
+            topic,
+            "--count",
+            &count,
+            "--rate",
+            "200",
+            "--keys",
+            "2",
+            "--size",
+            "64",
+            "--text-stamp",
+            "--create-topic",
+            "--max-lag",
+            "1m",
+            "--bootstrap",
+        ];
+        let output = weir(&args).arg(&self.bootstrap).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
+    /// A gateway with the configuration of scenario 2 and the stamp.
+    fn gateway(&self, name: &str, topic: &str) -> Gateway {
+        let adapters = self.scratch.path().join(format!("{name}.xml"));
+        let xml = include_str!("../../../plans/keyed-adapters.xml")
+            .replace("@BOOTSTRAP@", &self.bootstrap)
+            .replace("@TOPIC@", topic);
+        fs::write(&adapters, xml).unwrap();
+        let ready = self.scratch.path().join(format!("{name}.json"));
+        let args = [
+            "gateway",
+            "run",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--adapters",
+        ];
+        let mut child = weir(&args)
+            .arg(&adapters)
+            .arg("--ready-file")
+            .arg(&ready)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let listen = loop {
+            let told = fs::read(&ready).ok();
+            let told: Option<Value> = told.and_then(|told| serde_json::from_slice(&told).ok());
+            if let Some(told) = told {
+                break told["listen"].as_str().unwrap().to_owned();
+            }
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        Gateway { child, listen }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.lab_dir {
+            let _ = weir(&["lab", "down", "--dir"]).arg(dir).output();
+        }
+    }
+}
+
+/// A run of `weir load clients --json`.
+struct Clients {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    seen: Vec<Value>,
+}
+
+impl Clients {
+    fn start(url: &str, args: &[&str]) -> Self {
+        let mut child = weir(&["load", "clients", "--json", "--url", url])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Reads up to the event of that name.
+    fn event(&mut self, name: &str) -> Value {
+        for line in self.lines.by_ref() {
+            let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            self.seen.push(event.clone());
+            if event["event"] == name {
+                return event;
+            }
+        }
+        let output = self.child.wait_with_output_of();
+        panic!("no event {name}: {output}");
+    }
+
+    /// Reads until the clients have got `updates` in all.
+    fn updates(&mut self, updates: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let progress = self.event("progress");
+            if progress["counters"]["updates"].as_u64().unwrap() >= updates {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{progress}");
+        }
+    }
+
+    /// Ends it in order, as Ctrl-C does; the last event.
+    fn interrupt(mut self) -> Value {
+        send_signal(self.child.id(), Signal::INT);
+        let end = self.event("end");
+        assert!(self.child.wait().unwrap().success());
+        end
+    }
+
+    /// Waits for it to end by itself.
+    fn finish(mut self) -> Output {
+        for line in self.lines.by_ref() {
+            self.seen
+                .push(serde_json::from_str(&line.unwrap()).unwrap());
+        }
+        self.child.wait_with_output().unwrap()
+    }
+}
+
+trait Complaint {
+    fn wait_with_output_of(&mut self) -> String;
+}
+
+impl Complaint for Child {
+    /// How it ended and what it said.
+    fn wait_with_output_of(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(mut stderr) = self.stderr.take() {
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+        }
+        format!("{:?} {said}", self.wait())
+    }
+}
+
+/// One broker for all that needs one: starting it is the slowest part.
+#[test]
+fn clients_at_real_gateways() {
+    let world = World::start();
+    let topic = format!("clients-{}", std::process::id());
+    world.produce(&topic, 1);
+    let gateways = [world.gateway("one", &topic), world.gateway("two", &topic)];
+    let urls = format!("ws://{},ws://{}", gateways[0].listen, gateways[1].listen);
+    agents_at_two_gateways_count_as_one(&world, &topic, &urls);
+    a_killed_agent_is_named(&urls);
+    published_fields_are_enough_to_check(&world, &topic, &urls);
+    the_simulators_file_is_taken(&world, &gateways[0].listen);
+    agents_can_be_started_by_hand(&urls);
+}
+
+fn agents_at_two_gateways_count_as_one(world: &World, topic: &str, urls: &str) {
+    let args = [
+        "--clients",
+        "31",
+        "--keys",
+        "2",
+        "--fields",
+        "key,value,weir",
+        "--engine",
+        "local",
+        "--agents",
+        "3",
+    ];
+    let mut clients = Clients::start(urls, &args);
+    assert_eq!(clients.event("ready")["connections"], 31);
+    let hellos = clients
+        .seen
+        .iter()
+        .filter(|event| event["event"] == "hello");
+    assert_eq!(hellos.count(), 4, "the coordinator's and one of each agent");
+    world.produce(topic, 200);
+    // Two keys, drawn at random, and 15 or 16 clients for each of them.
+    clients.updates(200 * 15);
+    let end = clients.interrupt();
+    let summary = &end["summary"];
+    assert_eq!(summary["clients"], 31, "{end}");
+    for figure in [
+        "lost",
+        "duplicated",
+        "reordered",
+        "unchecked",
+        "conflated",
+        "disconnects",
+    ] {
+        assert_eq!(summary[figure], 0, "{figure}: {end}");
+    }
+    assert_eq!(summary["errors"], serde_json::json!({}), "{end}");
+    let delivered = summary["deliveries_in_window"].as_u64().unwrap();
+    assert!((200 * 15..=200 * 16).contains(&delivered), "{end}");
+    assert_eq!(end["response"]["count"].as_u64(), Some(delivered), "{end}");
+    assert_eq!(end["client_deliveries"]["clients"], 31, "{end}");
+}
+
+fn a_killed_agent_is_named(urls: &str) {
+    let args = ["--clients", "10", "--engine", "local", "--agents", "2"];
+    let mut clients = Clients::start(urls, &args);
+    clients.event("ready");
+    let hello = clients.seen.iter().rfind(|event| event["event"] == "hello");
+    let pid = hello.unwrap()["pid"].as_u64().unwrap();
+    send_signal(u32::try_from(pid).unwrap(), Signal::KILL);
+    let output = clients.finish();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains(&format!("of 2 (pid {pid}, ")), "{stderr}");
+    assert!(
+        stderr.contains("was lost, so the run is not valid"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("signal: 9"), "{stderr}");
+}
+
+fn published_fields_are_enough_to_check(world: &World, topic: &str, urls: &str) {
+    let mut clients = Clients::start(urls, &["--clients", "4", "--keys", "2"]);
+    clients.event("ready");
+    world.produce(topic, 100);
+    clients.updates(200);
+    let end = clients.interrupt();
+    assert_eq!(end["summary"]["unchecked"], 0, "{end}");
+    assert_eq!(end["summary"]["latency_resolution_ns"], 1_000_000, "{end}");
+    assert!(end["response"]["count"].as_u64() >= Some(200), "{end}");
+}
+
+fn the_simulators_file_is_taken(world: &World, listen: &str) {
+    let (host, port) = listen.split_once(':').unwrap();
+    let path = world.file("client.xml");
+    write_simulator_file(&path, host, port);
+    let output = weir(&["load", "clients", "--json", "--configuration"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("line 9: itemsPerSession: ignored"),
+        "{stderr}"
+    );
+    assert!(stdout.contains("\"connections\":5"), "{stdout}");
+
+    let wrong = fs::read_to_string(&path).unwrap().replace(">5<", ">five<");
+    fs::write(&path, wrong).unwrap();
+    let output = weir(&["load", "clients", "--configuration"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let place = format!("{}:8: numberOfSessions \"five\"", path.display());
+    assert!(stderr.contains(&place), "{stderr}");
+}
+
+fn write_simulator_file(path: &Path, host: &str, port: &str) {
+    let text = format!(
+        "<?xml version=\"1.0\"?>\n<client_conf>\n\
+         <param name=\"protocol\">ws://</param>\n\
+         <param name=\"host\">{host}</param>\n\
+         <param name=\"port\">{port}</param>\n\
+         <param name=\"scenarioLKC\">2</param>\n\
+         <param name=\"adapterSetName\">KafkaConnector</param>\n\
+         <param name=\"numberOfSessions\">5</param>\n\
+         <param name=\"itemsPerSession\">1</param>\n\
+         <param name=\"delaySessionStartMillis\">1</param>\n\
+         <param name=\"sessionDurationSeconds\">1</param>\n\
+         </client_conf>\n"
+    );
+    fs::write(path, text).unwrap();
+}
+
+fn agents_can_be_started_by_hand(urls: &str) {
+    // Taken and given back: nobody else is likely to take it in between.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let agent = |token: &str| {
+        weir(&["agent", "--patience", "1m", "--coordinator", &address])
+            .env("WEIR_AGENT_TOKEN", token)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let agents = [agent("right"), agent("right"), agent("wrong")];
+    let mut clients = weir(&["load", "clients", "--json", "--url", urls, "--clients", "3"]);
+    let output = clients
+        .args(["--engine", "manual", "--agents", "2", "--duration", "1s"])
+        .args(["--listen", &address, "--join-timeout", "1m"])
+        .env("WEIR_AGENT_TOKEN", "right")
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{}{stderr}", text(&output.stdout));
+    assert!(stderr.contains("waiting for 2 agents"), "{stderr}");
+    let [first, second, mut wrong] = agents;
+    for agent in [first, second] {
+        let output = agent.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    // Refused, or too late to be: the coordinator was gone before it came.
+    let _ = wrong.kill();
+    assert!(!wrong.wait().unwrap().success());
+}
+
+#[test]
+fn an_agent_without_a_token_or_a_coordinator_says_so() {
+    let output = weir(&["agent", "--coordinator", "127.0.0.1:1"])
+        .env_remove("WEIR_AGENT_TOKEN")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("set WEIR_AGENT_TOKEN"));
+    let output = weir(&["agent", "--coordinator", "127.0.0.1:1", "--patience", "0s"])
+        .env("WEIR_AGENT_TOKEN", "any")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("coordinator at 127.0.0.1:1"), "{stderr}");
+}
+
+#[test]
+fn agents_that_cannot_reach_the_server_pass_the_fault_on() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap().to_string();
+    drop(closed);
+    let output = weir(&["load", "clients", "--clients", "4", "--url", &address])
+        .args(["--engine", "local", "--agents", "2"])
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("no client could subscribe"), "{stderr}");
+}
