@@ -243,8 +243,8 @@ fn a_consumer_that_never_came_up_lost_everything() {
     assert_eq!((summary.lost, summary.deliveries_in_window), (20, 0));
 }
 
-/// One client of the floor, as plain as can be.
-struct FloorClient(TcpStream);
+/// One client of the floor, as plain as can be, and the values it has.
+struct FloorClient(TcpStream, [String; 6]);
 
 impl FloorClient {
     fn connect(port: u16, key: &str) -> Self {
@@ -257,7 +257,7 @@ impl FloorClient {
         let mut answer = [0; 3];
         socket.read_exact(&mut answer).expect("an answer");
         assert_eq!(&answer, b"OK\n");
-        Self(socket)
+        Self(socket, Default::default())
     }
 
     /// The next frame's text: FIN and text opcode, no mask, length of one or three bytes.
@@ -284,11 +284,20 @@ impl FloorClient {
         let values = line
             .strip_prefix("U,1,1,")
             .and_then(|rest| rest.strip_suffix("\r\n"));
-        let values: Vec<_> = values.expect("an update").split('|').collect();
-        let [key, value, _timestamp, "0", _offset, stamp] = values[..] else {
-            panic!("six values, partition 0: {line}");
-        };
-        assert!(value.contains("-pid-"), "{value}");
+        let mut at = 0;
+        for token in values.expect("an update").split('|') {
+            match token.strip_prefix('^') {
+                Some(unchanged) => at += unchanged.parse::<usize>().expect("a number"),
+                None if token.is_empty() => at += 1,
+                None => {
+                    self.1[at] = token.to_owned();
+                    at += 1;
+                }
+            }
+        }
+        assert_eq!(at, 6, "{line}");
+        let [key, value, _timestamp, partition, _offset, stamp] = &self.1;
+        assert!(value.contains("-pid-") && partition == "0", "{line}");
         let stamp = Stamp::parse_text(stamp.as_bytes()).expect("a stamp");
         (key.to_owned(), stamp)
     }
@@ -301,6 +310,9 @@ fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
         listen: ([127, 0, 0, 1], 0).into(),
         bootstrap_servers: bootstrap().to_owned(),
         topic: topic.clone(),
+        fields: ["key", "value", "ts", "partition", "offset", "weir"]
+            .map(str::to_owned)
+            .into(),
     };
     let floor = Worker::start(move |link| floor::run(&floor_options, link));
     let port = floor.ready().1.expect("the floor tells its port");

@@ -79,6 +79,12 @@ fn identity(table: &mut Table, cell: &Cell) {
     table.field("repetition", cell.repetition);
     table.text_field("status", status);
     table.text_field("status_reason", &reason);
+    table.text_field("not_sustained", cell.not_sustained.as_deref().unwrap_or(""));
+    table.text_field(
+        "saturated_role",
+        cell.saturated_role.as_deref().unwrap_or(""),
+    );
+    table.text_field("saturated_why", cell.saturated_why.as_deref().unwrap_or(""));
     table.field("warm_up_s", cell.warm_up_s);
     table.field("hold_s", cell.hold_s);
     table.field("offered_records_per_s", cell.offered_records_per_s);

@@ -90,6 +90,7 @@ fn results(out: &mut String, run: &Run) {
         "lost",
         "dup",
         "reord",
+        "confl",
     ];
     let _ = writeln!(out, "| {} |", headings.join(" | "));
     let _ = writeln!(out, "|--:|---|{}", "--:|".repeat(headings.len() - 2));
@@ -97,6 +98,18 @@ fn results(out: &mut String, run: &Run) {
         for row in &level.rows {
             result_row(out, level.clients, row, unit, headings.len());
         }
+    }
+    let rows = || levels.iter().flat_map(|level| &level.rows);
+    let mut limits = rows()
+        .filter_map(|row| Some((row, row.limit()?)))
+        .peekable();
+    if limits.peek().is_some() {
+        out.push_str("\nNot held:\n\n");
+    }
+    for (row, limit) in limits {
+        let clients = format::count(row.clients());
+        let name = esc(row.architecture);
+        let _ = writeln!(out, "- {name} at {clients} clients: {}", esc(&limit));
     }
 }
 
@@ -121,7 +134,12 @@ fn result_row(out: &mut String, clients: u64, row: &Row<'_>, unit: TimeUnit, col
             fields.push(format::number(figures.cpu_us_delivering));
             fields.push(format::factor(row.cpu_ratio.map(|ratio| ratio.value)));
             fields.push(format::kilobytes(figures.memory_per_client_bytes));
-            let counts = [figures.lost, figures.duplicated, figures.reordered];
+            let counts = [
+                figures.lost,
+                figures.duplicated,
+                figures.reordered,
+                figures.conflated,
+            ];
             fields.extend(counts.map(format::maybe_count));
         }
     }
@@ -240,22 +258,10 @@ fn reference(out: &mut String, run: &Run) {
         esc(&reference.hardware),
         esc(&reference.note)
     );
-    out.push_str("| clients | series | mean ms | sd ms |\n|--:|---|--:|--:|\n");
-    for row in &reference.rows {
-        let (mean, stddev) = if row.sustained {
-            (
-                format::maybe_count(row.latency_mean_ms),
-                format::maybe_count(row.latency_stddev_ms),
-            )
-        } else {
-            ("not sustained".to_owned(), String::new())
-        };
-        let clients = format::count(row.clients);
-        let _ = writeln!(
-            out,
-            "| {clients} | {} | {mean} | {stddev} |",
-            esc(&row.series)
-        );
+    let _ = writeln!(out, "| {} |", view::PUBLISHED_HEADINGS.join(" | "));
+    let _ = writeln!(out, "|--:|---|{}", "--:|".repeat(6));
+    for fields in view::published(run) {
+        let _ = writeln!(out, "| {} |", fields.map(|field| esc(&field)).join(" | "));
     }
 }
 

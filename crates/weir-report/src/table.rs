@@ -119,6 +119,10 @@ fn block(
                     line.push_str(&if bad { paint.red(&cell) } else { cell });
                 }
                 let _ = writeln!(out, "{line}");
+                if let Some(limit) = row.limit() {
+                    let lead = format!("{:NAME_WIDTH$}{} ", "", paint.yellow("not held:"));
+                    wrapped(out, &lead, NAME_WIDTH + 10, &terminal(&limit), width);
+                }
             }
         }
     }
@@ -139,12 +143,13 @@ enum Kind {
     Mean,
     Duplicated,
     Reordered,
+    Conflated,
     Memory,
     Stddev,
     Mbit,
 }
 
-const BY_IMPORTANCE: [Kind; 13] = [
+const BY_IMPORTANCE: [Kind; 14] = [
     Kind::P50,
     Kind::P99,
     Kind::Cpu,
@@ -155,12 +160,13 @@ const BY_IMPORTANCE: [Kind; 13] = [
     Kind::Mean,
     Kind::Duplicated,
     Kind::Reordered,
+    Kind::Conflated,
     Kind::Memory,
     Kind::Stddev,
     Kind::Mbit,
 ];
 
-const IN_READING_ORDER: [Kind; 13] = [
+const IN_READING_ORDER: [Kind; 14] = [
     Kind::Mean,
     Kind::Stddev,
     Kind::P50,
@@ -174,6 +180,7 @@ const IN_READING_ORDER: [Kind; 13] = [
     Kind::Lost,
     Kind::Duplicated,
     Kind::Reordered,
+    Kind::Conflated,
 ];
 
 impl Kind {
@@ -214,6 +221,7 @@ impl Column {
             Kind::Lost => "lost".to_owned(),
             Kind::Duplicated => "dup".to_owned(),
             Kind::Reordered => "reord".to_owned(),
+            Kind::Conflated => "confl".to_owned(),
         }
     }
 
@@ -233,6 +241,7 @@ impl Column {
             Kind::Lost => format::maybe_count(figures.lost),
             Kind::Duplicated => format::maybe_count(figures.duplicated),
             Kind::Reordered => format::maybe_count(figures.reordered),
+            Kind::Conflated => format::maybe_count(figures.conflated),
         }
     }
 }

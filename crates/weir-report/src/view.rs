@@ -50,6 +50,7 @@ pub(crate) struct Figures {
     pub(crate) lost: Option<u64>,
     pub(crate) duplicated: Option<u64>,
     pub(crate) reordered: Option<u64>,
+    pub(crate) conflated: Option<u64>,
 }
 
 /// Name of the architecture that others are compared with.
@@ -108,6 +109,22 @@ impl<'a> Row<'a> {
             cpu_ratio: None,
             p99_ratio: None,
         }
+    }
+
+    /// The level it belongs to.
+    pub(crate) fn clients(&self) -> u64 {
+        self.cells.first().map_or(0, |cell| cell.clients)
+    }
+
+    /// Why the level was not held, with what had no room left; `None` if it was.
+    pub(crate) fn limit(&self) -> Option<String> {
+        let mut valid = self.cells.iter().filter(|cell| cell.is_valid());
+        let cell = valid.find(|cell| cell.not_sustained.is_some())?;
+        let reason = cell.not_sustained.as_deref()?;
+        Some(match (&cell.saturated_role, &cell.saturated_why) {
+            (Some(role), Some(why)) => format!("{reason}; {role} saturated: {why}"),
+            _ => format!("{reason}; no part saturated"),
+        })
     }
 
     /// The cell to draw where one repetition must stand for all: the first that counts.
@@ -177,6 +194,7 @@ impl Figures {
             lost: sum(|delivery| delivery.lost),
             duplicated: sum(|delivery| delivery.duplicated),
             reordered: sum(|delivery| delivery.reordered),
+            conflated: sum(|delivery| delivery.conflated),
         }
     }
 }
@@ -221,6 +239,51 @@ fn compare_with_floor(rows: &mut [Row<'_>]) {
             .filter(|(_, floor_us)| *floor_us > 0.0)
             .map(|(own_us, floor_us)| own_us / floor_us);
     }
+}
+
+/// What [`published`] lists.
+pub(crate) const PUBLISHED_HEADINGS: [&str; 8] = [
+    "clients",
+    "series",
+    "mean, ms",
+    "sd, ms",
+    "Mbit/s",
+    "here: mean, ms",
+    "sd, ms",
+    "Mbit/s",
+];
+
+/// Published figures, each with what this run measured at the same level in the same way.
+pub(crate) fn published(run: &Run) -> Vec<[String; 8]> {
+    use crate::format::{NONE, count, maybe_count, number};
+    let levels = levels(run);
+    let rows = run.reference.iter().flat_map(|reference| &reference.rows);
+    rows.map(|row| {
+        let own = levels.iter().flat_map(Level::valid).find(|own| {
+            own.clients() == row.clients && row.architecture.as_deref() == Some(own.architecture)
+        });
+        let own = own.map(|own| own.figures.clone()).unwrap_or_default();
+        let ms = |us: Option<f64>| number(us.map(|us| us / 1e3));
+        let mbit = row.throughput_bit_per_s.map(|bits| bits as f64 / 1e6);
+        let (mean, stddev) = match row.sustained {
+            true => (
+                maybe_count(row.latency_mean_ms),
+                maybe_count(row.latency_stddev_ms),
+            ),
+            false => ("not sustained".to_owned(), NONE.to_owned()),
+        };
+        [
+            count(row.clients),
+            row.series.clone(),
+            mean,
+            stddev,
+            number(mbit),
+            ms(own.mean_us),
+            ms(own.stddev_us),
+            number(own.mbit_per_s),
+        ]
+    })
+    .collect()
 }
 
 /// Facts that are the same in all cells, as label and text: rate, size, warm-up, hold, repetitions, clock.

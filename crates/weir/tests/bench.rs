@@ -385,7 +385,9 @@ fn plans_are_listed_exported_and_read_back() {
     let mut command = weir(&["bench", "list", "--export"]);
     let Output { status, stdout, .. } = command.arg(&export).output().unwrap();
     assert!(
-        status.success() && text(&stdout).starts_with("keyed "),
+        status.success()
+            && text(&stdout).starts_with("broadcast ")
+            && text(&stdout).contains("\nkeyed "),
         "{}",
         text(&stdout)
     );
@@ -393,6 +395,13 @@ fn plans_are_listed_exported_and_read_back() {
         fs::read_to_string(export.join("keyed.toml")).unwrap(),
         KEYED
     );
+    for file in [
+        "broadcast.toml",
+        "broadcast-adapters.xml",
+        "keyed-adapters.xml",
+    ] {
+        assert!(export.join(file).is_file(), "{file}");
+    }
 }
 
 #[test]
@@ -424,7 +433,7 @@ fn mistakes_in_plans_name_file_and_key() {
     );
     let unnamed = stderr(Path::new("nosuch"), &[]);
     assert!(
-        unnamed.contains("unknown plan \"nosuch\": built in are keyed"),
+        unnamed.contains("unknown plan \"nosuch\": built in are broadcast, keyed"),
         "{unnamed}"
     );
     let architecture = stderr(&plan, &["--architectures", "gatewy"]);

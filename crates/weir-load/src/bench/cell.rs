@@ -217,7 +217,7 @@ impl<'a> Running<'a> {
     /// The part between the broker and the clients; its address, if the architecture has one.
     fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, Abort> {
         match self.spec.architecture {
-            Architecture::Standalone => Ok(None),
+            Architecture::Groups | Architecture::Standalone => Ok(None),
             Architecture::Floor => {
                 let floor = self.workers().floor();
                 self.start_worker(Part::Floor, &floor)?;
@@ -231,7 +231,12 @@ impl<'a> Running<'a> {
     }
 
     fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, Abort> {
-        let files = GatewayFiles::write(&self.dir, &self.context.bootstrap, &self.topic)?;
+        let files = GatewayFiles::write(
+            &self.dir,
+            &self.context.plan.gateway_config,
+            &self.context.bootstrap,
+            &self.topic,
+        )?;
         let exe = &self.context.exe;
         let gateway = PartProcess::plain(exe, &files.args(), Part::Gateway, &self.dir)?;
         let pid = gateway.pid();
@@ -259,7 +264,7 @@ impl<'a> Running<'a> {
         let part = receiving_part(architecture);
         let args = match server {
             Some(server) => self.workers().clients(architecture, server),
-            None => self.workers().consume(),
+            None => self.workers().consume(architecture),
         };
         self.start_worker(part, &args)?;
         let ramp =
@@ -285,7 +290,7 @@ impl<'a> Running<'a> {
             return;
         };
         let started = match self.context.sdk {
-            Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan.workload.seed, &self.dir),
+            Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan, &self.dir),
             Err(reason) => Err(reason.clone()),
         };
         match started {

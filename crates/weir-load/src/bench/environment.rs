@@ -82,7 +82,7 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
     if has(Architecture::Gateway) || has(Architecture::Floor) {
         roles.push(role("clients", "simulated clients, one event loop"));
     }
-    if has(Architecture::Standalone) {
+    if has(Architecture::Groups) || has(Architecture::Standalone) {
         roles.push(role("consume", "plain consumers, one event loop"));
     }
     roles
@@ -101,11 +101,15 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("hold_s", plan.hold.as_secs_f64())
         .with("drain_s", plan.drain.as_secs_f64());
     let producer = SettingGroup::new("workload")
-        .with("kind", workload.kind.name())
+        .with("kind", workload.kind)
         .with("rate_per_s", workload.rate_per_s)
         .with("size_bytes", workload.size_bytes)
         .with("producers", workload.producers)
         .with("seed", workload.seed);
+    let clients = SettingGroup::new("clients")
+        .with("scenario", plan.clients.scenario.name())
+        .with("mode", "RAW")
+        .with("fields", plan.clients.fields.join(" "));
     let topic = SettingGroup::new("topic")
         .with("bootstrap.servers", bootstrap)
         .with("partitions", workload.partitions)
@@ -113,7 +117,7 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
     let validity = SettingGroup::new("validity")
         .with("schedule_lag_p99_ms", plan.validity.schedule_lag_p99_ms)
         .with("clients_busy_share", plan.validity.clients_busy_share);
-    vec![load, producer, topic, validity]
+    vec![load, producer, clients, topic, validity]
 }
 
 #[cfg(test)]

@@ -27,9 +27,14 @@ pub(super) struct GatewayFiles {
 
 impl GatewayFiles {
     /// Writes the configuration for `topic` at `bootstrap` into `dir`.
-    pub(super) fn write(dir: &Path, bootstrap: &str, topic: &str) -> Result<Self, BenchError> {
+    pub(super) fn write(
+        dir: &Path,
+        template: &str,
+        bootstrap: &str,
+        topic: &str,
+    ) -> Result<Self, BenchError> {
         let adapters = dir.join("adapters.xml");
-        let text = TEMPLATE
+        let text = template
             .replace("@BOOTSTRAP@", bootstrap)
             .replace("@TOPIC@", topic);
         fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;
@@ -91,16 +96,13 @@ pub(super) fn byte_counters(metrics: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Scenario 2 with today's names and the stamp as a further field.
-pub(super) const TEMPLATE: &str = include_str!("../../../../plans/keyed-adapters.xml");
-/// What its sessions and subscriptions name.
-pub(super) const ADAPTER_SET: &str = "KafkaConnector";
-pub(super) const DATA_ADAPTER: &str = "QuickStart";
 const TIMEOUT: Duration = Duration::from_secs(5);
 const METRICS_BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
+    use crate::plan::{BUILT_IN, Plan};
+
     use super::*;
 
     #[test]
@@ -112,9 +114,20 @@ mod tests {
     }
 
     #[test]
-    fn template_names_what_the_clients_ask_for() {
-        assert!(TEMPLATE.contains(&format!("adapters_conf id=\"{ADAPTER_SET}\"")));
-        assert!(TEMPLATE.contains(&format!("data_provider name=\"{DATA_ADAPTER}\"")));
-        assert!(TEMPLATE.contains("<param name=\"field.weir\">#{HEADERS.weir}</param>"));
+    fn built_in_configurations_have_what_the_clients_ask_for() {
+        for built_in in BUILT_IN {
+            let plan = Plan::built_in(built_in.name).unwrap().unwrap();
+            let published = plan.clients.scenario.corrected();
+            let has = |text: String| {
+                let config = &plan.gateway_config;
+                assert!(config.contains(&text), "{}: {text}", built_in.name);
+            };
+            has(format!("adapters_conf id=\"{}\"", published.adapter_set));
+            has(format!("data_provider name=\"{}\"", published.data_adapter));
+            has("<param name=\"field.weir\">#{HEADERS.weir}</param>".to_owned());
+            for field in &plan.clients.fields {
+                has(format!("<param name=\"field.{field}\">"));
+            }
+        }
     }
 }

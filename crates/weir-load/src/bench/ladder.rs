@@ -33,7 +33,11 @@ impl Ladder {
                 limits.descriptors
             ));
         }
-        if architecture == Architecture::Standalone && clients > limits.broker_connections {
+        let is_kafka = matches!(
+            architecture,
+            Architecture::Groups | Architecture::Standalone
+        );
+        if is_kafka && clients > limits.broker_connections {
             return Some(format!(
                 "the broker can hold {} connections by its limit of open files",
                 limits.broker_connections

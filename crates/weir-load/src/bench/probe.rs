@@ -14,11 +14,8 @@ use serde::Deserialize;
 use weir_stats::run::{LatencySummary, Probe};
 use weir_stats::{Histogram, NegativeCount};
 
-use super::gateway::{ADAPTER_SET, DATA_ADAPTER};
 use super::observer::Observer;
 use super::result::Window;
-use super::workers::CLIENT_FIELDS;
-use crate::keys::FRUITS;
 use crate::plan::{Architecture, Plan};
 use crate::stamp::Stamp;
 use crate::worker::protocol::LedgerEntry;
@@ -85,29 +82,31 @@ enum Line {
 pub(super) struct ProbeProcess {
     child: Child,
     lines: Arc<Mutex<Vec<Line>>>,
-    key: &'static str,
+    /// Of its item; none if its item gets every record.
+    key: Option<String>,
     sdk: Sdk,
 }
 
 impl ProbeProcess {
-    /// Starts it for one item, chosen by `seed`. What it prints is kept in `dir`.
-    pub(super) fn start(sdk: &Sdk, server: &str, seed: u64, dir: &Path) -> Result<Self, String> {
-        let key = FRUITS[usize::try_from(seed).unwrap_or(0) % FRUITS.len()];
-        Self::spawn(sdk, server, key, dir).map_err(|error| format!("it did not start: {error}"))
+    /// Starts it for one item, chosen by the plan's seed. What it prints is kept in `dir`.
+    pub(super) fn start(sdk: &Sdk, server: &str, plan: &Plan, dir: &Path) -> Result<Self, String> {
+        Self::spawn(sdk, server, plan, dir).map_err(|error| format!("it did not start: {error}"))
     }
 
-    fn spawn(sdk: &Sdk, server: &str, key: &'static str, dir: &Path) -> io::Result<Self> {
+    fn spawn(sdk: &Sdk, server: &str, plan: &Plan, dir: &Path) -> io::Result<Self> {
+        let published = plan.clients.scenario.corrected();
+        let (key, item) = plan.clients.item(plan.workload.seed);
         let script = dir.join("probe.js");
         fs::write(&script, SCRIPT)?;
         let raw = File::create(dir.join("probe.jsonl"))?;
         let config = serde_json::json!({
             "server": format!("http://{server}"),
-            "adapter_set": ADAPTER_SET,
+            "adapter_set": published.adapter_set,
             "subscriptions": [{
-                "data_adapter": DATA_ADAPTER,
+                "data_adapter": published.data_adapter,
                 "mode": "RAW",
-                "items": [format!("ltest-[key={key}]")],
-                "fields": CLIENT_FIELDS.split(',').collect::<Vec<_>>(),
+                "items": [item],
+                "fields": plan.clients.fields,
             }],
         });
         let mut child = Command::new(&sdk.node)
@@ -142,7 +141,7 @@ impl ProbeProcess {
     /// Ends it and checks what it received against the producers' account.
     pub(super) fn finish(self, window: &Window, ledger: &[LedgerEntry]) -> Probe {
         let lines = self.lines();
-        let mut probe = summarize(&lines, self.key, window, ledger);
+        let mut probe = summarize(&lines, self.key.as_deref(), window, ledger);
         probe.sdk.clone_from(&self.sdk.package);
         probe.version.clone_from(&self.sdk.version);
         probe
@@ -178,7 +177,7 @@ fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<Line>>) {
 }
 
 /// Counts, order of connection states, latency.
-fn summarize(lines: &[Line], key: &str, window: &Window, ledger: &[LedgerEntry]) -> Probe {
+fn summarize(lines: &[Line], key: Option<&str>, window: &Window, ledger: &[LedgerEntry]) -> Probe {
     let mut probe = Probe::default();
     let mut histogram = Histogram::new();
     let mut negative = NegativeCount::default();
@@ -197,7 +196,7 @@ fn summarize(lines: &[Line], key: &str, window: &Window, ledger: &[LedgerEntry])
                 let field = |name: &str| values.get(name).and_then(Option::as_deref);
                 let (seen_key, stamp) = (field("key"), field("weir"));
                 let stamp = stamp.and_then(|text| Stamp::parse_text(text.as_bytes()));
-                let Some(stamp) = stamp.filter(|_| seen_key == Some(key)) else {
+                let Some(stamp) = stamp.filter(|_| key.is_none() || seen_key == key) else {
                     faults += 1;
                     continue;
                 };
@@ -218,7 +217,7 @@ fn summarize(lines: &[Line], key: &str, window: &Window, ledger: &[LedgerEntry])
     }
     probe.lost = ledger
         .iter()
-        .filter(|entry| entry.key == key)
+        .filter(|entry| key.is_none_or(|key| entry.key == key))
         .map(|e| absent(e, &seen))
         .sum();
     probe.latency = Some(LatencySummary::of(&histogram, negative, 1.0));
@@ -278,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_good_run_is_ok() {
-        let probe = summarize(&lines(GOOD), "Fig", &WINDOW, &ledger(3));
+        let probe = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(3));
         assert_eq!((probe.updates, probe.lost, probe.duplicated), (2, 0, 0));
         assert!(probe.ok);
         assert_eq!(probe.latency.unwrap().count, 2);
@@ -287,18 +286,20 @@ mod tests {
 
     #[test]
     fn loss_foreign_keys_and_disorder_are_not() {
-        let lost = summarize(&lines(GOOD), "Fig", &WINDOW, &ledger(4));
+        let lost = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(4));
         assert!(lost.lost == 1 && !lost.ok);
-        let foreign = summarize(&lines(GOOD), "Pear", &WINDOW, &ledger(3));
+        let foreign = summarize(&lines(GOOD), Some("Pear"), &WINDOW, &ledger(3));
         assert!(foreign.updates == 0 && foreign.lost == 2 && !foreign.ok);
         let late =
             r#"{"event":"update","at_us":4500,"values":{"key":"Fig","weir":"2500000.1.0.1"}}"#;
         let disorder = summarize(
             &lines(&format!("{GOOD}\n{late}")),
-            "Fig",
+            Some("Fig"),
             &WINDOW,
             &ledger(3),
         );
         assert!(!disorder.ok && disorder.lost == 0);
+        let all = summarize(&lines(GOOD), None, &WINDOW, &ledger(4));
+        assert_eq!(all.lost, 2, "one of each key");
     }
 }

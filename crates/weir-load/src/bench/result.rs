@@ -1,10 +1,10 @@
 //! From what the parts said to one cell of the run file, and whether it counts.
 
-use weir_stats::NegativeCount;
 use weir_stats::run::{
     Cell, CellStatus, Delivery, Fairness, LatencySummary, Point, RoleUsage, STAGE_PUBLISH_ACK,
     STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE,
 };
+use weir_stats::{Histogram, NegativeCount};
 
 use super::child::Part;
 use super::collect::Collected;
@@ -264,14 +264,13 @@ impl Measured<'_> {
         let validity = &self.plan.validity;
         let mut reasons = self.collected.faults.clone();
         let lag = self.collected.stages.get(&Tag::ScheduleLag);
-        let lag_p99_ms = lag
-            .and_then(|lag| lag.percentile_ns(99.0))
-            .map(|ns| ns as f64 / 1e6);
-        if let Some(lag_p99_ms) = lag_p99_ms.filter(|ms| *ms > validity.schedule_lag_p99_ms) {
-            let limit = validity.schedule_lag_p99_ms;
-            reasons.push(format!(
-                "generator late: p99 {lag_p99_ms:.1} ms, limit {limit} ms"
-            ));
+        if let Some((percentile, ns)) = lag.and_then(highest_supported) {
+            let (ms, limit) = (ns as f64 / 1e6, validity.schedule_lag_p99_ms);
+            if ms > limit {
+                reasons.push(format!(
+                    "generator late: p{percentile} {ms:.1} ms, limit {limit} ms"
+                ));
+            }
         }
         let busy = self.busy_share(span);
         if let Some(busy) = busy.filter(|busy| *busy > validity.clients_busy_share) {
@@ -296,6 +295,15 @@ impl Measured<'_> {
         }
         reasons
     }
+}
+
+/// The 99th percentile, or the highest below it that so few values support: with four records a second the
+/// worst of some would decide alone.
+fn highest_supported(histogram: &Histogram) -> Option<(u32, u64)> {
+    [99, 95, 90, 50].into_iter().find_map(|percentile| {
+        let value_ns = histogram.supported_percentile_ns(f64::from(percentile))?;
+        Some((percentile, value_ns))
+    })
 }
 
 fn fairness(summary: &DeliverySummary) -> Option<Fairness> {
@@ -326,8 +334,6 @@ const STEAL_SHARE_MAX: f64 = 0.01;
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
-    use weir_stats::Histogram;
 
     use super::super::child::Message;
     use super::*;
@@ -453,9 +459,14 @@ mod tests {
     #[test]
     fn a_failing_instrument_makes_a_cell_invalid() {
         let mut late = Histogram::new();
-        late.record_ns(50_000_000);
+        late.record_n(50_000_000, 300);
         let lag = reasons(|seen| drop(seen.stages.insert(Tag::ScheduleLag, late)));
         assert!(lag[0].starts_with("generator late: p99 50."), "{lag:?}");
+        let mut once = Histogram::new();
+        once.record_n(1_000_000, 29);
+        once.record_n(90_000_000, 1);
+        let one_of_few = cell(|seen| drop(seen.stages.insert(Tag::ScheduleLag, once)));
+        assert!(one_of_few.is_valid(), "{:?}", one_of_few.status);
         let busy = reasons(|seen| {
             for second in 3..6 {
                 let at_s = f64::from(second) + 0.4;

@@ -81,7 +81,8 @@ impl Usage {
             processes: self.sampler.processes(name) as u64,
             cpu_us_total: usage.cpu_us(),
             cpu_cores_mean: Some(usage.cores()),
-            cpu_us_per_delivered: (delivered > 0).then(|| usage.cpu_us() as f64 / delivered as f64),
+            cpu_us_per_delivered: (delivered > 0 && usage.cpu_us() >= CPU_US_MIN)
+                .then(|| usage.cpu_us() as f64 / delivered as f64),
             rss_start_bytes: rss_start,
             rss_max_bytes: Some(usage.rss_max_bytes),
             user_memory_per_client_bytes: growth
@@ -97,6 +98,8 @@ impl Usage {
     }
 }
 
+/// Processor time is counted in hundredths of a second: below ten of them a share says nothing.
+const CPU_US_MIN: u64 = 100_000;
 /// The sample at the end of the window is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
 /// Reaches the sample before the last one, one second earlier.

@@ -1,7 +1,6 @@
 //! The command lines of the parts that are workers.
 
 use super::child::Part;
-use super::gateway::{ADAPTER_SET, DATA_ADAPTER};
 use crate::plan::{Architecture, Plan};
 
 /// What the arguments of a cell's workers depend on.
@@ -19,7 +18,7 @@ impl Workers<'_> {
         let workload = &self.plan.workload;
         let mut args = self.topic_args("produce");
         args.push("--text-stamp".to_owned());
-        push(&mut args, "--kind", workload.kind.name());
+        push(&mut args, "--kind", workload.kind);
         push(&mut args, "--rate", workload.rate_per_s);
         push(&mut args, "--producers", workload.producers);
         push(&mut args, "--size", workload.size_bytes);
@@ -27,9 +26,12 @@ impl Workers<'_> {
         args
     }
 
-    /// Plain consumers of the whole topic.
-    pub(super) fn consume(&self) -> Vec<String> {
+    /// Plain consumers of the whole topic, each on its own or in a group of its own.
+    pub(super) fn consume(&self, architecture: Architecture) -> Vec<String> {
         let mut args = self.topic_args("consume");
+        if architecture == Architecture::Groups {
+            args.push("--groups".to_owned());
+        }
         push(&mut args, "--clients", self.clients);
         push(&mut args, "--ramp", self.ramp());
         args
@@ -39,6 +41,7 @@ impl Workers<'_> {
     pub(super) fn floor(&self) -> Vec<String> {
         let mut args = self.topic_args("floor");
         push(&mut args, "--listen", "127.0.0.1:0");
+        push(&mut args, "--fields", self.plan.clients.fields.join(","));
         args
     }
 
@@ -49,12 +52,10 @@ impl Workers<'_> {
         push(&mut args, "--clients", self.clients);
         push(&mut args, "--ramp", self.ramp());
         push(&mut args, "--seed", self.plan.workload.seed);
-        push(&mut args, "--fields", CLIENT_FIELDS);
+        push(&mut args, "--scenario", self.plan.clients.scenario.name());
+        push(&mut args, "--fields", self.plan.clients.fields.join(","));
         if architecture == Architecture::Floor {
             args.push("--floor".to_owned());
-        } else {
-            push(&mut args, "--adapter-set", ADAPTER_SET);
-            push(&mut args, "--data-adapter", DATA_ADAPTER);
         }
         args
     }
@@ -75,7 +76,7 @@ impl Workers<'_> {
 /// The part that receives in an architecture.
 pub(super) fn receiving_part(architecture: Architecture) -> Part {
     match architecture {
-        Architecture::Standalone => Part::Consume,
+        Architecture::Groups | Architecture::Standalone => Part::Consume,
         Architecture::Gateway | Architecture::Floor => Part::Clients,
     }
 }
@@ -84,6 +85,3 @@ fn push(args: &mut Vec<String>, name: &str, value: impl ToString) {
     args.push(name.to_owned());
     args.push(value.to_string());
 }
-
-/// The fields of the gateway's configuration, which the floor sends as well.
-pub(super) const CLIENT_FIELDS: &str = "key,value,ts,partition,offset,weir";

@@ -1,36 +1,111 @@
 //! One record as the WebSocket frame the gateway would send for it.
 
+use serde_json::Value;
 use weir_kafka::Record;
 use weir_net::websocket::push_server_text;
-use weir_tlcp::text::{push_number, push_value};
+use weir_tlcp::server::{push_delta_payload, push_full_payload};
 
 use crate::stamp::TEXT_HEADER;
 
+/// The fields of a record, in the order of the schema.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Values(Vec<Option<String>>);
+
+impl Values {
+    fn texts(&self) -> impl Iterator<Item = Option<&str>> {
+        self.0.iter().map(Option::as_deref)
+    }
+
+    /// The same values, in the memory that is there.
+    pub(super) fn copy_from(&mut self, other: &Self) {
+        self.0.clone_from(&other.0);
+    }
+}
+
+/// Where a field comes from, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    Key,
+    Value,
+    Timestamp,
+    Partition,
+    Offset,
+    Stamp,
+    /// A member of the value, which is JSON; of an array its first element.
+    Member(String),
+}
+
+impl Source {
+    fn of(name: &str) -> Self {
+        match name {
+            "key" => Self::Key,
+            "value" => Self::Value,
+            "ts" => Self::Timestamp,
+            "partition" => Self::Partition,
+            "offset" => Self::Offset,
+            "weir" => Self::Stamp,
+            member => Self::Member(member.to_owned()),
+        }
+    }
+}
+
 /// Builds frames in buffers it keeps.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FrameBuilder {
+    sources: Vec<Source>,
+    is_json: bool,
     line: Vec<u8>,
     frame: Vec<u8>,
 }
 
 impl FrameBuilder {
-    /// `U,1,1,<key>|<value>|<timestamp>|<partition>|<offset>|<weir>` in a text frame, without a
-    /// mask. Bytes that are not UTF-8 are replaced as everywhere in the extraction language.
-    pub(super) fn build(&mut self, record: &Record<'_>) -> &[u8] {
-        let stamp = record.headers.iter().find(|(name, _)| *name == TEXT_HEADER);
+    /// Frames of these fields.
+    pub(super) fn new(fields: &[String]) -> Self {
+        let sources: Vec<Source> = fields.iter().map(|name| Source::of(name)).collect();
+        let member = |source: &Source| matches!(source, Source::Member(_));
+        Self {
+            is_json: sources.iter().any(member),
+            sources,
+            line: Vec::new(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// Reads the fields of a record. Bytes that are not UTF-8 are replaced as everywhere in the
+    /// extraction language; what is not there is null.
+    pub(super) fn read(&self, record: &Record<'_>, values: &mut Values) {
+        let json: Option<Value> = record
+            .value
+            .filter(|_| self.is_json)
+            .and_then(|value| serde_json::from_slice(value).ok());
+        values.0.resize(self.sources.len(), None);
+        for (source, value) in self.sources.iter().zip(&mut values.0) {
+            match source {
+                Source::Key => set(value, record.key),
+                Source::Value => set(value, record.value),
+                Source::Timestamp => *value = Some(record.timestamp_ms.to_string()),
+                Source::Partition => *value = Some(record.partition.to_string()),
+                Source::Offset => *value = Some(record.offset.to_string()),
+                Source::Stamp => {
+                    let headers = &record.headers;
+                    let stamp = headers.iter().find(|(name, _)| *name == TEXT_HEADER);
+                    set(value, stamp.and_then(|(_, stamp)| *stamp));
+                }
+                Source::Member(name) => *value = json.as_ref().and_then(|json| member(json, name)),
+            }
+        }
+    }
+
+    /// `U,1,1,...` in a text frame without a mask: all fields, or what differs from `previous`.
+    pub(super) fn build(&mut self, previous: Option<&Values>, values: &Values) -> &[u8] {
         self.line.clear();
         self.line.extend_from_slice(b"U,1,1,");
-        push_text(&mut self.line, record.key);
-        self.line.push(b'|');
-        push_text(&mut self.line, record.value);
-        self.line.push(b'|');
-        push_number(&mut self.line, record.timestamp_ms);
-        self.line.push(b'|');
-        push_number(&mut self.line, record.partition);
-        self.line.push(b'|');
-        push_number(&mut self.line, record.offset);
-        self.line.push(b'|');
-        push_text(&mut self.line, stamp.and_then(|(_, value)| *value));
+        match previous {
+            Some(previous) => {
+                push_delta_payload(&mut self.line, previous.texts(), values.texts());
+            }
+            None => push_full_payload(&mut self.line, values.texts()),
+        }
         self.line.extend_from_slice(b"\r\n");
         self.frame.clear();
         push_server_text(&mut self.frame, &self.line);
@@ -38,9 +113,26 @@ impl FrameBuilder {
     }
 }
 
-fn push_text(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    let text = bytes.map(String::from_utf8_lossy);
-    push_value(out, text.as_deref());
+fn set(value: &mut Option<String>, bytes: Option<&[u8]>) {
+    let Some(bytes) = bytes else {
+        *value = None;
+        return;
+    };
+    let text = value.get_or_insert_default();
+    text.clear();
+    text.push_str(&String::from_utf8_lossy(bytes));
+}
+
+fn member(json: &Value, name: &str) -> Option<String> {
+    let member = match json.get(name)? {
+        Value::Array(elements) => elements.first()?,
+        other => other,
+    };
+    match member {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -61,22 +153,56 @@ mod tests {
         }
     }
 
+    fn builder(fields: &str) -> FrameBuilder {
+        let names: Vec<String> = fields.split(' ').map(str::to_owned).collect();
+        FrameBuilder::new(&names)
+    }
+
+    fn read(builder: &FrameBuilder, record: &Record<'_>) -> Values {
+        let mut values = Values::default();
+        builder.read(record, &mut values);
+        values
+    }
+
+    const SCENARIO_2: &str = "key value ts partition offset weir";
+
     #[test]
     fn the_frame_is_the_gateways() {
-        let mut builder = FrameBuilder::default();
+        let mut builder = builder(SCENARIO_2);
         let line = b"U,1,1,Apple|x-pid-0-y|1700000000000|2|77|1.2.3.4\r\n";
-        let frame = builder.build(&record(Some(b"Apple"), b"x-pid-0-y"));
+        let values = read(&builder, &record(Some(b"Apple"), b"x-pid-0-y"));
+        let frame = builder.build(None, &values);
         // FIN and text, no mask, length below 126.
         assert_eq!(frame[..2], [0x81, line.len() as u8]);
         assert_eq!(frame[2..], line[..]);
+        let next = read(&builder, &record(Some(b"Apple"), b"z"));
+        assert_eq!(
+            &builder.build(Some(&values), &next)[2..],
+            b"U,1,1,|z|^4\r\n"
+        );
     }
 
     #[test]
     fn absent_and_special_values_are_escaped_as_tlcp_wants() {
-        let mut builder = FrameBuilder::default();
+        let mut builder = builder(SCENARIO_2);
         let mut record = record(None, b"a|b");
         record.headers.clear();
-        let frame = builder.build(&record);
+        let values = read(&builder, &record);
+        let frame = builder.build(None, &values);
         assert_eq!(&frame[2..], b"U,1,1,#|a%7Cb|1700000000000|2|77|#\r\n");
+    }
+
+    #[test]
+    fn members_of_json_are_fields() {
+        let mut builder = builder("key firstText firstnumber hobbies none");
+        let json = br#"{"firstText":"abc","firstnumber":7,"hobbies":["Chess","Golf"],"none":null}"#;
+        let values = read(&builder, &record(Some(b"James"), json));
+        let frame = builder.build(None, &values);
+        assert_eq!(&frame[2..], b"U,1,1,James|abc|7|Chess|#\r\n");
+        let values = read(&builder, &record(Some(b"James"), b"no json"));
+        assert_eq!(
+            &builder.build(None, &values)[2..],
+            b"U,1,1,James|#|#|#|#\r\n"
+        );
     }
 }

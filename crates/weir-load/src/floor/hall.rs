@@ -6,6 +6,7 @@ use foldhash::HashMap;
 use mio::net::TcpStream;
 
 use super::door::{Guest, Wish};
+use super::frame::{FrameBuilder, Values};
 use crate::worker::protocol::FloorSummary;
 
 /// Everybody who is in.
@@ -31,6 +32,8 @@ struct Counts {
 struct Row<S> {
     sockets: Vec<S>,
     first: usize,
+    /// What all of them have been given last; `None` before the first frame and after a newcomer.
+    given: Option<Values>,
     /// Index and whether it was full; empty between writes.
     failed: Vec<(usize, bool)>,
 }
@@ -49,15 +52,20 @@ impl Hall {
             Wish::Key(key) => self.by_key.entry(key).or_default(),
         };
         row.sockets.push(socket);
+        row.given = None;
         self.counts.sockets_max = self.counts.sockets_max.max(self.sockets());
     }
 
-    /// Writes the frame to every socket of the key and to those of all keys.
-    pub(super) fn send(&mut self, key: &[u8], frame: &[u8]) {
-        if let Some(row) = self.by_key.get_mut(key) {
-            row.write(frame, &mut self.counts);
+    /// Writes a record to every socket of the key and to those of all keys.
+    pub(super) fn send(&mut self, key: &[u8], values: &Values, frames: &mut FrameBuilder) {
+        let rows = [self.by_key.get_mut(key), Some(&mut self.all_keys)];
+        for row in rows.into_iter().flatten() {
+            if row.sockets.is_empty() {
+                continue;
+            }
+            row.write(frames.build(row.given.as_ref(), values), &mut self.counts);
+            row.given.get_or_insert_default().copy_from(values);
         }
-        self.all_keys.write(frame, &mut self.counts);
     }
 
     /// Sockets at present.
@@ -88,6 +96,7 @@ impl<S> Default for Row<S> {
         Self {
             sockets: Vec::new(),
             first: 0,
+            given: None,
             failed: Vec::new(),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! It reads the topic like the gateway does and writes one ready-made frame, the same bytes the
 //! gateway would send, to every socket of the record's key. No mapping, no sessions, no state per
-//! client but the socket; what it costs is what any server costs at least. A client says which key
+//! client but the socket; what it costs is what any server costs at least. Fields that did not change
+//! are left out as the gateway leaves them out. A client says which key
 //! it wants in one line (`*`: all), is answered `OK`, and gets frames from then on.
 
 mod door;
@@ -23,7 +24,7 @@ use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, FloorSummary, Progress, Role, Summary};
 use door::{Door, Guest};
-use frame::FrameBuilder;
+use frame::{FrameBuilder, Values};
 use hall::Hall;
 
 /// Where the floor listens and what it reads.
@@ -35,6 +36,9 @@ pub struct FloorOptions {
     pub bootstrap_servers: String,
     /// Topic to read, from its end on.
     pub topic: String,
+    /// Fields of a frame: `key`, `value`, `ts`, `partition`, `offset`, `weir` (the stamp); any other
+    /// name is a member of the value, which has to be JSON then.
+    pub fields: Vec<String>,
 }
 
 /// Serves until told to stop; returns what was reported last.
@@ -50,7 +54,8 @@ pub fn run(options: &FloorOptions, link: &Link) -> Result<FloorSummary, LoadErro
     })?;
     let door = Door::open(options.listen)?;
     let ingest = start_ingest(options)?;
-    let summary = Floor::new(ingest, &door, link).serve()?;
+    let frames = FrameBuilder::new(&options.fields);
+    let summary = Floor::new(ingest, &door, link, frames).serve()?;
     link.events.send(&Event::Final {
         summary: Summary::Floor(summary.clone()),
     });
@@ -75,7 +80,8 @@ struct Floor<'a> {
     ingest: KafkaIngest,
     door: &'a Door,
     link: &'a Link,
-    frame: FrameBuilder,
+    frames: FrameBuilder,
+    values: Values,
     hall: Hall,
     records_read: u64,
     clock: Clock,
@@ -85,12 +91,13 @@ struct Floor<'a> {
 }
 
 impl<'a> Floor<'a> {
-    fn new(ingest: KafkaIngest, door: &'a Door, link: &'a Link) -> Self {
+    fn new(ingest: KafkaIngest, door: &'a Door, link: &'a Link, frames: FrameBuilder) -> Self {
         Self {
             ingest,
             door,
             link,
-            frame: FrameBuilder::default(),
+            frames,
+            values: Values::default(),
             hall: Hall::default(),
             records_read: 0,
             clock: Clock::start(),
@@ -120,12 +127,14 @@ impl<'a> Floor<'a> {
     fn turn(&mut self) -> Result<(), LoadError> {
         let Self {
             ingest,
-            frame,
+            frames,
+            values,
             hall,
             ..
         } = self;
         let read = ingest.poll(POLL, RECORDS_PER_TURN_MAX, &mut |record| {
-            hall.send(record.key.unwrap_or_default(), frame.build(&record));
+            frames.read(&record, values);
+            hall.send(record.key.unwrap_or_default(), values, frames);
         })?;
         self.records_read += read as u64;
         admit(self.door.guests(), &mut self.hall);

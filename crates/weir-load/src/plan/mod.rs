@@ -1,7 +1,10 @@
 //! Plans: what to run, at which levels, how long, and when a result counts. TOML files, the
 //! published ones built into the program.
 
+mod built_in;
+mod clients;
 mod model;
+mod published;
 mod threshold;
 
 use std::time::Duration;
@@ -10,14 +13,19 @@ use serde::Deserialize;
 use thiserror::Error;
 use weir_stats::run::ReferenceFigures;
 
-use model::PlanFile;
-pub use model::{Overrides, StopRules, Validity, Workload, WorkloadKind};
+pub use built_in::{BUILT_IN, BuiltIn};
+pub use clients::Clients;
+pub use model::{Overrides, StopRules, Validity, Workload};
+use model::{PlanFile, Reference};
 pub use threshold::{Metric, Threshold, evaluate};
 
 /// How records reach the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Architecture {
+    /// Each client is the one member of a consumer group of its own.
+    #[serde(skip)]
+    Groups,
     /// Each client is a plain consumer with assigned partitions and no group.
     Standalone,
     /// TLCP clients of the gateway.
@@ -33,6 +41,7 @@ impl Architecture {
     /// The name used in plans, on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Groups => "groups",
             Self::Standalone => "standalone",
             Self::Gateway => "gateway",
             Self::Floor => "floor",
@@ -62,6 +71,8 @@ pub struct Plan {
     pub title: String,
     /// What the run is meant to answer.
     pub question: String,
+    /// What the full levels are meant for, if not for any machine.
+    pub full_scale: Option<String>,
     /// Compared at each level, in this order.
     pub architectures: Vec<Architecture>,
     /// Numbers of clients, ascending.
@@ -81,6 +92,10 @@ pub struct Plan {
     pub drain: Duration,
     /// What the producers write.
     pub workload: Workload,
+    /// What the clients of a server ask for.
+    pub clients: Clients,
+    /// The gateway's configuration, with its place holders.
+    pub gateway_config: String,
     /// Limits of the instrument.
     pub validity: Validity,
     /// When a ladder ends.
@@ -122,35 +137,23 @@ pub enum PlanError {
     },
 }
 
-/// A plan that is part of the program.
-#[derive(Debug, Clone, Copy)]
-pub struct BuiltIn {
-    /// Name, as in `weir bench run NAME`.
-    pub name: &'static str,
-    /// Name of the file it is copied out as.
-    pub file: &'static str,
-    /// The file.
-    pub text: &'static str,
-}
-
-/// The plans that are part of the program.
-pub const BUILT_IN: &[BuiltIn] = &[BuiltIn {
-    name: "keyed",
-    file: "keyed.toml",
-    text: include_str!("../../../../plans/keyed.toml"),
-}];
-
 impl Plan {
-    /// Reads a plan; `file` is the name that errors carry.
+    /// Reads a plan; `file` is the name that errors carry. The gateway's configuration that it names
+    /// comes from `adapters`, else it has to be a built-in one.
     ///
     /// # Errors
-    /// [`PlanError`] if it is not a plan.
-    pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
+    /// [`PlanError`] if it is not a plan, or names a configuration that is not there.
+    pub fn parse(
+        text: &str,
+        file: &str,
+        adapters: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, PlanError> {
         let raw: PlanFile = toml::from_str(text).map_err(|error| syntax(text, file, &error))?;
         let mut plan = Self {
             name: raw.name,
             title: raw.title,
             question: raw.question,
+            full_scale: raw.full_scale,
             architectures: raw.architectures,
             levels: raw.levels,
             repetitions: raw.repetitions,
@@ -160,12 +163,14 @@ impl Plan {
             hold: raw.hold,
             drain: raw.drain,
             workload: raw.workload,
+            gateway_config: gateway_config(&raw.clients.adapters, file, adapters)?,
+            clients: raw.clients,
             validity: raw.validity,
             stop: raw.stop,
             quick: raw.quick,
             demo: raw.demo,
             thresholds: raw.thresholds,
-            reference: raw.reference,
+            reference: raw.reference.map(Reference::figures),
         };
         plan.check(file)?;
         for overrides in [plan.quick.clone(), plan.demo.clone()] {
@@ -178,7 +183,7 @@ impl Plan {
     /// The built-in plan of this name.
     pub fn built_in(name: &str) -> Option<Result<Self, PlanError>> {
         let found = BUILT_IN.iter().find(|plan| plan.name == name)?;
-        Some(Self::parse(found.text, found.file))
+        Some(Self::parse(found.text, found.file, |_| None))
     }
 
     /// The plan with some values replaced; `file` is the name that errors carry.
@@ -190,6 +195,7 @@ impl Plan {
             architectures,
             levels,
             repetitions,
+            rate_per_s,
             preheat,
             warm_up,
             hold,
@@ -198,6 +204,7 @@ impl Plan {
         self.architectures = architectures.unwrap_or(self.architectures);
         self.levels = levels.unwrap_or(self.levels);
         self.repetitions = repetitions.unwrap_or(self.repetitions);
+        self.workload.rate_per_s = rate_per_s.unwrap_or(self.workload.rate_per_s);
         self.preheat = preheat.unwrap_or(self.preheat);
         self.warm_up = warm_up.unwrap_or(self.warm_up);
         self.hold = hold.unwrap_or(self.hold);
@@ -283,6 +290,23 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The text of a configuration: the plan's own file, else a built-in one.
+fn gateway_config(
+    name: &str,
+    file: &str,
+    adapters: impl Fn(&str) -> Option<String>,
+) -> Result<String, PlanError> {
+    let built_in = || BUILT_IN.iter().find(|plan| plan.adapters_file == name);
+    adapters(name)
+        .or_else(|| built_in().map(|plan| plan.adapters.to_owned()))
+        .ok_or_else(|| PlanError::Value {
+            file: file.to_owned(),
+            key: "clients.adapters",
+            value: name.to_owned(),
+            remedy: "no such file beside the plan, and no built-in configuration of that name",
+        })
 }
 
 fn is_rate(value: f64) -> bool {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use weir_stats::run::ReferenceFigures;
+use weir_stats::run::ReferenceRow;
 
-use super::{Architecture, Threshold};
+use super::{Architecture, Clients, Threshold};
+use crate::payload::Kind;
 use crate::units::parse_duration;
 
 /// A plan file.
@@ -15,6 +16,7 @@ pub(super) struct PlanFile {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) question: String,
+    pub(super) full_scale: Option<String>,
     pub(super) architectures: Vec<Architecture>,
     pub(super) levels: Vec<u64>,
     #[serde(default = "one")]
@@ -30,6 +32,8 @@ pub(super) struct PlanFile {
     pub(super) drain: Duration,
     pub(super) workload: Workload,
     #[serde(default)]
+    pub(super) clients: Clients,
+    #[serde(default)]
     pub(super) validity: Validity,
     #[serde(default)]
     pub(super) stop: StopRules,
@@ -39,7 +43,20 @@ pub(super) struct PlanFile {
     pub(super) demo: Overrides,
     #[serde(default)]
     pub(super) thresholds: Vec<Threshold>,
-    pub(super) reference: Option<ReferenceFigures>,
+    pub(super) reference: Option<Reference>,
+}
+
+/// Published figures: given row by row, or the name of a built-in scenario.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reference {
+    pub(super) source: String,
+    pub(super) hardware: String,
+    pub(super) note: String,
+    #[serde(default)]
+    pub(super) published: String,
+    #[serde(default)]
+    pub(super) rows: Vec<ReferenceRow>,
 }
 
 fn one() -> u32 {
@@ -50,8 +67,9 @@ fn one() -> u32 {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Kind of record.
-    pub kind: WorkloadKind,
+    /// Kind of record, by the published generator's names.
+    #[serde(deserialize_with = "kind")]
+    pub kind: Kind,
     /// Records due per second, all producers together.
     pub rate_per_s: f64,
     /// Random characters in each value.
@@ -64,23 +82,6 @@ pub struct Workload {
     /// Seed of every random choice: keys, filler, and which client wants which key.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// Kinds of record a plan can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkloadKind {
-    /// Text under one of 40 keys.
-    Keyed,
-}
-
-impl WorkloadKind {
-    /// The name used in plans and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Keyed => "keyed",
-        }
-    }
 }
 
 /// Limits of the instrument; beyond them a cell is invalid.
@@ -136,6 +137,8 @@ pub struct Overrides {
     pub levels: Option<Vec<u64>>,
     /// Times each cell runs.
     pub repetitions: Option<u32>,
+    /// Records due per second.
+    pub rate_per_s: Option<f64>,
     /// Load on a new broker before the first cell.
     #[serde(deserialize_with = "some_duration")]
     pub preheat: Option<Duration>,
@@ -148,6 +151,11 @@ pub struct Overrides {
     /// Longest wait for late deliveries.
     #[serde(deserialize_with = "some_duration")]
     pub drain: Option<Duration>,
+}
+
+fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Kind, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(serde::de::Error::custom)
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

@@ -9,12 +9,14 @@ fn keyed() -> Plan {
 }
 
 fn error_of(text: &str) -> String {
-    Plan::parse(text, "my.toml").unwrap_err().to_string()
+    let error = Plan::parse(text, "my.toml", |_| None);
+    error.unwrap_err().to_string()
 }
 
 /// The built-in file with one line replaced.
 fn changed(from: &str, to: &str) -> String {
-    let text = BUILT_IN[0].text;
+    let keyed = BUILT_IN.iter().find(|plan| plan.name == "keyed");
+    let text = keyed.unwrap().text;
     assert!(text.contains(from), "{from}");
     text.replacen(from, to, 1)
 }
@@ -22,11 +24,25 @@ fn changed(from: &str, to: &str) -> String {
 #[test]
 fn built_in_plans_parse_under_their_own_name() {
     for built_in in BUILT_IN {
-        let plan = Plan::parse(built_in.text, built_in.file).unwrap();
+        let plan = Plan::parse(built_in.text, built_in.file, |_| None).unwrap();
         assert_eq!(plan.name, built_in.name);
+        assert_eq!(plan.architectures, Architecture::ALL, "{}", plan.name);
+        assert_eq!(plan.gateway_config, built_in.adapters);
+        assert!(plan.full_scale.is_some());
+        let published = plan.reference.unwrap().rows;
+        // Every published level is one of the plan's.
+        assert!(
+            published
+                .iter()
+                .all(|row| plan.levels.contains(&row.clients))
+        );
+        assert!(
+            published
+                .iter()
+                .any(|row| row.architecture.as_deref() == Some("groups"))
+        );
     }
     let plan = keyed();
-    assert_eq!(plan.architectures, Architecture::ALL);
     assert_eq!(plan.workload.rate_per_s, 100.0);
     assert_eq!(plan.hold, Duration::from_secs(60));
     assert!(Plan::built_in("none").is_none());
@@ -34,6 +50,38 @@ fn built_in_plans_parse_under_their_own_name() {
     assert_eq!(published.len(), 27);
     let held = published.iter().filter(|row| row.sustained);
     assert!(held.clone().all(|row| row.latency_mean_ms.is_some()) && held.count() == 16);
+}
+
+#[test]
+fn plans_have_the_published_loads() {
+    let load = |name: &str| {
+        let workload = Plan::built_in(name).unwrap().unwrap().workload;
+        (
+            workload.kind.to_string(),
+            workload.producers,
+            workload.rate_per_s,
+        )
+    };
+    assert_eq!(load("broadcast"), ("base".to_owned(), 2, 4.0));
+    assert_eq!(load("keyed"), ("keyed".to_owned(), 10, 100.0));
+}
+
+#[test]
+fn a_plan_brings_its_own_configuration_or_names_a_built_in_one() {
+    let text = changed("keyed-adapters.xml", "mine.xml");
+    let missing = error_of(&text);
+    assert!(
+        missing.starts_with("my.toml: clients.adapters = mine.xml: no such file"),
+        "{missing}"
+    );
+    let beside = |file: &str| (file == "mine.xml").then(|| "<mine/>".to_owned());
+    let plan = Plan::parse(&text, "my.toml", beside).unwrap();
+    assert_eq!(plan.gateway_config, "<mine/>");
+    let other = changed("keyed-adapters.xml", "broadcast-adapters.xml");
+    let plan = Plan::parse(&other, "my.toml", |_| None).unwrap();
+    assert!(plan.gateway_config.contains("item-template.ltest\">ltest<"));
+    let scenario = error_of(&changed("scenario = \"2\"", "scenario = \"7\""));
+    assert!(scenario.contains("unknown scenario \"7\""), "{scenario}");
 }
 
 #[test]
@@ -57,16 +105,16 @@ fn overrides_replace_and_are_checked() {
 fn errors_name_file_line_and_key() {
     let unknown = error_of(&changed("repetitions = 1", "repetition = 1"));
     assert!(
-        unknown.starts_with("my.toml:10: unknown field `repetition`"),
+        unknown.starts_with("my.toml:11: unknown field `repetition`"),
         "{unknown}"
     );
     let nested = error_of(&changed("kind = \"keyed\"", "kind = \"keyd\""));
-    assert!(nested.contains("unknown variant `keyd`") && nested.starts_with("my.toml:"));
+    assert!(nested.contains("unknown kind \"keyd\"") && nested.starts_with("my.toml:"));
     let missing = error_of(&changed("hold = \"60s\"", ""));
     assert!(missing.contains("missing field `hold`"), "{missing}");
     let duration = error_of(&changed("hold = \"60s\"", "hold = \"60\""));
     assert!(duration.contains("\"60\" is not a duration"), "{duration}");
-    assert!(duration.starts_with("my.toml:14: "), "{duration}");
+    assert!(duration.starts_with("my.toml:15: "), "{duration}");
     let zero = error_of(&changed("rate_per_s = 100", "rate_per_s = 0"));
     assert_eq!(
         zero,

@@ -3,6 +3,7 @@
 //! Colours come from `chart.css` by class: one slot per architecture, the same in every table and chart.
 
 mod axis;
+pub(crate) mod clients;
 mod diagram;
 mod fairness;
 mod levels;

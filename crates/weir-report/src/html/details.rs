@@ -25,6 +25,7 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
         "max MB",
         "kB/client",
         "threads",
+        "busiest",
         "waits",
         "preemptions",
         "received MB",
@@ -60,7 +61,7 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
     );
 }
 
-fn part(name: String, usage: &RoleUsage) -> [String; 12] {
+fn part(name: String, usage: &RoleUsage) -> [String; 13] {
     let role = match usage.processes {
         0 | 1 => usage.role.clone(),
         more => format!("{} × {more}", usage.role),
@@ -74,11 +75,20 @@ fn part(name: String, usage: &RoleUsage) -> [String; 12] {
         format::megabytes(usage.rss_max_bytes),
         format::kilobytes(usage.user_memory_per_client_bytes),
         format::maybe_count(usage.threads_max),
+        busiest(usage),
         format::maybe_count(usage.context_switches_voluntary),
         format::maybe_count(usage.context_switches_involuntary),
         format::megabytes(usage.network_rx_bytes),
         format::megabytes(usage.network_tx_bytes),
     ]
+}
+
+/// The thread that worked most, and the share of a core it had.
+fn busiest(usage: &RoleUsage) -> String {
+    match (&usage.busiest_thread, usage.busiest_thread_cores) {
+        (Some(name), Some(cores)) => format!("{name} {:.0} %", cores * 100.0),
+        _ => format::NONE.to_owned(),
+    }
 }
 
 /// How network bytes were measured: once if all parts agree, else by part.
@@ -126,20 +136,9 @@ pub(crate) fn reference(out: &mut String, run: &Run) {
         Markup(&reference.hardware),
         Markup(&reference.note)
     );
-    let mut table = Table::new(1, &["Series", "clients", "mean, ms", "sd, ms"]);
-    for row in &reference.rows {
-        let (mean, stddev) = if row.sustained {
-            (
-                format::maybe_count(row.latency_mean_ms),
-                format::maybe_count(row.latency_stddev_ms),
-            )
-        } else {
-            ("not sustained".to_owned(), String::new())
-        };
-        table.row(
-            "",
-            &[row.series.clone(), format::count(row.clients), mean, stddev],
-        );
+    let mut table = Table::new(2, &view::PUBLISHED_HEADINGS);
+    for fields in view::published(run) {
+        table.row("", &fields);
     }
     table.finish(out);
     out.push_str("</section>\n");

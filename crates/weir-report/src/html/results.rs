@@ -10,7 +10,7 @@ use crate::format::{self, TimeUnit};
 use crate::view::{Figures, Level, Row, State};
 
 /// Columns after the row's name.
-const COLUMNS: usize = 16;
+const COLUMNS: usize = 17;
 /// Column that compares CPU with the floor.
 const CPU_RATIO: usize = 10;
 
@@ -28,6 +28,7 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
         body(out, run, level, unit);
     }
     out.push_str("</table></div>\n");
+    limits(out, levels);
     out.push_str(
         "<p class=\"caption\">Latency runs from the instant a record was due, so a late sender hides \
          nothing. <b>CPU</b> is that of the delivering part (gateway or floor; the broker where clients \
@@ -38,6 +39,26 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     );
 }
 
+/// Where a side no longer kept up, and which part had nothing left.
+fn limits(out: &mut String, levels: &[Level<'_>]) {
+    let rows = levels.iter().flat_map(|level| &level.rows);
+    let limits: Vec<_> = rows.filter_map(|row| Some((row, row.limit()?))).collect();
+    if limits.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"remarks warning\">");
+    for (row, limit) in limits {
+        let _ = write!(
+            out,
+            "<li><b>{}</b> did not hold {} clients: {}</li>",
+            Markup(row.architecture),
+            format::count(row.clients()),
+            Markup(&limit)
+        );
+    }
+    out.push_str("</ul>\n");
+}
+
 fn head(out: &mut String, unit: TimeUnit) {
     let _ = write!(
         out,
@@ -45,7 +66,7 @@ fn head(out: &mut String, unit: TimeUnit) {
             "<thead>\n<tr><td></td><th colspan=\"7\" class=\"g\">Latency, {}</th>",
             "<th colspan=\"2\" class=\"g\">Throughput</th>",
             "<th colspan=\"3\" class=\"g\">CPU, µs per message</th>",
-            "<th class=\"g\">Memory</th><th colspan=\"3\" class=\"g\">Delivery check</th></tr>\n<tr>"
+            "<th class=\"g\">Memory</th><th colspan=\"4\" class=\"g\">Delivery check</th></tr>\n<tr>"
         ),
         unit.name()
     );
@@ -67,6 +88,7 @@ fn head(out: &mut String, unit: TimeUnit) {
         "lost",
         "dup",
         "reord",
+        "confl",
     ];
     for (index, heading) in headings.iter().enumerate() {
         let _ = write!(
@@ -96,6 +118,9 @@ fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
     for row in &level.rows {
         let slot = slot(run, row.architecture);
         let (class, badge) = match row.state {
+            State::Valid if row.limit().is_some() => {
+                ("", " <span class=\"badge warn\">not held</span>")
+            }
             State::Valid => ("", ""),
             State::Invalid(_) => ("invalid", " <span class=\"badge bad\">invalid</span>"),
             State::Skipped(_) => ("skipped", " <span class=\"badge\">skipped</span>"),
@@ -172,14 +197,17 @@ fn cpu_interval(row: &Row<'_>) -> String {
 }
 
 fn losses(out: &mut String, figures: &Figures, from: usize) {
-    for (index, value) in [figures.lost, figures.duplicated, figures.reordered]
-        .into_iter()
-        .enumerate()
-    {
-        let bad = if value.is_some_and(|value| value > 0) {
-            " bad"
-        } else {
-            ""
+    let counts = [
+        figures.lost,
+        figures.duplicated,
+        figures.reordered,
+        figures.conflated,
+    ];
+    for (index, value) in counts.into_iter().enumerate() {
+        // What is conflated was left out on purpose.
+        let bad = match value {
+            Some(value) if value > 0 && index < 3 => " bad",
+            _ => "",
         };
         let _ = write!(
             out,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Cell, Probe, Run};
+use weir_stats::run::{Cell, Probe, ReferenceRow, Run};
 
 use super::element::{Table, figure};
 use super::telling_level;
@@ -15,6 +15,7 @@ use crate::view::{self, Level};
 /// Latency, CPU and memory over client levels.
 pub(crate) fn cost_charts(out: &mut String, run: &Run) {
     out.push_str("<section id=\"charts\">\n<h2>Latency and cost by number of clients</h2>\n<div class=\"grid2\">\n");
+    over_clients(out, run);
     figure(
         out,
         &chart::latency(run),
@@ -45,6 +46,34 @@ pub(crate) fn cost_charts(out: &mut String, run: &Run) {
         );
     }
     out.push_str("</div>\n</section>\n");
+}
+
+/// The charts of the published test, ours and theirs in one.
+fn over_clients(out: &mut String, run: &Run) {
+    let published = |has: fn(&ReferenceRow) -> bool| {
+        let rows = run.reference.iter().flat_map(|reference| &reference.rows);
+        match rows.clone().any(has) {
+            true => " Pale with rings: what was published, measured on other hardware.",
+            false => "",
+        }
+    };
+    let charts = [
+        (
+            chart::clients::latency(run),
+            "Mean latency of all deliveries.",
+            published(|row| row.latency_mean_ms.is_some()),
+        ),
+        (
+            chart::clients::bandwidth(run),
+            "What all clients together read, in bits.",
+            published(|row| row.throughput_bit_per_s.is_some()),
+        ),
+    ];
+    for (svg, caption, theirs) in charts {
+        if let Some(svg) = svg {
+            figure(out, &svg, "", &format!("{caption}{theirs}"));
+        }
+    }
 }
 
 /// Percentile plots, one per level.

@@ -41,8 +41,10 @@ pub(crate) struct ListArgs {
 
 /// What to run, and what to change about it.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir bench run keyed --quick\n  \
-                  weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor")]
+#[command(
+    after_help = "Examples:\n  weir bench run keyed --quick\n  weir bench run broadcast --levels 1k,2k --architectures standalone,gateway\n  \
+                  weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor"
+)]
 pub(crate) struct RunArgs {
     /// A built-in plan (weir bench list), or a plan file ending in .toml.
     plan: String,
@@ -58,6 +60,9 @@ pub(crate) struct RunArgs {
     /// Times each cell runs.
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<u32>,
+    /// Records per second, all producers together.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<f64>,
     /// Load before the measured window.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<Duration>,
@@ -89,16 +94,25 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
 
 fn list(args: &ListArgs) -> Result<Exit, Failure> {
     for built_in in BUILT_IN {
-        let plan = Plan::parse(built_in.text, built_in.file).map_err(usage)?;
+        let plan = Plan::parse(built_in.text, built_in.file, |_| None).map_err(usage)?;
         println!("{:<14} {}", plan.name, plan.title);
         println!("{:<14} {}", "", plan.question);
+        if let Some(full_scale) = &plan.full_scale {
+            println!("{:<14} {full_scale}", "");
+        }
         if let Some(dir) = &args.export {
-            let path = dir.join(built_in.file);
-            std::fs::create_dir_all(dir)
-                .and_then(|()| std::fs::write(&path, built_in.text))
-                .with_context(|| format!("cannot write {}", path.display()))
-                .map_err(|error| Failure::new(Exit::Usage, error))?;
-            println!("{:<14} written to {}", "", path.display());
+            let files = [
+                (built_in.file, built_in.text),
+                (built_in.adapters_file, built_in.adapters),
+            ];
+            for (file, text) in files {
+                let path = dir.join(file);
+                std::fs::create_dir_all(dir)
+                    .and_then(|()| std::fs::write(&path, text))
+                    .with_context(|| format!("cannot write {}", path.display()))
+                    .map_err(|error| Failure::new(Exit::Usage, error))?;
+                println!("{:<14} written to {}", "", path.display());
+            }
         }
     }
     Ok(Exit::Fine)
@@ -114,6 +128,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         architectures: args.architectures.clone(),
         levels: args.levels.clone(),
         repetitions: args.repetitions,
+        rate_per_s: args.rate,
         preheat: None,
         warm_up: args.warm_up,
         hold: args.hold,
@@ -158,7 +173,19 @@ fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
     let text = std::fs::read_to_string(name)
         .with_context(|| format!("cannot read plan {name}"))
         .map_err(|error| Failure::new(Exit::Usage, error))?;
-    Ok((Plan::parse(&text, name).map_err(usage)?, name.to_owned()))
+    let beside = |file: &str| std::fs::read_to_string(Path::new(name).with_file_name(file)).ok();
+    let plan = Plan::parse(&text, name, beside).map_err(usage)?;
+    Ok((plan, name.to_owned()))
+}
+
+/// A count, or a decimal number.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) => Ok(rate),
+        Err(_) => parse_count(text)
+            .map(|count| count as f64)
+            .map_err(|error| error.to_string()),
+    }
 }
 
 /// Options of a run by this program.

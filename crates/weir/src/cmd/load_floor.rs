@@ -26,6 +26,15 @@ pub(crate) struct FloorArgs {
     /// Topic to read, from its end on.
     #[arg(long, value_name = "NAME")]
     topic: String,
+    /// Fields of a frame, in order: key, value, ts, partition, offset, weir (the stamp), or members of a JSON
+    /// value.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "key,value,ts,partition,offset,weir"
+    )]
+    fields: Vec<String>,
     /// Print events and the result as JSON lines.
     #[arg(long)]
     json: bool,
@@ -40,6 +49,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
         listen: args.listen,
         bootstrap_servers: args.bootstrap.clone(),
         topic: args.topic.clone(),
+        fields: args.fields.clone(),
     };
     if args.worker {
         return run_worker(|link| floor::run(&options, link));

@@ -1,0 +1,34 @@
+//! The plans that are part of the program.
+
+/// A plan that is part of the program.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// Name, as in `weir bench run NAME`.
+    pub name: &'static str,
+    /// Name of the file it is copied out as.
+    pub file: &'static str,
+    /// The file.
+    pub text: &'static str,
+    /// Name of the gateway's configuration that goes with it.
+    pub adapters_file: &'static str,
+    /// That configuration.
+    pub adapters: &'static str,
+}
+
+/// All of them: the scenarios of the published load test, in its order.
+pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn {
+        name: "broadcast",
+        file: "broadcast.toml",
+        text: include_str!("../../../../plans/broadcast.toml"),
+        adapters_file: "broadcast-adapters.xml",
+        adapters: include_str!("../../../../plans/broadcast-adapters.xml"),
+    },
+    BuiltIn {
+        name: "keyed",
+        file: "keyed.toml",
+        text: include_str!("../../../../plans/keyed.toml"),
+        adapters_file: "keyed-adapters.xml",
+        adapters: include_str!("../../../../plans/keyed-adapters.xml"),
+    },
+];

@@ -1,0 +1,153 @@
+//! Figures over the number of clients as lines, with what was published for other hardware beside them.
+
+use weir_stats::run::{ReferenceRow, Run};
+
+use super::axis::Scale;
+use super::levels::time_plot;
+use super::plot::{Key, Plot, tick};
+use super::slot;
+use crate::format;
+use crate::view::{self, Figures};
+
+/// Mean response latency; `None` without figures.
+pub(crate) fn latency(run: &Run) -> Option<String> {
+    let lines = lines(
+        run,
+        |figures| figures.mean_us,
+        |row| row.latency_mean_ms.map(|ms| ms as f64 * 1e3),
+    );
+    let values_us: Vec<f64> = values(&lines)?;
+    let (plot, unit) = time_plot("Mean latency over clients", "Mean latency", &values_us);
+    let show = |us: f64| format!("mean {} {}", unit.show(Some(us)), unit.name());
+    Some(draw(plot, &lines, show))
+}
+
+/// Bandwidth to all clients together; `None` without figures.
+pub(crate) fn bandwidth(run: &Run) -> Option<String> {
+    let lines = lines(
+        run,
+        |figures| figures.mbit_per_s,
+        |row| row.throughput_bit_per_s.map(|bits| bits as f64 / 1e6),
+    );
+    let scale = Scale::log(values(&lines)?.into_iter());
+    let plot = Plot::new(
+        "Bandwidth over clients",
+        scale,
+        "Mbit/s to all clients, log scale",
+        tick,
+    );
+    let show = |mbit: f64| format!("{} Mbit/s", format::number(Some(mbit)));
+    Some(draw(plot, &lines, show))
+}
+
+/// One series: number of clients and value, ascending.
+struct Line<'a> {
+    name: String,
+    slot: &'static str,
+    published: bool,
+    /// Architecture, for the legend.
+    legend: Option<&'a str>,
+    points: Vec<(u64, f64)>,
+}
+
+fn lines<'a>(
+    run: &'a Run,
+    own: impl Fn(&Figures) -> Option<f64>,
+    theirs: impl Fn(&ReferenceRow) -> Option<f64>,
+) -> Vec<Line<'a>> {
+    let levels = view::levels(run);
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for name in run.architectures() {
+        let rows = levels.iter().flat_map(view::Level::valid);
+        let points = rows
+            .filter(|row| row.architecture == name)
+            .filter_map(|row| Some((row.clients(), own(&row.figures)?)));
+        lines.push(Line {
+            name: name.to_owned(),
+            slot: slot(run, name),
+            published: false,
+            legend: Some(name),
+            points: points.collect(),
+        });
+    }
+    for row in run.reference.iter().flat_map(|reference| &reference.rows) {
+        let Some(value) = theirs(row).filter(|_| row.sustained) else {
+            continue;
+        };
+        let name = format!("{}, published", row.series);
+        let at = lines.iter().position(|line| line.name == name);
+        let at = at.unwrap_or_else(|| {
+            let architecture = row.architecture.as_deref();
+            lines.push(Line {
+                name,
+                slot: architecture.map_or("a4", |name| slot(run, name)),
+                published: true,
+                legend: None,
+                points: Vec::new(),
+            });
+            lines.len() - 1
+        });
+        lines[at].points.push((row.clients, value));
+    }
+    for line in &mut lines {
+        line.points.retain(|(_, value)| *value > 0.0);
+        line.points.sort_by_key(|(clients, _)| *clients);
+    }
+    lines
+}
+
+/// All values, if there are any of ours.
+fn values(lines: &[Line<'_>]) -> Option<Vec<f64>> {
+    let ours = lines.iter().filter(|line| !line.published);
+    ours.flat_map(|line| &line.points).next()?;
+    let all = lines.iter().flat_map(|line| &line.points);
+    Some(all.map(|(_, value)| *value).collect())
+}
+
+fn draw(mut plot: Plot, lines: &[Line<'_>], show: impl Fn(f64) -> String) -> String {
+    let entries = lines
+        .iter()
+        .filter_map(|line| Some((line.legend?, line.slot)));
+    let mut entries: Vec<_> = entries.collect();
+    if lines.iter().any(|line| line.published) {
+        entries.push(("published", "pub"));
+    }
+    plot.legend(Key::Line, &entries);
+    let x = Scale::log(
+        lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .map(|(clients, _)| *clients as f64),
+    );
+    for clients in x.ticks() {
+        plot.x_tick(x.place(clients), &tick(clients), false);
+    }
+    plot.x_title(match lines.iter().any(|line| line.published) {
+        true => "clients, log scale; published figures are of other hardware",
+        false => "clients, log scale",
+    });
+    for line in lines {
+        let places: Vec<_> = line
+            .points
+            .iter()
+            .map(|(clients, value)| (plot.x(x.place(*clients as f64)), plot.y(*value)))
+            .collect();
+        let (stroke, mark) = match line.published {
+            true => ("line published", "ring"),
+            false => ("line", "fill"),
+        };
+        plot.svg.path(&places, &format!("{stroke} {}", line.slot));
+        for (place, (clients, value)) in places.iter().zip(&line.points) {
+            let tip = format!(
+                "{} at {} clients: {}",
+                line.name,
+                format::count(*clients),
+                show(*value)
+            );
+            let radius = if line.published { 2.6 } else { 4.0 };
+            plot.svg
+                .circle(*place, radius, &format!("{mark} {}", line.slot), &tip);
+        }
+    }
+    plot.finish()
+}
