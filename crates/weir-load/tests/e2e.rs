@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
 use weir_load::clock::Clock;
-use weir_load::consumer::{self, ConsumerOptions};
+use weir_load::consumer::{self, ConsumerOptions, LeanGroups};
 use weir_load::error::Fault;
 use weir_load::floor::{self, FloorOptions};
 use weir_load::pacer::Rate;
@@ -216,6 +216,46 @@ fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
         matches!(last, Some(Event::Final { summary: Summary::Delivery(told) }) if *told == summary),
         "{last:?}"
     );
+}
+
+#[test]
+fn every_group_gets_all_whatever_the_number_of_its_members() {
+    for (clients, members) in [(40, 1), (6, 2)] {
+        let topic = topic(3);
+        let consumer_options = ConsumerOptions {
+            groups: Some(LeanGroups {
+                members,
+                ..LeanGroups::new(&format!("{topic}-group-"))
+            }),
+            seed_report: Some(Duration::from_secs(60)),
+            ..ConsumerOptions::new(bootstrap(), &topic, clients)
+        };
+        let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+        assert_eq!(consumers.ready().0, clients as u64);
+        consumers.command(Command::Start(at_once()));
+        let options = ProducerOptions {
+            count: Some(150),
+            ..options(&topic, 300.0)
+        };
+        let (_, produced) = produce(options, at_once());
+        consumers.command(Command::Ledger {
+            entries: produced.ledger,
+        });
+        let (events, summary) = consumers.finish();
+        let summary = summary.expect("consumers that work");
+        let groups = (clients / members) as u64;
+        assert_eq!((summary.clients, summary.lost), (groups, 0), "{summary:?}");
+        assert!(summary.deliveries_in_window >= groups * 150, "{summary:?}");
+        assert!(summary.group_assignments >= clients as u64, "{summary:?}");
+        // Each group says at its end where it was.
+        assert!(summary.group_commits >= groups, "{summary:?}");
+        let told = events.iter().find_map(|event| match event {
+            Event::Report { text } => Some(text.as_str()),
+            _ => None,
+        });
+        let samples = format!("Number of samples: {}\n", summary.updates_total);
+        assert!(told.is_some_and(|text| text.contains(&samples)), "{told:?}");
+    }
 }
 
 #[test]

@@ -132,6 +132,13 @@ impl Cluster {
         found.map(|(_, address)| *address)
     }
 
+    /// The address of one of the brokers, spread by `consumer`.
+    pub(super) fn some_address(&self, consumer: usize) -> Option<SocketAddr> {
+        let view = self.view.borrow();
+        let index = consumer.checked_rem(view.brokers.len())?;
+        view.brokers.get(index).map(|(_, address)| *address)
+    }
+
     async fn ask_any(&self) -> Result<View, String> {
         let mut servers: Vec<String> = self
             .bootstrap_servers

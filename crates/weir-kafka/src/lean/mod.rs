@@ -1,10 +1,12 @@
-//! Thousands of stand-alone consumers in one thread: a socket, a task and a few numbers each.
+//! Thousands of consumers in one thread: a socket, a task and a few numbers each.
 //!
-//! No group, no commits: each consumer reads all partitions of one topic from their end on, over
-//! one connection per partition leader. Partitions added later are not read. What a consumer reads is a set of partitions with
-//! positions (`state`), which is where a group's assignment would come in.
+//! Each consumer reads all partitions of one topic from their end on, over one connection per
+//! partition leader; as a member of a group (`group`), its share of them from what was committed.
+//! Partitions added later are not read.
 
 mod cluster;
+mod connection;
+mod group;
 mod link;
 mod pace;
 mod state;
@@ -12,6 +14,7 @@ mod state;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::watch;
@@ -43,6 +46,41 @@ pub struct LeanConfig {
     pub connect_rate_per_s: usize,
     /// Name shown in broker logs and quotas.
     pub client_id: String,
+    /// Makes each consumer a member of a group; `None`: they stand alone and commit nothing.
+    pub groups: Option<LeanGroups>,
+}
+
+/// How consumers form groups: the first `members` of them the first group, and so on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeanGroups {
+    /// Group ids are this and a number counted from 0.
+    pub prefix: String,
+    /// Consumers per group. Default 1, so that every consumer gets every record.
+    pub members: usize,
+    /// Time between two commits. Default 1 s.
+    pub commit_every: Duration,
+    /// Time between two signs of life. Default 3 s.
+    pub heartbeat_every: Duration,
+    /// Silence after which the coordinator removes a member. Default 45 s, as in the Java client.
+    pub session_timeout: Duration,
+}
+
+impl LeanGroups {
+    /// One group per consumer, with the Java client's heartbeat and session timeout.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+            members: 1,
+            commit_every: Duration::from_secs(1),
+            heartbeat_every: Duration::from_secs(3),
+            session_timeout: Duration::from_secs(45),
+        }
+    }
+
+    fn group_of(&self, consumer: usize) -> String {
+        format!("{}{}", self.prefix, consumer / self.members.max(1))
+    }
 }
 
 impl Default for LeanConfig {
@@ -57,6 +95,7 @@ impl Default for LeanConfig {
             source_addresses: Vec::new(),
             connect_rate_per_s: 1000,
             client_id: "weir-lean".to_owned(),
+            groups: None,
         }
     }
 }
@@ -203,6 +242,10 @@ pub struct LeanReport {
     pub bytes: u64,
     /// Errors told to the sink.
     pub errors: u64,
+    /// Times a member got a share of its group's partitions, first ones included.
+    pub assignments: u64,
+    /// Commits that the coordinators took.
+    pub commits: u64,
 }
 
 /// Runs the consumers on the calling task until `stop` turns true or its sender is gone. Meant
@@ -218,34 +261,50 @@ pub async fn run(
     check(&config)?;
     let shared = Rc::new(Shared::new(config, sink));
     let tasks = LocalSet::new();
-    let work = tasks.run_until(supervise(Rc::clone(&shared)));
-    let outcome = tokio::select! {
-        outcome = work => outcome,
-        // An error means that nobody is left who could say stop.
-        _ = stop.wait_for(|stop| *stop) => Ok(()),
-    };
+    let outcome = tasks
+        .run_until(async {
+            tokio::select! {
+                outcome = supervise(Rc::clone(&shared)) => outcome,
+                // An error means that nobody is left who could say stop.
+                _ = stop.wait_for(|stop| *stop) => {
+                    group::leave_all(&shared).await;
+                    Ok(())
+                }
+            }
+        })
+        .await;
     drop(tasks);
     outcome.map(|()| shared.report.get())
 }
 
-/// Finds the cluster, then starts a link for each consumer and leader, again whenever leaders
-/// change. Ends only with an error.
+/// Finds the cluster, starts the members of groups, then a link for each consumer and leader, again
+/// whenever leaders change. Ends only with an error.
 async fn supervise<S: LeanSink + 'static>(shared: Rc<Shared<S>>) -> Result<(), LeanError> {
     shared.cluster.start().await?;
     shared.begin();
+    if let Some(groups) = &shared.config.groups {
+        for consumer in 0..shared.config.consumers {
+            group::start(&shared, groups, consumer);
+        }
+    }
     let mut changes = shared.cluster.changes();
     loop {
         changes.borrow_and_update();
-        for leader in shared.cluster.leaders() {
-            for consumer in 0..shared.config.consumers {
-                if shared.claim_link(consumer, leader) {
-                    let task = link::run(Rc::clone(&shared), consumer, leader);
-                    tokio::task::spawn_local(task);
-                }
-            }
+        for consumer in 0..shared.config.consumers {
+            start_links(&shared, consumer);
         }
         if changes.changed().await.is_err() {
             return Ok(());
+        }
+    }
+}
+
+/// Starts what the consumer needs to read all it owns.
+fn start_links<S: LeanSink + 'static>(shared: &Rc<Shared<S>>, consumer: usize) {
+    for leader in shared.cluster.leaders() {
+        if shared.claim_link(consumer, leader) {
+            let task = link::run(Rc::clone(shared), consumer, leader);
+            tokio::task::spawn_local(task);
         }
     }
 }
@@ -279,6 +338,34 @@ fn check(config: &LeanConfig) -> Result<(), LeanError> {
     if config.max_wait_ms < 0 || config.min_bytes < 0 {
         let value = config.max_wait_ms.min(config.min_bytes);
         return wrong("max_wait_ms or min_bytes", &value, "must not be negative");
+    }
+    config.groups.as_ref().map_or(Ok(()), check_groups)
+}
+
+fn check_groups(groups: &LeanGroups) -> Result<(), LeanError> {
+    let wrong = |key, value: String, remedy| Err(LeanError::Config { key, value, remedy });
+    if groups.prefix.is_empty() || groups.prefix.len() > 200 {
+        let remedy = "a group's name begins with 1 to 200 characters of your choice";
+        return wrong("groups.prefix", groups.prefix.clone(), remedy);
+    }
+    if groups.members == 0 {
+        return wrong("groups.members", "0".to_owned(), "must be at least 1");
+    }
+    if groups.commit_every.is_zero() || groups.heartbeat_every.is_zero() {
+        let remedy = "must be longer than nothing";
+        return wrong(
+            "groups.commit_every or heartbeat_every",
+            "0".to_owned(),
+            remedy,
+        );
+    }
+    if groups.session_timeout <= groups.heartbeat_every {
+        let value = format!("{} ms", groups.session_timeout.as_millis());
+        return wrong(
+            "groups.session_timeout",
+            value,
+            "must be longer than heartbeat_every",
+        );
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use bytes::BytesMut;
 
 use super::cluster::Cluster;
+use super::group::Members;
 use super::pace::Pacer;
 use super::{LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
 use crate::records::{Batches, Scratch};
@@ -17,6 +18,7 @@ pub(super) struct Shared<S> {
     pub(super) cluster: Cluster,
     pub(super) pacer: Pacer,
     pub(super) report: Cell<LeanReport>,
+    pub(super) members: Members,
     /// All sockets of the thread are read into this; only unfinished frames are kept elsewhere.
     pub(super) read_buffer: RefCell<Vec<u8>>,
     pub(super) write_buffer: RefCell<BytesMut>,
@@ -28,11 +30,24 @@ pub(super) struct Shared<S> {
     links: RefCell<HashSet<(usize, i32)>>,
 }
 
-/// Positions of one consumer by partition number, and how many are missing.
+/// Positions of one consumer by partition number.
 #[derive(Debug, Default)]
 struct Consumer {
-    positions: Box<[Option<i64>]>,
-    missing: usize,
+    positions: Box<[Position]>,
+    /// Grows with each change of what it owns.
+    assignment: u64,
+    told_ready: bool,
+}
+
+/// Where a consumer is in one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// Somebody else's.
+    Foreign,
+    /// Its own, but where to begin is not known yet.
+    Unknown,
+    /// Its own; the next offset to read.
+    At(i64),
 }
 
 impl<S: LeanSink> Shared<S> {
@@ -41,6 +56,7 @@ impl<S: LeanSink> Shared<S> {
             cluster: Cluster::new(&config),
             pacer: Pacer::new(config.connect_rate_per_s),
             report: Cell::default(),
+            members: Members::default(),
             read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
             write_buffer: RefCell::default(),
             partitions: Cell::default(),
@@ -52,13 +68,18 @@ impl<S: LeanSink> Shared<S> {
         }
     }
 
-    /// Gives every consumer all partitions the topic has now.
+    /// Gives every consumer all partitions the topic has now; members of groups get theirs later.
     pub(super) fn begin(&self) {
         let partitions = self.cluster.partition_count();
         self.partitions.set(partitions);
+        let first = match self.config.groups {
+            Some(_) => Position::Foreign,
+            None => Position::Unknown,
+        };
         let fresh = || Consumer {
-            positions: vec![None; partitions].into_boxed_slice(),
-            missing: partitions,
+            positions: vec![first; partitions].into_boxed_slice(),
+            assignment: 0,
+            told_ready: false,
         };
         let mut consumers = self.consumers.borrow_mut();
         consumers.resize_with(self.config.consumers, fresh);
@@ -74,27 +95,121 @@ impl<S: LeanSink> Shared<S> {
     }
 
     pub(super) fn position(&self, consumer: usize, partition: i32) -> Option<i64> {
-        let consumers = self.consumers.borrow();
-        let index = usize::try_from(partition).ok()?;
-        *consumers.get(consumer)?.positions.get(index)?
+        match self.slot(consumer, partition) {
+            Position::At(offset) => Some(offset),
+            Position::Foreign | Position::Unknown => None,
+        }
     }
 
-    /// Sets where a partition goes on; the last missing one makes the consumer ready.
+    pub(super) fn owns(&self, consumer: usize, partition: i32) -> bool {
+        self.slot(consumer, partition) != Position::Foreign
+    }
+
+    fn slot(&self, consumer: usize, partition: i32) -> Position {
+        let consumers = self.consumers.borrow();
+        let index = usize::try_from(partition).ok();
+        let slot = consumers
+            .get(consumer)
+            .zip(index)
+            .and_then(|(state, index)| state.positions.get(index));
+        slot.copied().unwrap_or(Position::Foreign)
+    }
+
+    /// Number of the consumer's present assignment.
+    pub(super) fn assignment(&self, consumer: usize) -> u64 {
+        let consumers = self.consumers.borrow();
+        consumers.get(consumer).map_or(0, |state| state.assignment)
+    }
+
+    /// Gives a member its share, each partition with its committed position if there is one.
+    pub(super) fn assign(&self, consumer: usize, share: &[(i32, Option<i64>)]) {
+        self.change(consumer, |state| {
+            state.positions.fill(Position::Foreign);
+            for (partition, committed) in share {
+                let index = usize::try_from(*partition).ok();
+                // Partitions that came later than the start are not read.
+                if let Some(slot) = index.and_then(|index| state.positions.get_mut(index)) {
+                    *slot = committed.map_or(Position::Unknown, Position::At);
+                }
+            }
+            state.assignment += 1;
+        });
+    }
+
+    /// Takes away all that a member owns; tells where it was.
+    pub(super) fn revoke(&self, consumer: usize) -> Vec<(i32, i64)> {
+        let positions = self.positions(consumer);
+        let mut consumers = self.consumers.borrow_mut();
+        if let Some(state) = consumers.get_mut(consumer) {
+            state.positions.fill(Position::Foreign);
+            state.assignment += 1;
+        }
+        positions
+    }
+
+    /// Where a consumer is, as far as that is known; ascending by partition.
+    pub(super) fn positions(&self, consumer: usize) -> Vec<(i32, i64)> {
+        let consumers = self.consumers.borrow();
+        let state = consumers.get(consumer).into_iter();
+        let slots = state.flat_map(|state| (0_i32..).zip(&state.positions));
+        let known = slots.filter_map(|(partition, slot)| match slot {
+            Position::At(offset) => Some((partition, *offset)),
+            Position::Foreign | Position::Unknown => None,
+        });
+        known.collect()
+    }
+
+    /// Sets where a partition of the consumer goes on.
     pub(super) fn set_position(&self, consumer: usize, partition: i32, offset: i64) {
+        self.set_if(consumer, partition, offset, |slot| {
+            slot != Position::Foreign
+        });
+    }
+
+    /// Sets where a partition begins, unless that is known by now.
+    pub(super) fn begin_at(&self, consumer: usize, partition: i32, offset: i64) {
+        self.set_if(consumer, partition, offset, |slot| {
+            slot == Position::Unknown
+        });
+    }
+
+    fn set_if(
+        &self,
+        consumer: usize,
+        partition: i32,
+        offset: i64,
+        fits: impl FnOnce(Position) -> bool,
+    ) {
+        let slot = self.slot(consumer, partition);
+        if !fits(slot) {
+            return;
+        }
+        // Only a known slot is not foreign.
+        let Ok(index) = usize::try_from(partition) else {
+            return;
+        };
+        if slot != Position::Unknown {
+            // Nothing becomes ready by it: the way of every fetch.
+            if let Some(state) = self.consumers.borrow_mut().get_mut(consumer) {
+                state.positions[index] = Position::At(offset);
+            }
+            return;
+        }
+        self.change(consumer, |state| {
+            state.positions[index] = Position::At(offset);
+        });
+    }
+
+    /// Changes what a consumer owns or knows; the last missing position makes it ready, once.
+    fn change(&self, consumer: usize, change: impl FnOnce(&mut Consumer)) {
         let became_ready = {
             let mut consumers = self.consumers.borrow_mut();
-            let index = usize::try_from(partition).ok();
             let Some(state) = consumers.get_mut(consumer) else {
                 return;
             };
-            let Some(slot) = index.and_then(|index| state.positions.get_mut(index)) else {
-                return;
-            };
-            let first = slot.replace(offset).is_none();
-            if first {
-                state.missing -= 1;
-            }
-            first && state.missing == 0
+            change(state);
+            let all_known = !state.positions.contains(&Position::Unknown);
+            all_known && !std::mem::replace(&mut state.told_ready, true)
         };
         if became_ready {
             self.count(|report| report.ready += 1);

@@ -5,6 +5,7 @@
 
 pub mod fetch;
 pub mod frame;
+pub mod group;
 pub mod header;
 pub mod list_offsets;
 pub mod metadata;

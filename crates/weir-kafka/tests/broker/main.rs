@@ -2,6 +2,7 @@
 
 mod admin;
 mod faults;
+mod group;
 mod ingest;
 mod lean;
 mod produce;

@@ -5,7 +5,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_kafka::lean::{LeanError, LeanRecord, LeanSink};
+use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
 use weir_stats::CompactHistogram;
 
 use super::ConsumerOptions;
@@ -21,7 +21,10 @@ use crate::worker::protocol::{Command, Event, Schedule};
 
 /// The sink of the lean consumers and what the coordinator asks about.
 pub(super) struct Crowd {
+    /// One per consumer that stands alone, or one per group: each is owed every record.
     clients: Vec<Client>,
+    consumers: usize,
+    per_client: usize,
     keys: KeyTable,
     clock: Clock,
     local: LocalTime,
@@ -75,10 +78,13 @@ impl Crowd {
     pub(super) fn new(options: &ConsumerOptions) -> Self {
         let clock = Clock::start();
         let now = Instant::now();
+        let per_client = options.groups.as_ref().map_or(1, |groups| groups.members);
         Self {
             clients: std::iter::repeat_with(Client::default)
-                .take(options.clients)
+                .take(options.clients.div_ceil(per_client.max(1)))
                 .collect(),
+            consumers: options.clients,
+            per_client: per_client.max(1),
             keys: KeyTable::default(),
             clock,
             local: LocalTime::system(),
@@ -99,7 +105,7 @@ impl Crowd {
 
     /// Commands, reports and the end; called some fifty times a second.
     pub(super) fn turn(&mut self, link: &Link) -> Next {
-        if !self.told_ready && self.ready >= self.clients.len() {
+        if !self.told_ready && self.ready >= self.consumers {
             self.told_ready = true;
             link.events.send(&Event::Ready {
                 connections: self.ready as u64,
@@ -158,7 +164,7 @@ impl Crowd {
 
     fn counters(&mut self) -> BTreeMap<String, u64> {
         let counters = [
-            ("clients", self.clients.len() as u64),
+            ("clients", self.consumers as u64),
             ("connected", self.ready as u64),
             ("updates", self.meter.updates),
             ("in_window", self.meter.in_window),
@@ -171,10 +177,12 @@ impl Crowd {
     }
 
     /// Settles every consumer.
-    pub(super) fn summary(&self, disconnects: u64) -> DeliverySummary {
+    pub(super) fn summary(&self, report: &LeanReport) -> DeliverySummary {
         let mut summary = DeliverySummary {
             bytes_received: self.bytes_received,
-            disconnects,
+            disconnects: report.disconnects,
+            group_assignments: report.assignments,
+            group_commits: report.commits,
             latency_resolution_ns: if self.from_text > 0 {
                 TEXT_RESOLUTION_NS
             } else {
@@ -229,7 +237,7 @@ impl Crowd {
             seed.record(due, at_unix_ns);
         }
         let schedule = self.schedule.as_ref();
-        let client = &mut self.clients[consumer];
+        let client = &mut self.clients[consumer / self.per_client];
         let response_ns = match origin {
             Origin::Stamped(stamp) => {
                 let due = stamp.due_unix_ns;

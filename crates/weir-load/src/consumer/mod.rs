@@ -1,4 +1,5 @@
-//! Stand-alone consumers: thousands in one thread, each reads the whole topic and checks it.
+//! Plain Kafka consumers: thousands in one thread, alone or in groups; each of those reads the
+//! whole topic and checks it.
 
 mod crowd;
 
@@ -9,6 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanReport};
+
+pub use weir_kafka::lean::LeanGroups;
 
 use crate::clients::raise_descriptors;
 use crate::delivery::DeliverySummary;
@@ -31,6 +34,8 @@ pub struct ConsumerOptions {
     pub ramp_per_s: usize,
     /// How long a broker may hold a fetch without records.
     pub max_wait: Duration,
+    /// Groups that the consumers join; `None`: each stands alone.
+    pub groups: Option<LeanGroups>,
     /// How often the published programs' report is made; `None`: never.
     pub seed_report: Option<Duration>,
 }
@@ -44,6 +49,7 @@ impl ConsumerOptions {
             clients,
             ramp_per_s: 1000,
             max_wait: Duration::from_millis(500),
+            groups: None,
             seed_report: None,
         }
     }
@@ -56,6 +62,7 @@ impl ConsumerOptions {
             max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),
             connect_rate_per_s: self.ramp_per_s,
             client_id: "weir-load-consume".to_owned(),
+            groups: self.groups.clone(),
             ..LeanConfig::default()
         }
     }
@@ -70,7 +77,10 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
     link.events.hello(Role::Consume);
     check_report(options)?;
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
-    check_clients(options.clients, brokers)?;
+    check_groups(options)?;
+    // A member has a connection to its coordinator besides.
+    let each = brokers + usize::from(options.groups.is_some());
+    check_clients(options.clients, each)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -80,7 +90,7 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
         })?;
     let crowd = Rc::new(RefCell::new(Crowd::new(options)));
     let report = runtime.block_on(consume(options.config(), &crowd, link))?;
-    let summary = crowd.borrow().summary(report.disconnects);
+    let summary = crowd.borrow().summary(&report);
     link.events.send(&Event::Final {
         summary: Summary::Delivery(summary.clone()),
     });
@@ -125,8 +135,20 @@ fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
     }
 }
 
+fn check_groups(options: &ConsumerOptions) -> Result<(), LoadError> {
+    let members = options.groups.as_ref().map_or(1, |groups| groups.members);
+    if members > 0 && options.clients % members == 0 {
+        return Ok(());
+    }
+    Err(LoadError::Option {
+        option: "--group-members",
+        value: members.to_string(),
+        reason: format!("--clients {} must be a multiple of it", options.clients),
+    })
+}
+
 /// Each consumer needs one connection to every broker that leads a partition.
-fn check_clients(clients: usize, brokers: usize) -> Result<(), LoadError> {
+fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
     if clients == 0 {
         return Err(LoadError::Option {
             option: "--clients",
@@ -134,7 +156,7 @@ fn check_clients(clients: usize, brokers: usize) -> Result<(), LoadError> {
             reason: "at least one is needed".to_owned(),
         });
     }
-    let connections = (clients as u64).saturating_mul(brokers as u64);
+    let connections = (clients as u64).saturating_mul(connections_each as u64);
     let needed = connections.saturating_add(DESCRIPTORS_SPARE);
     let allowed = raise_descriptors(needed).map_err(|reason| LoadError::System {
         what: "raising the limit of file descriptors",

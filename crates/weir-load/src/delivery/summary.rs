@@ -51,6 +51,12 @@ pub struct DeliverySummary {
     pub latency_resolution_ns: u64,
     /// True if losses were settled against a producer's ledger; false: only gaps are known.
     pub settled: bool,
+    /// Times members of consumer groups got a share of the partitions, first ones included.
+    #[serde(default)]
+    pub group_assignments: u64,
+    /// Commits of consumer groups.
+    #[serde(default)]
+    pub group_commits: u64,
     /// Per-client 99th percentile of response latency in microseconds.
     pub client_p99_us: Spread,
     /// Per-client deliveries in the window.
@@ -98,6 +104,8 @@ impl DeliverySummary {
         self.unchecked += other.unchecked;
         self.bytes_received += other.bytes_received;
         self.disconnects += other.disconnects;
+        self.group_assignments += other.group_assignments;
+        self.group_commits += other.group_commits;
         self.updates_total += other.updates_total;
         self.latency_resolution_ns = self.latency_resolution_ns.max(other.latency_resolution_ns);
         self.client_p99_us.merge(&other.client_p99_us);

@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use weir_load::clock::Clock;
-use weir_load::consumer::{self, ConsumerOptions};
+use weir_load::consumer::{self, ConsumerOptions, LeanGroups};
 use weir_load::delivery::DeliverySummary;
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, Progress};
@@ -20,7 +20,14 @@ use crate::signal;
 
 /// How many consumers read what.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  weir load consume --topic LTest --clients 1k --duration 1m")]
+#[command(
+    after_help = "Examples:\n  weir load consume --topic LTest --clients 1k --duration 1m\n  \
+                  weir load consume --topic LTest --clients 200 --architecture groups\n\n\
+                  The published consumer's arguments (bootstrap, topic, number of consumers, group \
+                  prefix, latency reporter) are --bootstrap, --topic, --clients, --group-prefix and \
+                  --seed-report. Its group prefix chose the class: `standalone` and `socomplex...` \
+                  are --architecture standalone, everything else --architecture groups."
+)]
 pub(crate) struct ConsumeArgs {
     /// Brokers to begin with.
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
@@ -31,6 +38,19 @@ pub(crate) struct ConsumeArgs {
     /// Number of consumers, for example 500 or 4k; each has connections of its own.
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
     clients: u64,
+    /// standalone (all partitions, nothing committed) or groups (join, heartbeat, commit).
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Architecture::Standalone)]
+    architecture: Architecture,
+    /// Group ids are this and a number from 0; an old prefix goes on where it left [default: a new
+    /// one per run, which begins at the end].
+    #[arg(long, value_name = "TEXT")]
+    group_prefix: Option<String>,
+    /// Consumers per group; with one of them, each gets every record.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    group_members: usize,
+    /// Time between two commits of a group.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s")]
+    commit_every: Duration,
     /// New connections per second.
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
     ramp: u64,
@@ -55,13 +75,46 @@ pub(crate) struct ConsumeArgs {
     worker: bool,
 }
 
+/// How the consumers stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Architecture {
+    /// All partitions by assignment, nothing committed.
+    Standalone,
+    /// Members of consumer groups.
+    Groups,
+}
+
 impl ConsumeArgs {
+    fn groups(&self) -> Option<LeanGroups> {
+        let chosen = self.group_prefix.clone();
+        let prefix = || {
+            let unix_ns = Clock::start().now_unix_ns();
+            format!("weir-{}-{}-", unix_ns / 1_000_000, std::process::id())
+        };
+        (self.architecture == Architecture::Groups).then(|| LeanGroups {
+            members: self.group_members,
+            commit_every: self.commit_every,
+            ..LeanGroups::new(&chosen.unwrap_or_else(prefix))
+        })
+    }
+
+    /// Options that mean nothing without groups.
+    fn check(&self) -> Result<(), Failure> {
+        let grouped = self.group_prefix.is_some() || self.group_members != 1;
+        if grouped && self.architecture != Architecture::Groups {
+            let reason = "--group-prefix and --group-members need --architecture groups";
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(reason)));
+        }
+        Ok(())
+    }
+
     fn options(&self) -> ConsumerOptions {
         // What does not fit is beyond every limit that is checked.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
+            groups: self.groups(),
             seed_report: self.seed_report.then_some(self.report_every),
             ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.clients))
         }
@@ -70,6 +123,7 @@ impl ConsumeArgs {
 
 /// Runs the consumers.
 pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
+    args.check()?;
     let options = args.options();
     if args.worker {
         return run_worker(|link| consumer::run(&options, link));
@@ -197,6 +251,12 @@ fn print_summary(summary: &DeliverySummary) {
     println!("reordered      {}", summary.reordered);
     println!("unchecked      {}", summary.unchecked);
     println!("disconnects    {}", summary.disconnects);
+    if summary.group_assignments > 0 {
+        println!(
+            "groups         {} assignments, {} commits",
+            summary.group_assignments, summary.group_commits
+        );
+    }
     for (text, count) in &summary.errors {
         println!("error          {count} x {text}");
     }

@@ -1,0 +1,262 @@
+//! JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
+use kafka_protocol::messages::{
+    ApiKey, GroupId, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
+};
+
+use super::super::header::write_request;
+use super::super::reader::Reader;
+use super::super::{EncodeError, WireError};
+use super::{Caller, text};
+
+const JOIN_VERSION: i16 = 5;
+const SYNC_VERSION: i16 = 3;
+const HEARTBEAT_VERSION: i16 = 3;
+const LEAVE_VERSION: i16 = 2;
+/// What a member of a consumer group calls its kind of group.
+const PROTOCOL_TYPE: &str = "consumer";
+
+/// The coordinator's answer to a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// Kafka error code, 0 for none.
+    pub error: i16,
+    /// The generation that begins.
+    pub generation: i32,
+    /// The id the caller has, or is to join with.
+    pub member: String,
+    /// The member that divides the partitions.
+    pub leader: String,
+    /// For the leader: member ids and what each subscribes to.
+    pub members: Vec<(String, Vec<u8>)>,
+}
+
+impl Joined {
+    /// Whether the caller divides the partitions.
+    pub fn is_leader(&self) -> bool {
+        self.member == self.leader
+    }
+}
+
+/// How long a member may be silent, and how long a rebalance may wait for it; milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Without a heartbeat for so long a member is removed.
+    pub session_ms: i32,
+    /// Without joining for so long during a rebalance it is removed.
+    pub rebalance_ms: i32,
+}
+
+/// Appends a request to join with one way to divide partitions and its subscription.
+pub fn write_join(
+    out: &mut BytesMut,
+    correlation_id: i32,
+    caller: Caller<'_>,
+    patience: Patience,
+    assignor: &str,
+    subscription: Vec<u8>,
+) -> Result<(), EncodeError> {
+    let protocol = JoinGroupRequestProtocol::default()
+        .with_name(text(assignor))
+        .with_metadata(Bytes::from(subscription));
+    let body = JoinGroupRequest::default()
+        .with_group_id(GroupId(text(caller.group)))
+        .with_member_id(text(caller.member))
+        .with_session_timeout_ms(patience.session_ms)
+        .with_rebalance_timeout_ms(patience.rebalance_ms)
+        .with_protocol_type(text(PROTOCOL_TYPE))
+        .with_protocols(vec![protocol]);
+    let api = ApiKey::JoinGroup;
+    write_request(
+        out,
+        api,
+        JOIN_VERSION,
+        correlation_id,
+        caller.client_id,
+        &body,
+    )
+}
+
+/// Reads the answer's body.
+pub fn read_join(body: &[u8]) -> Result<Joined, WireError> {
+    let mut reader = Reader::new(body);
+    reader.i32("throttle time")?;
+    let error = reader.i16("error")?;
+    let generation = reader.i32("generation")?;
+    reader.nullable_string("protocol")?;
+    let leader = reader.string("leader")?.to_owned();
+    let member = reader.string("member id")?.to_owned();
+    let mut members = Vec::new();
+    for _ in 0..reader.count(8, "members")? {
+        let id = reader.string("member id")?.to_owned();
+        reader.nullable_string("instance id")?;
+        let subscription = reader.nullable_bytes("subscription")?;
+        members.push((id, subscription.unwrap_or_default().to_vec()));
+    }
+    Ok(Joined {
+        error,
+        generation,
+        member,
+        leader,
+        members,
+    })
+}
+
+/// Appends a request for the caller's share; the leader sends everyone's, the others nothing.
+pub fn write_sync(
+    out: &mut BytesMut,
+    correlation_id: i32,
+    caller: Caller<'_>,
+    shares: Vec<(String, Vec<u8>)>,
+) -> Result<(), EncodeError> {
+    let share = |(member, assignment): (String, Vec<u8>)| {
+        SyncGroupRequestAssignment::default()
+            .with_member_id(text(&member))
+            .with_assignment(Bytes::from(assignment))
+    };
+    let body = SyncGroupRequest::default()
+        .with_group_id(GroupId(text(caller.group)))
+        .with_generation_id(caller.generation)
+        .with_member_id(text(caller.member))
+        .with_assignments(shares.into_iter().map(share).collect());
+    let api = ApiKey::SyncGroup;
+    write_request(
+        out,
+        api,
+        SYNC_VERSION,
+        correlation_id,
+        caller.client_id,
+        &body,
+    )
+}
+
+/// Reads the answer's body: error code and the caller's share.
+pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
+    let mut reader = Reader::new(body);
+    reader.i32("throttle time")?;
+    let error = reader.i16("error")?;
+    let share = reader.nullable_bytes("assignment")?;
+    Ok((error, share.unwrap_or_default().to_vec()))
+}
+
+/// Appends a sign of life.
+pub fn write_heartbeat(
+    out: &mut BytesMut,
+    correlation_id: i32,
+    caller: Caller<'_>,
+) -> Result<(), EncodeError> {
+    let body = HeartbeatRequest::default()
+        .with_group_id(GroupId(text(caller.group)))
+        .with_generation_id(caller.generation)
+        .with_member_id(text(caller.member));
+    let (api, version) = (ApiKey::Heartbeat, HEARTBEAT_VERSION);
+    write_request(out, api, version, correlation_id, caller.client_id, &body)
+}
+
+/// Appends a farewell.
+pub fn write_leave(
+    out: &mut BytesMut,
+    correlation_id: i32,
+    caller: Caller<'_>,
+) -> Result<(), EncodeError> {
+    let body = LeaveGroupRequest::default()
+        .with_group_id(GroupId(text(caller.group)))
+        .with_member_id(text(caller.member));
+    let (api, version) = (ApiKey::LeaveGroup, LEAVE_VERSION);
+    write_request(out, api, version, correlation_id, caller.client_id, &body)
+}
+
+/// Reads the body of the answer to a heartbeat or a farewell: its error code.
+pub fn read_code(body: &[u8]) -> Result<i16, WireError> {
+    let mut reader = Reader::new(body);
+    reader.i32("throttle time")?;
+    reader.i16("error")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+    use kafka_protocol::messages::{
+        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, RequestHeader, SyncGroupResponse,
+    };
+    use kafka_protocol::protocol::{Decodable, Encodable};
+    use proptest::prelude::*;
+
+    const CALLER: Caller<'_> = Caller {
+        client_id: "me",
+        group: "g1",
+        member: "m1",
+        generation: 7,
+    };
+
+    fn encoded(message: &impl Encodable, version: i16) -> BytesMut {
+        let mut bytes = BytesMut::new();
+        message.encode(&mut bytes, version).expect("encodes");
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn answers_read_as_the_codec_writes_them(
+            error in any::<i16>(), generation in any::<i32>(),
+            members in prop::collection::vec(("[a-z]{0,9}", prop::collection::vec(any::<u8>(), 0..9)), 0..5),
+            share in prop::collection::vec(any::<u8>(), 0..20),
+            noise in prop::collection::vec(any::<u8>(), 0..99),
+        ) {
+            let member = |(id, metadata): &(String, Vec<u8>)| {
+                JoinGroupResponseMember::default()
+                    .with_member_id(text(id))
+                    .with_metadata(Bytes::from(metadata.clone()))
+            };
+            let join = JoinGroupResponse::default()
+                .with_error_code(error)
+                .with_generation_id(generation)
+                .with_protocol_name(Some(text("range")))
+                .with_leader(text("a"))
+                .with_member_id(text("b"))
+                .with_members(members.iter().map(member).collect());
+            let (leader, own) = ("a".to_owned(), "b".to_owned());
+            let expected = Joined { error, generation, member: own, leader, members };
+            prop_assert_eq!(read_join(&encoded(&join, JOIN_VERSION))?, expected);
+            let sync = SyncGroupResponse::default()
+                .with_error_code(error)
+                .with_assignment(Bytes::from(share.clone()));
+            prop_assert_eq!(read_sync(&encoded(&sync, SYNC_VERSION))?, (error, share));
+            let heartbeat = HeartbeatResponse::default().with_error_code(error);
+            prop_assert_eq!(read_code(&encoded(&heartbeat, HEARTBEAT_VERSION))?, error);
+            let leave = LeaveGroupResponse::default().with_error_code(error);
+            prop_assert_eq!(read_code(&encoded(&leave, LEAVE_VERSION))?, error);
+            let _ = (read_join(&noise), read_sync(&noise), read_code(&noise));
+        }
+    }
+
+    #[test]
+    fn requests_say_who_asks() {
+        let mut out = BytesMut::new();
+        let patience = Patience {
+            session_ms: 6000,
+            rebalance_ms: 9000,
+        };
+        write_join(&mut out, 1, CALLER, patience, "range", b"abc".to_vec()).expect("encodes");
+        let mut bytes = out.freeze().slice(4..);
+        RequestHeader::decode(&mut bytes, 1).expect("header");
+        let join = JoinGroupRequest::decode(&mut bytes, JOIN_VERSION).expect("body");
+        assert_eq!(join.group_id.0.as_str(), "g1");
+        assert_eq!(
+            (join.session_timeout_ms, join.rebalance_timeout_ms),
+            (6000, 9000)
+        );
+        assert_eq!(join.protocols[0].name.as_str(), "range");
+        let mut out = BytesMut::new();
+        write_sync(&mut out, 1, CALLER, vec![("m1".to_owned(), vec![9])]).expect("encodes");
+        let mut bytes = out.freeze().slice(4..);
+        RequestHeader::decode(&mut bytes, 1).expect("header");
+        let sync = SyncGroupRequest::decode(&mut bytes, SYNC_VERSION).expect("body");
+        assert_eq!((sync.generation_id, sync.member_id.as_str()), (7, "m1"));
+        assert_eq!(sync.assignments[0].assignment[..], [9]);
+    }
+}
