@@ -65,8 +65,9 @@ client.connect();
 
 const commands = readline.createInterface({ input: process.stdin });
 commands.on('line', (line) => {
-  const { cmd, sub } = JSON.parse(line);
-  if (cmd === 'unsubscribe') client.unsubscribe(subscriptions[sub ?? 0]);
+  const { cmd, sub, subscription } = JSON.parse(line);
+  if (cmd === 'subscribe') subscriptions.push(subscribe(subscription, subscriptions.length));
+  else if (cmd === 'unsubscribe') client.unsubscribe(subscriptions[sub ?? 0]);
   else if (cmd === 'disconnect') client.disconnect();
   else throw new Error(`unknown command ${cmd}`);
 });

@@ -90,7 +90,9 @@ def main():
     client.connect()
     for line in sys.stdin:
         command = json.loads(line)
-        if command["cmd"] == "unsubscribe":
+        if command["cmd"] == "subscribe":
+            subscriptions.append(subscribe(client, len(subscriptions), command["subscription"]))
+        elif command["cmd"] == "unsubscribe":
             client.unsubscribe(subscriptions[command.get("sub", 0)])
         elif command["cmd"] == "disconnect":
             client.disconnect()

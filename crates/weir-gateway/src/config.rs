@@ -33,6 +33,8 @@ pub struct GatewayConfig {
     pub connections: Vec<ConnectionConfig>,
     /// What peers may cost.
     pub limits: Limits,
+    /// What the start item of the published load test's simulator says; absent: it is not served.
+    pub simulator: Option<Simulator>,
     /// Milliseconds that clients have to take their last bytes at shutdown.
     pub drain_ms: u64,
     /// What the operator should know about the files.
@@ -75,6 +77,38 @@ impl Default for Limits {
     }
 }
 
+/// `[simulator]`: the values of item `CONFIGURATION` of adapter set `LOAD_TESTS`, from which the
+/// published load test's client simulator learns what to do.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Simulator {
+    /// `numberOfItems`, default 40: the keys of the published scenarios.
+    pub number_of_items: u32,
+    /// `numberOfFields`, default 2.
+    pub number_of_fields: u32,
+    /// `subscriptionMode`, default `RAW`.
+    pub subscription_mode: String,
+    /// `unfilteredSubscription`, default true.
+    pub unfiltered_subscription: bool,
+    /// `resamplingFrequency`, default 0.
+    pub resampling_frequency: f64,
+    /// `resamplingBufferSize`, default 0.
+    pub resampling_buffer_size: u32,
+}
+
+impl Default for Simulator {
+    fn default() -> Self {
+        Self {
+            number_of_items: 40,
+            number_of_fields: 2,
+            subscription_mode: "RAW".to_owned(),
+            unfiltered_subscription: true,
+            resampling_frequency: 0.0,
+            resampling_buffer_size: 0,
+        }
+    }
+}
+
 /// What the command line may say; it wins over the files.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
@@ -96,6 +130,7 @@ struct RawFile {
     drain_ms: Option<u64>,
     admin: RawAdmin,
     limits: Limits,
+    simulator: Option<Simulator>,
     connection: toml::Table,
 }
 
@@ -140,6 +175,7 @@ impl GatewayConfig {
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
+            simulator: raw.simulator,
             drain_ms: raw.drain_ms.unwrap_or(5_000),
             notes,
         };

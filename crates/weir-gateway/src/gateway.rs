@@ -1,8 +1,8 @@
 //! A running gateway: starts the threads, tells its addresses, ends in order.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -65,8 +65,13 @@ impl Gateway {
             },
             waiting: WaitingRoom::new(limits.sessions),
             limits,
+            simulator: config.simulator,
+            peers: OnceLock::new(),
         });
         let (listen, parts) = make_shards(config.listen, config.shards, &shared)?;
+        let inboxes = parts.iter().map(|(_, mail, _)| mail.clone()).collect();
+        // It was empty until now.
+        let _ = shared.peers.set(inboxes);
         let (admin_listener, admin) = listen_admin(config.admin)?;
         let mut gateway = Self {
             listen,

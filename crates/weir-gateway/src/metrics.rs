@@ -25,9 +25,13 @@ pub(crate) struct ShardCounters {
     pub(crate) subscriptions: u64,
     pub(crate) items: u64,
     pub(crate) sessions_created: u64,
+    pub(crate) sessions_rebound: u64,
     pub(crate) sessions_refused: u64,
     pub(crate) requests_refused: u64,
     pub(crate) updates_out: u64,
+    pub(crate) conflated: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) lagging: u64,
     pub(crate) slow_ended: u64,
     pub(crate) io: IoCounters,
 }
@@ -42,7 +46,7 @@ enum Kind {
 /// and where its value is.
 struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
 
-const SHARD_METRICS: [ShardMetric; 16] = {
+const SHARD_METRICS: [ShardMetric; 20] = {
     use Kind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
@@ -73,6 +77,12 @@ const SHARD_METRICS: [ShardMetric; 16] = {
             |c| c.sessions_created,
         ),
         ShardMetric(
+            "weir_gateway_sessions_rebound",
+            Counter,
+            "Sessions that went on with another stream after LOOP.",
+            |c| c.sessions_rebound,
+        ),
+        ShardMetric(
             "weir_gateway_sessions_refused",
             Counter,
             "Sessions refused.",
@@ -89,6 +99,24 @@ const SHARD_METRICS: [ShardMetric; 16] = {
             Counter,
             "Updates queued for clients.",
             |c| c.updates_out,
+        ),
+        ShardMetric(
+            "weir_gateway_updates_conflated",
+            Counter,
+            "Updates of mode MERGE that a newer one replaced because the client lagged.",
+            |c| c.conflated,
+        ),
+        ShardMetric(
+            "weir_gateway_updates_unchanged",
+            Counter,
+            "Updates of mode MERGE not sent because they changed none of the subscribed fields.",
+            |c| c.unchanged,
+        ),
+        ShardMetric(
+            "weir_gateway_lagging_sessions",
+            Gauge,
+            "Sessions whose newest MERGE values wait until the client reads.",
+            |c| c.lagging,
         ),
         ShardMetric(
             "weir_gateway_slow_sessions",

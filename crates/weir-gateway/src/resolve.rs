@@ -52,12 +52,9 @@ pub(crate) fn resolve(
         let message = format!("Connection [{wanted}] not enabled");
         return refuse(ControlCode::from_code(-1), message);
     }
-    if add.mode != Mode::Raw {
-        let message = format!(
-            "mode {} is not served by this version: use RAW",
-            add.mode.as_str()
-        );
-        return refuse(ControlCode::MODE_NOT_ALLOWED, message);
+    if add.mode == Mode::Command {
+        let message = "mode COMMAND is not served by this version: use RAW, MERGE or DISTINCT";
+        return refuse(ControlCode::MODE_NOT_ALLOWED, message.to_owned());
     }
     if let Some(selector) = add.selector.as_deref() {
         return refuse(

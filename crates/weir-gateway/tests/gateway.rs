@@ -75,7 +75,7 @@ fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
         "control\r\n{}\r\n{}\r\n{}\r\n{}\r\nLS_reqId=5&LS_op=delete&LS_subId=9",
         add(1, "LS_mode=RAW&LS_data_adapter=QuickStart"),
         add(2, "LS_mode=RAW&LS_data_adapter=Nobody"),
-        add(3, "LS_mode=MERGE&LS_data_adapter=QuickStart"),
+        add(3, "LS_mode=COMMAND&LS_data_adapter=QuickStart"),
         add(1, "LS_mode=RAW&LS_data_adapter=QuickStart"),
     ));
     assert_eq!(client.line(), "REQOK,1");

@@ -134,6 +134,22 @@ impl FieldValues {
         true
     }
 
+    /// Copies a value; false if the texts became too long.
+    fn set(&mut self, index: usize, value: FieldValue<'_>) -> bool {
+        match value {
+            FieldValue::Skipped => true,
+            FieldValue::Null => {
+                self.set_null(index);
+                true
+            }
+            FieldValue::Text(text) => {
+                let start = self.text.len();
+                self.text.push_str(text);
+                self.set_text(index, start)
+            }
+        }
+    }
+
     pub(crate) fn set_null(&mut self, index: usize) {
         self.spans[index] = Span {
             start: 0,
@@ -180,6 +196,27 @@ impl FrozenValues {
         (0..self.spans.len()).map(|index| self.value(index))
     }
 
+    /// These values, and in place of skipped fields those of `older` as far as `carries` says so;
+    /// `None` if that changes nothing.
+    pub fn over(&self, older: &Self, carries: impl Fn(usize) -> bool) -> Option<Self> {
+        let skipped = |values: &Self, index| matches!(values.value(index), FieldValue::Skipped);
+        let carried = |index| skipped(self, index) && !skipped(older, index) && carries(index);
+        let first = (0..older.len()).find(|index| carried(*index))?;
+        let mut merged = FieldValues::new();
+        let count = self.len().max(older.len());
+        merged.reset(count);
+        for index in 0..count {
+            let value = match index >= first && carried(index) {
+                true => older.value(index),
+                false => self.value(index),
+            };
+            if !merged.set(index, value) {
+                return None;
+            }
+        }
+        Some(merged.freeze())
+    }
+
     /// Bytes of all texts together.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
@@ -216,6 +253,28 @@ mod tests {
             (None, None, None)
         );
         assert_eq!(values.value(9), FieldValue::Skipped);
+    }
+
+    #[test]
+    fn skipped_fields_carry_older_values() {
+        let frozen = |all: &[FieldValue<'_>]| {
+            let mut values = FieldValues::new();
+            values.reset(all.len());
+            for (index, value) in all.iter().enumerate() {
+                assert!(values.set(index, *value));
+            }
+            values.freeze()
+        };
+        use FieldValue::{Null, Skipped, Text};
+        let older = frozen(&[Text("a"), Text("b"), Null, Text("d"), Skipped]);
+        let newer = frozen(&[Text("x"), Skipped, Skipped, Skipped, Skipped]);
+        let merged = newer.over(&older, |index| index != 3).expect("a change");
+        assert_eq!(
+            merged,
+            frozen(&[Text("x"), Text("b"), Null, Skipped, Skipped])
+        );
+        assert_eq!(newer.over(&older, |_| false), None);
+        assert_eq!(older.over(&newer, |_| true), None);
     }
 
     #[test]

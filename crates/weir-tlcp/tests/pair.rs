@@ -85,6 +85,7 @@ impl Server {
                 let subscription = Subscription {
                     sub_id: add.sub_id,
                     mode: add.mode,
+                    unfiltered: add.mode == weir_tlcp::request::Mode::Raw,
                     handle: None,
                 };
                 match session.add_subscription(subscription, SUBSCRIPTIONS_MAX) {

@@ -10,6 +10,7 @@ mod conformance {
     pub(crate) mod driver;
     pub(crate) mod expected;
     pub(crate) mod gateway;
+    pub(crate) mod modes;
     pub(crate) mod proxy;
     pub(crate) mod runner;
     pub(crate) mod sdk;

@@ -18,6 +18,7 @@ use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
 use super::Shard;
 use super::requests::TOO_MANY;
+use super::waiting::Waiting;
 
 const HTTP_STREAMS: &str = "this gateway serves streams over WebSocket only";
 
@@ -110,24 +111,26 @@ fn respond(shard: &mut Shard, request: &Request<'_>, out: &mut Vec<u8>) {
 /// An SDK creates a session over HTTP by a poll that ends at once, and binds it afterwards.
 fn create(shard: &mut Shard, create: &CreateSession<'_>, out: &mut Vec<u8>) {
     let id = SessionId::from_random(&rand::random());
-    let refusal = if create.stream.polling.is_none() {
-        Some((SessionCode::PORT_FORBIDDEN, HTTP_STREAMS.into()))
+    let admitted = if create.stream.polling.is_none() {
+        Err((SessionCode::PORT_FORBIDDEN, HTTP_STREAMS.into()))
     } else if !create.controls.is_empty() {
         let text = "subscribe on the WebSocket that binds the session";
-        Some((SessionCode::COMBO_CONTROL_FAILED, text.into()))
-    } else if let Err(refusal) = shard.may_create(create) {
-        Some(refusal)
-    } else if !shard.shared.waiting.admit(id, Instant::now()) {
-        Some((SessionCode::RETRY_LATER, TOO_MANY.into()))
+        Err((SessionCode::COMBO_CONTROL_FAILED, text.into()))
     } else {
-        None
+        shard.may_create(create).and_then(|set| {
+            let room = &shard.shared.waiting;
+            match room.admit(id, Waiting::New(set), Instant::now()) {
+                true => Ok(()),
+                false => Err((SessionCode::RETRY_LATER, TOO_MANY.into())),
+            }
+        })
     };
-    match refusal {
-        Some((code, text)) => {
+    match admitted {
+        Ok(()) => write_unbound(&id, &shard.shared.session, out),
+        Err((code, text)) => {
             shard.counters.sessions_refused += 1;
             write_conerr(out, code, &text);
         }
-        None => write_unbound(&id, &shard.shared.session, out),
     }
 }
 

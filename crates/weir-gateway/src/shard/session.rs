@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
 use weir_tlcp::server::Session;
 
-use super::item::Place;
+use super::item::{Delivery, Place};
 use super::schema::Schema;
+use super::wire::Wire;
 
 /// Names a session of this shard; the serial tells a slot's users apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SessionKey {
     pub(super) index: u32,
     pub(super) serial: u32,
@@ -31,13 +33,72 @@ impl SessionKey {
     }
 }
 
+/// What a session may subscribe to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AdapterSet {
+    /// The Kafka connections.
+    Served,
+    /// The start item of the published load test's simulator.
+    LoadTests,
+}
+
 /// One client's session.
 #[derive(Debug)]
 pub(super) struct SessionEntry {
     pub(super) core: Session<Subscribed>,
-    /// The stream connection it is bound to.
+    /// The stream connection it is bound to, or was before it was unbound.
     pub(super) conn: ConnId,
     serial: u32,
+    /// Low bits of the instant of the timer that counts; others of this session are void.
+    armed_ms: u32,
+    pub(super) unbound: Option<Box<Unbound>>,
+    pub(super) set: AdapterSet,
+}
+
+/// A session between two streams: what is sent to it waits here.
+#[derive(Debug)]
+pub(super) struct Unbound {
+    pub(super) frames: Vec<Bytes>,
+    bytes: usize,
+    pub(super) until_ms: u64,
+}
+
+impl Unbound {
+    pub(super) fn until(until_ms: u64) -> Self {
+        Self {
+            frames: Vec::new(),
+            bytes: 0,
+            until_ms,
+        }
+    }
+
+    /// Keeps a frame if it fits.
+    pub(super) fn hold(&mut self, frame: Bytes, bytes_max: usize) -> bool {
+        let fits = self.frames.is_empty() || self.bytes + frame.len() <= bytes_max;
+        if fits {
+            self.bytes += frame.len();
+            self.frames.push(frame);
+        }
+        fits
+    }
+}
+
+impl SessionEntry {
+    /// Whether this connection is its stream.
+    pub(super) fn is_bound_to(&self, conn: ConnId) -> bool {
+        self.conn == conn && self.unbound.is_none()
+    }
+
+    /// Sets the one timer of the session.
+    pub(super) fn arm(&mut self, wire: &mut impl Wire, at_ms: u64, key: SessionKey) {
+        self.armed_ms = at_ms as u32;
+        wire.set_timer(at_ms, key.to_bits());
+    }
+
+    /// Whether a timer that fires now is one that has been replaced by a later one.
+    pub(super) fn is_stale(&self, now_ms: u64) -> bool {
+        (now_ms as u32).wrapping_sub(self.armed_ms) > u32::MAX / 2
+    }
 }
 
 /// A subscription's hold on the item table.
@@ -46,6 +107,7 @@ pub(super) struct Subscribed {
     /// The connection's number.
     pub(super) connection: u16,
     pub(super) schema: Arc<Schema>,
+    pub(super) delivery: Delivery,
     /// One per item of the group, `None` for an item no template admits.
     pub(super) places: SmallVec<[Option<Place>; 1]>,
 }
@@ -69,11 +131,24 @@ impl Sessions {
         self.entries.len()
     }
 
-    pub(super) fn insert(&mut self, core: Session<Subscribed>, conn: ConnId) -> SessionKey {
+    pub(super) fn insert(
+        &mut self,
+        core: Session<Subscribed>,
+        conn: ConnId,
+        set: AdapterSet,
+    ) -> SessionKey {
         // Serial 0 is skipped: a connection tag of 0 means "no session".
         self.serial = self.serial.wrapping_add(1).max(1);
         let serial = self.serial;
-        let index = self.entries.insert(SessionEntry { core, conn, serial }) as u32;
+        let entry = SessionEntry {
+            core,
+            conn,
+            serial,
+            armed_ms: 0,
+            unbound: None,
+            set,
+        };
+        let index = self.entries.insert(entry) as u32;
         SessionKey { index, serial }
     }
 

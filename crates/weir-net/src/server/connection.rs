@@ -21,6 +21,8 @@ pub(super) struct Connection {
     pub(super) dirty: bool,
     /// The kernel took no more; a writable event will clear it.
     pub(super) blocked: bool,
+    /// The handler holds something back until the queue is empty.
+    pub(super) wants_room: bool,
 }
 
 /// What a connection speaks.
@@ -47,9 +49,20 @@ pub(super) enum Phase {
     Open,
     /// Writes what is queued, then says goodbye.
     Closing,
+    /// Moves to another shard as soon as the message in hand is dealt with.
+    Leaving,
     /// Has said goodbye and swallows what still comes: closing with unread input would reset the
     /// connection and could destroy the last lines on their way to the peer.
     Lingering,
+}
+
+/// A WebSocket between two shards, with all that has been read and not been dealt with.
+#[derive(Debug)]
+pub struct Detached {
+    pub(super) stream: TcpStream,
+    pub(super) outbox: Outbox,
+    pub(super) reader: FrameReader,
+    pub(super) input: Vec<u8>,
 }
 
 impl Connection {
@@ -73,6 +86,7 @@ impl Connection {
             phase: Phase::Open,
             dirty: false,
             blocked: false,
+            wants_room: false,
         }
     }
 

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token};
 use slab::Slab;
 
-use super::connection::{Connection, Phase, Protocol};
-use super::{CloseReason, ConnId, Limits};
+use super::connection::{Connection, Detached, Phase, Protocol};
+use super::{CloseReason, ConnId, Limits, Offer};
+use crate::outbox::Outbox;
 use crate::timer::TimerWheel;
 use crate::websocket;
 
@@ -57,6 +58,10 @@ pub struct Io {
     pub(super) connections: Slab<Connection>,
     pub(super) dirty: VecDeque<u32>,
     pub(super) lost: Vec<(ConnId, CloseReason)>,
+    /// Connections that were behind and are not any more.
+    pub(super) roomy: Vec<ConnId>,
+    /// WebSockets from other shards with what they have read already.
+    pub(super) adopted: Vec<(ConnId, Vec<u8>)>,
     pub(super) timers: TimerWheel<Due>,
     pub(super) registry: Registry,
     pub(super) limits: Limits,
@@ -74,6 +79,8 @@ impl Io {
             connections: Slab::new(),
             dirty: VecDeque::new(),
             lost: Vec::new(),
+            roomy: Vec::new(),
+            adopted: Vec::new(),
             timers: TimerWheel::new(0),
             registry,
             limits,
@@ -129,18 +136,54 @@ impl Io {
     /// Queues bytes for the end of this turn. False when the connection's queue is full (nothing
     /// is queued then) or the connection is gone.
     pub fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
-        let limit = self.limits.outbox_bytes;
-        let Some(connection) = self.get(conn) else {
-            return false;
-        };
-        // A single chunk larger than the limit must still be able to leave.
-        if !connection.outbox.is_empty() && connection.outbox.bytes() + chunk.len() > limit {
-            self.counters.overflows += 1;
+        if !self.has_room(conn, chunk.len()) {
             return false;
         }
-        connection.outbox.push(chunk);
-        self.mark_dirty(conn.index);
+        self.push(conn, chunk);
         true
+    }
+
+    /// As [`Self::send`], for bytes whose sender can wait: a connection that takes no more and has
+    /// more than [`Limits::lag_bytes`] queued is [`Offer::Behind`], nothing is queued, and
+    /// [`super::Handler::on_room`] tells when it has caught up.
+    pub fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
+        let lag_bytes = self.limits.lag_bytes;
+        let room = self.has_room(conn, chunk.len());
+        let Some(connection) = self.get(conn) else {
+            return Offer::Gone;
+        };
+        if !room || (connection.blocked && connection.outbox.bytes() > lag_bytes) {
+            connection.wants_room = true;
+            return Offer::Behind;
+        }
+        self.push(conn, chunk);
+        Offer::Queued
+    }
+
+    /// Whether a chunk fits into a connection's queue. A full queue that has not met a full socket
+    /// yet is written out first: many updates in one turn do not make a client slow.
+    fn has_room(&mut self, conn: ConnId, bytes: usize) -> bool {
+        let limit = self.limits.outbox_bytes;
+        // A single chunk larger than the limit must still be able to leave.
+        let fits = |outbox: &Outbox| outbox.is_empty() || outbox.bytes() + bytes <= limit;
+        match self.get(conn) {
+            None => return false,
+            Some(connection) if fits(&connection.outbox) => return true,
+            Some(connection) if !connection.blocked => self.flush(conn.index),
+            Some(_) => {}
+        }
+        let room = self.get(conn).is_some_and(|found| fits(&found.outbox));
+        if !room {
+            self.counters.overflows += 1;
+        }
+        room
+    }
+
+    fn push(&mut self, conn: ConnId, chunk: Bytes) {
+        if let Some(connection) = self.get(conn) {
+            connection.outbox.push(chunk);
+            self.mark_dirty(conn.index);
+        }
     }
 
     /// Queues one WebSocket text message.
@@ -218,6 +261,11 @@ impl Io {
         valid.then_some(connection)
     }
 
+    pub(super) fn is_leaving(&self, conn: ConnId) -> bool {
+        let known = self.connections.get(conn.index as usize);
+        known.is_some_and(|one| one.generation == conn.generation && one.phase == Phase::Leaving)
+    }
+
     pub(super) fn mark_dirty(&mut self, index: u32) {
         if let Some(connection) = self.connections.get_mut(index as usize) {
             if !connection.dirty && !connection.blocked {
@@ -227,7 +275,38 @@ impl Io {
         }
     }
 
-    pub(super) fn insert(&mut self, stream: mio::net::TcpStream, peer: SocketAddr) {
+    /// Sends a WebSocket away to another shard, once [`super::Handler::on_message`] returns: then
+    /// [`super::Handler::on_detached`] gets it. Nothing can be done with it here any more.
+    pub fn detach(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get(conn) {
+            connection.phase = Phase::Leaving;
+        }
+    }
+
+    /// Takes in a WebSocket that another shard has detached. What it had read already is handled
+    /// at the end of this turn.
+    pub fn adopt(&mut self, detached: Detached) -> Option<ConnId> {
+        let Detached {
+            stream,
+            outbox,
+            reader,
+            input,
+        } = detached;
+        let peer = stream.peer_addr().ok()?;
+        let conn = self.insert(stream, peer)?;
+        let connection = self.get(conn)?;
+        connection.outbox = outbox;
+        connection.protocol = Protocol::WebSocket(reader);
+        self.mark_dirty(conn.index);
+        self.adopted.push((conn, input));
+        Some(conn)
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        stream: mio::net::TcpStream,
+        peer: SocketAddr,
+    ) -> Option<ConnId> {
         self.generation = self.generation.wrapping_add(1);
         let deadline_ms = self.now_ms + self.limits.request_ms;
         let entry = self.connections.vacant_entry();
@@ -245,10 +324,10 @@ impl Io {
         {
             self.connections.remove(index);
             self.counters.refused += 1;
-            return;
+            return None;
         }
-        self.counters.accepted += 1;
         self.timers.set(deadline_ms, Due::Request(conn));
+        Some(conn)
     }
 
     /// Writes what one connection has queued.
@@ -267,8 +346,13 @@ impl Io {
                 if !flushed.done {
                     connection.blocked = true;
                     self.counters.blocked += 1;
-                } else if connection.phase == Phase::Closing {
+                    return;
+                }
+                if connection.phase == Phase::Closing {
                     connection.linger();
+                } else if std::mem::take(&mut connection.wants_room) {
+                    let generation = connection.generation;
+                    self.roomy.push(ConnId { index, generation });
                 }
             }
             Err(_) => {

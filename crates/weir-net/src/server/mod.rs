@@ -8,6 +8,7 @@ mod connection;
 mod io;
 mod shard;
 
+pub use connection::Detached;
 pub use io::{Io, IoCounters};
 pub use shard::{Shard, ShardOptions};
 
@@ -31,10 +32,19 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Bytes queued for a connection that does not read; [`Io::send`] refuses beyond it.
     pub outbox_bytes: usize,
+    /// Bytes queued behind a full socket from which on [`Io::offer`] refuses.
+    pub lag_bytes: usize,
     /// Milliseconds in which a whole HTTP request must arrive, and a kept-alive one may idle.
     pub request_ms: u64,
     /// Milliseconds a closing connection has to take its last bytes.
     pub close_ms: u64,
+}
+
+impl ConnId {
+    /// An id made of its parts, for handlers that run without a shard.
+    pub const fn from_parts(index: u32, generation: u32) -> Self {
+        Self { index, generation }
+    }
 }
 
 impl Default for Limits {
@@ -47,6 +57,7 @@ impl Default for Limits {
             },
             message_bytes: 64 * 1024,
             outbox_bytes: 1024 * 1024,
+            lag_bytes: 16 * 1024,
             request_ms: 10_000,
             close_ms: 2_000,
         }
@@ -63,6 +74,17 @@ pub enum Answer {
         /// The subprotocol to confirm, one of those the client offered.
         protocol: Option<&'static str>,
     },
+}
+
+/// What became of bytes offered to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// They will be written.
+    Queued,
+    /// The peer does not keep up: offer something newer when it does.
+    Behind,
+    /// The connection is gone or closing.
+    Gone,
 }
 
 /// Why a connection ended without the handler asking for it.
@@ -91,6 +113,11 @@ pub trait Handler {
     fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason);
     /// A timer set with [`Io::set_timer`] ran out.
     fn on_timer(&mut self, io: &mut Io, token: u64);
+    /// A connection whose [`Io::offer`] was refused has written all it had queued.
+    fn on_room(&mut self, io: &mut Io, conn: ConnId, tag: u64);
+    /// A WebSocket has left after [`Io::detach`]; [`Io::adopt`] takes it in elsewhere. Dropping it
+    /// closes it.
+    fn on_detached(&mut self, io: &mut Io, connection: Detached);
     /// A mail arrived.
     fn on_mail(&mut self, io: &mut Io, mail: Self::Mail);
     /// A turn of the loop is over, its output not yet flushed.

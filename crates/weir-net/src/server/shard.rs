@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::connection::{Connection, Phase, Protocol};
+use super::connection::{Connection, Detached, Phase, Protocol};
 use super::io::CLOSE_NORMAL;
 use super::io::{Due, Io};
 use super::{Answer, CloseReason, ConnId, Handler, Limits};
@@ -107,9 +107,11 @@ impl<H: Handler> Shard<H> {
                 self.on_event(event);
             }
             self.take_mail();
+            self.read_adopted();
             self.fire_timers();
             self.handler.on_turn(&mut self.io);
             self.flush();
+            self.report_room();
             self.report_lost();
         }
         Ok(())
@@ -167,7 +169,8 @@ impl<H: Handler> Shard<H> {
                     }
                     // Small messages must leave at once; a socket that cannot say so still works.
                     let _ = stream.set_nodelay(true);
-                    self.io.insert(stream, peer);
+                    let taken = self.io.insert(stream, peer);
+                    self.io.counters.accepted += u64::from(taken.is_some());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if is_transient(&error) => {}
@@ -228,6 +231,26 @@ impl<H: Handler> Shard<H> {
             }
         }
         self.scratch = scratch;
+    }
+
+    fn read_adopted(&mut self) {
+        while let Some((conn, input)) = self.io.adopted.pop() {
+            self.take_input(conn, &input);
+        }
+    }
+
+    /// A WebSocket leaves with what has been read of it.
+    fn send_away(&mut self, conn: ConnId, reader: FrameReader, rest: &[u8]) {
+        let mut connection = self.io.connections.remove(conn.index as usize);
+        // It is registered anew by whoever takes it in; what it may have got meanwhile shows then.
+        let _ = self.io.registry.deregister(&mut connection.stream);
+        let detached = Detached {
+            stream: connection.stream,
+            outbox: connection.outbox,
+            reader,
+            input: rest.to_vec(),
+        };
+        self.handler.on_detached(&mut self.io, detached);
     }
 
     /// Feeds input to whatever the connection speaks, which may change on the way.
@@ -349,6 +372,9 @@ impl<H: Handler> Shard<H> {
                     }
                     input = &input[used..];
                     if self.io.get(conn).is_none() {
+                        if self.io.is_leaving(conn) {
+                            self.send_away(conn, reader, input);
+                        }
                         return;
                     }
                 }
@@ -434,6 +460,15 @@ impl<H: Handler> Shard<H> {
                 return;
             };
             self.io.flush(index);
+        }
+    }
+
+    /// What the handler sends now leaves with the next turn, which comes at once.
+    fn report_room(&mut self) {
+        while let Some(conn) = self.io.roomy.pop() {
+            if let Some(tag) = self.io.tag(conn) {
+                self.handler.on_room(&mut self.io, conn, tag);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::line::{write_loop, write_numbers, write_tag, write_text};
 use super::update::push_line_end;
 use super::{SessionId, Subscription};
 use crate::codes::ControlCode;
-use crate::request::{CreateSession, Mode, StreamOptions};
+use crate::request::{CreateSession, StreamOptions};
 use crate::text::{push_argument, push_number};
 
 /// What all sessions of a server share. Times in milliseconds.
@@ -66,10 +66,12 @@ pub struct Session<H = ()> {
     last_request_ms: u64,
     /// `u64::MAX` without `SYNC`.
     next_sync_ms: u64,
-    sync_period_ms: u64,
-    keepalive_ms: u64,
+    sync_period_ms: u32,
+    keepalive_ms: u32,
     /// Silence after which the client is given up; `u64::MAX` without a promise.
     inactivity_limit_ms: u64,
+    /// The client wants no `CONS` in the whole session.
+    without_cons: bool,
     subscriptions: SmallVec<[Subscription<H>; 1]>,
 }
 
@@ -87,7 +89,8 @@ impl<H> Session<H> {
         now_ms: u64,
         out: &mut Vec<u8>,
     ) -> Self {
-        let session = Self::open(id, &create.stream, config, now_ms);
+        let mut session = Self::open(id, &create.stream, config, now_ms);
+        session.without_cons = create.stream.reduce_head;
         session.write_conok(config, out);
         session.write_head(&create.stream, config, client_ip, out);
         session
@@ -105,19 +108,25 @@ impl<H> Session<H> {
         out: &mut Vec<u8>,
     ) -> Self {
         let session = Self::open(id, stream, config, now_ms);
-        if !stream.reduce_head {
-            session.write_conok(config, out);
-        }
-        session.write_head(stream, config, client_ip, out);
+        session.begin_stream(stream, config, client_ip, out);
         session
     }
 
+    /// Continues an unbound session on another streaming connection: the head as [`Self::bind`]
+    /// writes it, then everything goes on where it was.
+    pub fn rebind(
+        &mut self,
+        stream: &StreamOptions,
+        config: &SessionConfig,
+        client_ip: &str,
+        now_ms: u64,
+        out: &mut Vec<u8>,
+    ) {
+        self.set_stream(stream, config, now_ms);
+        self.begin_stream(stream, config, client_ip, out);
+    }
+
     fn open(id: SessionId, stream: &StreamOptions, config: &SessionConfig, now_ms: u64) -> Self {
-        let keepalive_ms = stream
-            .keepalive_ms
-            .unwrap_or(config.keepalive_default_ms)
-            .min(config.keepalive_max_ms)
-            .max(config.keepalive_min_ms);
         let mut session = Self {
             id,
             data_count: 0,
@@ -125,16 +134,47 @@ impl<H> Session<H> {
             last_write_ms: now_ms,
             last_request_ms: now_ms,
             next_sync_ms: u64::MAX,
-            sync_period_ms: config.sync_period_ms.max(1),
-            keepalive_ms,
+            sync_period_ms: 0,
+            keepalive_ms: 0,
             inactivity_limit_ms: u64::MAX,
+            without_cons: false,
             subscriptions: SmallVec::new(),
         };
-        if stream.send_sync {
-            session.next_sync_ms = now_ms.saturating_add(session.sync_period_ms);
-        }
-        session.set_inactivity(stream.inactivity_ms);
+        session.set_stream(stream, config, now_ms);
         session
+    }
+
+    /// What holds for one connection only.
+    fn set_stream(&mut self, stream: &StreamOptions, config: &SessionConfig, now_ms: u64) {
+        let small = |millis: u64| u32::try_from(millis).unwrap_or(u32::MAX);
+        let keepalive_ms = stream
+            .keepalive_ms
+            .unwrap_or(config.keepalive_default_ms)
+            .min(config.keepalive_max_ms)
+            .max(config.keepalive_min_ms);
+        self.bound_ms = now_ms;
+        self.last_write_ms = now_ms;
+        self.last_request_ms = now_ms;
+        self.sync_period_ms = small(config.sync_period_ms).max(1);
+        self.keepalive_ms = small(keepalive_ms);
+        self.next_sync_ms = match stream.send_sync {
+            true => now_ms.saturating_add(self.sync_period_ms.into()),
+            false => u64::MAX,
+        };
+        self.set_inactivity(stream.inactivity_ms);
+    }
+
+    fn begin_stream(
+        &self,
+        stream: &StreamOptions,
+        config: &SessionConfig,
+        client_ip: &str,
+        out: &mut Vec<u8>,
+    ) {
+        if !stream.reduce_head {
+            self.write_conok(config, out);
+        }
+        self.write_head(stream, config, client_ip, out);
     }
 
     fn write_head(
@@ -147,13 +187,20 @@ impl<H> Session<H> {
         if !stream.reduce_head {
             write_text(out, "SERVNAME", &config.server_name);
             write_text(out, "CLIENTIP", client_ip);
-            // `unmanaged` keeps clients from asking for a bandwidth, which is not implemented.
+            self.write_cons(out);
+        }
+    }
+
+    /// Appends `CONS`, also as the effect of `constrain`, unless the session goes without.
+    /// `unmanaged` keeps clients from asking for a bandwidth, which is not implemented.
+    pub fn write_cons(&self, out: &mut Vec<u8>) {
+        if !self.without_cons {
             write_text(out, "CONS", "unmanaged");
         }
     }
 
     fn write_conok(&self, config: &SessionConfig, out: &mut Vec<u8>) {
-        write_conok(&self.id, self.keepalive_ms, config, out);
+        write_conok(&self.id, self.keepalive_ms(), config, out);
     }
 
     /// The id.
@@ -163,7 +210,7 @@ impl<H> Session<H> {
 
     /// The keepalive time granted, in milliseconds.
     pub fn keepalive_ms(&self) -> u64 {
-        self.keepalive_ms
+        self.keepalive_ms.into()
     }
 
     /// Tells that something was written to the stream, which puts off the next `PROBE`.
@@ -200,7 +247,7 @@ impl<H> Session<H> {
     /// The earliest instant at which [`Self::on_wake`] may have something to do. It moves only to
     /// later instants on `wrote` and `touch`, so a timer may be re-armed when it fires.
     pub fn next_wake_ms(&self) -> u64 {
-        let probe = self.last_write_ms.saturating_add(self.keepalive_ms);
+        let probe = self.last_write_ms.saturating_add(self.keepalive_ms());
         let inactive = self
             .last_request_ms
             .saturating_add(self.inactivity_limit_ms);
@@ -219,8 +266,8 @@ impl<H> Session<H> {
         }
         if now_ms >= self.next_sync_ms {
             write_numbers(out, "SYNC", &[now_ms.saturating_sub(self.bound_ms) / 1_000]);
-            self.next_sync_ms = now_ms.saturating_add(self.sync_period_ms);
-        } else if now_ms >= self.last_write_ms.saturating_add(self.keepalive_ms) {
+            self.next_sync_ms = now_ms.saturating_add(self.sync_period_ms.into());
+        } else if now_ms >= self.last_write_ms.saturating_add(self.keepalive_ms()) {
             write_tag(out, "PROBE");
         } else {
             return Wake::Idle;
@@ -281,19 +328,29 @@ impl<H> Session<H> {
     /// Appends `SUBOK` and `CONF` for a subscription that was added before, and counts them.
     pub fn write_subok(&mut self, sub_id: u32, items: u32, fields: u32, out: &mut Vec<u8>) {
         write_numbers(out, "SUBOK", &[sub_id.into(), items.into(), fields.into()]);
-        // RAW drops and merges nothing; frequency limits do not exist for it.
-        let filtered = self
-            .subscription(sub_id)
-            .is_some_and(|known| known.mode != Mode::Raw);
+        self.data_count += 1;
+        self.write_conf(sub_id, out);
+    }
+
+    /// Appends `CONF`, also as the effect of `reconf`, and counts it. The frequency is the one that
+    /// is applied: there is no limit, whatever the client has asked for.
+    pub fn write_conf(&mut self, sub_id: u32, out: &mut Vec<u8>) {
+        let known = self.subscription(sub_id);
+        let unfiltered = known.is_none_or(|known| known.unfiltered);
         out.extend_from_slice(b"CONF,");
         push_number(out, sub_id);
-        out.extend_from_slice(if filtered {
-            b",unlimited,filtered"
-        } else {
-            b",unlimited,unfiltered"
+        out.extend_from_slice(match unfiltered {
+            true => b",unlimited,unfiltered".as_slice(),
+            false => b",unlimited,filtered",
         });
         push_line_end(out);
-        self.data_count += 2;
+        self.data_count += 1;
+    }
+
+    /// Appends `EOS`, the end of an item's snapshot in mode DISTINCT, and counts it.
+    pub fn write_end_of_snapshot(&mut self, sub_id: u32, item_pos: u32, out: &mut Vec<u8>) {
+        write_numbers(out, "EOS", &[sub_id.into(), item_pos.into()]);
+        self.data_count += 1;
     }
 
     /// Appends `UNSUB`, the last line about a subscription, and counts it.
@@ -367,7 +424,7 @@ mod tests {
     #[test]
     fn a_session_with_one_subscription_is_small() {
         assert!(
-            size_of::<Session<Box<()>>>() <= 160,
+            size_of::<Session<Box<()>>>() <= 128,
             "{}",
             size_of::<Session<Box<()>>>()
         );

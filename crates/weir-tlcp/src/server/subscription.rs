@@ -7,8 +7,10 @@ use crate::request::Mode;
 pub struct Subscription<H> {
     /// The client's `LS_subId`.
     pub sub_id: u32,
-    /// The mode, which decides about filtering and the form of `CONF`.
+    /// The mode.
     pub mode: Mode,
+    /// Nothing is merged or dropped: always in RAW, else if the client asked for `unfiltered`.
+    pub unfiltered: bool,
     /// Whatever the caller keeps per subscription, for example its item slots.
     pub handle: H,
 }

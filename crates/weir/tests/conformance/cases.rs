@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::driver::{DriverConfig, Subscription};
+use super::modes;
 use super::proxy::Proxy;
 use super::world::{Case, any_port};
 
@@ -12,7 +13,9 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 18] = [
+pub(crate) const CASES: [(&str, Run); 24] = [
+    ("modes_broker_restart", modes::broker_restart),
+    ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
     ("socket_cut", socket_cut),
     ("idle_probe", idle_probe),
@@ -27,8 +30,12 @@ pub(crate) const CASES: [(&str, Run); 18] = [
     ("bad_item", bad_item),
     ("unmatched_item", unmatched_item),
     ("sdk_disconnect", sdk_disconnect),
-    ("merge_live", merge_live),
-    ("distinct_live", distinct_live),
+    ("merge_live", modes::merge_live),
+    ("merge_snapshot", modes::merge_snapshot),
+    ("merge_nulls", modes::merge_nulls),
+    ("distinct_live", modes::distinct_live),
+    ("command_refused", modes::command_refused),
+    ("two_gateways", modes::two_gateways),
     ("http_streaming", http_streaming),
     ("ws_polling", ws_polling),
 ];
@@ -215,7 +222,7 @@ fn bad_item(case: &Case<'_>) -> Result<()> {
     refused(case, bad, 21)
 }
 
-fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<()> {
+pub(crate) fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<()> {
     let client = case.client(vec![subscription])?;
     let code = client.subscription_error(0)?;
     ensure!(code == wanted, "code {code}, wanted {wanted}");
@@ -318,33 +325,6 @@ fn sdk_disconnect(case: &Case<'_>) -> Result<()> {
     gateway.wait_metric("weir_gateway_sessions", 0)?;
     gateway.wait_metric("weir_gateway_connections", 0)?;
     gateway.wait_metric("weir_gateway_routed_items", 0)
-}
-
-/// The last of several updates arrives; those before it may be merged.
-fn merge_live(case: &Case<'_>) -> Result<()> {
-    let client = case.client(vec![Subscription {
-        mode: "MERGE",
-        ..case.raw(&["a"])
-    }])?;
-    client.subscribed(&[0])?;
-    case.produce("a", "one")?;
-    client.value(0, "one")?;
-    case.produce("a", "two")?;
-    client.value(0, "two")
-}
-
-/// Every update arrives.
-fn distinct_live(case: &Case<'_>) -> Result<()> {
-    let client = case.client(vec![Subscription {
-        mode: "DISTINCT",
-        ..case.raw(&["a"])
-    }])?;
-    client.subscribed(&[0])?;
-    for value in ["one", "one", "two"] {
-        case.produce("a", value)?;
-        client.value(0, value)?;
-    }
-    Ok(())
 }
 
 /// A stream without WebSocket.

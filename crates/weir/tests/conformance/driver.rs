@@ -243,6 +243,23 @@ impl Driver {
         Ok(statuses)
     }
 
+    /// Waits for the loss of a session and until the subscriptions are active again in another.
+    pub(crate) fn resubscribed(&self, subs: &[usize]) -> Result<()> {
+        let mut left = subs.to_vec();
+        while !left.is_empty() {
+            let sub = self.wait_past(
+                "subscriptions of another session",
+                |event| matches!(event, Event::Unsubscribed { .. }),
+                |event| match event {
+                    Event::Subscribed { sub } => Some(*sub),
+                    _ => None,
+                },
+            )?;
+            left.retain(|other| *other != sub);
+        }
+        Ok(())
+    }
+
     /// Waits for a number of updates; nothing else may come between them.
     pub(crate) fn updates(&self, count: usize) -> Result<Vec<Update>> {
         let mut updates = Vec::with_capacity(count);
@@ -288,6 +305,11 @@ impl Driver {
             Some(event) => bail!("in a quiet time: {event:?}"),
             None => Ok(()),
         }
+    }
+
+    /// Adds a subscription; its place is the next one.
+    pub(crate) fn subscribe(&mut self, subscription: &Subscription) -> Result<()> {
+        self.command(&serde_json::json!({ "cmd": "subscribe", "subscription": subscription }))
     }
 
     /// Asks for the end of the subscription with this place.

@@ -11,7 +11,7 @@ use weir_lab::sdk::{NodeSdk, PythonSdk};
 pub(crate) const NAMES: [&str; 2] = ["node", "python"];
 
 /// An installed SDK.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Sdk {
     Node(NodeSdk),
     Python(PythonSdk),

@@ -42,7 +42,7 @@ impl World {
         fs::create_dir_all(&dir)?;
         let topic = format!("conformance-{}-{}", std::process::id(), sdk.name());
         let admin = Admin::connect(bootstrap, PATIENCE)?;
-        for name in [topic.clone(), format!("{topic}-whole")] {
+        for name in ["", "-whole", "-merge"].map(|end| format!("{topic}{end}")) {
             admin.create_topic(&name, 1, 1, &[])?;
         }
         let config = ProducerConfig {
@@ -111,6 +111,11 @@ impl Case<'_> {
         )
     }
 
+    /// Another world for this case alone, at another broker.
+    pub(crate) fn world_at(&self, bootstrap: &str) -> Result<World> {
+        World::new(bootstrap, self.world.sdk.clone(), self.dir.join("world"))
+    }
+
     /// A record key of this case alone.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
@@ -151,15 +156,17 @@ impl Case<'_> {
 
     /// Sends one record, without a value if there is none. [`Self::flush`] must follow.
     pub(crate) fn send(&self, name: &str, value: Option<&str>) -> Result<()> {
-        self.send_to(&self.world.topic, Some(&self.key(name)), value)
+        self.send_to("", Some(&self.key(name)), value)
     }
 
     /// Sends one record to the topic that is one item. [`Self::flush`] must follow.
     pub(crate) fn send_whole(&self, key: Option<&str>, value: Option<&str>) -> Result<()> {
-        self.send_to(&format!("{}-whole", self.world.topic), key, value)
+        self.send_to("-whole", key, value)
     }
 
-    fn send_to(&self, topic: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
+    /// Sends one record to the topic whose name ends like this. [`Self::flush`] must follow.
+    pub(crate) fn send_to(&self, end: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
+        let topic = &format!("{}{end}", self.world.topic);
         let key = key.map(str::as_bytes);
         let producer = &self.world.producer;
         let sent = match value {

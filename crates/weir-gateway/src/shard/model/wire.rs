@@ -1,0 +1,190 @@
+//! A network in memory: queues with the limits of the real one, and peers that read when told.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+
+use bytes::Bytes;
+use weir_net::server::{ConnId, Offer};
+use weir_net::websocket::{Event, FrameReader, Role};
+
+use crate::shard::wire::Wire;
+
+/// Small, so that few updates fill it.
+const QUEUE_BYTES: usize = 800;
+const LAG_BYTES: usize = 100;
+
+/// One connection.
+struct Conn {
+    tag: u64,
+    open: bool,
+    queue: VecDeque<Bytes>,
+    /// Bytes the peer's side still takes.
+    room: usize,
+    blocked: bool,
+    wants_room: bool,
+    reader: FrameReader,
+    /// Whole messages that have arrived.
+    arrived: String,
+}
+
+/// All connections; the number of a connection is its client's.
+pub(super) struct MemoryWire {
+    conns: Vec<Conn>,
+    roomy: Vec<usize>,
+}
+
+pub(super) fn conn_id(client: usize) -> ConnId {
+    ConnId::from_parts(client as u32, 1)
+}
+
+impl MemoryWire {
+    pub(super) fn new(clients: usize) -> Self {
+        let conn = || Conn {
+            tag: 0,
+            open: true,
+            queue: VecDeque::new(),
+            room: usize::MAX,
+            blocked: false,
+            wants_room: false,
+            reader: FrameReader::new(Role::Client, 1 << 20),
+            arrived: String::new(),
+        };
+        Self {
+            conns: std::iter::repeat_with(conn).take(clients).collect(),
+            roomy: Vec::new(),
+        }
+    }
+
+    /// The peer takes at most so many bytes from now on.
+    pub(super) fn set_room(&mut self, client: usize, bytes: usize) {
+        let conn = &mut self.conns[client];
+        conn.room = bytes;
+        conn.blocked = false;
+        self.flush(client);
+    }
+
+    pub(super) fn flush_all(&mut self) {
+        (0..self.conns.len()).for_each(|client| self.flush(client));
+    }
+
+    fn flush(&mut self, client: usize) {
+        let conn = &mut self.conns[client];
+        while let (Some(first), false) = (conn.queue.front_mut(), conn.blocked) {
+            let taken = first.split_to(first.len().min(conn.room));
+            conn.room -= taken.len();
+            conn.blocked = !first.is_empty();
+            if first.is_empty() {
+                conn.queue.pop_front();
+            }
+            conn.receive(&taken);
+        }
+        if !conn.blocked && std::mem::take(&mut conn.wants_room) {
+            self.roomy.push(client);
+        }
+    }
+
+    /// A connection that has caught up and whose handler is to hear of it.
+    pub(super) fn roomy(&mut self) -> Option<(ConnId, u64)> {
+        let client = self.roomy.pop()?;
+        Some((conn_id(client), self.conns[client].tag))
+    }
+
+    /// Lines that have arrived since the last call.
+    pub(super) fn take_lines(&mut self, client: usize) -> String {
+        std::mem::take(&mut self.conns[client].arrived)
+    }
+
+    pub(super) fn is_open(&self, client: usize) -> bool {
+        self.conns[client].open
+    }
+
+    fn has_room(&mut self, conn: ConnId, bytes: usize) -> Option<bool> {
+        let client = (0..self.conns.len()).find(|client| conn_id(*client) == conn)?;
+        let fits = |conn: &Conn| conn.queue.is_empty() || conn.queued() + bytes <= QUEUE_BYTES;
+        if !self.conns[client].open {
+            return None;
+        }
+        if !fits(&self.conns[client]) {
+            self.flush(client);
+        }
+        Some(fits(&self.conns[client]))
+    }
+
+    fn conn(&mut self, conn: ConnId) -> &mut Conn {
+        let mut conns = self.conns.iter_mut().enumerate();
+        let found = conns.find(|(client, _)| conn_id(*client) == conn);
+        found.expect("a connection of this network").1
+    }
+}
+
+impl Conn {
+    fn queued(&self) -> usize {
+        self.queue.iter().map(Bytes::len).sum()
+    }
+
+    fn receive(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (used, event) = self.reader.read(bytes).expect("good frames");
+            if let Some(Event::Text(text)) = event {
+                self.arrived += std::str::from_utf8(text).expect("text");
+            }
+            bytes = &bytes[used..];
+        }
+    }
+}
+
+impl Wire for MemoryWire {
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
+    fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
+        let room = self.has_room(conn, chunk.len()) == Some(true);
+        if room {
+            self.conn(conn).queue.push_back(chunk);
+        }
+        room
+    }
+
+    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
+        let Some(room) = self.has_room(conn, chunk.len()) else {
+            return Offer::Gone;
+        };
+        let state = self.conn(conn);
+        if !room || (state.blocked && state.queued() > LAG_BYTES) {
+            state.wants_room = true;
+            return Offer::Behind;
+        }
+        state.queue.push_back(chunk);
+        Offer::Queued
+    }
+
+    fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
+        let state = self.conn(conn);
+        if drop_queued {
+            // One chunk may have been begun.
+            state.queue.truncate(1);
+        }
+        state.queue.extend(last);
+        state.open = false;
+    }
+
+    fn detach(&mut self, _conn: ConnId) {
+        unreachable!("there is one shard only");
+    }
+
+    fn tag(&mut self, conn: ConnId) -> Option<u64> {
+        let state = self.conn(conn);
+        state.open.then_some(state.tag)
+    }
+
+    fn set_tag(&mut self, conn: ConnId, tag: u64) {
+        self.conn(conn).tag = tag;
+    }
+
+    fn set_timer(&mut self, _at_ms: u64, _token: u64) {}
+
+    fn peer_ip(&mut self, _conn: ConnId) -> Option<IpAddr> {
+        Some(Ipv4Addr::LOCALHOST.into())
+    }
+}

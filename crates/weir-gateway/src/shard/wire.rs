@@ -1,0 +1,70 @@
+//! What a shard needs of the network, so that it also runs without one.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use weir_net::server::{ConnId, Io, Offer};
+use weir_net::websocket;
+
+/// Connections and timers; see [`Io`] for the meaning of each.
+pub(super) trait Wire {
+    fn now_ms(&self) -> u64;
+    fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool;
+    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer;
+    fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool);
+    fn detach(&mut self, conn: ConnId);
+    fn tag(&mut self, conn: ConnId) -> Option<u64>;
+    fn set_tag(&mut self, conn: ConnId, tag: u64);
+    fn set_timer(&mut self, at_ms: u64, token: u64);
+    fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr>;
+
+    /// Queues lines as one WebSocket message.
+    fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
+        self.send(conn, message(text))
+    }
+}
+
+/// Lines as one WebSocket message.
+pub(super) fn message(lines: &[u8]) -> Bytes {
+    let mut framed = Vec::with_capacity(lines.len() + websocket::HEADER_BYTES_MAX);
+    websocket::push_server_text(&mut framed, lines);
+    Bytes::from(framed)
+}
+
+impl Wire for Io {
+    fn now_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
+    fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
+        self.send(conn, chunk)
+    }
+
+    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
+        self.offer(conn, chunk)
+    }
+
+    fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
+        self.close(conn, last, drop_queued);
+    }
+
+    fn detach(&mut self, conn: ConnId) {
+        self.detach(conn);
+    }
+
+    fn tag(&mut self, conn: ConnId) -> Option<u64> {
+        self.tag(conn)
+    }
+
+    fn set_tag(&mut self, conn: ConnId, tag: u64) {
+        self.set_tag(conn, tag);
+    }
+
+    fn set_timer(&mut self, at_ms: u64, token: u64) {
+        self.set_timer(at_ms, token);
+    }
+
+    fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr> {
+        self.peer(conn).map(|peer| peer.ip())
+    }
+}

@@ -1,0 +1,298 @@
+//! Sessions that change their stream, and the published simulator's own bytes.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use support::{Client, World, http, metric, wait_metric};
+use weir_gateway::config::Simulator;
+
+const KEY: &str = "Quince";
+
+fn subscribe(client: &mut Client, id: u32, mode: &str, more: &str) {
+    client.send(&format!(
+        "control\r\nLS_reqId={id}&LS_op=add&LS_subId={id}&LS_mode={mode}&LS_group=ltest-[key={KEY}]\
+         &LS_schema=value&LS_data_adapter=QuickStart&LS_ack=false{more}"
+    ));
+    assert_eq!(client.line(), format!("SUBOK,{id},1,1"));
+    assert!(client.line().starts_with(&format!("CONF,{id},unlimited,")));
+}
+
+#[test]
+fn merge_and_distinct_each_keep_their_promise() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::create(&gateway);
+    subscribe(&mut client, 1, "MERGE", "&LS_snapshot=true");
+    subscribe(&mut client, 2, "DISTINCT", "&LS_snapshot=true");
+    assert_eq!(client.line(), "EOS,2,1", "the snapshot of a list is empty");
+    for (value, merged) in [("one", Some("one")), ("one", None), ("", Some("$"))] {
+        world.produce(KEY, value);
+        if let Some(merged) = merged {
+            assert_eq!(client.line(), format!("U,1,1,{merged}"));
+        }
+        let distinct = merged.unwrap_or_default();
+        assert_eq!(client.line(), format!("U,2,1,{distinct}"));
+    }
+    // A newcomer to the same item and class of fields.
+    subscribe(&mut client, 3, "MERGE", "&LS_snapshot=true");
+    assert_eq!(client.line(), "U,3,1,$");
+    subscribe(
+        &mut client,
+        4,
+        "MERGE",
+        "&LS_snapshot=false&LS_requested_max_frequency=2.5",
+    );
+    subscribe(
+        &mut client,
+        5,
+        "MERGE",
+        "&LS_snapshot=true&LS_requested_max_frequency=unfiltered",
+    );
+    assert_eq!(client.line(), "U,5,1,$");
+    world.produce(KEY, "two");
+    let mut lines: Vec<_> = (0..5).map(|_| client.line()).collect();
+    lines.sort();
+    let all = [1, 2, 3, 4, 5].map(|id| format!("U,{id},1,two"));
+    assert_eq!(lines, all);
+    assert_eq!(metric(&gateway, "weir_gateway_updates_unchanged_total"), 1);
+
+    // What may be asked for later.
+    for (request, answers) in [
+        (
+            "LS_op=reconf&LS_subId=4&LS_requested_max_frequency=1",
+            ["REQOK,9", "CONF,4,unlimited,filtered"],
+        ),
+        (
+            "LS_op=constrain&LS_requested_max_bandwidth=40",
+            ["REQOK,9", "CONS,unmanaged"],
+        ),
+    ] {
+        client.send(&format!("control\r\nLS_reqId=9&{request}"));
+        assert_eq!([client.line(), client.line()], answers);
+    }
+    client.send("control\r\nLS_reqId=9&LS_op=reconf&LS_subId=5&LS_requested_max_frequency=1");
+    assert!(client.line().starts_with("REQERR,9,13,"));
+    client.send("control\r\nLS_reqId=9&LS_op=reconf&LS_subId=77");
+    assert!(client.line().starts_with("REQERR,9,19,"));
+    gateway.shut_down();
+}
+
+/// Whichever loop accepts the new WebSocket: the session goes on with all that came in between.
+#[test]
+fn a_session_goes_on_with_another_websocket_after_loop() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::connect(&gateway);
+    client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false");
+    let id = client.line().split(',').nth(1).expect("an id").to_owned();
+    (0..3).for_each(|_| drop(client.line()));
+    subscribe(&mut client, 1, "RAW", "");
+    subscribe(&mut client, 2, "MERGE", "");
+    world.produce(KEY, "before");
+    assert_eq!(
+        [client.line(), client.line()],
+        ["U,1,1,before", "U,2,1,before"]
+    );
+
+    for round in 0..8 {
+        client.send("control\r\nLS_reqId=7&LS_op=force_rebind&LS_close_socket=true");
+        assert_eq!([client.line(), client.line()], ["REQOK,7", "LOOP,0"]);
+        assert_eq!(client.any_line(), None, "it was asked to close the socket");
+        let values = [format!("a{round}"), format!("b{round}")];
+        let sent = metric(&gateway, "weir_gateway_updates_posted_total");
+        values.iter().for_each(|value| world.produce(KEY, value));
+        wait_metric(&gateway, "weir_gateway_updates_posted_total", |now| {
+            now == sent + 2
+        });
+        client = Client::connect(&gateway);
+        client.send("wsok");
+        client.send(&format!(
+            "bind_session\r\nLS_session={id}&LS_keepalive_millis=2000&LS_send_sync=false"
+        ));
+        // Sent before the answer, as SDKs do: it goes along to the loop that keeps the session.
+        client.send("control\r\nLS_reqId=8&LS_op=reconf&LS_subId=2");
+        assert_eq!(client.line(), "WSOK");
+        assert_eq!(client.line(), format!("CONOK,{id},50000,2000,*"));
+        (0..3).for_each(|_| drop(client.line()));
+        assert_eq!(client.line(), format!("U,1,1,{}", values[0]));
+        assert_eq!(client.line(), format!("U,1,1,{}", values[1]));
+        assert_eq!(
+            client.line(),
+            format!("U,2,1,{}", values[1]),
+            "MERGE waits as state"
+        );
+        assert_eq!(
+            [client.line(), client.line()],
+            ["REQOK,8", "CONF,2,unlimited,filtered"]
+        );
+    }
+    assert_eq!(metric(&gateway, "weir_gateway_sessions_rebound_total"), 8);
+    assert_eq!(metric(&gateway, "weir_gateway_sessions"), 1);
+
+    // On the same socket, which need not name the session.
+    client.send("control\r\nLS_reqId=9&LS_op=force_rebind");
+    assert_eq!([client.line(), client.line()], ["REQOK,9", "LOOP,0"]);
+    client.send("control\r\nLS_reqId=9&LS_op=reconf&LS_subId=2");
+    assert!(
+        client.line().starts_with("REQERR,9,20,"),
+        "it is bound to nothing"
+    );
+    client.send("bind_session\r\nLS_send_sync=false");
+    assert!(client.line().starts_with(&format!("CONOK,{id},")));
+    (0..3).for_each(|_| drop(client.line()));
+    let mut thief = Client::connect(&gateway);
+    thief.send(&format!("bind_session\r\nLS_session={id}"));
+    assert!(
+        thief.line().starts_with("CONERR,20,"),
+        "a bound session is not to be had"
+    );
+    world.produce(KEY, "after");
+    assert_eq!(
+        [client.line(), client.line()],
+        ["U,1,1,after", "U,2,1,after"]
+    );
+    gateway.shut_down();
+}
+
+#[test]
+fn a_session_between_streams_that_is_owed_too_much_ends() {
+    let world = World::new();
+    let mut config = world.config(|xml| xml);
+    config.limits.queue_bytes = 10_000;
+    let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
+    wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
+        ready == 1
+    });
+    let mut client = Client::create(&gateway);
+    subscribe(&mut client, 1, "RAW", "");
+    client.send("control\r\nLS_reqId=7&LS_op=force_rebind");
+    assert_eq!([client.line(), client.line()], ["REQOK,7", "LOOP,0"]);
+    for number in 0..3 {
+        world.produce(KEY, &format!("{number}{}", "x".repeat(6_000)));
+    }
+    wait_metric(&gateway, "weir_gateway_slow_sessions_total", |ended| {
+        ended == 1
+    });
+    assert_eq!(metric(&gateway, "weir_gateway_sessions"), 0);
+    gateway.shut_down();
+}
+
+/// One request as the simulator writes it, with its own leniency: what it should escape is not
+/// escaped, and lines end where no end is needed.
+fn post(stream: &mut TcpStream, name: &str, body: &str) -> String {
+    let request = format!(
+        "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: localhost:8080\r\n\
+         User-Agent: Lightstreamer-client-simulator\r\nContent-Type: text/plain; charset=UTF-8\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
+}
+
+/// The next line that is no `SYNC`, which the simulator does not refuse.
+fn next(client: &mut Client) -> String {
+    loop {
+        let line = client.line();
+        if !line.starts_with("SYNC,") {
+            return line;
+        }
+    }
+}
+
+fn simulator_session(gateway: &weir_gateway::Gateway, set: &str) -> Client {
+    let mut stream = TcpStream::connect(gateway.listen_address()).expect("a connection");
+    let create = format!(
+        "LS_polling=true&LS_polling_millis=0&LS_idle_millis=0&LS_adapter_set={set}\
+         &LS_cid=mgQkwtwdysogQz2BJ4Ji%20kOj2Bg\r\n"
+    );
+    let answer = post(&mut stream, "create_session", &create);
+    let id = answer
+        .split(',')
+        .nth(1)
+        .unwrap_or_else(|| panic!("no session: {answer}"));
+    assert!(answer.ends_with("LOOP,0\r\n"), "{answer}");
+    let mut client = Client::connect(gateway);
+    client.send(&format!("bind_session\r\nLS_session={id}&\r\n"));
+    assert!(next(&mut client).starts_with(&format!("CONOK,{id},")));
+    (0..3).for_each(|_| drop(next(&mut client)));
+    client
+}
+
+#[test]
+fn the_published_simulator_is_told_what_to_do_and_served() {
+    let world = World::new();
+    let config = world.config(|xml| xml);
+    let gateway = weir_gateway::Gateway::start(weir_gateway::GatewayConfig {
+        simulator: Some(Simulator::default()),
+        ..config
+    })
+    .expect("a gateway");
+    wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
+        ready == 1
+    });
+
+    let fields = "numberOfItems numberOfFields subscriptionMode unfilteredSubscription \
+                  resamplingFrequency resamplingBufferSize";
+    let ask = format!(
+        "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=MERGE&LS_group=CONFIGURATION\
+         &LS_schema={fields}&LS_snapshot=true\r\n"
+    );
+    let mut start = Client::connect(&gateway);
+    start.send("wsok");
+    start.send(
+        "create_session\r\nLS_adapter_set=LOAD_TESTS&LS_cid=mgQkwtwdysogQz2BJ4Ji%20kOj2Bg\r\n",
+    );
+    assert_eq!(next(&mut start), "WSOK");
+    assert!(next(&mut start).starts_with("CONOK,"));
+    (0..3).for_each(|_| drop(next(&mut start)));
+    for mut client in [start, simulator_session(&gateway, "LOAD_TESTS")] {
+        client.send(&ask);
+        assert_eq!(next(&mut client), "REQOK,1");
+        assert_eq!(next(&mut client), "SUBOK,1,1,6");
+        assert_eq!(next(&mut client), "CONF,1,unlimited,filtered");
+        assert_eq!(next(&mut client), "U,1,1,40|2|RAW|true|0.0|0");
+        client
+            .send("control\r\nLS_reqId=2&LS_op=add&LS_subId=2&LS_mode=RAW&LS_group=x&LS_schema=y");
+        assert!(next(&mut client).starts_with("REQERR,2,24,"));
+        client.send("control\r\nLS_reqId=3&LS_op=delete&LS_subId=1");
+        assert_eq!(
+            [next(&mut client), next(&mut client)],
+            ["REQOK,3", "UNSUB,1"]
+        );
+    }
+
+    let mut client = simulator_session(&gateway, "KafkaConnector");
+    client.send(
+        "control\r\nLS_reqId=4&LS_op=add&LS_subId=9&LS_data_adapter=QuickStart\
+         &LS_group=ltest-[key=Apple]&LS_schema=key value&LS_mode=RAW&LS_snapshot=false\r\n",
+    );
+    assert_eq!(next(&mut client), "REQOK,4");
+    assert_eq!(next(&mut client), "SUBOK,9,1,2");
+    assert!(next(&mut client).starts_with("CONF,9,"));
+    world.produce("Apple", "crisp");
+    assert_eq!(next(&mut client), "U,9,1,Apple|crisp");
+    gateway.shut_down();
+}
+
+#[test]
+fn the_start_item_is_served_on_request_only() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let body = "LS_adapter_set=LOAD_TESTS&LS_cid=x&LS_polling=true&LS_polling_millis=0";
+    let request = format!(
+        "POST /lightstreamer/create_session.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: x\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    assert!(
+        http(gateway.listen_address(), &request)
+            .1
+            .starts_with("CONERR,2,")
+    );
+    gateway.shut_down();
+}

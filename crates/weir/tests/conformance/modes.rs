@@ -1,0 +1,237 @@
+//! Cases about the modes: what each promises, and that a restart on either side breaks none.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Result, ensure};
+use weir_lab::{Lab, LabOptions};
+
+use super::cases::refused;
+use super::driver::{Driver, DriverConfig, Subscription, Update};
+use super::world::{Case, any_port};
+
+/// Values of one key in a row: repeated, empty, null, of other scripts, and with all that means
+/// something to the protocol.
+const VALUES: [Option<&str>; 13] = [
+    Some("plain"),
+    Some("plain"),
+    Some("|%#$^"),
+    Some(""),
+    Some(""),
+    None,
+    None,
+    Some("#"),
+    Some("^3"),
+    Some("\u{65E5}\u{672C}\u{8A9E} \u{0639}\u{0631}\u{0628}\u{064A} \u{0395}\u{03BB}"),
+    Some("\u{1F355}|\u{1F355}"),
+    Some("one,two\r\nthree"),
+    Some("end"),
+];
+
+fn in_mode(case: &Case<'_>, mode: &'static str, name: &str) -> Subscription {
+    Subscription {
+        mode,
+        snapshot: (mode != "RAW").then_some("yes"),
+        ..case.raw(&[name])
+    }
+}
+
+fn changed(update: &Update) -> bool {
+    !update.changed.is_empty()
+}
+
+/// Only the first update is a snapshot, nothing repeated arrives, and the rest is exact.
+pub(crate) fn merge_live(case: &Case<'_>) -> Result<()> {
+    let client = case.client(vec![in_mode(case, "MERGE", "a")])?;
+    client.subscribed(&[0])?;
+    let mut last = None;
+    for (number, value) in VALUES.into_iter().enumerate() {
+        case.send("a", value)?;
+        case.flush()?;
+        if last == Some(value) {
+            continue;
+        }
+        let update = &client.updates(1)?[0];
+        ensure!(
+            update.value("value") == value
+                && update.value("key") == Some(&case.key("a"))
+                && update.snapshot == (number == 0)
+                && changed(update),
+            "number {number}, wanted {value:?}: {update:?}"
+        );
+        last = Some(value);
+    }
+    Ok(())
+}
+
+/// Who comes later gets the current values first, and then goes on with everybody.
+pub(crate) fn merge_snapshot(case: &Case<'_>) -> Result<()> {
+    let mut client = case.client(vec![in_mode(case, "MERGE", "a")])?;
+    client.subscribed(&[0])?;
+    case.produce("a", "current")?;
+    client.value(0, "current")?;
+    client.subscribe(&in_mode(case, "MERGE", "a"))?;
+    client.subscribed(&[1])?;
+    let snapshot = &client.updates(1)?[0];
+    ensure!(
+        snapshot.sub == 1 && snapshot.snapshot && snapshot.value("value") == Some("current"),
+        "wanted the current value as a snapshot: {snapshot:?}"
+    );
+    case.produce("a", "next")?;
+    let mut subs = Vec::new();
+    for update in client.updates(2)? {
+        ensure!(
+            !update.snapshot && update.value("value") == Some("next"),
+            "{update:?}"
+        );
+        subs.push(update.sub);
+    }
+    subs.sort_unstable();
+    ensure!(subs == [0, 1], "one update each: {subs:?}");
+    Ok(())
+}
+
+/// A missing key and a missing value are null in mode MERGE too, and an empty one is empty.
+pub(crate) fn merge_nulls(case: &Case<'_>) -> Result<()> {
+    let whole = Subscription {
+        data_adapter: "Whole".to_owned(),
+        items: vec!["whole-merge".to_owned()],
+        ..in_mode(case, "MERGE", "a")
+    };
+    let client = case.client(vec![whole])?;
+    client.subscribed(&[0])?;
+    for (key, value) in [
+        (None, Some("v")),
+        (Some(""), None),
+        (Some("k"), Some("")),
+        (None, None),
+    ] {
+        case.send_to("-merge", key, value)?;
+        case.flush()?;
+        let update = &client.updates(1)?[0];
+        ensure!(
+            update.value("key") == key && update.value("value") == value,
+            "wanted {key:?} and {value:?}: {update:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Every update arrives, repeated ones too; the list's snapshot is empty, so none is flagged.
+pub(crate) fn distinct_live(case: &Case<'_>) -> Result<()> {
+    let client = case.client(vec![in_mode(case, "DISTINCT", "a")])?;
+    client.subscribed(&[0])?;
+    for value in VALUES {
+        case.send("a", value)?;
+    }
+    case.flush()?;
+    let updates = client.updates(VALUES.len())?;
+    for (number, (update, value)) in updates.iter().zip(VALUES).enumerate() {
+        let repeated = number > 0 && VALUES[number - 1] == value;
+        ensure!(
+            update.value("value") == value && !update.snapshot && changed(update) != repeated,
+            "number {number}, wanted {value:?}: {update:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Code 24 for the one subscription.
+pub(crate) fn command_refused(case: &Case<'_>) -> Result<()> {
+    let command = Subscription {
+        fields: vec!["key", "command", "value"],
+        ..in_mode(case, "COMMAND", "a")
+    };
+    refused(case, command, 24)
+}
+
+/// One subscription in each mode.
+fn all_modes(case: &Case<'_>) -> Vec<Subscription> {
+    let modes = ["RAW", "MERGE", "DISTINCT"];
+    modes.map(|mode| in_mode(case, mode, "a")).to_vec()
+}
+
+/// One value for everybody.
+fn to_all(client: &Driver, value: &str) -> Result<()> {
+    let mut subs = Vec::new();
+    for update in client.updates(3)? {
+        ensure!(
+            update.value("value") == Some(value),
+            "wanted {value}: {update:?}"
+        );
+        subs.push(update.sub);
+    }
+    subs.sort_unstable();
+    ensure!(subs == [0, 1, 2], "one update each: {subs:?}");
+    Ok(())
+}
+
+/// All three modes come back by themselves when another gateway takes the place of the first.
+pub(crate) fn gateway_restart(case: &Case<'_>) -> Result<()> {
+    let gateway = case.gateway(any_port())?;
+    let address = gateway.address();
+    let client = case.client_of(DriverConfig::new(address, all_modes(case)))?;
+    client.subscribed(&[0, 1, 2])?;
+    case.produce("a", "before")?;
+    to_all(&client, "before")?;
+    let status = gateway.terminate()?;
+    ensure!(status.success(), "after SIGTERM: {status}");
+    let _gateway = case.gateway(address)?;
+    client.resubscribed(&[0, 1, 2])?;
+    case.produce("a", "after")?;
+    to_all(&client, "after")
+}
+
+/// A broker that goes and comes back: nothing written before or after is missing, and the clients
+/// notice nothing else.
+pub(crate) fn broker_restart(case: &Case<'_>) -> Result<()> {
+    // One broker at a time is enough for this machine.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let stop = AtomicBool::new(false);
+    let mut lab = Lab::up(&LabOptions::default(), &mut |_| {}, &stop)?;
+    {
+        let world = case.world_at(&lab.bootstrap())?;
+        let case = world.case("restarted")?;
+        let client = case.client(all_modes(&case))?;
+        client.subscribed(&[0, 1, 2])?;
+        case.produce("a", "before")?;
+        to_all(&client, "before")?;
+        let node = lab.brokers()[0].node_id;
+        lab.stop_broker(node)?;
+        lab.start_broker(node, &stop)?;
+        case.produce("a", "after")?;
+        to_all(&client, "after")?;
+    }
+    Ok(lab.down()?)
+}
+
+/// Two gateways on one file: each delivers everything, in each mode.
+pub(crate) fn two_gateways(case: &Case<'_>) -> Result<()> {
+    const RECORDS: usize = 200;
+    let gateways = [case.gateway(any_port())?, case.gateway(any_port())?];
+    let mut clients = Vec::new();
+    for gateway in &gateways {
+        let client = case.client_of(DriverConfig::new(gateway.address(), all_modes(case)))?;
+        client.subscribed(&[0, 1, 2])?;
+        clients.push(client);
+    }
+    for number in 0..RECORDS {
+        case.send("a", Some(&number.to_string()))?;
+    }
+    case.flush()?;
+    for client in &clients {
+        let mut next = [0; 3];
+        // Clients that read get every value in mode MERGE as well.
+        for update in client.updates(3 * RECORDS)? {
+            let wanted = next[update.sub].to_string();
+            ensure!(
+                update.value("value") == Some(&wanted),
+                "wanted {wanted}: {update:?}"
+            );
+            next[update.sub] += 1;
+        }
+        ensure!(next == [RECORDS; 3], "{next:?}");
+    }
+    Ok(())
+}
