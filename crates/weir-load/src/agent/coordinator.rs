@@ -157,13 +157,13 @@ impl Coordinator {
 
     /// An agent gets its share in the order of coming; anybody else is remembered for the error.
     fn visitor(&mut self, visitor: Visitor, clients: &ClientsOptions, sender: &Sender<Message>) {
-        let (stream, peer, hello, clock_ahead_ns) = match visitor {
+        let (stream, peer, hello, clock) = match visitor {
             Visitor::Agent {
                 stream,
                 peer,
                 hello,
-                clock_ahead_ns,
-            } => (stream, peer, hello, clock_ahead_ns),
+                clock,
+            } => (stream, peer, hello, clock),
             Visitor::Refused { peer, reason } => {
                 tracing::warn!(%peer, reason, "agent refused");
                 if self.refused.len() < REFUSED_KEPT_MAX {
@@ -182,10 +182,10 @@ impl Coordinator {
             self.options.agents,
             hello.pid
         );
-        if clock_ahead_ns.abs() > CLOCK_DIFFERENCE_NS {
+        if clock.exceeds(CLOCK_DIFFERENCE_NS) {
             tracing::warn!(
                 agent = name,
-                ahead_ms = (clock_ahead_ns / 1_000_000) as i64,
+                ahead_ms = clock.ahead_ns as f64 / 1e6,
                 "its clock differs: latencies are wrong by as much"
             );
         }
@@ -412,4 +412,4 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const REFUSED_KEPT_MAX: usize = 8;
 /// A tenth of the latencies the published tests are about.
-const CLOCK_DIFFERENCE_NS: i128 = 1_000_000;
+const CLOCK_DIFFERENCE_NS: u64 = 1_000_000;

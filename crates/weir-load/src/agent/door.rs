@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::wire::{self, Answer, HELLO_BYTES_MAX, Hello};
+use super::wire::{self, Answer, ClockReading, HELLO_BYTES_MAX, Hello};
 use crate::clock::Clock;
 
 /// The listening socket.
@@ -28,11 +28,25 @@ pub(super) enum Visitor {
         stream: TcpStream,
         peer: SocketAddr,
         hello: Hello,
-        /// Its clock minus ours, the way of the line included.
-        clock_ahead_ns: i128,
+        clock: ClockDifference,
     },
     /// Anybody else, already sent away.
     Refused { peer: SocketAddr, reason: String },
+}
+
+/// An agent's clock minus ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClockDifference {
+    pub(super) ahead_ns: i128,
+    /// How far off that may be: half of the way there and back.
+    pub(super) error_ns: u64,
+}
+
+impl ClockDifference {
+    /// Whether it is more than `ns` for certain.
+    pub(super) fn exceeds(&self, ns: u64) -> bool {
+        self.ahead_ns.unsigned_abs() > u128::from(ns) + u128::from(self.error_ns)
+    }
 }
 
 impl Door {
@@ -71,18 +85,45 @@ impl Door {
 }
 
 fn greet(stream: TcpStream, peer: SocketAddr, token: &str, clock: Clock) -> Visitor {
-    match listen(&stream, token) {
-        Ok(hello) => Visitor::Agent {
-            clock_ahead_ns: i128::from(hello.unix_ns) - i128::from(clock.now_unix_ns()),
+    let met = listen(&stream, token).and_then(|hello| {
+        let compared = compare_clocks(&stream, clock);
+        let difference = compared.map_err(|error| format!("no clock: {error}"))?;
+        Ok((hello, difference))
+    });
+    match met {
+        Ok((hello, clock)) => Visitor::Agent {
             stream,
             peer,
             hello,
+            clock,
         },
         Err(reason) => {
             send_away(stream, &reason);
             Visitor::Refused { peer, reason }
         }
     }
+}
+
+/// Asks several times and keeps the quickest answer, which is the most exact one.
+fn compare_clocks(mut stream: &TcpStream, clock: Clock) -> io::Result<ClockDifference> {
+    stream.set_nodelay(true)?;
+    let mut best: Option<ClockDifference> = None;
+    for _ in 0..CLOCK_QUESTIONS {
+        let asked = clock.now_unix_ns();
+        stream.write_all(&wire::line(&Answer::Clock))?;
+        let line = short_line(stream)?;
+        let answered = clock.now_unix_ns();
+        let reading: ClockReading = wire::parse(&line)?;
+        let error_ns = (answered - asked) / 2;
+        if best.is_none_or(|best| error_ns < best.error_ns) {
+            let middle = i128::from(asked + error_ns);
+            best = Some(ClockDifference {
+                ahead_ns: i128::from(reading.unix_ns) - middle,
+                error_ns,
+            });
+        }
+    }
+    best.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Tells somebody that there is no work.
@@ -96,7 +137,7 @@ pub(super) fn send_away(mut stream: TcpStream, reason: &str) {
 }
 
 fn listen(stream: &TcpStream, token: &str) -> Result<Hello, String> {
-    let line = hello_line(stream).map_err(|error| format!("no hello: {error}"))?;
+    let line = short_line(stream).map_err(|error| format!("no hello: {error}"))?;
     let hello: Hello = wire::parse(&line).map_err(|_| "no hello".to_owned())?;
     if !is_same(hello.token.as_bytes(), token.as_bytes()) {
         return Err(format!(
@@ -114,8 +155,8 @@ fn listen(stream: &TcpStream, token: &str) -> Result<Hello, String> {
     Ok(hello)
 }
 
-/// The first line, which must be short, soon there, and all that is said.
-fn hello_line(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
+/// A line, which must be short, soon there, and all that is said.
+fn short_line(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + HELLO_WITHIN;
     let mut line = Vec::new();
     let mut piece = [0; 512];
@@ -147,4 +188,5 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 }
 
 const STRANGERS_MAX: usize = 32;
+const CLOCK_QUESTIONS: usize = 8;
 const HELLO_WITHIN: Duration = Duration::from_secs(10);

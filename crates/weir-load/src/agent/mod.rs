@@ -8,7 +8,7 @@ mod engine;
 mod error;
 mod wire;
 
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub use coordinator::{Coordinator, CoordinatorOptions};
 pub use engine::Engine;
 pub use error::AgentError;
 
-use wire::{Answer, FailedEvent, Hello, LINE_BYTES_MAX, read_line};
+use wire::{Answer, ClockReading, FailedEvent, Hello, LINE_BYTES_MAX, read_line};
 
 /// The environment variable that holds the token for agents.
 pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";
@@ -59,14 +59,20 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
         .set_write_timeout(Some(WRITE_TIMEOUT))
         .map_err(broken)?;
     let mut output = stream.try_clone().map_err(broken)?;
-    let hello = Hello::new(&options.token, Clock::start().now_unix_ns());
+    let hello = Hello::new(&options.token);
     output.write_all(&wire::line(&hello)).map_err(broken)?;
     let mut input = BufReader::new(stream);
-    let answer = read_line(&mut input, LINE_BYTES_MAX).map_err(broken)?;
-    let answer = answer.ok_or_else(|| broken(io::ErrorKind::UnexpectedEof.into()))?;
-    let (share, work) = match wire::parse(&answer).map_err(broken)? {
-        Answer::Refused { reason } => return Err(AgentError::Refused { reason }),
-        Answer::Clients { share, options } => (share, options),
+    let clock = Clock::start();
+    let (share, work) = loop {
+        match answer(&mut input).map_err(broken)? {
+            Answer::Refused { reason } => return Err(AgentError::Refused { reason }),
+            Answer::Clients { share, options } => break (share, options),
+            Answer::Clock => {
+                let unix_ns = clock.now_unix_ns();
+                let reading = wire::line(&ClockReading { unix_ns });
+                output.write_all(&reading).map_err(broken)?;
+            }
+        }
     };
     tracing::info!(agent = share.index + 1, of = share.of, "work taken");
     let mut last = output.try_clone().map_err(broken)?;
@@ -89,6 +95,13 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
     // The thread that reads commands holds the connection, too.
     let _ = last.shutdown(Shutdown::Write);
     result
+}
+
+fn answer(input: &mut impl BufRead) -> io::Result<Answer> {
+    match read_line(input, LINE_BYTES_MAX)? {
+        Some(line) => wire::parse(&line),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 /// Tries until it is there or patience ends: agents and coordinator may start in any order.

@@ -14,30 +14,41 @@ use crate::worker::EventSender;
 use crate::worker::protocol::{Command, LedgerEntry, Schedule};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What each client is owed.
+const RECORDS: u64 = 5;
 const TOKEN: &str = "0123456789abcdef";
 
-/// Serves `OK` and one record of the asked for key to everybody.
+/// Serves `OK` and, until the client leaves, one record after the other of the key it asks for.
 fn floor() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::spawn(move || {
-                let mut key = String::new();
-                let mut input = BufReader::new(stream.try_clone().unwrap());
-                input.read_line(&mut key).unwrap();
-                let line = format!("U,1,1,{}|5.0.0.6\r\n", key.trim_end());
-                let mut answer = b"OK\n\x81".to_vec();
-                answer.push(u8::try_from(line.len()).unwrap());
-                answer.extend_from_slice(line.as_bytes());
-                stream.write_all(&answer).unwrap();
-                // Until the client leaves.
-                let _ = input.read(&mut [0]);
-            });
+            let stream = stream.unwrap();
+            thread::spawn(move || serve(stream));
         }
     });
     address.to_string()
+}
+
+fn serve(mut stream: TcpStream) {
+    let mut input = BufReader::new(stream.try_clone().unwrap());
+    let mut key = String::new();
+    input.read_line(&mut key).unwrap();
+    stream.write_all(b"OK\n").unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(10)))
+        .unwrap();
+    for seq in 0_u32.. {
+        let line = format!("U,1,1,{}|5.0.{seq}.6\r\n", key.trim_end());
+        let mut frame = vec![0x81, u8::try_from(line.len()).unwrap()];
+        frame.extend_from_slice(line.as_bytes());
+        // Nothing comes from a client that stays.
+        let stays = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        if stream.write_all(&frame).is_err() || !input.read(&mut [0]).is_err_and(stays) {
+            return;
+        }
+    }
 }
 
 fn work(clients: usize) -> ClientsOptions {
@@ -96,13 +107,17 @@ impl Run {
     /// An agent of the test: it has said hello and knows its work.
     fn impostor(&self) -> (BufReader<TcpStream>, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .write_all(&wire::line(&Hello::new(TOKEN, 0)))
-            .unwrap();
+        stream.write_all(&wire::line(&Hello::new(TOKEN))).unwrap();
         let mut input = BufReader::new(stream);
-        let mut answer = String::new();
-        input.read_line(&mut answer).unwrap();
-        (input, answer)
+        loop {
+            let mut answer = String::new();
+            input.read_line(&mut answer).unwrap();
+            if serde_json::from_str::<Answer>(&answer).unwrap() != Answer::Clock {
+                return (input, answer);
+            }
+            let reading = wire::line(&ClockReading { unix_ns: 0 });
+            input.get_mut().write_all(&reading).unwrap();
+        }
     }
 
     fn ready(&self) -> u64 {
@@ -144,7 +159,7 @@ fn ledger() -> Command {
         key: key.to_owned(),
         producer: 0,
         first_seq: 0,
-        last_seq: 0,
+        last_seq: RECORDS - 1,
         missing: Vec::new(),
         last_due_unix_ns: 5,
     };
@@ -174,7 +189,8 @@ fn three_agents_say_what_one_would() {
     let summary = run.thread.join().unwrap().unwrap();
     assert_eq!((summary.clients, summary.lost), (10, 0));
     assert!(summary.settled, "{summary:?}");
-    assert_eq!(summary.updates_total, 10);
+    assert_eq!((summary.duplicated, summary.disconnects), (0, 0));
+    assert!(summary.updates_total >= 10 * RECORDS, "{summary:?}");
     for agent in agents {
         agent.join().unwrap().unwrap();
     }
@@ -185,7 +201,8 @@ fn three_agents_say_what_one_would() {
         }
     }
     let counters = progress.expect("a progress of all").counters;
-    assert_eq!((counters["clients"], counters["updates"]), (10, 10));
+    assert_eq!(counters["clients"], 10);
+    assert_eq!(counters["updates"], summary.updates_total);
 }
 
 #[test]
@@ -199,7 +216,7 @@ fn shares_are_handed_out_once_each() {
                 assert_eq!((share.of, options.clients), (3, 10));
                 share.index
             }
-            Answer::Refused { reason } => panic!("{reason}"),
+            other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(shares, BTreeSet::from([0, 1, 2]));
@@ -277,7 +294,7 @@ fn strangers_are_refused_and_told_why() {
     }
     let other_version = Hello {
         version: "0.0.0".to_owned(),
-        ..Hello::new(TOKEN, 0)
+        ..Hello::new(TOKEN)
     };
     let mut stream = TcpStream::connect(run.address).unwrap();
     stream.write_all(&wire::line(&other_version)).unwrap();
@@ -290,6 +307,14 @@ fn strangers_are_refused_and_told_why() {
     run.commands.send(Command::Stop).unwrap();
     assert_eq!(run.thread.join().unwrap().unwrap().clients, 1);
     agent.join().unwrap().unwrap();
+}
+
+#[test]
+fn clocks_differ_only_beyond_the_error_of_the_comparison() {
+    let difference = |ahead_ns, error_ns| door::ClockDifference { ahead_ns, error_ns };
+    assert!(difference(-7_000_000, 5_000_000).exceeds(1_000_000));
+    assert!(!difference(-7_000_000, 6_000_000).exceeds(1_000_000));
+    assert!(difference(2_000_000, 500_000).exceeds(1_000_000));
 }
 
 #[test]

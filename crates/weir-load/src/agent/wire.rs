@@ -19,17 +19,20 @@ pub(super) struct Hello {
     pub(super) version: String,
     /// Process id on the agent's machine.
     pub(super) pid: u32,
-    /// The agent's clock as it says so, in unix nanoseconds.
+}
+
+/// An agent's clock.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct ClockReading {
     pub(super) unix_ns: u64,
 }
 
 impl Hello {
-    pub(super) fn new(token: &str, unix_ns: u64) -> Self {
+    pub(super) fn new(token: &str) -> Self {
         Self {
             token: token.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            unix_ns,
         }
     }
 }
@@ -43,6 +46,8 @@ pub(super) enum Answer {
         /// Why.
         reason: String,
     },
+    /// To say what its clock shows.
+    Clock,
     /// To run a share of the clients.
     Clients {
         /// Which share.
