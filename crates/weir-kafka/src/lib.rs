@@ -1,5 +1,6 @@
 //! Kafka for Weir: `ingest` and `produce` over librdkafka behind narrow types, `admin` for topics,
-//! `wire` and `records` as pure byte work, `lean` for thousands of consumers in one thread.
+//! `peek` for a look at one record, `wire` and `records` as pure byte work, `lean` for thousands
+//! of consumers in one thread.
 //!
 //! This crate knows records, partitions and offsets; it knows nothing of items, filters or
 //! scenarios.
@@ -9,6 +10,7 @@ pub mod admin;
 pub mod fuzz;
 pub mod ingest;
 pub mod lean;
+pub mod peek;
 pub mod produce;
 mod properties;
 mod record;

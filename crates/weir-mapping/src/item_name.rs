@@ -69,7 +69,7 @@ impl CanonicalItem {
     }
 
     /// Parameter names and values, sorted by name.
-    pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
         self.parameters
             .iter()
             .map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))

@@ -24,7 +24,8 @@ mod text;
 
 pub use config::{
     AdaptersFile, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy, Parameter,
-    ParameterStatus, ParseOptions, ReferencedFile, Severity, Source, Status, Threads,
+    ParameterStatus, ParseOptions, ReferencedFile, RefusedConnection, Severity, Source, Status,
+    Survey, Threads,
 };
 pub use error::{
     ConfigError, ExpressionError, ExtractionError, ExtractionPlace, ExtractionReason,
@@ -36,6 +37,7 @@ pub use field_set::FieldSet;
 pub use field_values::{FieldValue, FieldValues, FrozenValues};
 pub use item_name::CanonicalItem;
 pub use json::{JsonError, JsonFault};
+pub use mapping::explain::{Explanation, Extracted, Mismatch, NoItem, SourceOutcome};
 pub use mapping::{FieldName, ItemNames, Mapping};
 pub use payload::Part;
 pub use record_view::RecordView;

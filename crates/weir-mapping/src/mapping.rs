@@ -1,6 +1,8 @@
 //! The compiled mapping of one connection: record to item names, record to field values, and
 //! which items a client may name.
 
+pub(crate) mod explain;
+
 use std::fmt;
 use std::sync::Arc;
 

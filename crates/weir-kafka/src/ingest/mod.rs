@@ -281,7 +281,10 @@ impl Drop for KafkaIngest {
     }
 }
 
-fn borrow_headers<'a>(message: &'a BorrowedMessage<'_>, skipped: &mut u64) -> HeaderList<'a> {
+pub(crate) fn borrow_headers<'a>(
+    message: &'a BorrowedMessage<'_>,
+    skipped: &mut u64,
+) -> HeaderList<'a> {
     let mut list = HeaderList::new();
     let Some(headers) = message.headers() else {
         return list;

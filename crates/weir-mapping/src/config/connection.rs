@@ -93,33 +93,22 @@ impl ConnectionConfig {
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
-        let parameters = Parameters::read(source, name, written, notes)?;
-        let error = |problem| source.error(line, Some(name), problem);
-        let bootstrap_servers = parameters
-            .get(BOOTSTRAP)
-            .and_then(text_list)
-            .ok_or_else(|| {
-                let remedy = "write host:port of at least one broker";
-                error(Problem::MissingParameter {
-                    parameter: BOOTSTRAP.to_owned(),
-                    remedy,
-                })
-            })?;
-        let bootstrap_servers = bootstrap_servers.into_iter().map(str::to_owned).collect();
-        if parameters.matching(MAP, MAP_SUFFIX).next().is_none() {
-            let remedy = "name the items a topic is delivered as";
-            return Err(error(Problem::MissingAny {
-                parameter: "map.<...>.to",
-                remedy,
-            }));
-        }
-        if parameters.matching(FIELD, "").next().is_none() {
-            let remedy = "name a field and its expression, such as field.value = #{VALUE}";
-            return Err(error(Problem::MissingAny {
-                parameter: "field.<...>",
-                remedy,
-            }));
-        }
+        let examined = Self::examine(name, written, source, line, notes);
+        examined.map_err(|refused| refused.first)
+    }
+
+    /// As [`Self::from_parameters`], but a refusal says everything that is wrong.
+    pub fn examine(
+        name: &str,
+        written: impl IntoIterator<Item = Parameter>,
+        source: &Source<'_>,
+        line: Option<u32>,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, Box<RefusedConnection>> {
+        let mut refusals = Vec::new();
+        let parameters = Parameters::read(source, name, written, notes, &mut refusals);
+        let missing = missing(&parameters).into_iter();
+        let mut missing = missing.map(|problem| source.error(line, Some(name), problem));
         let compiler = || Compiler::new(part_settings(&parameters), json_check(&parameters));
         let mapping = routing::compile(
             &parameters,
@@ -130,11 +119,22 @@ impl ConnectionConfig {
                 map_non_scalar: parameters.boolean("fields.map.non.scalar.values.enable", false),
             },
             notes,
-        )?;
+            &mut refusals,
+        );
+        let mut errors = refusals.iter().map(|refusal| refusal.error.clone());
+        if let Some(first) = errors.next().or_else(|| missing.next()) {
+            let more = errors.chain(missing).collect();
+            return Err(Box::new(RefusedConnection {
+                name: name.to_owned(),
+                first,
+                more,
+                parameters: parameters.into_statuses(&refusals),
+            }));
+        }
         Ok(Self {
             name: name.to_owned(),
             enabled: parameters.boolean("enable", true),
-            bootstrap_servers,
+            bootstrap_servers: bootstrap(&parameters),
             group_id: parameters.get("group.id").map(str::to_owned),
             consume_from: consume_from(&parameters),
             threads: threads(&parameters),
@@ -142,7 +142,7 @@ impl ConnectionConfig {
             error_strategy: error_strategy(&parameters),
             mapping,
             files: parameters.files(),
-            parameters: parameters.into_statuses(),
+            parameters: parameters.into_statuses(&[]),
         })
     }
 
@@ -152,7 +152,49 @@ impl ConnectionConfig {
     }
 }
 
+/// A connection that cannot start, with everything that is wrong with it.
+#[derive(Debug)]
+pub struct RefusedConnection {
+    /// Name that clients would give as `LS_data_adapter`.
+    pub name: String,
+    /// The first mistake.
+    pub first: ConfigError,
+    /// The others.
+    pub more: Vec<ConfigError>,
+    /// What became of each parameter, in file order.
+    pub parameters: Vec<ParameterStatus>,
+}
+
 const BOOTSTRAP: &str = "bootstrap.servers";
+
+fn bootstrap(parameters: &Parameters<'_>) -> Vec<String> {
+    let list = parameters.get(BOOTSTRAP).and_then(text_list);
+    list.into_iter().flatten().map(str::to_owned).collect()
+}
+
+/// What a connection must have and this one has not.
+fn missing(parameters: &Parameters<'_>) -> Vec<Problem> {
+    let mut missing = Vec::new();
+    if parameters.get(BOOTSTRAP).is_none() {
+        missing.push(Problem::MissingParameter {
+            parameter: BOOTSTRAP.to_owned(),
+            remedy: "write host:port of at least one broker",
+        });
+    }
+    if parameters.matching(MAP, MAP_SUFFIX).next().is_none() {
+        missing.push(Problem::MissingAny {
+            parameter: "map.<...>.to",
+            remedy: "name the items a topic is delivered as",
+        });
+    }
+    if parameters.matching(FIELD, "").next().is_none() {
+        missing.push(Problem::MissingAny {
+            parameter: "field.<...>",
+            remedy: "name a field and its expression, such as field.value = #{VALUE}",
+        });
+    }
+    missing
+}
 
 fn part_settings(parameters: &Parameters<'_>) -> Both<PartSettings> {
     let settings = |part: &str| {
@@ -161,10 +203,11 @@ fn part_settings(parameters: &Parameters<'_>) -> Both<PartSettings> {
             |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
         let separators = Separators::default();
         PartSettings {
-            // Names without an evaluator are refused before.
-            evaluator: get("type")
-                .and_then(Evaluator::from_name)
-                .unwrap_or_default(),
+            // A name without an evaluator has been refused; with this one in its place, paths into
+            // the payload are not blamed for it.
+            evaluator: get("type").map_or_else(Evaluator::default, |name| {
+                Evaluator::from_name(name).unwrap_or(Evaluator::Json)
+            }),
             separators: Separators {
                 pairs: char("kvp.pairs.separator", separators.pairs),
                 key_value: char("kvp.key-value.separator", separators.key_value),

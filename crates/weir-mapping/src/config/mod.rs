@@ -12,7 +12,9 @@ mod xml;
 
 use std::borrow::Cow;
 
-pub use connection::{ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, Threads};
+pub use connection::{
+    ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, RefusedConnection, Threads,
+};
 pub use expand::expand;
 pub use note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
 
@@ -116,54 +118,103 @@ impl AdaptersFile {
         env: &dyn Fn(&str) -> Option<String>,
         options: ParseOptions,
     ) -> Result<Self, ConfigError> {
-        let source = Source {
-            file: file_name,
-            options,
-        };
-        let mut notes = Vec::new();
-        let raw = RawFile::parse(&source, xml, env, &mut notes)?;
-        let logging_path = read_metadata(&source, raw.metadata, &mut notes)?;
-        let mut connections: Vec<ConnectionConfig> = Vec::new();
-        for provider in raw.data {
-            let Some(connection) = read_connection(&source, provider, &connections, &mut notes)?
-            else {
-                continue;
-            };
-            connections.push(connection);
-        }
-        if connections.is_empty() {
-            let problem = Problem::MissingPart {
-                what: "a <data_provider> of the Kafka connector".into(),
-                remedy: "add one for each Kafka connection",
-            };
-            return Err(source.error(None, None, problem));
+        let survey = Survey::of(file_name, xml, env, options);
+        if let Some(error) = survey.errors.into_iter().next() {
+            return Err(error);
         }
         Ok(Self {
-            set_id: raw.set_id,
-            logging_path,
-            connections,
-            notes,
+            // A file without one has an error.
+            set_id: survey.set_id.unwrap_or_default(),
+            logging_path: survey.logging_path,
+            connections: survey.connections.into_iter().flatten().collect(),
+            notes: survey.notes,
         })
     }
 }
 
-fn read_connection(
-    source: &Source<'_>,
-    provider: RawProvider,
-    before: &[ConnectionConfig],
-    notes: &mut Vec<Note>,
-) -> Result<Option<ConnectionConfig>, ConfigError> {
-    let name = provider.name.as_deref().unwrap_or(DEFAULT_CONNECTION);
-    if !check_class(source, &provider, Some(name), notes)? {
-        return Ok(None);
+/// Everything that can be said of an `adapters.xml`, usable or not.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Name of the adapter set, where the file could be read.
+    pub set_id: Option<String>,
+    /// File that `logging.configuration.path` names.
+    pub logging_path: Option<String>,
+    /// Connections in file order.
+    pub connections: Vec<Result<ConnectionConfig, Box<RefusedConnection>>>,
+    /// What the operator should know.
+    pub notes: Vec<Note>,
+    /// All mistakes in the order they were found, those of the connections included.
+    pub errors: Vec<ConfigError>,
+}
+
+impl Survey {
+    /// Reads as [`AdaptersFile::parse`] does and goes on after mistakes.
+    pub fn of(
+        file_name: &str,
+        xml: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+        options: ParseOptions,
+    ) -> Self {
+        let source = Source {
+            file: file_name,
+            options,
+        };
+        let mut survey = Self::default();
+        match RawFile::parse(&source, xml, env, &mut survey.notes) {
+            Ok(raw) => survey.read(&source, raw),
+            Err(error) => survey.errors.push(error),
+        }
+        survey
     }
-    if before.iter().any(|connection| connection.name == name) {
-        let problem = Problem::DuplicateConnection(name.to_owned());
-        return Err(source.error(Some(provider.line), None, problem));
+
+    fn read(&mut self, source: &Source<'_>, raw: RawFile) {
+        self.set_id = Some(raw.set_id);
+        match read_metadata(source, raw.metadata, &mut self.notes) {
+            Ok(path) => self.logging_path = path,
+            Err(error) => self.errors.push(error),
+        }
+        for provider in raw.data {
+            if let Err(error) = self.read_connection(source, provider) {
+                self.errors.push(error);
+            }
+        }
+        if self.connections.is_empty() && self.errors.is_empty() {
+            let problem = Problem::MissingPart {
+                what: "a <data_provider> of the Kafka connector".into(),
+                remedy: "add one for each Kafka connection",
+            };
+            self.errors.push(source.error(None, None, problem));
+        }
     }
-    let parameters = provider.parameters;
-    ConnectionConfig::from_parameters(name, parameters, source, Some(provider.line), notes)
-        .map(Some)
+
+    fn read_connection(
+        &mut self,
+        source: &Source<'_>,
+        provider: RawProvider,
+    ) -> Result<(), ConfigError> {
+        let name = provider.name.as_deref().unwrap_or(DEFAULT_CONNECTION);
+        if !check_class(source, &provider, Some(name), &mut self.notes)? {
+            return Ok(());
+        }
+        let is_taken = |connection: &Result<ConnectionConfig, Box<RefusedConnection>>| {
+            let other = connection.as_ref().map_or_else(|r| &r.name, |c| &c.name);
+            other == name
+        };
+        if self.connections.iter().any(is_taken) {
+            let problem = Problem::DuplicateConnection(name.to_owned());
+            return Err(source.error(Some(provider.line), None, problem));
+        }
+        let line = Some(provider.line);
+        let parameters = provider.parameters;
+        let notes = &mut self.notes;
+        let connection = ConnectionConfig::examine(name, parameters, source, line, notes);
+        if let Err(refused) = &connection {
+            self.errors.push(refused.first.clone());
+            self.errors.extend(refused.more.iter().cloned());
+        }
+        self.connections.push(connection);
+        Ok(())
+    }
 }
 
 /// Reads the metadata provider, of which only the logging path and the class are looked at.

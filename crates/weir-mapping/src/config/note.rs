@@ -47,6 +47,8 @@ pub enum Status {
     Honoured,
     /// Read and without effect, for this reason.
     Ignored(Cow<'static, str>),
+    /// The connection cannot start, for this reason.
+    Refused(String),
 }
 
 impl fmt::Display for Status {
@@ -54,6 +56,7 @@ impl fmt::Display for Status {
         match self {
             Self::Honoured => f.write_str("honoured"),
             Self::Ignored(reason) => write!(f, "ignored: {reason}"),
+            Self::Refused(reason) => write!(f, "refused: {reason}"),
         }
     }
 }

@@ -17,6 +17,13 @@ pub(super) struct Entry {
     status: Option<Status>,
 }
 
+/// A parameter that cannot be carried out.
+pub(super) struct Refusal {
+    /// Its name as written, but for blanks around it.
+    pub(super) name: String,
+    pub(super) error: ConfigError,
+}
+
 /// The parameters of one connection, each name once, all checked.
 pub(super) struct Parameters<'a> {
     source: &'a Source<'a>,
@@ -31,7 +38,8 @@ impl<'a> Parameters<'a> {
         connection: &'a str,
         written: impl IntoIterator<Item = Parameter>,
         notes: &mut Vec<Note>,
-    ) -> Result<Self, ConfigError> {
+        refusals: &mut Vec<Refusal>,
+    ) -> Self {
         let mut parameters = Self {
             source,
             connection,
@@ -44,29 +52,36 @@ impl<'a> Parameters<'a> {
                 padded.push(parameter.clone());
                 parameter.name = name;
             }
-            parameters.add(parameter, notes)?;
+            let name = parameter.name.clone();
+            if let Err(error) = parameters.add(parameter, notes) {
+                refusals.push(Refusal { name, error });
+            }
         }
-        parameters.note_padded(padded, notes)?;
+        if let Err(error) = parameters.note_padded(&padded, notes) {
+            let name = padded.swap_remove(0).name;
+            refusals.push(Refusal { name, error });
+        }
         for index in 0..parameters.entries.len() {
-            let status = parameters.check(&parameters.entries[index], notes)?;
-            parameters.entries[index].status = Some(status);
+            let entry = &parameters.entries[index];
+            match parameters.check(entry, notes) {
+                Ok(status) => parameters.entries[index].status = Some(status),
+                Err(error) => {
+                    let name = entry.written.name.clone();
+                    refusals.push(Refusal { name, error });
+                }
+            }
         }
-        Ok(parameters)
+        parameters
     }
 
     /// One warning for all, since a file may have a thousand of them.
-    fn note_padded(
-        &self,
-        padded: Vec<Parameter>,
-        notes: &mut Vec<Note>,
-    ) -> Result<(), ConfigError> {
-        let more = padded.len().saturating_sub(1);
-        let Some(first) = padded.into_iter().next() else {
+    fn note_padded(&self, padded: &[Parameter], notes: &mut Vec<Note>) -> Result<(), ConfigError> {
+        let Some((first, more)) = padded.split_first() else {
             return Ok(());
         };
         let problem = Problem::PaddedName {
-            parameter: first.name,
-            more: if self.is_strict() { 0 } else { more },
+            parameter: first.name.clone(),
+            more: if self.is_strict() { 0 } else { more.len() },
         };
         self.warn_or_refuse(first.line, problem, "the blanks are dropped", notes)
     }
@@ -245,13 +260,20 @@ impl<'a> Parameters<'a> {
     }
 
     /// What became of each parameter, in file order.
-    pub(super) fn into_statuses(self) -> Vec<ParameterStatus> {
-        let statuses = self.entries.into_iter().map(|entry| ParameterStatus {
-            value: shown(&entry.name, &entry.written.value),
-            name: entry.written.name,
-            line: entry.written.line,
-            // `read` sets every status before it returns.
-            status: entry.status.unwrap_or(Status::Honoured),
+    pub(super) fn into_statuses(self, refusals: &[Refusal]) -> Vec<ParameterStatus> {
+        let statuses = self.entries.into_iter().map(|entry| {
+            let refused = refusals.iter().find(|r| r.name == entry.written.name);
+            let status = match refused {
+                Some(refusal) => Status::Refused(refusal.error.problem.to_string()),
+                // What is not refused has been checked.
+                None => entry.status.unwrap_or(Status::Honoured),
+            };
+            ParameterStatus {
+                value: shown(&entry.name, &entry.written.value),
+                name: entry.written.name,
+                line: entry.written.line,
+                status,
+            }
         });
         statuses.collect()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::known::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
 use super::note::{Note, Severity};
-use super::parameters::{Entry, Parameters};
+use super::parameters::{Entry, Parameters, Refusal};
 use super::types::text_list;
 use crate::error::{ConfigError, ExpressionError, Problem, TemplateError};
 use crate::expression::Expression;
@@ -30,10 +30,20 @@ pub(super) fn compile(
     mut for_fields: Compiler,
     options: FieldOptions,
     notes: &mut Vec<Note>,
-) -> Result<Mapping, ConfigError> {
+    refusals: &mut Vec<Refusal>,
+) -> Mapping {
+    let mut refuse = |entry: &Entry, error| {
+        let name = entry.written.name.clone();
+        refusals.push(Refusal { name, error });
+    };
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
-        let source = template(parameters, name, entry, &mut for_items, notes)?;
+        let source = template(parameters, name, entry, &mut for_items, notes);
+        let source = source.unwrap_or_else(|error| {
+            refuse(entry, error);
+            // Stands in, so that topics that refer to it are not blamed.
+            ItemSource::Simple(name.into())
+        });
         templates.push(Defined {
             name,
             entry,
@@ -43,10 +53,10 @@ pub(super) fn compile(
     }
     let mut topics = Vec::new();
     for (topic, entry) in parameters.matching(MAP, MAP_SUFFIX) {
-        topics.push((
-            topic.into(),
-            sources(parameters, entry, &mut templates, notes)?,
-        ));
+        match sources(parameters, entry, &mut templates, notes) {
+            Ok(sources) => topics.push((topic.into(), sources)),
+            Err(error) => refuse(entry, error),
+        }
     }
     for template in templates.iter().filter(|template| !template.used) {
         let text = format!(
@@ -57,19 +67,16 @@ pub(super) fn compile(
     }
     let mut fields = Vec::new();
     for (name, entry) in parameters.matching(FIELD, "") {
-        fields.push(field(parameters, name, entry, &mut for_fields)?);
+        match field(parameters, name, entry, &mut for_fields) {
+            Ok(field) => fields.push(field),
+            Err(error) => refuse(entry, error),
+        }
     }
     let plans = |compiler: Compiler| Plans {
         key: Arc::new(compiler.plans.key),
         value: Arc::new(compiler.plans.value),
     };
-    Ok(Mapping::new(
-        topics,
-        fields,
-        options,
-        plans(for_items),
-        plans(for_fields),
-    ))
+    Mapping::new(topics, fields, options, plans(for_items), plans(for_fields))
 }
 
 fn template(

@@ -642,3 +642,41 @@ fn comments_and_character_references_belong_to_the_text() {
         "value"
     );
 }
+
+#[test]
+fn a_survey_lists_everything_that_is_wrong() {
+    let mut xml = file(&[
+        ("bootstrap.servers", "localhost"),
+        ("record.value.evaluator.type", "AVRO"),
+        ("item-template.t", "x-#{k=KEY.a}"),
+        ("map.T.to", "item-template.t"),
+        ("map.U.to", "item-template.none"),
+        ("field.v", "VALUE"),
+        ("field.w", "#{VALUE}"),
+    ]);
+    let other = file(&[("map.T.to", "item")]).replace("name=\"C\"", "name=\"D\"");
+    let provider = other.find("<data_provider").unwrap();
+    xml = xml.replace("</adapters_conf>", &other[provider..]);
+    let survey = Survey::of("a.xml", &xml, &env, ParseOptions::default());
+    let errors: Vec<_> = survey.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 7, "{errors:#?}");
+    assert_eq!(parse(&xml).unwrap_err(), survey.errors[0]);
+    let refused = survey.connections[0].as_ref().unwrap_err();
+    let refusals = refused
+        .parameters
+        .iter()
+        .filter(|p| matches!(p.status, Status::Refused(_)));
+    assert_eq!(
+        refusals.map(|p| p.name.as_str()).collect::<Vec<_>>(),
+        [
+            "bootstrap.servers",
+            "record.value.evaluator.type",
+            "item-template.t",
+            "map.U.to",
+            "field.v"
+        ]
+    );
+    let other = survey.connections[1].as_ref().unwrap_err();
+    assert_eq!((other.name.as_str(), other.more.len()), ("D", 1));
+    assert_eq!(other.parameters[0].status, Status::Honoured);
+}

@@ -1,5 +1,8 @@
 //! Mappings made of parameters, and records for them.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use weir_mapping::{
     ConnectionConfig, ExtractionError, FieldValue, FieldValues, Mapping, Parameter, ParseOptions,
     RecordView, Source,

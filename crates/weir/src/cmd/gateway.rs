@@ -1,6 +1,10 @@
-//! `weir gateway run|check`.
+//! `weir gateway run|check|explain`.
 
 mod check;
+mod explain;
+mod explain_text;
+mod record_file;
+mod table;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,7 +38,21 @@ pub(crate) enum GatewayCommand {
     )]
     Run(RunArgs),
     /// Read a configuration and say what it means, without connecting to anything.
-    Check(ConfigArgs),
+    ///
+    /// Lists every parameter of every connection: honoured, ignored (with the reason) or refused
+    /// (with the remedy). Ends with code 2 if anything is refused.
+    #[command(
+        after_help = "Example:\n  weir gateway check --adapters adapters.xml\n  \
+        weir gateway check --adapters adapters.xml --strict --json"
+    )]
+    Check(check::CheckArgs),
+    /// Show which items and field values a record yields, and why something does not match.
+    ///
+    /// The record comes from a file or from a topic of a running cluster; nothing is written and
+    /// no consumer group is joined. Ends with code 0 if the record would be delivered (to the
+    /// item given with --item, if there is one), with 1 if not.
+    #[command(after_help = explain::AFTER_HELP)]
+    Explain(explain::ExplainArgs),
 }
 
 /// Where the configuration comes from.
@@ -74,11 +92,8 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
     match command {
         GatewayCommand::Run(args) => serve(&args),
-        GatewayCommand::Check(files) => {
-            let config = load(&files, &Overrides::default())?;
-            check::print(&config);
-            Ok(Exit::Fine)
-        }
+        GatewayCommand::Check(args) => check::run(&args),
+        GatewayCommand::Explain(args) => explain::run(&args),
     }
 }
 

@@ -1,55 +1,327 @@
-//! `weir gateway check`: what a configuration means, in words.
+//! `weir gateway check`: what a configuration means, parameter by parameter.
 
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
 use weir_gateway::GatewayConfig;
-use weir_mapping::{ConnectionConfig, Status};
+use weir_gateway::config::Overrides;
+use weir_mapping::{
+    ConfigError, ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions,
+    Severity, Status, Survey,
+};
 
-/// Prints the whole configuration as it would be used.
-pub(super) fn print(config: &GatewayConfig) {
-    println!("adapter set   {}", config.set_id);
-    println!(
-        "clients       ws://{}/lightstreamer, {} event loops",
-        config.listen, config.shards
-    );
-    println!("admin         http://{}", config.admin);
-    for connection in &config.connections {
-        print_connection(connection);
-    }
-    if !config.notes.is_empty() {
-        println!("\nnotes");
-        for note in &config.notes {
-            println!("  {note}");
-        }
-    }
-    println!("\nthe configuration is usable");
+use super::table::Table;
+use super::{ConfigArgs, load};
+use crate::exit::{Exit, Failure};
+
+/// Rows of the same kind, such as `field.X`, of which only the first are shown.
+const ALIKE_SHOWN: usize = 20;
+
+/// What to check and how to say it.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    files: ConfigArgs,
+    /// Show every parameter, also where there are many alike.
+    #[arg(long)]
+    all: bool,
+    /// Write JSON instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
-fn print_connection(connection: &ConnectionConfig) {
-    let state = if connection.enabled {
-        ""
+/// What is known of the files, usable or not.
+struct Findings {
+    config: Option<GatewayConfig>,
+    connections: Vec<Connection>,
+    notes: Vec<Note>,
+    errors: Vec<ConfigError>,
+}
+
+struct Connection {
+    name: String,
+    usable: Option<Settings>,
+    parameters: Vec<ParameterStatus>,
+}
+
+struct Settings {
+    enabled: bool,
+    brokers: String,
+    topics: Vec<String>,
+    fields: Vec<String>,
+}
+
+/// Reads, says what was found, and refuses with code 2.
+pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+    let findings = look(&args.files)?;
+    if args.json {
+        println!("{:#}", findings.to_json());
     } else {
-        " (disabled: every subscription is refused)"
-    };
-    println!("\nconnection    {}{state}", connection.name);
-    println!("  brokers     {}", connection.bootstrap());
-    println!("  topics      {}", join(connection.mapping.topics()));
-    let fields = connection
-        .mapping
-        .fields()
-        .iter()
-        .map(weir_mapping::FieldName::as_str);
-    println!("  fields      {}", join(fields));
-    println!("  parameters");
-    for parameter in &connection.parameters {
-        let line = parameter
-            .line
-            .map_or_else(String::new, |line| format!("line {line}: "));
-        println!("    {line}{} = {}", parameter.name, parameter.value);
-        if let Status::Ignored(reason) = &parameter.status {
-            println!("      ignored: {reason}");
+        findings.print(args.all);
+    }
+    Ok(match findings.config {
+        Some(_) => Exit::Fine,
+        None => Exit::Usage,
+    })
+}
+
+/// The whole configuration; if it cannot be used, at least all that is wrong with `adapters.xml`.
+fn look(files: &ConfigArgs) -> Result<Findings, Failure> {
+    match load(files, &Overrides::default()) {
+        Ok(config) => Ok(Findings {
+            connections: config.connections.iter().map(Connection::of).collect(),
+            notes: config.notes.clone(),
+            errors: Vec::new(),
+            config: Some(config),
+        }),
+        Err(failure) => {
+            let survey = files
+                .adapters
+                .as_deref()
+                .and_then(|path| survey(path, files));
+            survey
+                .filter(|s| !s.errors.is_empty())
+                .map_or(Err(failure), |survey| {
+                    let connections =
+                        survey
+                            .connections
+                            .iter()
+                            .map(|connection| match connection {
+                                Ok(usable) => Connection::of(usable),
+                                Err(refused) => Connection {
+                                    name: refused.name.clone(),
+                                    usable: None,
+                                    parameters: refused.parameters.clone(),
+                                },
+                            });
+                    Ok(Findings {
+                        config: None,
+                        connections: connections.collect(),
+                        notes: survey.notes,
+                        errors: survey.errors,
+                    })
+                })
         }
     }
 }
 
-fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    words.collect::<Vec<_>>().join(", ")
+fn survey(path: &Path, files: &ConfigArgs) -> Option<Survey> {
+    let options = ParseOptions {
+        strict: files.strict,
+    };
+    let xml = std::fs::read_to_string(path).ok()?;
+    let name = path.display().to_string();
+    let env = |name: &str| std::env::var(name).ok();
+    Some(Survey::of(&name, &xml, &env, options))
+}
+
+impl Connection {
+    fn of(config: &ConnectionConfig) -> Self {
+        let mapping = &config.mapping;
+        Self {
+            name: config.name.clone(),
+            usable: Some(Settings {
+                enabled: config.enabled,
+                brokers: config.bootstrap(),
+                topics: mapping.topics().map(str::to_owned).collect(),
+                fields: mapping.fields().iter().map(FieldName::to_string).collect(),
+            }),
+            parameters: config.parameters.clone(),
+        }
+    }
+
+    fn print(&self, all: bool, notes: &[Note]) {
+        let has_note = |parameter: &ParameterStatus| {
+            let here = |note: &&Note| note.at.connection.as_deref() == Some(self.name.as_str());
+            let mut lines = notes.iter().filter(here).filter_map(|note| note.at.line);
+            lines.any(|line| parameter.line == Some(line))
+        };
+        println!("\nconnection {}", self.name);
+        if let Some(settings) = &self.usable {
+            if !settings.enabled {
+                println!("  disabled: every subscription is refused");
+            }
+            println!("  brokers  {}", settings.brokers);
+            println!("  topics   {}", settings.topics.join(", "));
+            println!("  fields   {}", few(&settings.fields, all).join(", "));
+        }
+        println!();
+        let columns = [
+            ("line", 6),
+            ("parameter", 50),
+            ("value", 40),
+            ("status", 8),
+            ("remark", 0),
+        ];
+        let mut table = Table::new(&columns);
+        let mut alike = (String::new(), 0);
+        let mut hidden = 0;
+        for parameter in &self.parameters {
+            let kind = kind(parameter);
+            alike = if kind == alike.0 {
+                (kind, alike.1 + 1)
+            } else {
+                (kind, 1)
+            };
+            if !all && !alike.0.is_empty() && alike.1 > ALIKE_SHOWN && !has_note(parameter) {
+                hidden += 1;
+                continue;
+            }
+            let (status, mut remark) = said(&parameter.status);
+            if remark.is_empty() && has_note(parameter) {
+                remark = "see the notes";
+            }
+            table.row(vec![
+                parameter
+                    .line
+                    .map_or_else(String::new, |line| line.to_string()),
+                parameter.name.clone(),
+                parameter.value.clone(),
+                status.to_owned(),
+                remark.to_owned(),
+            ]);
+        }
+        table.print("  ");
+        if hidden > 0 {
+            println!("  ... and {hidden} more of the kinds above, all honoured; --all shows them");
+        }
+    }
+}
+
+/// The kind of a parameter of which there may be a thousand and nothing is to be said.
+fn kind(parameter: &ParameterStatus) -> String {
+    match (&parameter.status, parameter.name.split_once('.')) {
+        (Status::Honoured, Some((kind @ ("field" | "item-template" | "map"), _))) => {
+            kind.to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn few(names: &[String], all: bool) -> Vec<String> {
+    if all || names.len() <= ALIKE_SHOWN {
+        return names.to_vec();
+    }
+    let mut few = names[..ALIKE_SHOWN].to_vec();
+    few.push(format!("... {} in all", names.len()));
+    few
+}
+
+fn said(status: &Status) -> (&'static str, &str) {
+    match status {
+        Status::Honoured => ("honoured", ""),
+        Status::Ignored(reason) => ("ignored", reason),
+        Status::Refused(reason) => ("refused", reason),
+    }
+}
+
+impl Findings {
+    fn print(&self, all: bool) {
+        if let Some(config) = &self.config {
+            println!("adapter set   {}", config.set_id);
+            println!(
+                "clients       ws://{}/lightstreamer, {} event loops",
+                config.listen, config.shards
+            );
+            println!("admin         http://{}", config.admin);
+        }
+        for connection in &self.connections {
+            connection.print(all, &self.notes);
+        }
+        if !self.notes.is_empty() {
+            println!("\nnotes");
+            for note in &self.notes {
+                println!("  {note}");
+            }
+        }
+        if !self.errors.is_empty() {
+            println!("\nerrors");
+            for error in &self.errors {
+                println!("  {error}");
+            }
+        }
+        let count = |status: &str| self.count(status);
+        let (honoured, ignored) = (count("honoured"), count("ignored"));
+        match self.config {
+            Some(_) => println!(
+                "\n{honoured} parameters honoured, {ignored} ignored: the configuration is usable"
+            ),
+            None => println!(
+                "\n{honoured} parameters honoured, {ignored} ignored, {} errors: the configuration \
+                 is refused",
+                self.errors.len()
+            ),
+        }
+    }
+
+    fn count(&self, status: &str) -> usize {
+        let parameters = self.connections.iter().flat_map(|c| &c.parameters);
+        parameters.filter(|p| said(&p.status).0 == status).count()
+    }
+
+    fn to_json(&self) -> Value {
+        let gateway = self.config.as_ref().map(|config| {
+            json!({
+                "adapter_set": config.set_id,
+                "listen": config.listen.to_string(),
+                "admin": config.admin.to_string(),
+                "shards": config.shards,
+            })
+        });
+        json!({
+            "usable": self.config.is_some(),
+            "gateway": gateway,
+            "connections": self.connections.iter().map(Connection::to_json).collect::<Vec<_>>(),
+            "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
+            "errors": self.errors.iter().map(error_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Connection {
+    fn to_json(&self) -> Value {
+        let parameters = self.parameters.iter().map(|parameter| {
+            let (status, remark) = said(&parameter.status);
+            json!({
+                "name": parameter.name,
+                "value": parameter.value,
+                "line": parameter.line,
+                "status": status,
+                "remark": remark,
+            })
+        });
+        let settings = self.usable.as_ref();
+        json!({
+            "name": self.name,
+            "usable": settings.is_some(),
+            "enabled": settings.map(|s| s.enabled),
+            "brokers": settings.map(|s| &s.brokers),
+            "topics": settings.map(|s| &s.topics),
+            "fields": settings.map(|s| &s.fields),
+            "parameters": parameters.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn note_json(note: &Note) -> Value {
+    let severity = match note.severity {
+        Severity::Warning => "warning",
+        Severity::Info => "note",
+    };
+    with_place(&note.at, severity, &note.text)
+}
+
+fn error_json(error: &ConfigError) -> Value {
+    with_place(&error.at, "error", &error.problem.to_string())
+}
+
+fn with_place(at: &Location, severity: &str, text: &str) -> Value {
+    json!({
+        "severity": severity,
+        "file": at.file,
+        "line": at.line,
+        "connection": at.connection,
+        "text": text,
+    })
 }

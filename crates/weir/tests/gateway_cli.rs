@@ -1,0 +1,530 @@
+//! Drives `weir gateway check` and `explain` as a user does.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde_json::Value;
+use weir_kafka::{Admin, Producer, ProducerConfig};
+use weir_lab::{Lab, LabOptions};
+
+const DATA_CLASS: &str = "com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter";
+const METADATA_CLASS: &str = "com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter";
+
+/// Two connections of the same brokers; the first parameter stands in line 7.
+fn adapters(bootstrap: &str) -> String {
+    format!(
+        "<adapters_conf id=\"Set\">\n<metadata_provider>\n\
+         <adapter_class>{METADATA_CLASS}</adapter_class>\n\
+         <param name=\"logging.configuration.path\">log.properties</param></metadata_provider>\n\
+         <data_provider name=\"Quotes\">\n<adapter_class>{DATA_CLASS}</adapter_class>\n\
+         <param name=\"bootstrap.servers\">{bootstrap}</param>\n\
+         <param name=\"group.id\">g</param>\n\
+         <param name=\"value.evaluator.type\">JSON</param>\n\
+         <param name=\"item-template.stock\">stock-#{{name=KEY,board=VALUE.board.id}}</param>\n\
+         <param name=\"item-template.name\">name-#{{key=KEY}}</param>\n\
+         <param name=\"map.stocks.to\">item-template.stock,item-template.name,all</param>\n\
+         <param name=\"field.price\">#{{VALUE.price}}</param>\n\
+         <param name=\"field.first\">#{{VALUE.bids[0]}}</param>\n\
+         <param name=\"field.origin\">#{{HEADERS.origin}}</param>\n\
+         </data_provider>\n\
+         <data_provider name=\"Text\">\n<adapter_class>{DATA_CLASS}</adapter_class>\n\
+         <param name=\"bootstrap.servers\">{bootstrap}</param>\n\
+         <param name=\"map.lines.to\">lines</param>\n\
+         <param name=\"field.value\">#{{VALUE}}</param>\n\
+         </data_provider>\n</adapters_conf>\n"
+    )
+}
+
+struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .arg("gateway")
+            .args(arguments)
+            .current_dir(&self.dir);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        said(&self.weir(arguments).output().unwrap())
+    }
+
+    fn json(&self, arguments: &[&str]) -> (i32, Value) {
+        let (code, out, err) = self.run(arguments);
+        let value = serde_json::from_str(&out);
+        (
+            code,
+            value.unwrap_or_else(|_| panic!("no JSON: {out}{err}")),
+        )
+    }
+}
+
+fn said(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let code = output.status.code().expect("it was not killed");
+    (code, text(&output.stdout), text(&output.stderr))
+}
+
+/// A line that begins with the first word has the others, in that order.
+fn has_line(text: &str, words: &[&str]) -> bool {
+    text.lines().any(|line| {
+        let mut rest = line;
+        words
+            .iter()
+            .enumerate()
+            .all(|(i, word)| match rest.find(word) {
+                Some(at) if i > 0 || rest[..at].trim().is_empty() => {
+                    rest = &rest[at + word.len()..];
+                    true
+                }
+                _ => false,
+            })
+    })
+}
+
+#[test]
+fn check_lists_every_parameter_with_what_becomes_of_it() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let (code, out, err) = folder.run(&["check", "--adapters", "a.xml"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(has_line(&out, &["connection Quotes"]), "{out}");
+    assert!(
+        has_line(
+            &out,
+            &["7", "bootstrap.servers", "localhost:9092", "honoured"]
+        ),
+        "{out}"
+    );
+    assert!(
+        has_line(&out, &["8", "group.id", "ignored", "no group is joined"]),
+        "{out}"
+    );
+    assert!(
+        has_line(
+            &out,
+            &["9", "value.evaluator.type", "honoured", "see the notes"]
+        ),
+        "{out}"
+    );
+    assert!(has_line(&out, &["fields", "price, first, origin"]), "{out}");
+    assert!(
+        out.contains("a.xml:9: connection \"Quotes\": warning: parameter"),
+        "{out}"
+    );
+    assert!(
+        out.ends_with("ignored: the configuration is usable\n"),
+        "{out}"
+    );
+
+    let (code, json) = folder.json(&["check", "--adapters", "a.xml", "--json"]);
+    assert_eq!((code, &json["usable"]), (0, &Value::Bool(true)));
+    let quotes = &json["connections"][0];
+    assert_eq!(quotes["name"], "Quotes");
+    assert_eq!(quotes["parameters"][1]["status"], "ignored");
+    assert_eq!(quotes["parameters"][2]["line"], 9);
+    assert_eq!(json["notes"][0]["severity"], "warning");
+    assert_eq!(json["gateway"]["adapter_set"], "Set");
+}
+
+#[test]
+fn check_lists_all_that_is_wrong_and_ends_with_2() {
+    let folder = Folder::new();
+    let xml = adapters("localhost:9092")
+        .replace(">JSON<", ">AVRO<")
+        .replace("#{VALUE}", "VALUE")
+        .replace("map.lines.to", "map.lines");
+    folder.write("a.xml", &xml);
+    let (code, out, _) = folder.run(&["check", "--adapters", "a.xml"]);
+    assert_eq!(code, 2);
+    let avro = "[value.evaluator.type] = \"AVRO\" is not supported by this version";
+    assert!(
+        has_line(
+            &out,
+            &["9", "value.evaluator.type", "AVRO", "refused", avro]
+        ),
+        "{out}"
+    );
+    assert!(
+        has_line(&out, &["a.xml:9: connection \"Quotes\":", avro]),
+        "{out}"
+    );
+    assert!(
+        has_line(
+            &out,
+            &["a.xml:17: connection \"Text\": specify at least one"]
+        ),
+        "{out}"
+    );
+    assert!(
+        out.contains("invalid expression; write #{EXPRESSION}"),
+        "{out}"
+    );
+    assert!(out.contains("the configuration is refused"), "{out}");
+
+    let (code, json) = folder.json(&["check", "--adapters", "a.xml", "--json"]);
+    assert_eq!((code, &json["usable"]), (2, &Value::Bool(false)));
+    assert_eq!(json["errors"][0]["line"], 9);
+    assert_eq!(json["connections"][0]["parameters"][2]["status"], "refused");
+
+    folder.write("broken.xml", "<adapters_conf");
+    let (code, out, _) = folder.run(&["check", "--adapters", "broken.xml"]);
+    assert_eq!(code, 2);
+    assert!(out.contains("broken.xml:1: not well-formed XML"), "{out}");
+    let (code, _, err) = folder.run(&["check", "--adapters", "none.xml"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("none.xml: cannot read the file"), "{err}");
+}
+
+#[test]
+fn check_strict_refuses_what_the_connector_does_not_know() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let (code, out, _) = folder.run(&["check", "--adapters", "a.xml", "--strict"]);
+    assert_eq!(code, 2);
+    assert!(
+        out.contains("[value.evaluator.type] is not known to connector 1.5"),
+        "{out}"
+    );
+}
+
+#[test]
+fn check_shows_a_few_of_a_thousand_alike() {
+    let folder = Folder::new();
+    let fields: String = (0..1000)
+        .map(|i| format!("<param name=\" field.names{i}\">#{{VALUE.names[{i}]}}</param>\n"))
+        .collect();
+    let xml =
+        adapters("localhost:9092").replacen("</data_provider>", &(fields + "</data_provider>"), 1);
+    folder.write("a.xml", &xml);
+    let (code, out, _) = folder.run(&["check", "--adapters", "a.xml"]);
+    assert_eq!(code, 0);
+    assert!(out.lines().count() < 80, "{out}");
+    assert!(out.contains("--all shows them"), "{out}");
+    let (_, all, _) = folder.run(&["check", "--adapters", "a.xml", "--all"]);
+    assert!(
+        has_line(&all, &["1013", "field.names997", "honoured"]),
+        "{all}"
+    );
+}
+
+const RECORD: &str = r#"{
+    "topic": "stocks", "partition": 3, "offset": 12, "timestamp": 1700000000000, "key": "Apple",
+    "value": {"json": {"price": 1.50, "board": {"id": "NYSE"}, "bids": []}},
+    "headers": [["origin", "till 7"]]
+}"#;
+
+fn explain(folder: &Folder, more: &[&str]) -> (i32, String, String) {
+    folder.run(&[&["explain", "--adapters", "a.xml"], more].concat())
+}
+
+#[test]
+fn explain_shows_items_and_fields_of_a_record_in_a_file() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    folder.write("r.json", &RECORD.replace("\"bids\": []", "\"bids\": [7]"));
+    let (code, out, err) = explain(&folder, &["--record", "r.json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        has_line(
+            &out,
+            &["record stocks partition 3 offset 12 timestamp 1700000000000"]
+        ),
+        "{out}"
+    );
+    let item = "stock-[board=NYSE,name=Apple]";
+    assert!(
+        has_line(
+            &out,
+            &[
+                "template stock",
+                "stock-#{board=VALUE.board.id,name=KEY}",
+                item
+            ]
+        ),
+        "{out}"
+    );
+    assert!(has_line(&out, &["simple item", "all", "all"]), "{out}");
+    assert!(has_line(&out, &["price", "VALUE.price", "1.5"]), "{out}");
+    assert!(
+        has_line(&out, &["origin", "HEADERS.origin", "till 7"]),
+        "{out}"
+    );
+    assert!(
+        has_line(
+            &out,
+            &[
+                "delivered to the subscribers of",
+                item,
+                "name-[key=Apple], all"
+            ]
+        ),
+        "{out}"
+    );
+    assert!(
+        !out.contains("connection Text"),
+        "it does not map the topic: {out}"
+    );
+}
+
+#[test]
+fn explain_says_which_field_fails_and_what_follows() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    folder.write("r.json", RECORD);
+    let (code, out, _) = explain(&folder, &["--record", "r.json"]);
+    assert_eq!(code, 1);
+    assert!(
+        has_line(
+            &out,
+            &[
+                "first",
+                "VALUE.bids[0]",
+                "error: field not found at index [0]"
+            ]
+        ),
+        "{out}"
+    );
+    assert!(
+        has_line(
+            &out,
+            &["not delivered, the record is skipped: cannot extract field \"first\""]
+        ),
+        "{out}"
+    );
+    // Nobody subscribed to that field.
+    let (code, out, _) = explain(&folder, &["--record", "r.json", "--fields", "price origin"]);
+    assert_eq!(code, 0, "{out}");
+}
+
+#[test]
+fn explain_says_why_an_item_is_not_reached() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    folder.write("r.json", RECORD);
+    let item = |item| {
+        explain(
+            &folder,
+            &["--record", "r.json", "--fields", "price", "--item", item],
+        )
+    };
+    let (code, out, _) = item("stock-[name=Apple,board=NYSE]");
+    assert_eq!(code, 0);
+    assert!(
+        has_line(&out, &["delivered to stock-[board=NYSE,name=Apple]"]),
+        "{out}"
+    );
+    let (code, out, _) = item("stock-[name=Apple,board=XETRA]");
+    assert_eq!(code, 1);
+    let why = "template stock: board is \"NYSE\" in the record, not \"XETRA\"";
+    assert!(has_line(&out, &[why]), "{out}");
+    assert!(
+        has_line(&out, &["not delivered to stock-[board=XETRA,name=Apple]"]),
+        "{out}"
+    );
+    let (code, out, _) = item("name-[kye=Apple]");
+    assert_eq!(code, 1);
+    assert!(out.contains("whoever subscribes gets nothing"), "{out}");
+    assert!(
+        out.contains("its items have the parameters key, this one has the parameters kye"),
+        "{out}"
+    );
+    let (code, _, err) = item("name-[key=]");
+    assert_eq!(code, 2);
+    assert!(err.contains("--item name-[key=]: Invalid Item"), "{err}");
+}
+
+#[test]
+fn explain_reads_standard_input_and_answers_in_json() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let arguments = ["explain", "--adapters", "a.xml", "--record", "-", "--json"];
+    let mut command = folder.weir(&arguments);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let record = br#"{"topic":"stocks","key":{"base64":"QXBwbGU="},"value":"not JSON"}"#;
+    child.stdin.take().unwrap().write_all(record).unwrap();
+    let (code, out, err) = said(&child.wait_with_output().unwrap());
+    assert_eq!(code, 1, "{err}");
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["record"]["key"], "Apple");
+    let quotes = &json["connections"][0];
+    assert_eq!(quotes["delivered"], false);
+    assert_eq!(quotes["error"]["deserialization"], true);
+    assert_eq!(quotes["sources"][1]["item"], "name-[key=Apple]");
+    let board = &quotes["sources"][0]["parameters"][0];
+    assert_eq!(board["expression"], "VALUE.board.id");
+    assert_eq!(
+        board["error"],
+        "the value is not JSON: expected a value at byte 0"
+    );
+}
+
+#[test]
+fn explain_refuses_what_it_cannot_read() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let rows = [
+        (r#"{"key":"x"}"#, "write \"topic\""),
+        (r#"{"topic":"stocks","kee":"x"}"#, "unknown field `kee`"),
+        (
+            r#"{"topic":"stocks","value":5}"#,
+            "write a text, null, {\"base64\"",
+        ),
+        (r#"{"topic":"stocks","value":{"base64":"%"}}"#, "not base64"),
+        (
+            r#"{"topic":"stocks","headers":[["a"]]}"#,
+            "write each header as",
+        ),
+        ("[", "not a record"),
+    ];
+    for (record, expected) in rows {
+        folder.write("r.json", record);
+        let (code, _, err) = explain(&folder, &["--record", "r.json"]);
+        assert_eq!(code, 2, "{record}");
+        assert!(err.contains(expected), "{record}: {err}");
+    }
+    let (code, out, _) = {
+        folder.write("r.json", r#"{"topic":"other"}"#);
+        explain(&folder, &["--record", "r.json"])
+    };
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("topic other is not mapped; mapped are: stocks"),
+        "{out}"
+    );
+    assert!(
+        out.contains("topic other is not mapped; mapped are: lines"),
+        "{out}"
+    );
+    let (code, _, err) = explain(&folder, &["--record", "r.json", "--connection", "Nope"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("--connection Nope: the connections are Quotes, Text"),
+        "{err}"
+    );
+    let (code, _, _) = explain(&folder, &[]);
+    assert_eq!(code, 2);
+}
+
+/// A broker of this test alone.
+fn lab() -> Lab {
+    let options = LabOptions {
+        heap_mb: 256,
+        ready_within: Duration::from_secs(180),
+        ..LabOptions::default()
+    };
+    Lab::up(&options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn explain_reads_records_of_a_running_cluster() {
+    let lab = lab();
+    let bootstrap = lab.bootstrap();
+    let timeout = Duration::from_secs(60);
+    let admin = Admin::connect(&bootstrap, timeout).unwrap();
+    admin.create_topic("stocks", 2, 1, &[]).unwrap();
+    admin.create_topic("lines", 1, 1, &[]).unwrap();
+    let config = ProducerConfig {
+        bootstrap_servers: bootstrap.clone(),
+        ..ProducerConfig::default()
+    };
+    let producer = Producer::start(&config, Box::new(|_| {})).unwrap();
+    let send = |topic, partition, key: &str, value: &str, time| {
+        let headers: &[(&str, &[u8])] = &[("origin", b"till 7")];
+        let (key, value) = (Some(key.as_bytes()), value.as_bytes());
+        producer
+            .send(topic, Some(partition), key, value, headers, Some(time), 0)
+            .unwrap();
+    };
+    let value = r#"{"price":1.5,"board":{"id":"NYSE"},"bids":[1]}"#;
+    send("stocks", 0, "old", value, 1_000);
+    send("stocks", 1, "Apple", value, 3_000);
+    send("stocks", 0, "Pear", value, 2_000);
+    send("lines", 0, "", "first\u{1b}[31m", 1_000);
+    assert_eq!(producer.flush(timeout), 0);
+
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters(&bootstrap));
+    let live = |more: &[&str]| explain(&folder, &[&["--topic", "stocks"], more].concat());
+    let (code, out, err) = live(&["--last", "--item", "name-[key=Apple]"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(
+        has_line(&out, &["record stocks partition 1 offset 0 timestamp 3000"]),
+        "{out}"
+    );
+    assert!(has_line(&out, &["delivered to name-[key=Apple]"]), "{out}");
+    let (_, out, _) = live(&["--partition", "0"]);
+    assert!(
+        has_line(&out, &["record stocks partition 0 offset 1 timestamp 2000"]),
+        "{out}"
+    );
+    let (_, out, _) = live(&[
+        "--partition",
+        "0",
+        "--offset",
+        "0",
+        "--connection",
+        "Quotes",
+    ]);
+    assert!(
+        has_line(&out, &["template name", "name-[key=old]"]),
+        "{out}"
+    );
+    let (code, out, _) = explain(&folder, &["--topic", "lines", "--offset", "0"]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("first\\u{1b}[31m") && !out.contains('\u{1b}'),
+        "{out}"
+    );
+
+    let refusals: [(&[&str], &str); 4] = [
+        (&["--offset", "0"], "has 2 partitions: say which one"),
+        (&["--partition", "7"], "has no partition 7; it has 2"),
+        (
+            &["--partition", "1", "--offset", "5"],
+            "offset 5 is outside what partition 1",
+        ),
+        (
+            &["--connection", "Text", "--partition", "9"],
+            "has no partition 9",
+        ),
+    ];
+    for (arguments, expected) in refusals {
+        let (code, _, err) = live(arguments);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains(expected), "{err}");
+    }
+    let missing = explain(&folder, &["--topic", "nope", "--connection", "Quotes"]);
+    assert!(
+        missing.2.contains("topic \"nope\" does not exist"),
+        "{}",
+        missing.2
+    );
+    drop(lab);
+    let (code, _, err) = live(&["--timeout", "1"]);
+    assert_eq!(code, 3, "{err}");
+}
