@@ -91,6 +91,50 @@ pub const FIRST_NAMES: [&str; 40] = [
     "Douglas",
 ];
 
+/// The hobbies of the kinds `complex`, `verycomplex` and `jsonkeyx`; any 40 short phrases serve.
+pub const HOBBIES: [&str; 40] = [
+    "Playing video games",
+    "Reading",
+    "Cycling",
+    "Swimming",
+    "Running",
+    "Hiking",
+    "Cooking",
+    "Baking",
+    "Gardening",
+    "Fishing",
+    "Painting",
+    "Drawing",
+    "Photography",
+    "Singing",
+    "Dancing",
+    "Playing the guitar",
+    "Playing the piano",
+    "Chess",
+    "Woodworking",
+    "Pottery",
+    "Knitting",
+    "Sewing",
+    "Climbing",
+    "Sailing",
+    "Rowing",
+    "Skiing",
+    "Skating",
+    "Surfing",
+    "Yoga",
+    "Archery",
+    "Bird watching",
+    "Star gazing",
+    "Collecting stamps",
+    "Collecting coins",
+    "Model railways",
+    "Writing letters",
+    "Learning languages",
+    "Volunteering",
+    "Travelling",
+    "Board games",
+];
+
 /// Length of an extended key.
 pub const EXTENDED_KEY_CHARS: usize = 500;
 

@@ -1,6 +1,10 @@
 //! What records contain: kinds, keys and values as the published generator makes them.
+//!
+//! Random text is made once; a record costs some copies, its numbers and its timestamp.
 
+mod person;
 mod random;
+mod small;
 mod text;
 
 use std::fmt;
@@ -8,6 +12,11 @@ use std::str::FromStr;
 
 pub use random::Random;
 pub use text::TextValues;
+
+use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
+use crate::local_time::LocalTime;
+use person::People;
+use small::SmallObjects;
 
 /// Kind of record, by the published generator's names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,47 +26,226 @@ pub enum Kind {
     /// Text under one of 40 keys.
     #[default]
     Keyed,
+    /// An object of four members under one of 40 keys.
+    Json,
+    /// The same under keys of 500 characters.
+    JsonExtended,
+    /// An object of eleven members of which a text and a number change.
+    Complex,
+    /// An object of twelve members of which a short text and a number change.
+    VeryComplex,
+    /// The same under a key that is an object with an array of 1024 names.
+    JsonKeyX,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Base,
+        Self::Keyed,
+        Self::Json,
+        Self::JsonExtended,
+        Self::Complex,
+        Self::VeryComplex,
+        Self::JsonKeyX,
+    ];
+
+    /// The name in options, plans and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Keyed => "keyed",
+            Self::Json => "json",
+            Self::JsonExtended => "json-extended",
+            Self::Complex => "complex",
+            Self::VeryComplex => "verycomplex",
+            Self::JsonKeyX => "jsonkeyx",
+        }
+    }
+
+    /// Whether records have a key.
+    pub fn has_key(self) -> bool {
+        self != Self::Base
+    }
+
+    /// Whether values are text of a size to choose; those of the others are objects of fixed shape.
+    pub fn has_size(self) -> bool {
+        matches!(self, Self::Base | Self::Keyed)
+    }
 }
 
 /// A kind that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown kind \"{0}\": use base or keyed")]
+#[error(
+    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex or jsonkeyx"
+)]
 pub struct UnknownKind(String);
 
 impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(text: &str) -> Result<Self, UnknownKind> {
-        match text {
-            "base" => Ok(Self::Base),
-            "keyed" => Ok(Self::Keyed),
-            _ => Err(UnknownKind(text.to_owned())),
-        }
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| UnknownKind(text.to_owned()))
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Base => "base",
-            Self::Keyed => "keyed",
-        })
+        f.write_str(self.name())
     }
+}
+
+/// What records of one run are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadSpec {
+    /// Their kind.
+    pub kind: Kind,
+    /// Random characters, where the kind has a size.
+    pub size: usize,
+    /// Number of keys, where the kind has one.
+    pub keys: usize,
+    /// The same seed makes the same records.
+    pub seed: u64,
+    /// Whether the timestamp member begins with [`MARK`].
+    pub marked: bool,
+}
+
+/// Stands in front of the timestamp of records that count for latency, where others are to be
+/// background.
+pub const MARK: &str = "PREFIX-";
+
+/// Makes keys and values, one record after the other.
+#[derive(Debug, Clone)]
+pub struct Payloads {
+    form: Form,
+    names: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    Text { values: TextValues, keyed: bool },
+    Small(SmallObjects),
+    People(Box<People>),
+}
+
+impl Payloads {
+    /// Prepares what does not change from record to record.
+    pub fn new(spec: &PayloadSpec, local: LocalTime) -> Self {
+        let fruits = || names_of(&FRUITS, spec.keys);
+        let names = match spec.kind {
+            Kind::Base => vec![String::new()],
+            Kind::Keyed | Kind::Json => fruits(),
+            Kind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
+            Kind::Complex | Kind::VeryComplex | Kind::JsonKeyX => names_of(&FIRST_NAMES, spec.keys),
+        };
+        let stamp = TimestampText {
+            local: local.clone(),
+            marked: spec.marked,
+        };
+        // The choice of keys takes the seed itself; the negation only keeps the two apart.
+        let seed = !spec.seed;
+        let form = match spec.kind {
+            Kind::Base | Kind::Keyed => Form::Text {
+                values: TextValues::new(spec.size, seed, local),
+                keyed: spec.kind == Kind::Keyed,
+            },
+            Kind::Json | Kind::JsonExtended => Form::Small(SmallObjects::new(seed, stamp)),
+            Kind::Complex => Form::People(Box::new(People::complex(&names, seed, stamp))),
+            Kind::VeryComplex => Form::People(Box::new(People::very_complex(&names, seed, stamp))),
+            Kind::JsonKeyX => Form::People(Box::new(People::with_json_key(&names, seed, stamp))),
+        };
+        Self { form, names }
+    }
+
+    /// What tells streams of records apart, in the order of their numbers: the keys, or what a key
+    /// that is an object is about. One empty name for records without a key.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Makes the next record, due at `due_unix_ns`, under name `name`.
+    pub fn make(&mut self, name: usize, due_unix_ns: u64, producer: u32) {
+        match &mut self.form {
+            Form::Text { values, .. } => {
+                values.value(due_unix_ns, producer);
+            }
+            Form::Small(objects) => objects.make(&self.names[name], due_unix_ns),
+            Form::People(people) => people.make(name, due_unix_ns),
+        }
+    }
+
+    /// Key of the record made last under name `name`.
+    pub fn key(&self, name: usize) -> Option<&[u8]> {
+        match &self.form {
+            Form::Text { keyed: false, .. } => None,
+            Form::People(people) => Some(people.key(name)),
+            Form::Text { .. } | Form::Small(_) => Some(self.names[name].as_bytes()),
+        }
+    }
+
+    /// Value of the record made last.
+    pub fn value(&self) -> &[u8] {
+        match &self.form {
+            Form::Text { values, .. } => values.last(),
+            Form::Small(objects) => objects.value(),
+            Form::People(people) => people.value(),
+        }
+    }
+}
+
+/// Writes timestamps as members of objects have them.
+#[derive(Debug, Clone)]
+struct TimestampText {
+    local: LocalTime,
+    marked: bool,
+}
+
+impl TimestampText {
+    fn push(&mut self, out: &mut Vec<u8>, due_unix_ns: u64) {
+        if self.marked {
+            out.extend_from_slice(MARK.as_bytes());
+        }
+        out.extend_from_slice(&self.local.format(due_unix_ns));
+    }
+}
+
+/// Random text of which records take pieces.
+#[derive(Debug, Clone)]
+struct TextPool {
+    text: Box<[u8]>,
+    random: Random,
+}
+
+impl TextPool {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut text = vec![0; POOL_BYTES].into_boxed_slice();
+        random.fill_alphanumeric(&mut text);
+        Self { text, random }
+    }
+
+    /// Where some text of `len` characters begins.
+    fn draw(&mut self, len: usize) -> usize {
+        self.random.below((POOL_BYTES - len) as u32) as usize
+    }
+
+    fn piece(&self, at: usize, len: usize) -> &[u8] {
+        &self.text[at..at + len]
+    }
+
+    /// A number as Java's random generator gives it: any of 32 bits, with sign.
+    fn draw_number(&mut self) -> i32 {
+        self.random.next_u64() as i32
+    }
+}
+
+/// A piece may begin anywhere, so that hardly two of a run are the same.
+const POOL_BYTES: usize = 1 << 20;
+
+fn push_number(out: &mut Vec<u8>, number: i32) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_have_the_published_names() {
-        for kind in [Kind::Base, Kind::Keyed] {
-            assert_eq!(kind.to_string().parse(), Ok(kind));
-        }
-        let error = "keyd".parse::<Kind>().expect_err("unknown");
-        assert_eq!(
-            error.to_string(),
-            "unknown kind \"keyd\": use base or keyed"
-        );
-    }
-}
+mod tests;

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::local_time::LocalTime;
 use crate::pacer::Rate;
-use crate::payload::{Kind, TextValues};
+use crate::payload::{Kind, PayloadSpec, Payloads};
 use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
@@ -42,6 +42,8 @@ pub struct ProducerOptions {
     pub keys: u32,
     /// Seed of keys and filler.
     pub seed: u64,
+    /// Puts the mark of probe records into the timestamp member; kinds with objects only.
+    pub marked: bool,
     /// Records after which the producer ends; `None`: only the schedule's end counts.
     pub count: Option<u64>,
     /// How long a batch may wait for company, in milliseconds.
@@ -73,6 +75,7 @@ impl Default for ProducerOptions {
             size: 1024,
             keys: 40,
             seed: 1,
+            marked: false,
             count: None,
             linger_ms: 1.0,
             acks: Acks::All,
@@ -98,8 +101,16 @@ impl ProducerOptions {
         if self.producers == 0 {
             return refused("--producers", 0, "at least one is needed");
         }
-        if self.kind == Kind::Keyed && self.keys == 0 {
+        if self.kind.has_key() && self.keys == 0 {
             return refused("--keys", 0, "at least one is needed");
+        }
+        if self.marked && self.kind.has_size() {
+            let reason = "its values have no timestamp member; use a kind with JSON values";
+            return Err(LoadError::Option {
+                option: "--mark with --kind",
+                value: self.kind.to_string(),
+                reason: reason.to_owned(),
+            });
         }
         if streams > STREAMS_MAX {
             let reason = "each key and producer has a counter of its own; give fewer of either";
@@ -110,6 +121,16 @@ impl ProducerOptions {
             return refused("--size", self.size as u64, reason);
         }
         Ok(())
+    }
+
+    fn payload_spec(&self) -> PayloadSpec {
+        PayloadSpec {
+            kind: self.kind,
+            size: self.size,
+            keys: self.keys as usize,
+            seed: self.seed,
+            marked: self.marked,
+        }
     }
 
     fn client_config(&self) -> ProducerConfig {
@@ -148,8 +169,7 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
     let clock = Clock::start();
     let answers = Answers::default();
     let producer = start_client(options, clock, &answers)?;
-    // Two sequences from one seed; the negation only keeps them apart.
-    let values = TextValues::new(options.size, !options.seed, LocalTime::system());
+    let payloads = Payloads::new(&options.payload_spec(), LocalTime::system());
     link.events.send(&Event::Ready {
         connections: brokers as u64,
         port: None,
@@ -161,7 +181,7 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
                 answers: &answers,
                 clock,
             };
-            sender::Sender::new(options, schedule, target, values, link).run()
+            sender::Sender::new(options, schedule, target, payloads, link).run()
         }
         None => ProduceSummary::default(),
     };
@@ -225,6 +245,18 @@ mod tests {
             ..ProducerOptions::default()
         };
         assert!(options.check().is_err());
+        let options = ProducerOptions {
+            marked: true,
+            ..ProducerOptions::default()
+        };
+        let error = options.check().expect_err("no member to mark").to_string();
+        assert!(error.starts_with("--mark with --kind keyed: "), "{error}");
+        let options = ProducerOptions {
+            kind: Kind::JsonKeyX,
+            marked: true,
+            ..ProducerOptions::default()
+        };
+        assert!(options.check().is_ok());
         assert!(ProducerOptions::default().check().is_ok());
     }
 

@@ -12,9 +12,8 @@ use super::meter::Meter;
 use super::tracker::{Answer, Tracker};
 use super::{Answers, ProducerOptions};
 use crate::clock::{Clock, nanos};
-use crate::keys::key_names;
 use crate::pacer::Pacer;
-use crate::payload::{Kind, Random, TextValues};
+use crate::payload::{Payloads, Random};
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Progress, Schedule};
@@ -33,9 +32,8 @@ pub(super) struct Sender<'a> {
     target: Target<'a>,
     link: &'a Link,
     pacer: Pacer,
-    keys: Vec<String>,
     key_choice: Random,
-    values: TextValues,
+    payloads: Payloads,
     text_stamp: Vec<u8>,
     tracker: Tracker,
     meter: Meter,
@@ -58,24 +56,20 @@ impl<'a> Sender<'a> {
         options: &'a ProducerOptions,
         schedule: Schedule,
         target: Target<'a>,
-        values: TextValues,
+        payloads: Payloads,
         link: &'a Link,
     ) -> Self {
-        let keys = match options.kind {
-            Kind::Base => vec![String::new()],
-            Kind::Keyed => key_names(options.keys as usize),
-        };
+        let streams = payloads.names().len() * options.producers as usize;
         Self {
             options,
             schedule,
             link,
             pacer: Pacer::new(options.rate),
             key_choice: Random::new(options.seed),
-            values,
+            payloads,
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
-            tracker: Tracker::new(keys.len() * options.producers as usize, schedule),
+            tracker: Tracker::new(streams, schedule),
             meter: Meter::new(target.clock.now_unix_ns()),
-            keys,
             taken: Vec::new(),
             next: 0,
             sent: 0,
@@ -168,7 +162,7 @@ impl<'a> Sender<'a> {
         let due_unix_ns = self.schedule.start_unix_ns + self.pacer.due_ns(index);
         // A remainder of a u32 fits a u32.
         let producer = (index % u64::from(self.options.producers)) as u32;
-        let key = self.key_choice.below(self.keys.len() as u32) as usize;
+        let key = self.key_choice.below(self.payloads.names().len() as u32) as usize;
         let stream = key * self.options.producers as usize + producer as usize;
         let mut stamp = Stamp {
             due_unix_ns,
@@ -205,18 +199,14 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Hands one record to the Kafka library; tells the bytes of key and value. `fresh` draws the
-    /// value; a second try of the same record keeps it.
+    /// Hands one record to the Kafka library; tells the bytes of key and value. `fresh` makes the
+    /// record; a second try of the same record keeps it.
     fn try_send(&mut self, key: usize, stamp: &Stamp, fresh: bool) -> Result<usize, SendError> {
-        let value = if fresh {
-            self.values.value(stamp.due_unix_ns, stamp.producer)
-        } else {
-            self.values.last()
-        };
-        let key = match self.options.kind {
-            Kind::Base => None,
-            Kind::Keyed => Some(self.keys[key].as_bytes()),
-        };
+        if fresh {
+            let (due, producer) = (stamp.due_unix_ns, stamp.producer);
+            self.payloads.make(key, due, producer);
+        }
+        let (key, value) = (self.payloads.key(key), self.payloads.value());
         let (due, seq) = (stamp.due_header(), stamp.seq_header());
         stamp.write_text(&mut self.text_stamp);
         let headers: [(&str, &[u8]); 3] = [
@@ -341,7 +331,9 @@ impl<'a> Sender<'a> {
             schedule_lag,
             publish_ack,
             errors: self.tracker.errors.clone(),
-            ledger: self.tracker.into_ledger(&self.keys, self.options.producers),
+            ledger: self
+                .tracker
+                .into_ledger(self.payloads.names(), self.options.producers),
         }
     }
 }

@@ -19,13 +19,33 @@ use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
+const AFTER_HELP: &str = "\
+Kinds, as the published generator makes them (TIMESTAMP is the due instant, yyyy-MM-dd HH:mm:ss.SSS in local time):
+  base           no key; TIMESTAMP-pid-N-TEXT
+  keyed          one of 40 fruits; the same text
+  json           one of 40 fruits; {timestamp, fstValue (512 characters), sndValue (the key), intNum}
+  json-extended  the same with the fruit repeated to 500 characters
+  complex        one of 40 first names; {id, firstText ... fourthText (256 characters), firstnumber, secondNumber
+                 ... fourthNumber, hobbies [3], timestamp}; a record changes one text and one number
+  verycomplex    the same with `changes` (20 characters) after id; a record changes that and one number
+  jsonkeyx       verycomplex under {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]}
+
+The published generator's arguments, in its order:
+  1 bootstrap servers   --bootstrap        5 message size    --size
+  2 topic               --topic            6 kind            --kind
+  3 producers           --producers        7 mark records    --mark
+  4 pause in ms         --pause 100ms      8 extended key    --extended-key
+Other than there, records are due at fixed instants whatever the broker does, and no objects with old
+timestamps are sent first.
+
+Examples, the loads of the published scenarios 1, 2 and 3:
+  weir load produce --topic LTest --kind base --producers 2 --pause 500ms --create-topic
+  weir load produce --topic LTest --producers 10 --pause 100ms --duration 1m
+  weir load produce --topic LTest --kind complex --producers 10 --pause 100ms --duration 1m";
+
 /// What is written, where and how fast.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example, the load of the published scenario 2 for one minute:\n  \
-                  weir load produce --topic LTest --producers 10 --pause 100ms --create-topic \
-                  --duration 1m"
-)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ProduceArgs {
     /// Brokers to begin with.
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
@@ -42,15 +62,24 @@ pub(crate) struct ProduceArgs {
     /// Pause of each producer between two records; the rate is producers * 1000 ms / pause.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pause: Option<Duration>,
-    /// Random characters in each value.
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1024")]
-    size: u64,
-    /// base (text without key) or keyed (text under one of the keys).
+    /// Random characters in each value of base and keyed; the others have a fixed shape [default:
+    /// 1024].
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    size: Option<u64>,
+    /// What records are: base, keyed, json, json-extended, complex, verycomplex or jsonkeyx (below).
     #[arg(long, value_name = "KIND", default_value_t = Kind::Keyed)]
     kind: Kind,
-    /// Keys drawn from, each as likely as the others; the first 40 are the published fruit names.
-    #[arg(long, value_name = "COUNT", default_value_t = 40)]
-    keys: u32,
+    /// Keys of 500 characters; with --kind json, and the same as --kind json-extended.
+    #[arg(long)]
+    extended_key: bool,
+    /// Put PREFIX- in front of the timestamp member: these records count for latency, and those of
+    /// producers without it are background.
+    #[arg(long)]
+    mark: bool,
+    /// Keys drawn from, each as likely as the others; the first 40 are the published names [default:
+    /// 40].
+    #[arg(long, value_name = "COUNT")]
+    keys: Option<u32>,
     /// The same seed writes the same keys and texts.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -102,6 +131,25 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
 }
 
 impl ProduceArgs {
+    /// The kind, if the options about it go together. A coordinator may give a size to any kind.
+    fn kind(&self) -> Result<Kind, Failure> {
+        let refused = |option: &str, reason: &str| {
+            let error = anyhow::anyhow!("{option} with --kind {}: {reason}", self.kind);
+            Err(Failure::new(Exit::Usage, error))
+        };
+        if self.size.is_some() && !self.kind.has_size() && !self.worker {
+            return refused("--size", "its texts have a fixed length; leave --size out");
+        }
+        if self.keys.is_some() && !self.kind.has_key() && !self.worker {
+            return refused("--keys", "its records have no key; use --kind keyed");
+        }
+        match (self.kind, self.extended_key) {
+            (kind, false) => Ok(kind),
+            (Kind::Json | Kind::JsonExtended, true) => Ok(Kind::JsonExtended),
+            _ => refused("--extended-key", "only the keys of json can be extended"),
+        }
+    }
+
     fn options(&self) -> Result<ProducerOptions, Failure> {
         let rate = match (self.rate, self.pause) {
             (Some(rate), _) => rate,
@@ -114,11 +162,12 @@ impl ProduceArgs {
             topic: self.topic.clone(),
             rate,
             producers: self.producers,
-            kind: self.kind,
+            kind: self.kind()?,
             // What does not fit is beyond the limit that is checked.
-            size: usize::try_from(self.size).unwrap_or(usize::MAX),
-            keys: self.keys,
+            size: usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX),
+            keys: self.keys.unwrap_or(40),
             seed: self.seed,
+            marked: self.mark,
             count: self.count,
             linger_ms: self.linger.as_secs_f64() * 1000.0,
             acks: self.acks,

@@ -1,0 +1,191 @@
+//! Objects that change little from record to record: `complex`, `verycomplex` and `jsonkeyx`.
+//!
+//! One object per name, shared by all producers; each record of a name changes two of its members.
+
+use super::{TextPool, TimestampText, push_number};
+use crate::keys::{FIRST_NAMES, HOBBIES};
+
+const TEXT_LEN: usize = 256;
+const CHANGES_LEN: usize = 20;
+const TEXT_MEMBERS: [&str; 4] = ["firstText", "secondText", "thirdText", "fourthText"];
+/// The first one has a small n in the published generator, and mappings rely on it.
+const NUMBER_MEMBERS: [&str; 4] = ["firstnumber", "secondNumber", "thirdNumber", "fourthNumber"];
+/// Which number changes with which text.
+const NUMBER_OF_TEXT: [usize; 4] = [3, 2, 1, 0];
+/// Elements of the array in a key that is an object.
+const KEY_NAMES: usize = 1024;
+/// The element that is the name the record is about.
+const KEY_NAME_AT: usize = 998;
+
+/// What a record's step changes, and what its key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Complex,
+    VeryComplex,
+    JsonKey,
+}
+
+/// The objects of all names.
+#[derive(Debug, Clone)]
+pub(super) struct People {
+    form: Form,
+    people: Vec<Person>,
+    pool: TextPool,
+    stamp: TimestampText,
+    /// The array of a key that is an object, before and after the name that clients look for.
+    names: (String, String),
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Person {
+    id: String,
+    /// Where its texts begin in the pool.
+    changes: usize,
+    texts: [usize; 4],
+    numbers: [i32; 4],
+    /// `"hobbies":[...]`, which never changes.
+    hobbies: String,
+}
+
+impl People {
+    pub(super) fn complex(names: &[String], seed: u64, stamp: TimestampText) -> Self {
+        Self::new(Form::Complex, names, seed, stamp)
+    }
+
+    pub(super) fn very_complex(names: &[String], seed: u64, stamp: TimestampText) -> Self {
+        Self::new(Form::VeryComplex, names, seed, stamp)
+    }
+
+    pub(super) fn with_json_key(names: &[String], seed: u64, stamp: TimestampText) -> Self {
+        Self::new(Form::JsonKey, names, seed, stamp)
+    }
+
+    fn new(form: Form, names: &[String], seed: u64, stamp: TimestampText) -> Self {
+        let mut pool = TextPool::new(seed);
+        let mut cycle = FIRST_NAMES;
+        shuffle(&mut cycle, &mut pool);
+        let person = |id: &String| Person {
+            id: id.clone(),
+            changes: pool.draw(CHANGES_LEN),
+            texts: [(); 4].map(|()| pool.draw(TEXT_LEN)),
+            numbers: [(); 4].map(|()| pool.draw_number()),
+            hobbies: hobbies(&mut pool),
+        };
+        Self {
+            form,
+            people: names.iter().map(person).collect(),
+            names: key_names(&cycle),
+            pool,
+            stamp,
+            key: Vec::new(),
+            value: Vec::new(),
+        }
+    }
+
+    pub(super) fn make(&mut self, name: usize, due_unix_ns: u64) {
+        self.change(name);
+        self.write_value(name, due_unix_ns);
+        if self.form == Form::JsonKey {
+            self.write_key(name, due_unix_ns);
+        }
+    }
+
+    pub(super) fn key(&self, name: usize) -> &[u8] {
+        match self.form {
+            Form::JsonKey => &self.key,
+            Form::Complex | Form::VeryComplex => self.people[name].id.as_bytes(),
+        }
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    fn change(&mut self, name: usize) {
+        let (person, pool) = (&mut self.people[name], &mut self.pool);
+        // Forty chances in the published generator, ten for each.
+        let which = pool.random.below(4) as usize;
+        if self.form == Form::Complex {
+            person.texts[which] = pool.draw(TEXT_LEN);
+        } else {
+            person.changes = pool.draw(CHANGES_LEN);
+        }
+        person.numbers[NUMBER_OF_TEXT[which]] = pool.draw_number();
+    }
+
+    fn write_value(&mut self, name: usize, due_unix_ns: u64) {
+        let (person, pool, out) = (&self.people[name], &self.pool, &mut self.value);
+        out.clear();
+        out.extend_from_slice(b"{\"id\":\"");
+        out.extend_from_slice(person.id.as_bytes());
+        if self.form != Form::Complex {
+            out.extend_from_slice(b"\",\"changes\":\"");
+            out.extend_from_slice(pool.piece(person.changes, CHANGES_LEN));
+        }
+        for (member, at) in TEXT_MEMBERS.into_iter().zip(person.texts) {
+            out.extend_from_slice(b"\",\"");
+            out.extend_from_slice(member.as_bytes());
+            out.extend_from_slice(b"\":\"");
+            out.extend_from_slice(pool.piece(at, TEXT_LEN));
+        }
+        out.extend_from_slice(b"\",");
+        for (member, number) in NUMBER_MEMBERS.into_iter().zip(person.numbers) {
+            out.push(b'"');
+            out.extend_from_slice(member.as_bytes());
+            out.extend_from_slice(b"\":");
+            push_number(out, number);
+            out.push(b',');
+        }
+        out.extend_from_slice(person.hobbies.as_bytes());
+        out.extend_from_slice(b",\"timestamp\":\"");
+        self.stamp.push(out, due_unix_ns);
+        out.extend_from_slice(b"\"}");
+    }
+
+    fn write_key(&mut self, name: usize, due_unix_ns: u64) {
+        let (person, out) = (&self.people[name], &mut self.key);
+        out.clear();
+        out.extend_from_slice(b"{\"timestamp\":\"");
+        self.stamp.push(out, due_unix_ns);
+        out.extend_from_slice(b"\",\"nameId\":\"");
+        out.extend_from_slice(person.id.as_bytes());
+        out.extend_from_slice(b"\",\"sndValue\":\"");
+        out.extend_from_slice(self.pool.piece(person.texts[1], TEXT_LEN));
+        out.extend_from_slice(b"\",\"intNum\":");
+        push_number(out, person.numbers[0]);
+        let (before, after) = &self.names;
+        for part in [before, &person.id, after] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+}
+
+fn hobbies(pool: &mut TextPool) -> String {
+    let drawn = [(); 3].map(|()| HOBBIES[pool.random.below(HOBBIES.len() as u32) as usize]);
+    format!("\"hobbies\":[{}]", quoted(drawn))
+}
+
+/// The names in a shuffled cycle, up to the one that clients look for, and from there on.
+fn key_names(cycle: &[&str]) -> (String, String) {
+    let names: Vec<_> = cycle.iter().copied().cycle().take(KEY_NAMES).collect();
+    let before = quoted(names[..KEY_NAME_AT].iter().copied());
+    let after = quoted(names[KEY_NAME_AT + 1..].iter().copied());
+    (format!(",\"names\":[{before},\""), format!("\",{after}]}}"))
+}
+
+/// Nothing in the pools needs escaping.
+fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = texts.into_iter().map(|text| format!("\"{text}\""));
+    quoted.collect::<Vec<_>>().join(",")
+}
+
+/// Fisher and Yates.
+fn shuffle(names: &mut [&str], pool: &mut TextPool) {
+    for last in (1..names.len()).rev() {
+        // The pools have 40 names.
+        let other = pool.random.below(last as u32 + 1) as usize;
+        names.swap(last, other);
+    }
+}
