@@ -360,6 +360,59 @@ fn a_broker_that_ends_makes_the_run_invalid() {
     );
 }
 
+/// Everything a client needs is printed, works, and is gone after Ctrl-C.
+#[test]
+fn a_demo_that_stays_can_be_connected_to() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = weir(&["demo", "--stay", "--listen", "127.0.0.1:0", "--out"]);
+    let mut child = command
+        .arg(scratch.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let gateway = wait_for_line(&mut stdout, "gateway ");
+    let item = wait_for_line(&mut stdout, "item ");
+    assert!(item.ends_with("ltest-[key=Apple]\n"), "{item}");
+    wait_for_line(&mut stdout, "Up until Ctrl-C");
+    let url = gateway.split(['(', ')']).nth(1).unwrap();
+    let clients = [
+        "load",
+        "clients",
+        "--clients",
+        "40",
+        "--duration",
+        "2s",
+        "--json",
+        "--url",
+        url,
+    ];
+    let output = weir(&clients).output().unwrap();
+    // Its own event loop may be too busy to measure here; what it got is told all the same.
+    assert!(
+        matches!(output.status.code(), Some(0 | 4)),
+        "{}",
+        text(&output.stderr)
+    );
+    let events = text(&output.stdout);
+    let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    let updates = &last["summary"]["deliveries_in_window"];
+    assert!(updates.as_u64() > Some(0), "{last}");
+    let parts = children_of(child.id(), "weir");
+    assert_eq!(parts.len(), 2, "gateway and producers");
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.unwrap().success());
+    assert_eq!(exit_code(&mut child), Some(0));
+    assert!(
+        parts
+            .iter()
+            .all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    );
+}
+
 /// Children of a process by the name of their program.
 fn children_of(parent: u32, name: &str) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
@@ -443,7 +496,7 @@ fn mistakes_in_plans_name_file_and_key() {
     );
 }
 
-fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) {
+fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) -> String {
     let mut line = String::new();
     while !line.contains(part) {
         line.clear();
@@ -452,6 +505,7 @@ fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) {
             "ended before \"{part}\""
         );
     }
+    line
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {

@@ -2,6 +2,7 @@
 
 mod load;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -238,7 +239,7 @@ impl<'a> Running<'a> {
             &self.topic,
         )?;
         let exe = &self.context.exe;
-        let gateway = PartProcess::plain(exe, &files.args(), Part::Gateway, &self.dir)?;
+        let gateway = PartProcess::plain(exe, &files.args(ANY_PORT), Part::Gateway, &self.dir)?;
         let pid = gateway.pid();
         self.parts.push(gateway);
         let what = "the gateway to be ready";
@@ -425,6 +426,7 @@ impl<'a> Running<'a> {
 
 /// Why no further cell can be measured.
 pub(super) const BROKER_GONE: &str = "the broker started for this run has ended";
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const LOOK: Duration = Duration::from_millis(50);
 const PART_READY_WITHIN: Duration = Duration::from_secs(60);
 const RECEIVERS_READY_WITHIN: Duration = Duration::from_secs(90);

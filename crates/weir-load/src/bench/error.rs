@@ -38,6 +38,14 @@ pub enum BenchError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// A part that was to stay has gone.
+    #[error("{part} ended by itself: {reason}")]
+    Ended {
+        /// The part.
+        part: &'static str,
+        /// Its last words.
+        reason: String,
+    },
     /// A child without the pipe it was given.
     #[error("child process has no output pipe")]
     NoPipe,
@@ -60,7 +68,7 @@ impl BenchError {
                 weir_lab::Fault::Unreachable | weir_lab::Fault::Interrupted => Fault::Target,
             },
             Self::Admin(_) => Fault::Target,
-            Self::Spawn { .. } | Self::NoPipe => Fault::Instrument,
+            Self::Spawn { .. } | Self::NoPipe | Self::Ended { .. } => Fault::Instrument,
         }
     }
 }

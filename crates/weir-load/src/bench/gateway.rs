@@ -42,8 +42,9 @@ impl GatewayFiles {
         Ok(Self { adapters, ready })
     }
 
-    /// The arguments that start it on free ports.
-    pub(super) fn args(&self) -> Vec<String> {
+    /// The arguments that start it at `listen`, with its admin page on a free port.
+    pub(super) fn args(&self, listen: SocketAddr) -> Vec<String> {
+        let listen = listen.to_string();
         let adapters = self.adapters.display().to_string();
         let ready = self.ready.display().to_string();
         [
@@ -52,7 +53,7 @@ impl GatewayFiles {
             "--adapters",
             &adapters,
             "--listen",
-            "127.0.0.1:0",
+            &listen,
         ]
         .into_iter()
         .chain(["--admin", "127.0.0.1:0", "--ready-file", &ready])

@@ -11,6 +11,7 @@ mod observer;
 mod probe;
 mod result;
 mod saturation;
+mod stay;
 mod usage;
 mod verdict;
 mod workers;
@@ -33,6 +34,7 @@ use ladder::{Ladder, Limits};
 
 pub use error::BenchError;
 pub use observer::{Live, Observer};
+pub use stay::{LiveParts, stay};
 
 /// How to run a plan.
 #[derive(Debug, Clone)]

@@ -155,7 +155,7 @@ fn report(dir: PathBuf) -> Result<Exit, Failure> {
 }
 
 /// The plan and the name its errors carry.
-fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
+pub(crate) fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
     if let Some(plan) = Plan::built_in(name) {
         return Ok((plan.map_err(usage)?, name.to_owned()));
     }
@@ -246,7 +246,8 @@ pub(crate) fn exit_of(outcome: Outcome) -> Exit {
     }
 }
 
-fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
+/// The code a run that could not go on ends with.
+pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
     let exit = match error.fault() {
         _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
         Fault::Usage => Exit::Usage,

@@ -1,8 +1,10 @@
 //! `weir demo`: everything at once on one machine, with nothing to prepare.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use weir_load::bench::LiveParts;
 use weir_load::plan::Plan;
 use weir_stats::run::{Outcome, Run};
 
@@ -11,16 +13,35 @@ use crate::cmd::bench_watch::Watch;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// Where the demo leaves its result.
+/// Where the demo leaves its result, or what it keeps up.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Where the run folder is made.
     #[arg(long, value_name = "DIR", default_value = "weir-runs")]
     out: PathBuf,
+    /// Measure nothing: keep a broker, the gateway and the producers of a built-in plan (keyed unless named) up
+    /// until Ctrl-C, for examples/ and any client SDK.
+    #[arg(long, value_name = "PLAN", num_args = 0..=1, default_missing_value = "keyed")]
+    stay: Option<String>,
+    /// With --stay, the gateway's address.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8080",
+        requires = "stay"
+    )]
+    listen: SocketAddr,
 }
 
 /// Runs the demo.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
+    match &args.stay {
+        Some(name) => stay(args, name),
+        None => compare(args),
+    }
+}
+
+fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     let plan = plan().map_err(|error| Failure::new(Exit::Usage, error))?;
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
     println!(
@@ -37,6 +58,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     let options = bench::options(&args.out, None)?;
     let finished = bench::execute(&plan, &options, &mut watch, &stop)?;
     bench::print_result(&finished);
+    println!(
+        "live    weir demo --stay keeps a broker, the gateway and producers up for clients of yours"
+    );
     Ok(exit_of(&finished.run))
 }
 
@@ -48,6 +72,36 @@ fn plan() -> Result<Plan, weir_load::plan::PlanError> {
     // A demo on a small machine shows figures; it does not judge them.
     plan.thresholds.clear();
     Ok(plan)
+}
+
+fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
+    let (plan, _) = bench::load_plan(name)?;
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let mut watch = Watch::new(false);
+    let options = bench::options(&args.out, None)?;
+    let result = weir_load::bench::stay(&plan, &options, args.listen, &mut watch, &stop, |live| {
+        show(&plan, live);
+    });
+    watch.end();
+    result.map_err(|error| bench::failure(error, &stop))?;
+    Ok(Exit::Fine)
+}
+
+fn show(plan: &Plan, live: &LiveParts) {
+    println!(
+        "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\nitem          {}\n\
+         fields        {}\nmetrics       http://{}/metrics\nbroker        {}, topic {}, {} records a second\n\n\
+         Up until Ctrl-C.",
+        live.listen,
+        live.adapter_set,
+        live.data_adapter,
+        live.item,
+        live.fields.join(" "),
+        live.admin,
+        live.bootstrap,
+        live.topic,
+        plan.workload.rate_per_s,
+    );
 }
 
 /// Fine when each architecture has at least one valid level.
