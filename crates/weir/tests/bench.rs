@@ -150,17 +150,17 @@ fn all_architectures_are_measured(broker: &Broker) {
         .iter()
         .map(|cell| cell["architecture"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["standalone", "gateway", "floor"]);
+    assert_eq!(names, ["groups", "standalone", "gateway", "floor"]);
     for cell in cells {
         check_cell(cell, &folder);
     }
-    let probe = &cells[1]["probe"];
+    let probe = &cells[2]["probe"];
     if probe.is_null() {
         // No Node here; the note says so.
         assert!(
-            cells[1]["notes"].to_string().contains("no SDK client"),
+            cells[2]["notes"].to_string().contains("no SDK client"),
             "{}",
-            cells[1]["notes"]
+            cells[2]["notes"]
         );
     } else {
         assert_eq!(probe["ok"], true, "{probe}");
@@ -189,7 +189,8 @@ fn check_cell(cell: &Value, folder: &Path) {
         assert_eq!(delivery[figure], 0, "{name}: {figure}: {delivery}");
     }
     let delivered = delivery["delivered"].as_u64().unwrap();
-    if name == "standalone" {
+    let reads_all = ["groups", "standalone"].contains(&name);
+    if reads_all {
         // 200 records are due in two seconds, and each client reads them all.
         assert_eq!(delivered, 4000, "{cell}");
     } else {
@@ -217,11 +218,7 @@ fn check_cell(cell: &Value, folder: &Path) {
         .iter()
         .map(|role| &role["role"])
         .collect();
-    let receiving = if name == "standalone" {
-        "consume"
-    } else {
-        "clients"
-    };
+    let receiving = if reads_all { "consume" } else { "clients" };
     assert!(roles.iter().any(|role| *role == receiving), "{roles:?}");
     assert!(roles.iter().any(|role| *role == "produce"), "{roles:?}");
     let log = fs::read_to_string(folder.join(cell["hlog_file"].as_str().unwrap())).unwrap();
@@ -491,7 +488,7 @@ fn mistakes_in_plans_name_file_and_key() {
     );
     let architecture = stderr(&plan, &["--architectures", "gatewy"]);
     assert!(
-        architecture.contains("expected standalone, gateway or floor"),
+        architecture.contains("expected groups, standalone, gateway or floor"),
         "{architecture}"
     );
 }

@@ -29,9 +29,7 @@ impl Workers<'_> {
     /// Plain consumers of the whole topic, each on its own or in a group of its own.
     pub(super) fn consume(&self, architecture: Architecture) -> Vec<String> {
         let mut args = self.topic_args("consume");
-        if architecture == Architecture::Groups {
-            args.push("--groups".to_owned());
-        }
+        push(&mut args, "--architecture", architecture.name());
         push(&mut args, "--clients", self.clients);
         push(&mut args, "--ramp", self.ramp());
         args

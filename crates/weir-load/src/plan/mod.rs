@@ -24,7 +24,6 @@ pub use threshold::{Metric, Threshold, evaluate};
 #[serde(rename_all = "snake_case")]
 pub enum Architecture {
     /// Each client is the one member of a consumer group of its own.
-    #[serde(skip)]
     Groups,
     /// Each client is a plain consumer with assigned partitions and no group.
     Standalone,
@@ -36,7 +35,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 3] = [Self::Standalone, Self::Gateway, Self::Floor];
+    pub const ALL: [Self; 4] = [Self::Groups, Self::Standalone, Self::Gateway, Self::Floor];
 
     /// The name used in plans, on the command line and in results.
     pub fn name(self) -> &'static str {
@@ -57,7 +56,9 @@ impl std::str::FromStr for Architecture {
             .into_iter()
             .find(|architecture| architecture.name() == text);
         found.ok_or_else(|| {
-            format!("unknown architecture \"{text}\", expected standalone, gateway or floor")
+            format!(
+                "unknown architecture \"{text}\", expected groups, standalone, gateway or floor"
+            )
         })
     }
 }

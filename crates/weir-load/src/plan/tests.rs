@@ -1,6 +1,6 @@
 //! The built-in plans, overrides, what is refused, and thresholds.
 
-use weir_stats::run::{Cell, CellStatus, Delivery, RoleUsage};
+use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, RoleUsage, STAGE_RESPONSE};
 
 use super::*;
 
@@ -169,12 +169,45 @@ fn thresholds_compare_medians_of_valid_cells() {
 }
 
 #[test]
+fn the_highest_level_is_the_last_one_before_the_others_end() {
+    let broadcast = Plan::built_in("broadcast").unwrap().unwrap();
+    let thresholds: Vec<Threshold> = broadcast.thresholds;
+    let at = |architecture: &str, clients, mean_ms: f64| {
+        let summary = LatencySummary {
+            mean_us: Some(mean_ms * 1e3),
+            ..LatencySummary::default()
+        };
+        let mut cell = cell(architecture, clients, None);
+        cell.latency.insert(STAGE_RESPONSE.to_owned(), summary);
+        cell
+    };
+    let mut cells = vec![
+        at("standalone", 1000, 10.0),
+        at("gateway", 1000, 12.0),
+        at("standalone", 2000, 40.0),
+        at("gateway", 2000, 20.0),
+        at("standalone", 4000, 1500.0),
+        at("gateway", 4000, 30.0),
+    ];
+    assert!(
+        evaluate(&thresholds, &cells).is_empty(),
+        "no end was reached"
+    );
+    cells[4].not_sustained = Some("too late".to_owned());
+    let results = evaluate(&thresholds, &cells);
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0].scope, "2000 clients");
+    assert!(results[0].passed && results[0].actual == Some(0.5));
+}
+
+#[test]
 fn absolute_thresholds_look_at_every_level() {
     let threshold = Threshold {
         metric: Metric::Lost,
         of: Architecture::Gateway,
         relative_to: None,
         clients: None,
+        highest: false,
         at_most: 2.0,
     };
     let results = evaluate(

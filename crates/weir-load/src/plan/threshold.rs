@@ -17,6 +17,10 @@ pub struct Threshold {
     pub relative_to: Option<Architecture>,
     /// The level it holds for; absent: every level measured.
     pub clients: Option<u64>,
+    /// Only the highest level that both held, and only if `relative_to` did not hold the next one:
+    /// its end was reached.
+    #[serde(default)]
+    pub highest: bool,
     /// The limit.
     pub at_most: f64,
 }
@@ -86,10 +90,23 @@ impl Threshold {
         levels.sort_unstable();
         levels.dedup();
         levels.retain(|level| self.clients.is_none_or(|clients| clients == *level));
+        if self.highest {
+            let end = levels
+                .iter()
+                .position(|level| !self.held_by_other(*level, cells));
+            levels.truncate(end.unwrap_or(0));
+            levels.retain(|level| is_held(self.of, *level, cells));
+            levels = levels.split_off(levels.len().saturating_sub(1));
+        }
         levels
             .into_iter()
             .map(|level| self.at_level(level, cells))
             .collect()
+    }
+
+    fn held_by_other(&self, clients: u64, cells: &[Cell]) -> bool {
+        let other = self.relative_to.unwrap_or(self.of);
+        is_held(other, clients, cells)
     }
 
     fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
@@ -135,4 +152,12 @@ impl Threshold {
             _ => Some(values[middle - 1].midpoint(values[middle])),
         }
     }
+}
+
+/// Whether a level has a repetition that counts and was kept up with.
+fn is_held(architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
+    let name = architecture.name();
+    cells
+        .iter()
+        .any(|cell| cell.architecture == name && cell.clients == clients && cell.is_sustained())
 }

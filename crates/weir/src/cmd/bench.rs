@@ -42,7 +42,7 @@ pub(crate) struct ListArgs {
 /// What to run, and what to change about it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  weir bench run keyed --quick\n  weir bench run broadcast --levels 1k,2k --architectures standalone,gateway\n  \
+    after_help = "Examples:\n  weir bench run keyed --quick\n  weir bench run broadcast --levels 1k,2k --architectures groups,standalone,gateway\n  \
                   weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor"
 )]
 pub(crate) struct RunArgs {
@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     /// Numbers of clients, for example 500,1k,10k.
     #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
     levels: Option<Vec<u64>>,
-    /// Architectures: standalone, gateway, floor.
+    /// Architectures: groups, standalone, gateway, floor.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     architectures: Option<Vec<Architecture>>,
     /// Times each cell runs.

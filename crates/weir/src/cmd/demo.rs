@@ -45,7 +45,8 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     let plan = plan().map_err(|error| Failure::new(Exit::Usage, error))?;
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
     println!(
-        "One topic, {} records a second under 40 keys, brought to {} clients in three ways:\n  \
+        "One topic, {} records a second under 40 keys, brought to {} clients in four ways:\n  \
+         groups      each client is a Kafka consumer group of its own and reads the whole topic\n  \
          standalone  each client is a plain Kafka consumer and reads the whole topic\n  \
          gateway     each client subscribes to its one key at weir's gateway, by WebSocket\n  \
          floor       ready-made frames to plain sockets: the least any server could do\n\
