@@ -186,6 +186,10 @@ fn check_cell(cell: &Value, folder: &Path) {
         "unchecked",
         "disconnects",
     ] {
+        // The first groups of a new cluster find its coordinator not ready yet, and try again.
+        if (name, figure) == ("groups", "disconnects") {
+            continue;
+        }
         assert_eq!(delivery[figure], 0, "{name}: {figure}: {delivery}");
     }
     let delivered = delivery["delivered"].as_u64().unwrap();
@@ -374,6 +378,14 @@ fn a_demo_that_stays_can_be_connected_to() {
     assert!(item.ends_with("ltest-[key=Apple]\n"), "{item}");
     wait_for_line(&mut stdout, "Up until Ctrl-C");
     let url = gateway.split(['(', ')']).nth(1).unwrap();
+    wait_until("records to be written", || {
+        let events = scratch.path().join("live/produce.jsonl");
+        let events = fs::read_to_string(events).unwrap_or_default();
+        let mut events = events
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        events.any(|event: Value| event["counters"]["acked"].as_u64() > Some(0))
+    });
     let clients = [
         "load",
         "clients",
@@ -394,7 +406,7 @@ fn a_demo_that_stays_can_be_connected_to() {
     );
     let events = text(&output.stdout);
     let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
-    let updates = &last["summary"]["deliveries_in_window"];
+    let updates = &last["summary"]["updates_total"];
     assert!(updates.as_u64() > Some(0), "{last}");
     let parts = children_of(child.id(), "weir");
     assert_eq!(parts.len(), 2, "gateway and producers");

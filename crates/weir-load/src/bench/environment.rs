@@ -27,6 +27,18 @@ pub(super) fn cores() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
 
+/// Local ports that connections to one address can have.
+pub(super) fn local_ports() -> u64 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ends = range
+        .split_whitespace()
+        .filter_map(|end| end.parse::<u64>().ok());
+    match (ends.next(), ends.next()) {
+        (Some(first), Some(last)) if first <= last => last - first + 1,
+        _ => u64::from(u16::MAX),
+    }
+}
+
 /// Main memory, or what the control group allows if that is less.
 fn memory_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -131,5 +143,6 @@ mod tests {
         assert!(!machine.kernel.is_empty() && !machine.os.is_empty());
         assert_eq!(field("a\t: b c\nx: y", "a"), "b c");
         assert_eq!(field("", "a"), "unknown");
+        assert!((1..=65_536).contains(&local_ports()));
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct Ladder {
     stopped: BTreeMap<&'static str, String>,
     /// The last cell that was not valid, with no valid one since.
     invalid: BTreeMap<&'static str, u64>,
+    /// Of all parts together, at the last level.
+    cores_per_client: BTreeMap<&'static str, f64>,
 }
 
 impl Ladder {
@@ -26,7 +28,12 @@ impl Ladder {
         if let Some(reason) = self.stopped.get(architecture.name()) {
             return Some(reason.clone());
         }
-        let needed = clients + rules.descriptors_spare;
+        // The member of a group talks to its coordinator on a connection of its own.
+        let connections = match architecture {
+            Architecture::Groups => clients * 2,
+            Architecture::Standalone | Architecture::Gateway | Architecture::Floor => clients,
+        };
+        let needed = connections + rules.descriptors_spare;
         if needed > limits.descriptors {
             return Some(format!(
                 "{clients} clients need {needed} file descriptors in one process, {} are allowed",
@@ -37,13 +44,28 @@ impl Ladder {
             architecture,
             Architecture::Groups | Architecture::Standalone
         );
-        if is_kafka && clients > limits.broker_connections {
+        if is_kafka && connections > limits.broker_connections {
             return Some(format!(
                 "the broker can hold {} connections by its limit of open files",
                 limits.broker_connections
             ));
         }
-        None
+        if connections + PORTS_SPARE > limits.ports {
+            return Some(format!(
+                "{clients} clients need {connections} local ports towards one address, this machine \
+                 has {} (net.ipv4.ip_local_port_range)",
+                limits.ports
+            ));
+        }
+        let used = self.cores_per_client.get(architecture.name())?;
+        let cores = used * clients as f64;
+        (cores > limits.cores as f64 * FAR_BEYOND).then(|| {
+            format!(
+                "going by the level before, {clients} clients would take {cores:.1} cores, this machine \
+                 has {}",
+                limits.cores
+            )
+        })
     }
 
     /// Learns from a cell that has run, and notes in it whether the level was held.
@@ -57,6 +79,13 @@ impl Ladder {
             }
         };
         let level = cell.clients;
+        let cores: f64 = cell
+            .roles
+            .iter()
+            .filter_map(|role| role.cpu_cores_mean)
+            .sum();
+        self.cores_per_client
+            .insert(name, cores / level.max(1) as f64);
         let again = before
             .map(|before| format!("the instrument failed at {before} and at {level} clients"));
         cell.not_sustained = can_not_hold(cell, rules);
@@ -75,6 +104,10 @@ pub(super) struct Limits {
     pub(super) descriptors: u64,
     /// Connections the broker can hold; `u64::MAX` if it is not ours.
     pub(super) broker_connections: u64,
+    /// Local ports for connections to one address.
+    pub(super) ports: u64,
+    /// Logical processors.
+    pub(super) cores: u64,
 }
 
 fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
@@ -129,12 +162,23 @@ fn is_growing(cell: &Cell) -> bool {
 }
 
 const ACHIEVED_SHARE_MIN: f64 = 0.99;
+/// Of all there are, some belong to others.
+const PORTS_SPARE: u64 = 256;
+/// Cost need not grow in proportion; a level is only left out when it is out of the question.
+const FAR_BEYOND: f64 = 2.5;
 
 #[cfg(test)]
 mod tests {
-    use weir_stats::run::{Delivery, LatencySummary, Point, STAGE_RESPONSE};
+    use weir_stats::run::{Delivery, LatencySummary, Point, RoleUsage, STAGE_RESPONSE};
 
     use super::*;
+
+    const LIMITS: Limits = Limits {
+        descriptors: 20_000,
+        broker_connections: 15_000,
+        ports: 28_000,
+        cores: 4,
+    };
 
     fn cell(mean_ms: f64, lost: u64, medians_ms: &[f64]) -> Cell {
         let summary = LatencySummary {
@@ -166,10 +210,7 @@ mod tests {
         let (rules, mut ladder) = (StopRules::default(), Ladder::default());
         let mut cell = cell.clone();
         ladder.learn(Architecture::Standalone, &mut cell, &rules);
-        let limits = Limits {
-            descriptors: 20_000,
-            broker_connections: 15_000,
-        };
+        let limits = LIMITS;
         assert_eq!(
             ladder.skip(Architecture::Gateway, 20, &rules, &limits),
             None
@@ -221,10 +262,7 @@ mod tests {
     #[test]
     fn one_invalid_level_is_passed_over_but_not_two() {
         let (rules, mut ladder) = (StopRules::default(), Ladder::default());
-        let limits = Limits {
-            descriptors: 20_000,
-            broker_connections: 15_000,
-        };
+        let limits = LIMITS;
         let valid = cell(5.0, 0, &[]);
         let invalid = Cell {
             status: CellStatus::Invalid {
@@ -246,12 +284,39 @@ mod tests {
     }
 
     #[test]
+    fn what_the_machine_does_not_have_bounds_the_level() {
+        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
+        let skip = |ladder: &Ladder, clients, limits: Limits| {
+            ladder.skip(Architecture::Gateway, clients, &rules, &limits)
+        };
+        let few_ports = Limits {
+            ports: 10_000,
+            ..LIMITS
+        };
+        let ports = skip(&ladder, 9_900, few_ports).unwrap();
+        assert!(ports.contains("need 9900 local ports"), "{ports}");
+        assert_eq!(skip(&ladder, 9_000, few_ports), None);
+        let role = RoleUsage {
+            cpu_cores_mean: Some(0.5),
+            ..RoleUsage::default()
+        };
+        let mut level = Cell {
+            clients: 1000,
+            roles: vec![role.clone(), role],
+            ..cell(5.0, 0, &[])
+        };
+        ladder.learn(Architecture::Gateway, &mut level, &rules);
+        assert_eq!(skip(&ladder, 4_000, LIMITS), None, "worth a try");
+        let far = skip(&ladder, 12_000, LIMITS).unwrap();
+        assert!(far.contains("12000 clients would take 12.0 cores"), "{far}");
+        let groups = ladder.skip(Architecture::Groups, 10_000, &rules, &LIMITS);
+        assert!(groups.unwrap().contains("need 20512 file descriptors"));
+    }
+
+    #[test]
     fn descriptors_bound_the_level() {
         let (rules, ladder) = (StopRules::default(), Ladder::default());
-        let limits = Limits {
-            descriptors: 20_000,
-            broker_connections: 15_000,
-        };
+        let limits = LIMITS;
         let floor = ladder
             .skip(Architecture::Floor, 19_600, &rules, &limits)
             .unwrap();

@@ -129,8 +129,13 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
     ));
     let mut plan = context.plan.clone();
     (plan.warm_up, plan.hold) = (Duration::ZERO, length);
+    // Groups are plain consumers and more: what coordinates them has its first time as well.
+    let groups = plan.architectures.contains(&Architecture::Groups);
     let spec = Spec {
-        architecture: Architecture::Standalone,
+        architecture: match groups {
+            true => Architecture::Groups,
+            false => Architecture::Standalone,
+        },
         clients: plan
             .levels
             .first()
@@ -194,16 +199,12 @@ impl Broker {
         observer: &mut dyn Observer,
         stop: &AtomicBool,
     ) -> Result<Self, BenchError> {
-        let descriptors = descriptors_allowed();
         if let Some(bootstrap) = &options.bootstrap {
             return Ok(Self {
                 lab: None,
                 bootstrap: bootstrap.clone(),
                 pids: Vec::new(),
-                limits: Limits {
-                    descriptors,
-                    broker_connections: u64::MAX,
-                },
+                limits: limits(u64::MAX),
                 kafka_version: None,
             });
         }
@@ -215,10 +216,7 @@ impl Broker {
         Ok(Self {
             bootstrap: lab.bootstrap(),
             pids: lab.brokers().iter().map(|broker| broker.pid).collect(),
-            limits: Limits {
-                descriptors,
-                broker_connections: lab.max_clients_hint(),
-            },
+            limits: limits(lab.max_clients_hint()),
             kafka_version: Some(lab.kafka_version().to_owned()),
             lab: Some(lab),
         })
@@ -229,6 +227,16 @@ impl Broker {
             Some(lab) => Ok(lab.down()?),
             None => Ok(()),
         }
+    }
+}
+
+/// What this machine allows, with a broker that can hold so many connections.
+fn limits(broker_connections: u64) -> Limits {
+    Limits {
+        descriptors: descriptors_allowed(),
+        broker_connections,
+        ports: environment::local_ports(),
+        cores: environment::cores(),
     }
 }
 
