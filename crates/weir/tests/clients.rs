@@ -242,6 +242,7 @@ fn clients_at_real_gateways() {
     agents_at_two_gateways_count_as_one(&world, &topic, &urls);
     a_killed_agent_is_named(&urls);
     published_fields_are_enough_to_check(&world, &topic, &urls);
+    all_modes_deliver(&world, &topic, &urls);
     the_simulators_file_is_taken(&world, &gateways[0].listen);
     agents_can_be_started_by_hand(&urls);
 }
@@ -316,6 +317,41 @@ fn published_fields_are_enough_to_check(world: &World, topic: &str, urls: &str) 
     assert_eq!(end["summary"]["unchecked"], 0, "{end}");
     assert_eq!(end["summary"]["latency_resolution_ns"], 1_000_000, "{end}");
     assert!(end["response"]["count"].as_u64() >= Some(200), "{end}");
+}
+
+fn all_modes_deliver(world: &World, topic: &str, urls: &str) {
+    // Three clients for each key; in MERGE a slow machine may skip all but the last.
+    for (mode, least) in [("MERGE", 6), ("DISTINCT", 180)] {
+        let args = [
+            "--clients",
+            "6",
+            "--keys",
+            "2",
+            "--mode",
+            mode,
+            "--fields",
+            "key,value,weir",
+        ];
+        let mut clients = Clients::start(urls, &args);
+        clients.event("ready");
+        world.produce(topic, 60);
+        clients.updates(least);
+        let end = clients.interrupt();
+        for figure in [
+            "lost",
+            "duplicated",
+            "reordered",
+            "unchecked",
+            "disconnects",
+        ] {
+            assert_eq!(end["summary"][figure], 0, "{mode} {figure}: {end}");
+        }
+        assert_eq!(
+            end["summary"]["errors"],
+            serde_json::json!({}),
+            "{mode}: {end}"
+        );
+    }
 }
 
 fn the_simulators_file_is_taken(world: &World, listen: &str) {

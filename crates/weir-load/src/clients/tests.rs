@@ -14,7 +14,7 @@ use super::target::Target;
 use super::*;
 use crate::delivery::Conflation;
 use crate::worker::EventSender;
-use crate::worker::protocol::{Command, Event, LedgerEntry, Schedule};
+use crate::worker::protocol::{Command, Event, LedgerEntry, Schedule, Tag};
 
 /// Hands what is written to it to a channel, one event each.
 struct Lines(mpsc::Sender<Vec<u8>>);
@@ -153,10 +153,10 @@ impl Peer {
         assert!(create.contains("LS_adapter_set=KafkaConnector"), "{create}");
         self.send(&["WSOK", "CONOK,S1,50000,5000,*", "SERVNAME,test"]);
         let add = self.message();
-        assert!(
-            add.contains("LS_op=add") && add.contains("LS_mode=RAW"),
-            "{add}"
-        );
+        assert!(add.contains("LS_op=add"), "{add}");
+        // No snapshot exists in RAW, and none is wanted in the other modes.
+        let raw = add.contains("LS_mode=RAW");
+        assert_ne!(raw, add.contains("LS_snapshot=false"), "{add}");
         assert!(add.contains("LS_group=ltest-%5Bkey%3DApple%5D"), "{add}");
         assert!(
             add.contains("LS_schema=key%20value%20ts%20partition%20offset%20weir"),
@@ -245,6 +245,57 @@ fn lost_sessions_and_records_are_counted() {
             "session ended with code 48: the end",
             "update whose number of fields is not that of the schema",
         ]
+    );
+}
+
+/// Lost, conflated, and whether an age of state was told, when two records are skipped.
+fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
+    let server = server(1, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.open();
+        let later = ["U,1,1,|other||||1000.0.3.1500", "U,1,1,|^4|1000.0.4.1500"];
+        peer.send(&[U0, later[0], later[1], "END,48,the end"]);
+    });
+    let (link, lines) = link(4);
+    let options = ClientsOptions {
+        kind: Kind::Tlcp {
+            adapter_set: "KafkaConnector".to_owned(),
+            data_adapter: None,
+            mode,
+        },
+        ..options(server, 1)
+    };
+    let summary = run(&options, &link).unwrap();
+    let aged = |event: &Event| matches!(event, Event::Interval(i) if i.tag == Tag::StateAge);
+    let told = events(&lines).iter().any(aged);
+    (summary.lost, summary.conflated, told)
+}
+
+#[test]
+fn a_gap_is_conflation_in_merge_and_loss_elsewhere() {
+    assert_eq!(with_a_gap(Mode::Merge), (0, 2, true));
+    assert_eq!(with_a_gap(Mode::Distinct), (2, 0, false));
+    assert_eq!(with_a_gap(Mode::Raw), (2, 0, false));
+}
+
+#[test]
+fn the_last_record_settles_a_client_that_may_be_conflated() {
+    let server = server(1, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.open();
+        peer.send(&[U0, "U,1,1,|^4|1000.0.4.1500"]);
+        // Until the client leaves by itself.
+        let _ = peer.stream.read(&mut [0]);
+    });
+    let (link, _lines) = link(4);
+    let mut options = options(server, 1);
+    if let Kind::Tlcp { mode, .. } = &mut options.kind {
+        *mode = Mode::Merge;
+    }
+    let summary = run(&options, &link).unwrap();
+    assert_eq!(
+        (summary.lost, summary.conflated, summary.disconnects),
+        (0, 3, 0)
     );
 }
 
