@@ -56,6 +56,9 @@ pub struct Limits {
     /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of
     /// 1 KB. A session beyond it is ended.
     pub queue_bytes: usize,
+    /// Milliseconds after which a client that takes nothing of what is sent to it is given up,
+    /// default 60,000. What is sent is a `PROBE` at least.
+    pub stalled_ms: u64,
     /// Bytes of one request, default 50,000; told to clients.
     pub request_bytes: usize,
     /// `sessions` divided over the shards, set when the gateway starts.
@@ -71,6 +74,7 @@ impl Default for Limits {
             items_per_subscription: 1_000,
             fields_per_subscription: 2_000,
             queue_bytes: 1024 * 1024,
+            stalled_ms: 60_000,
             request_bytes: 50_000,
             sessions_per_shard: 100_000,
         }
@@ -217,9 +221,10 @@ impl GatewayConfig {
         }
         if self.limits.sessions == 0
             || self.limits.queue_bytes == 0
+            || !(1_000..=3_600_000).contains(&self.limits.stalled_ms)
             || self.limits.request_bytes < 1_000
         {
-            return fail("limits: sessions and queue_bytes from 1, request_bytes from 1000".into());
+            return fail("limits: sessions and queue_bytes from 1, request_bytes from 1000, stalled_ms from 1000 to 3600000".into());
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use weir_net::MailSender;
 use weir_net::http1::ParseLimits;
-use weir_net::listener::listen_shared;
+use weir_net::listener::{end_stalled, limit_unsent, listen_shared};
 use weir_net::server::{self, ShardOptions};
 use weir_tlcp::server::SessionConfig;
 
@@ -24,6 +24,9 @@ use crate::shard::{Shard, ShardMail, Shared, WaitingRoom};
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
 /// ingest waits, and Kafka keeps the rest.
 const MAIL_CAPACITY: usize = 4096;
+/// Bytes the kernel takes from us and cannot send yet, per client; without it a client that lags
+/// would have up to 4 MiB of outdated updates before it. Clients that read never have any.
+const UNSENT_BYTES: u32 = 64 * 1024;
 /// Longest wait for a shard's inbox when it is told to drain.
 const DRAIN_POST: Duration = Duration::from_secs(1);
 
@@ -218,6 +221,8 @@ fn make_shards(
     let epoch = Instant::now();
     let mut parts = Vec::with_capacity(count);
     for (number, listener) in listeners.into_iter().enumerate() {
+        end_stalled(&listener, Duration::from_millis(shared.limits.stalled_ms))?;
+        limit_unsent(&listener, UNSENT_BYTES)?;
         let metrics = Arc::new(ShardMetrics::new());
         let handler = Shard::new(number as u16, Arc::clone(shared), Arc::clone(&metrics));
         let options = ShardOptions {

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Connections the kernel keeps ready for `accept`; a reconnect storm needs the depth.
 const BACKLOG: i32 = 4096;
@@ -19,6 +20,26 @@ pub fn listen_shared(address: SocketAddr, count: usize) -> io::Result<Vec<std::n
         listeners.push(listener);
     }
     Ok(listeners)
+}
+
+/// Has the kernel end every connection accepted from now on whose peer, for so long, acknowledges
+/// nothing of what was sent to it, be it that it has vanished or that it does not read: `write` and
+/// `read` then fail.
+///
+/// # Errors
+/// When the operating system refuses the option.
+pub fn end_stalled(listener: &std::net::TcpListener, after: Duration) -> io::Result<()> {
+    // An accepted socket inherits it, so it costs nothing per connection.
+    SockRef::from(listener).set_tcp_user_timeout(Some(after))
+}
+
+/// Has the kernel take only so many bytes that it cannot send yet, per connection accepted from now
+/// on. The rest waits here, where it can still be replaced by something newer.
+///
+/// # Errors
+/// When the operating system refuses the option.
+pub fn limit_unsent(listener: &std::net::TcpListener, bytes: u32) -> io::Result<()> {
+    SockRef::from(listener).set_tcp_notsent_lowat(bytes)
 }
 
 fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {

@@ -7,7 +7,7 @@
 )]
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -150,8 +150,13 @@ impl Client {
     }
 
     pub fn connect(gateway: &Gateway) -> Self {
-        let address = gateway.listen_address();
-        let stream = TcpStream::connect(address).expect("a connection");
+        let stream = TcpStream::connect(gateway.listen_address());
+        Self::connect_over(stream.expect("a connection"))
+    }
+
+    /// Opens a WebSocket on a connection.
+    pub fn connect_over(stream: TcpStream) -> Self {
+        let address = stream.peer_addr().expect("an open connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut request = format!("ws://{address}/lightstreamer")
             .into_client_request()
@@ -175,6 +180,35 @@ impl Client {
         self.socket
             .send(Message::text(text))
             .expect("the gateway reads");
+    }
+
+    /// The same for what the gateway may not want to read.
+    pub fn try_send(&mut self, text: &str) -> bool {
+        self.socket.send(Message::text(text)).is_ok()
+    }
+
+    /// Waits for the end of the connection, in order or not; true if a line came instead.
+    pub fn lives(&mut self) -> bool {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Text(text)) if text.as_str() != "PROBE\r\n" => return true,
+                Ok(Message::Close(_)) => return false,
+                Ok(_) => {}
+                Err(tungstenite::Error::Io(error)) => {
+                    let waited =
+                        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                    assert!(!waited, "neither a line nor the end came");
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// The connection below.
+    pub fn into_stream(self) -> TcpStream {
+        assert!(self.lines.is_empty(), "lines are left");
+        self.socket.into_inner()
     }
 
     /// Subscribes in mode RAW and waits for the confirmation.

@@ -1,0 +1,387 @@
+//! What clients and operators do wrong: each gets its answer, and nobody else notices.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use socket2::{Domain, Socket, Type};
+use support::{Client, PATIENCE, World, metric, wait_metric};
+use weir_gateway::config::Overrides;
+use weir_gateway::{Gateway, GatewayConfig};
+use weir_mapping::ParseOptions;
+
+/// A gateway with other limits, once it reads.
+fn start(world: &World, change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
+    let mut config = world.config(|xml| xml);
+    change(&mut config);
+    let gateway = Gateway::start(config).expect("a gateway");
+    wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
+        ready == 1
+    });
+    gateway
+}
+
+fn add(id: u32, mode: &str, key: &str) -> String {
+    format!(
+        "LS_reqId={id}&LS_op=add&LS_subId={id}&LS_mode={mode}&LS_group=ltest-[key={key}]\
+         &LS_schema=value&LS_data_adapter=QuickStart&LS_ack=false"
+    )
+}
+
+#[test]
+fn a_broken_configuration_names_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load = |xml: &str| {
+        let path = folder.path().join("adapters.xml");
+        std::fs::write(&path, xml).expect("a file");
+        let options = ParseOptions::default();
+        let loaded = GatewayConfig::load(Some(&path), None, &Overrides::default(), options);
+        loaded.map(|_| ()).expect_err("a mistake").to_string()
+    };
+    let good = include_str!("../../weir-mapping/tests/fixtures/scenario2-adapters.xml");
+    for (from, to, named) in [
+        ("</data_provider>", "</data_provide>", "data_provide"),
+        ("ltest-#{key=KEY}", "ltest-#{key=}", "[ltest]"),
+        ("ltest-#{key=KEY}", "ltest-#{key=KEYS}", "[ltest]"),
+        (
+            "item-template.ltest</param>",
+            "item-template.nobody</param>",
+            "nobody",
+        ),
+        ("#{VALUE}", "VALUE", "[value]"),
+    ] {
+        assert!(good.contains(from), "{from}");
+        let error = load(&good.replace(from, to));
+        assert!(
+            error.contains("adapters.xml") && error.contains(named),
+            "{to}: {error}"
+        );
+    }
+    let missing = Path::new("/nowhere/adapters.xml");
+    let options = ParseOptions::default();
+    let loaded = GatewayConfig::load(Some(missing), None, &Overrides::default(), options);
+    assert!(
+        loaded
+            .expect_err("no file")
+            .to_string()
+            .contains("/nowhere/adapters.xml")
+    );
+}
+
+#[test]
+fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
+    let world = World::new();
+    let gateway = start(&world, |_| {});
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=Kaki]", "value");
+    for (request, answer) in [
+        ("", "ERROR,67,"),
+        ("nonsense", "ERROR,67,"),
+        ("control", "ERROR,67,"),
+        ("control\r\n", "ERROR,67,"),
+        ("control\r\nLS_op", "ERROR,67,"),
+        ("control\r\nLS_op=add", "ERROR,67,"),
+        ("control\r\nLS_reqId=!&LS_op=add", "ERROR,65,"),
+        ("control\r\nLS_reqId=2&LS_op=dance", "REQERR,2,65,"),
+        ("control\r\nLS_reqId=2&LS_op=delete", "REQERR,2,67,"),
+        (
+            "control\r\nLS_reqId=2&LS_op=delete&LS_subId=x",
+            "REQERR,2,65,",
+        ),
+        ("control\r\nLS_reqId=2\n&LS_op=destroy", "ERROR,65,"),
+        ("control\r\nLS_reqId=2&LS_op=register", "REQERR,2,40,"),
+        ("bind_session\r\nLS_session=x\u{0}y", "CONERR,69,"),
+        (
+            "create_session\r\nLS_cid=x&LS_keepalive_millis=-1",
+            "CONERR,65,",
+        ),
+    ] {
+        client.send(request);
+        let line = client.line();
+        assert!(line.starts_with(answer), "{request:?}: {line}");
+    }
+    world.produce("Kaki", "alive");
+    assert_eq!(client.line(), "U,1,1,alive");
+    gateway.shut_down();
+}
+
+#[test]
+fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
+    let world = World::new();
+    let gateway = start(&world, |_| {});
+    let mut good = Client::create(&gateway);
+    good.subscribe(1, "ltest-[key=Lychee]", "value");
+    let huge = "x".repeat(10_000_000);
+
+    let mut sender = Client::create(&gateway);
+    // The gateway may close before all of it is written.
+    let _ = sender.try_send(&format!("control\r\nLS_reqId={huge}"));
+    assert!(!sender.lives(), "the message was longer than CONOK allowed");
+    let mut heads = Vec::new();
+    for request in [
+        format!(
+            "POST /lightstreamer/control.txt HTTP/1.1\r\nContent-Length: {}\r\n\r\n{huge}",
+            huge.len()
+        ),
+        format!("GET /{huge} HTTP/1.1\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nCookie: {huge}\r\n\r\n"),
+    ] {
+        let mut stream = TcpStream::connect(gateway.listen_address()).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        // A reset may follow the answer, since not all was read.
+        let _ = stream.read_to_end(&mut answer);
+        heads.push(
+            String::from_utf8_lossy(&answer)
+                .chars()
+                .take(12)
+                .collect::<String>(),
+        );
+    }
+    for (head, status) in heads.iter().zip(["413", "431", "431"]) {
+        assert!(
+            head.is_empty() || *head == format!("HTTP/1.1 {status}"),
+            "{head}"
+        );
+    }
+    wait_metric(&gateway, "weir_gateway_sessions", |sessions| sessions == 1);
+    world.produce("Lychee", "alive");
+    assert_eq!(good.line(), "U,1,1,alive");
+    gateway.shut_down();
+}
+
+/// A peer that is gone without a word and one that only takes nothing look alike from here.
+#[test]
+fn a_client_that_takes_nothing_any_more_is_given_up() {
+    let world = World::new();
+    let gateway = start(&world, |config| {
+        config.limits.stalled_ms = 1_000;
+        config.limits.queue_bytes = 1 << 30;
+    });
+    let mut stalled = Client::create(&gateway);
+    stalled.subscribe(1, "ltest-[key=Mango]", "value");
+    let mut quick = Client::create(&gateway);
+    quick.subscribe(1, "ltest-[key=Mango]", "value");
+    let mut number = 0;
+    while metric(&gateway, "weir_gateway_sessions") == 2 {
+        assert!(number < 20_000, "it is still there");
+        world.produce("Mango", &format!("{number}{}", "x".repeat(20_000)));
+        assert!(quick.line().starts_with(&format!("U,1,1,{number}x")));
+        number += 1;
+    }
+    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    world.produce("Mango", "alive");
+    assert_eq!(quick.line(), "U,1,1,alive");
+    gateway.shut_down();
+}
+
+#[test]
+fn a_broken_promise_to_be_heard_ends_the_connection() {
+    let world = World::new();
+    let gateway = start(&world, |_| {});
+    let mut client = Client::connect(&gateway);
+    client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false&LS_inactivity_millis=200");
+    assert!(client.line().starts_with("CONOK,"));
+    assert!(!client.lives(), "200 ms were promised, 1400 ms are granted");
+    wait_metric(&gateway, "weir_gateway_sessions", |sessions| sessions == 0);
+    gateway.shut_down();
+}
+
+/// A session with one subscription, on a connection with a small receive buffer.
+fn subscriber(gateway: &Gateway, mode: &str, key: &str) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket
+        .set_recv_buffer_size(16 * 1024)
+        .expect("a small buffer");
+    socket
+        .connect(&gateway.listen_address().into())
+        .expect("a connection");
+    let mut client = Client::connect_over(socket.into());
+    client.send(
+        "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false\
+         &LS_keepalive_millis=60000&LS_reduce_head=true",
+    );
+    assert!(client.line().starts_with("CONOK,"));
+    client.send(&format!("control\r\n{}", add(1, mode, key)));
+    assert_eq!(client.line(), "SUBOK,1,1,1");
+    assert!(client.line().starts_with("CONF,1,"));
+    client
+}
+
+/// Reads what is there; the bytes read so far.
+fn drain(readers: &mut [(TcpStream, usize)]) -> impl Iterator<Item = usize> {
+    let mut buffer = vec![0; 64 * 1024];
+    for (stream, count) in &mut *readers {
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            *count += read;
+        }
+    }
+    readers.iter().map(|(_, count)| *count)
+}
+
+/// Of two that do not read, the one in mode MERGE is kept and gets the newest values when it reads
+/// again; the one in mode RAW is told to start over. All others get everything.
+#[test]
+fn slow_readers_among_a_thousand_cost_the_others_nothing() {
+    const READERS: usize = 997;
+    let world = World::new();
+    let gateway = start(&world, |config| {
+        config.limits.queue_bytes = 64 * 1024;
+        // A busy machine must not look like a client that is gone.
+        config.limits.stalled_ms = 3_600_000;
+    });
+    let mut checker = subscriber(&gateway, "RAW", "Nashi");
+    let mut merge = subscriber(&gateway, "MERGE", "Nashi");
+    let raw = subscriber(&gateway, "RAW", "Nashi");
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let stream = subscriber(&gateway, "RAW", "Nashi").into_stream();
+        stream.set_nonblocking(true).expect("an open connection");
+        readers.push((stream, 0));
+    }
+    let mut bytes = 0;
+    let mut updates = 0;
+    let wanted = [
+        "weir_gateway_slow_sessions_total",
+        "weir_gateway_updates_conflated_total",
+    ];
+    while updates < 20 || wanted.iter().any(|name| metric(&gateway, name) == 0) {
+        let value = format!("{updates}{}", "x".repeat(4_000));
+        world.produce("Nashi", &value);
+        assert_eq!(checker.line(), format!("U,1,1,{value}"));
+        // A frame's head of four bytes, the line and its end.
+        bytes += 4 + "U,1,1,".len() + value.len() + 2;
+        updates += 1;
+        let deadline = Instant::now() + PATIENCE;
+        while drain(&mut readers).any(|count| count != bytes) {
+            assert!(Instant::now() < deadline, "a reader misses something");
+            std::thread::yield_now();
+        }
+        assert!(updates < 3_000, "the kernel cannot hold so much");
+    }
+    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 1);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_sessions"),
+        2 + READERS as u64
+    );
+    drop(raw);
+
+    let newest = format!("U,1,1,{}x", updates - 1);
+    let mut seen = 0;
+    while !merge.line().starts_with(&newest) {
+        seen += 1;
+    }
+    assert!(
+        seen + 1 < updates,
+        "something was left out for the one that lagged"
+    );
+    world.produce("Nashi", "and on");
+    assert_eq!(merge.line(), "U,1,1,and on");
+    gateway.shut_down();
+}
+
+#[test]
+fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
+    const KEYS: [&str; 3] = ["Olive", "Orange", "Oca"];
+    let world = World::new();
+    let gateway = start(&world, |_| {});
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                KEYS.iter().for_each(|key| world.produce(key, "x"));
+            }
+        });
+        let mut racers = Vec::new();
+        for racer in 0..6 {
+            let gateway = &gateway;
+            racers.push(scope.spawn(move || {
+                let mut client = Client::create(gateway);
+                for round in 0..100_u32 {
+                    let key = KEYS[(racer + round as usize) % KEYS.len()];
+                    let mode = ["RAW", "MERGE", "DISTINCT"][round as usize % 3];
+                    let id = round + 1;
+                    client.send(&format!(
+                        "control\r\n{}\r\nLS_reqId=d&LS_op=delete&LS_subId={id}",
+                        add(id, mode, key)
+                    ));
+                    // Nothing about a subscription comes before SUBOK or after UNSUB.
+                    let mut open = None;
+                    loop {
+                        let line = client.line();
+                        let about = line.split(',').nth(1).map(str::to_owned);
+                        match line.split(',').next() {
+                            Some("SUBOK") => open = about,
+                            Some("UNSUB") => break assert_eq!(about, open),
+                            Some("U" | "CONF") => assert_eq!(about, open, "{line}"),
+                            _ => assert_eq!(line, "REQOK,d"),
+                        }
+                    }
+                }
+            }));
+        }
+        for racer in racers {
+            racer.join().expect("no race was lost");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    for gone in [
+        "weir_gateway_subscriptions",
+        "weir_gateway_items",
+        "weir_gateway_routed_items",
+    ] {
+        wait_metric(&gateway, gone, |left| left == 0);
+    }
+    gateway.shut_down();
+}
+
+/// What was sent before the end is whole and without a gap, and the end is said.
+#[test]
+fn shutting_down_under_load_says_goodbye_after_the_last_update() {
+    let world = World::new();
+    let gateway = start(&world, |_| {});
+    let stop = AtomicBool::new(false);
+    let mut clients: Vec<_> = (0..20).map(|_| Client::create(&gateway)).collect();
+    for client in &mut clients {
+        client.subscribe(1, "ltest-[key=Pear]", "offset");
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                world.produce("Pear", "x");
+            }
+        });
+        let readers: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                scope.spawn(move || {
+                    let mut next = None;
+                    loop {
+                        let line = client.line();
+                        let Some(offset) = line.strip_prefix("U,1,1,") else {
+                            assert_eq!(line, "END,48,the gateway is shutting down");
+                            assert!(!client.lives());
+                            return next;
+                        };
+                        let offset: u64 = offset.parse().expect("a number");
+                        assert!(next.is_none_or(|next| next == offset), "{next:?}, {line}");
+                        next = Some(offset + 1);
+                    }
+                })
+            })
+            .collect();
+        wait_metric(&gateway, "weir_gateway_updates_sent_total", |sent| {
+            sent > 2_000
+        });
+        gateway.shut_down();
+        stop.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().expect("a good end").is_some());
+        }
+    });
+}
