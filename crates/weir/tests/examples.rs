@@ -1,0 +1,137 @@
+//! The programs of `examples/` show records of a running gateway, with the SDKs as published.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use support::{Signal, send_signal};
+use weir_kafka::{Admin, Producer, ProducerConfig};
+use weir_lab::{Lab, LabOptions};
+
+/// Bounds every wait; only a failing test takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a record may be on its way before the next one is written.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// A process of this test, ended with it.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            send_signal(self.0.id(), Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+/// Starts a gateway on the examples' own configuration and returns where clients connect.
+fn gateway(folder: &Path, bootstrap: &str) -> (Process, String) {
+    let xml = fs::read_to_string(examples().join("adapters.xml")).unwrap();
+    assert!(xml.contains("localhost:9092"));
+    let adapters = folder.join("adapters.xml");
+    fs::write(&adapters, xml.replace("localhost:9092", bootstrap)).unwrap();
+    let ready = folder.join("ready.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args([
+        "gateway",
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    command
+        .arg("--adapters")
+        .arg(&adapters)
+        .arg("--ready-file")
+        .arg(&ready);
+    let mut process = Process(command.stderr(Stdio::null()).spawn().unwrap());
+    let deadline = Instant::now() + PATIENCE;
+    let text = loop {
+        if let Ok(text) = fs::read_to_string(&ready) {
+            break text;
+        }
+        assert!(process.0.try_wait().unwrap().is_none(), "the gateway ended");
+        assert!(Instant::now() < deadline, "the gateway is not ready");
+        std::thread::sleep(LOOK);
+    };
+    let ready: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let listen = ready["listen"].as_str().unwrap();
+    (process, format!("http://{listen}"))
+}
+
+/// Starts a program and hands over what it prints, line by line.
+fn start(command: &mut Command) -> (Process, Receiver<String>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    (Process(child), lines)
+}
+
+#[test]
+fn node_and_python_show_live_records() {
+    let stop = AtomicBool::new(false);
+    let node = weir_lab::sdk::node(&mut |_| {}, &stop).unwrap();
+    let python = weir_lab::sdk::python(&mut |_| {}, &stop).unwrap();
+    let options = LabOptions {
+        heap_mb: 256,
+        ready_within: 2 * PATIENCE,
+        ..LabOptions::default()
+    };
+    let lab = Lab::up(&options, &mut |_| {}, &stop).unwrap();
+    let bootstrap = lab.bootstrap();
+    let admin = Admin::connect(&bootstrap, PATIENCE).unwrap();
+    admin.create_topic("LTest", 2, 1, &[]).unwrap();
+    let config = ProducerConfig {
+        bootstrap_servers: bootstrap.clone(),
+        ..ProducerConfig::default()
+    };
+    let producer = Producer::start(&config, Box::new(|_| {})).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (_gateway, server) = gateway(folder.path(), &bootstrap);
+
+    let mut in_node = Command::new(&node.node_bin);
+    in_node
+        .arg(examples().join("node/live.js"))
+        .env("NODE_PATH", node.modules());
+    let mut in_python = Command::new(&python.python_bin);
+    in_python.arg(examples().join("python/live.py"));
+    for command in [&mut in_node, &mut in_python] {
+        let (_program, lines) = start(command.args([server.as_str(), "Apple", "Kiwi"]));
+        let deadline = Instant::now() + PATIENCE;
+        let line = loop {
+            let (key, value) = (Some(&b"Kiwi"[..]), "grün 猕猴桃".as_bytes());
+            producer
+                .send("LTest", None, key, value, &[], None, 0)
+                .unwrap();
+            match lines.recv_timeout(PERIOD) {
+                Ok(line) => break line,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => panic!("the program ended"),
+            }
+            assert!(Instant::now() < deadline, "no record is shown");
+        };
+        assert!(line.starts_with("ltest-[key=Kiwi]  "), "{line}");
+        assert!(line.ends_with("  grün 猕猴桃"), "{line}");
+    }
+}
