@@ -50,7 +50,7 @@ pub(crate) fn resolve(
     };
     if !connection.config.enabled {
         let message = format!("Connection [{wanted}] not enabled");
-        return refuse(ControlCode::from_code(-1), message);
+        return refuse(ControlCode::REFUSED, message);
     }
     if add.mode == Mode::Command {
         let message = "mode COMMAND is not served by this version: use RAW, MERGE or DISTINCT";

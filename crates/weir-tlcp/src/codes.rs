@@ -18,7 +18,8 @@ macro_rules! code_table {
                 pub const $constant: Self = Self { code: $code, text: $text };
             )*
 
-            const ALL: &'static [Self] = &[$(Self::$constant),*];
+            /// Every entry of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$constant),*];
 
             /// The entry for a number; the first one if several share it, a neutral text if the
             /// number is not in the table (application codes, 0 and below, are such).
@@ -91,6 +92,7 @@ code_table! {
     /// SDKs end the whole session on `REQERR` 11, 65 and 67, so anything that concerns one
     /// subscription only should use 15 to 25 or 68.
     ControlCode {
+        REFUSED = -1, "Refused by the gateway's configuration";
         INCOMPATIBLE_SESSION = 3, "Session was made with an incompatible protocol version";
         WRONG_SERVER = 11, "Session belongs to another server";
         UNFILTERED = 13, "Subscription is unfiltered";

@@ -203,7 +203,7 @@ impl Shard {
         self.counters.requests_refused += 1;
         let text = "this gateway takes no client messages";
         if let Some(id) = message.request_id.as_deref() {
-            write_reqerr(out, id, ControlCode::from_code(-1), text);
+            write_reqerr(out, id, ControlCode::REFUSED, text);
         }
     }
 }
