@@ -3,8 +3,6 @@
 //! Binary headers for plain consumers, one text header for gateway clients, and the seeds' 23
 //! character local timestamp in front of the value.
 
-use crate::local_time::{LocalTime, TEXT_LEN};
-
 /// Header with the due instant: unsigned 64-bit big-endian unix nanoseconds.
 pub const DUE_HEADER: &str = "weir-due-ns";
 /// Header with producer index (u32) and sequence number (u64), both big-endian.
@@ -112,12 +110,6 @@ impl Stamp {
 /// Reads the header [`DUE_HEADER`].
 pub fn parse_due(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
-}
-
-/// Due instant from the seeds' timestamp at the begin of a value, in unix nanoseconds.
-/// Resolution 1 ms; needs the producer's time zone.
-pub fn due_from_value(value: &[u8], local: &mut LocalTime) -> Option<u64> {
-    local.parse(value.get(..TEXT_LEN)?)
 }
 
 fn push_decimal(out: &mut Vec<u8>, mut number: u64) {

@@ -259,6 +259,77 @@ fn every_group_gets_all_whatever_the_number_of_its_members() {
 }
 
 #[test]
+fn marked_records_are_timed_among_background() {
+    let topic = topic(4);
+    let consumer_options = ConsumerOptions {
+        latency_from: "json:timestamp".parse().expect("a source"),
+        marked_only: true,
+        ..ConsumerOptions::new(bootstrap(), &topic, 3)
+    };
+    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    consumers.ready();
+    consumers.command(Command::Start(at_once()));
+    let mut ledger = Vec::new();
+    for (first_producer, marked, count) in [(100, false, 100), (0, true, 20)] {
+        let options = ProducerOptions {
+            kind: Kind::JsonExtended,
+            first_producer,
+            marked,
+            count: Some(count),
+            ..options(&topic, 500.0)
+        };
+        let (_, produced) = produce(options, at_once());
+        assert_eq!(produced.acked, count);
+        assert!(
+            produced
+                .ledger
+                .iter()
+                .all(|it| it.producer >= first_producer)
+        );
+        ledger.extend(produced.ledger);
+    }
+    consumers.command(Command::Ledger { entries: ledger });
+    let (events, summary) = consumers.finish();
+    let summary = summary.expect("consumers that work");
+    assert_eq!(summary.deliveries_in_window, 3 * 120);
+    assert_eq!(
+        (summary.lost, summary.duplicated, summary.unchecked),
+        (0, 0, 0)
+    );
+    assert_eq!(interval_count(&events, Tag::Response), 3 * 20);
+    assert_eq!(summary.latency_resolution_ns, MS);
+}
+
+#[test]
+fn deliveries_under_keys_that_are_objects_are_checked_by_name() {
+    let topic = topic(2);
+    let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 2);
+    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    consumers.ready();
+    consumers.command(Command::Start(at_once()));
+    let options = ProducerOptions {
+        kind: Kind::JsonKeyX,
+        count: Some(200),
+        producers: 1,
+        keys: 1,
+        ..options(&topic, 1_000.0)
+    };
+    let (_, produced) = produce(options, at_once());
+    assert_eq!(produced.ledger[0].key, "James");
+    consumers.command(Command::Ledger {
+        entries: produced.ledger,
+    });
+    let (_, summary) = consumers.finish();
+    let summary = summary.expect("consumers that work");
+    // The key is another one each time, so one name's records come from all partitions.
+    assert_eq!(
+        (summary.lost, summary.duplicated, summary.unchecked),
+        (0, 0, 0)
+    );
+    assert_eq!(summary.deliveries_in_window, 2 * 200);
+}
+
+#[test]
 fn a_consumer_that_never_came_up_lost_everything() {
     let topic = topic(1);
     let (_, produced) = produce(

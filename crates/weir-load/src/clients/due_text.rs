@@ -2,9 +2,7 @@
 //! `timestamp` of a JSON object, with or without the mark of probe records.
 
 use crate::local_time::{LocalTime, TEXT_LEN};
-
-/// Stands in front of the timestamp of records that are to be timed by a probe.
-pub const MARK: &str = "PREFIX-";
+pub use crate::payload::MARK;
 
 /// What a timestamp text tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

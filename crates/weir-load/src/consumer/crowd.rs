@@ -9,13 +9,13 @@ use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
 use weir_stats::CompactHistogram;
 
 use super::ConsumerOptions;
+use super::origin::{OriginReader, key_name};
 use crate::clients::meter::Meter;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyTable;
 use crate::local_time::LocalTime;
 use crate::seed_report::SeedReporter;
-use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, due_from_value, parse_due};
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, Schedule};
 
@@ -27,8 +27,10 @@ pub(super) struct Crowd {
     per_client: usize,
     keys: KeyTable,
     clock: Clock,
-    local: LocalTime,
+    origins: OriginReader,
     meter: Meter,
+    /// Deliveries of records due in the window, by their stamps.
+    in_window: u64,
     schedule: Option<Schedule>,
     ledger: Option<Ledger>,
     ready: usize,
@@ -56,24 +58,6 @@ pub(super) enum Next {
     Stop,
 }
 
-/// What a record says about itself.
-enum Origin {
-    Stamped(Stamp),
-    /// Due instant only.
-    Timed(u64),
-    Unknown,
-}
-
-impl Origin {
-    fn due_unix_ns(&self) -> Option<u64> {
-        match self {
-            Self::Stamped(stamp) => Some(stamp.due_unix_ns),
-            Self::Timed(due) => Some(*due),
-            Self::Unknown => None,
-        }
-    }
-}
-
 impl Crowd {
     pub(super) fn new(options: &ConsumerOptions) -> Self {
         let clock = Clock::start();
@@ -87,7 +71,12 @@ impl Crowd {
             per_client: per_client.max(1),
             keys: KeyTable::default(),
             clock,
-            local: LocalTime::system(),
+            origins: OriginReader::new(
+                &options.latency_from,
+                options.marked_only,
+                LocalTime::system(),
+            ),
+            in_window: 0,
             meter: Meter::new(clock.now_unix_ns()),
             schedule: None,
             ledger: None,
@@ -159,7 +148,7 @@ impl Crowd {
         // The cheap sum first: it is short of the target nearly every time this is asked.
         let expected = ledger.records(Expected::All) * self.clients.len() as u64;
         let settled = |client: &Client| client.checker.settle(ledger, Expected::All).lost == 0;
-        self.meter.in_window >= expected && self.clients.iter().all(settled)
+        self.in_window >= expected && self.clients.iter().all(settled)
     }
 
     fn counters(&mut self) -> BTreeMap<String, u64> {
@@ -167,7 +156,7 @@ impl Crowd {
             ("clients", self.consumers as u64),
             ("connected", self.ready as u64),
             ("updates", self.meter.updates),
-            ("in_window", self.meter.in_window),
+            ("in_window", self.in_window),
             ("early", self.meter.early),
             ("errors", self.errors.values().sum()),
             ("bytes_received", self.bytes_received),
@@ -207,64 +196,38 @@ impl Crowd {
         summary
     }
 
-    fn origin(&mut self, record: &LeanRecord<'_>) -> Origin {
-        let (mut due, mut seq, mut text) = (None, None, None);
-        for (name, value) in record.headers().flatten() {
-            match name {
-                DUE_HEADER => due = value,
-                SEQ_HEADER => seq = value,
-                TEXT_HEADER => text = value,
-                _ => {}
-            }
-        }
-        let stamp = Stamp::from_parts(due, seq, text);
-        if let Some(stamp) = stamp {
-            return Origin::Stamped(stamp);
-        }
-        if let Some(due) = due.and_then(parse_due) {
-            return Origin::Timed(due);
-        }
-        let due = record
-            .value
-            .and_then(|value| due_from_value(value, &mut self.local));
-        self.from_text += u64::from(due.is_some());
-        due.map_or(Origin::Unknown, Origin::Timed)
-    }
-
     fn record(&mut self, consumer: usize, record: &LeanRecord<'_>, at_unix_ns: u64) {
-        let origin = self.origin(record);
-        if let (Some(seed), Some(due)) = (&mut self.seed, origin.due_unix_ns()) {
-            seed.record(due, at_unix_ns);
-        }
-        let schedule = self.schedule.as_ref();
+        let origin = self.origins.read(record.headers().flatten(), record.value);
+        self.from_text += u64::from(origin.from_text);
         let client = &mut self.clients[consumer / self.per_client];
-        let response_ns = match origin {
-            Origin::Stamped(stamp) => {
-                let due = stamp.due_unix_ns;
-                let response_ns = self.meter.record(due, Some(&stamp), at_unix_ns, schedule);
-                match self.keys.id(record.key.unwrap_or_default()) {
-                    Some(key) => {
-                        client
-                            .checker
-                            .on_delivery(key, &stamp, response_ns.is_some());
-                    }
-                    None => client.checker.on_unstamped(response_ns.is_some()),
-                }
-                response_ns
-            }
-            Origin::Timed(due) => {
-                let response_ns = self.meter.record(due, None, at_unix_ns, schedule);
-                client.checker.on_unstamped(response_ns.is_some());
-                response_ns
-            }
-            Origin::Unknown => {
-                self.meter.record_untimed();
-                client.checker.on_unstamped(false);
-                return self.error("record without stamp or timestamp".to_owned());
-            }
+        let Some(due_unix_ns) = origin.due_unix_ns else {
+            self.meter.record_untimed();
+            client.checker.on_unstamped(false);
+            return self.error("record without stamp or timestamp".to_owned());
         };
-        if let Some(response_ns) = response_ns {
-            client.latency.record_ns(response_ns);
+        let schedule = self.schedule.as_ref();
+        let stamp = origin.stamp.as_ref();
+        if origin.timed {
+            let response_ns = self.meter.record(due_unix_ns, stamp, at_unix_ns, schedule);
+            if let Some(response_ns) = response_ns {
+                client.latency.record_ns(response_ns);
+            }
+            if let Some(seed) = &mut self.seed {
+                seed.record(due_unix_ns, at_unix_ns);
+            }
+        } else {
+            self.meter.record_background(due_unix_ns, schedule);
+        }
+        // The ledger's window is that of the stamps, which a text knows to the millisecond only.
+        let checked_unix_ns = stamp.map_or(due_unix_ns, |stamp| stamp.due_unix_ns);
+        let in_window = schedule.is_some_and(|schedule| schedule.in_window(checked_unix_ns));
+        self.in_window += u64::from(in_window);
+        let key = key_name(record.key.unwrap_or_default());
+        match stamp.zip(self.keys.id(key)) {
+            Some((stamp, key)) => {
+                client.checker.on_delivery(key, stamp, in_window);
+            }
+            None => client.checker.on_unstamped(in_window),
         }
     }
 

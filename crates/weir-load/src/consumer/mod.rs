@@ -2,6 +2,7 @@
 //! whole topic and checks it.
 
 mod crowd;
+mod origin;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanReport};
 
+pub use origin::{LatencySource, UnknownSource};
 pub use weir_kafka::lean::LeanGroups;
 
 use crate::clients::raise_descriptors;
@@ -34,6 +36,10 @@ pub struct ConsumerOptions {
     pub ramp_per_s: usize,
     /// How long a broker may hold a fetch without records.
     pub max_wait: Duration,
+    /// Where the due instants of records are read.
+    pub latency_from: LatencySource,
+    /// Times only records whose timestamp carries the mark of probe records.
+    pub marked_only: bool,
     /// Groups that the consumers join; `None`: each stands alone.
     pub groups: Option<LeanGroups>,
     /// How often the published programs' report is made; `None`: never.
@@ -49,6 +55,8 @@ impl ConsumerOptions {
             clients,
             ramp_per_s: 1000,
             max_wait: Duration::from_millis(500),
+            latency_from: LatencySource::Header,
+            marked_only: false,
             groups: None,
             seed_report: None,
         }

@@ -34,6 +34,8 @@ pub struct ProducerOptions {
     pub rate: Rate,
     /// Logical producers, named `pid-0`, `pid-1` and so on.
     pub producers: u32,
+    /// Number of the first logical producer; different ones keep producers of two processes apart.
+    pub first_producer: u32,
     /// Kind of record.
     pub kind: Kind,
     /// Random characters in each value.
@@ -71,6 +73,7 @@ impl Default for ProducerOptions {
             topic: "LTest".to_owned(),
             rate: Rate::HUNDRED,
             producers: 10,
+            first_producer: 0,
             kind: Kind::Keyed,
             size: 1024,
             keys: 40,
@@ -103,6 +106,14 @@ impl ProducerOptions {
         }
         if self.kind.has_key() && self.keys == 0 {
             return refused("--keys", 0, "at least one is needed");
+        }
+        if self.first_producer.checked_add(self.producers).is_none() {
+            let first = u64::from(self.first_producer);
+            return refused(
+                "--first-producer",
+                first,
+                "the last number must be below 2^32",
+            );
         }
         if self.marked && self.kind.has_size() {
             let reason = "its values have no timestamp member; use a kind with JSON values";

@@ -166,7 +166,7 @@ impl<'a> Sender<'a> {
         let stream = key * self.options.producers as usize + producer as usize;
         let mut stamp = Stamp {
             due_unix_ns,
-            producer,
+            producer: self.options.first_producer + producer,
             seq: self.tracker.next_seq(stream),
             sent_unix_ns: None,
         };
@@ -316,6 +316,8 @@ impl<'a> Sender<'a> {
         let due_in_window =
             due_before(measure_until_unix_ns).saturating_sub(due_before(measure_from_unix_ns));
         let (schedule_lag, publish_ack) = self.meter.totals();
+        let first = self.options.first_producer;
+        let producers = first..first + self.options.producers;
         ProduceSummary {
             target_rate_millis: self.options.rate.millis(),
             elapsed_ns: self.last_send_unix_ns.saturating_sub(start_unix_ns),
@@ -331,9 +333,7 @@ impl<'a> Sender<'a> {
             schedule_lag,
             publish_ack,
             errors: self.tracker.errors.clone(),
-            ledger: self
-                .tracker
-                .into_ledger(self.payloads.names(), self.options.producers),
+            ledger: self.tracker.into_ledger(self.payloads.names(), producers),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which records are on their way, and what became of them by key and producer.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use slab::Slab;
 
@@ -120,19 +121,23 @@ impl Tracker {
     }
 
     /// What clients settle against; what still has no answer is left out. `key` names a stream's
-    /// key, `producers` is the number of producers: stream `s` is key `s / producers`.
-    pub(super) fn into_ledger(mut self, keys: &[String], producers: u32) -> Vec<LedgerEntry> {
+    /// key, `producers` are the producers' numbers: stream `s` is key `s / producers.len()`.
+    pub(super) fn into_ledger(
+        mut self,
+        keys: &[String],
+        producers: Range<u32>,
+    ) -> Vec<LedgerEntry> {
         for (_, record) in &self.in_flight {
             if record.in_window {
                 self.streams[record.stream].failed.push(record.seq);
             }
         }
-        let producers = producers as usize;
+        let (first, producers) = (producers.start, producers.len());
         let streams = self.streams.into_iter().enumerate();
         streams
             .filter_map(|(at, stream)| {
                 let (key, producer) = (&keys[at / producers], at % producers);
-                stream.into_entry(key, u32::try_from(producer).ok()?)
+                stream.into_entry(key, first + u32::try_from(producer).ok()?)
             })
             .collect()
     }
@@ -257,7 +262,7 @@ mod tests {
             missing: vec![9],
             last_due_unix_ns: 0,
         };
-        assert_eq!(tracker.into_ledger(&keys, 2), [entry]);
+        assert_eq!(tracker.into_ledger(&keys, 0..2), [entry]);
     }
 
     #[test]
@@ -268,7 +273,7 @@ mod tests {
             tracker.refused(0, &stamp, "too large");
         }
         assert_eq!((tracker.failed, tracker.next_seq(0)), (3, 3));
-        assert!(tracker.into_ledger(&[String::new()], 1).is_empty());
+        assert!(tracker.into_ledger(&[String::new()], 0..1).is_empty());
     }
 
     #[test]
@@ -282,7 +287,7 @@ mod tests {
         assert_eq!(answer(&mut tracker, token, None), Some(acked));
         assert_eq!(answer(&mut tracker, token, None), None);
         assert_eq!(tracker.acked, 1);
-        let ledger = tracker.into_ledger(&[String::new()], 1);
+        let ledger = tracker.into_ledger(&[String::new()], 0..1);
         assert_eq!((ledger[0].last_seq, ledger[0].last_due_unix_ns), (0, 10));
     }
 }

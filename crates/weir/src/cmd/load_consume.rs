@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weir_load::clock::Clock;
-use weir_load::consumer::{self, ConsumerOptions, LeanGroups};
+use weir_load::consumer::{self, ConsumerOptions, LatencySource, LeanGroups};
 use weir_load::delivery::DeliverySummary;
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, Progress};
@@ -26,7 +26,8 @@ use crate::signal;
                   The published consumer's arguments (bootstrap, topic, number of consumers, group \
                   prefix, latency reporter) are --bootstrap, --topic, --clients, --group-prefix and \
                   --seed-report. Its group prefix chose the class: `standalone` and `socomplex...` \
-                  are --architecture standalone, everything else --architecture groups."
+                  are --architecture standalone, everything else --architecture groups; \
+                  `complex...` and `socomplex...` also need --latency-from json:timestamp."
 )]
 pub(crate) struct ConsumeArgs {
     /// Brokers to begin with.
@@ -60,6 +61,14 @@ pub(crate) struct ConsumeArgs {
     /// How long to read once all are positioned, for example 30s; without it until Ctrl-C.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Where a record's due instant is: header (this producer's), text (the first 23 characters of the
+    /// value) or json:MEMBER.
+    #[arg(long, value_name = "SOURCE", default_value_t = LatencySource::Header)]
+    latency_from: LatencySource,
+    /// Time only records whose timestamp begins with PREFIX- (produce --mark); the others are
+    /// background and only checked.
+    #[arg(long)]
+    marked_only: bool,
     /// Print the published programs' report, and nothing else of ours.
     #[arg(long, conflicts_with = "json")]
     seed_report: bool,
@@ -114,6 +123,8 @@ impl ConsumeArgs {
         ConsumerOptions {
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
+            latency_from: self.latency_from.clone(),
+            marked_only: self.marked_only,
             groups: self.groups(),
             seed_report: self.seed_report.then_some(self.report_every),
             ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.clients))

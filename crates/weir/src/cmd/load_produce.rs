@@ -59,6 +59,9 @@ pub(crate) struct ProduceArgs {
     /// Producers named in the values (pid-0, pid-1 ...); records go to them in turn.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     producers: u32,
+    /// Number of the first of them; producers of two processes on one topic need different ones.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    first_producer: u32,
     /// Pause of each producer between two records; the rate is producers * 1000 ms / pause.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pause: Option<Duration>,
@@ -162,6 +165,7 @@ impl ProduceArgs {
             topic: self.topic.clone(),
             rate,
             producers: self.producers,
+            first_producer: self.first_producer,
             kind: self.kind()?,
             // What does not fit is beyond the limit that is checked.
             size: usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX),

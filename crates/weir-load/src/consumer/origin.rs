@@ -1,0 +1,283 @@
+//! What a record says about itself: its stamp, the instant its latency counts from, its mark.
+
+use std::fmt;
+use std::str::FromStr;
+
+use memchr::memmem::{self, Finder};
+
+use crate::local_time::{LocalTime, TEXT_LEN};
+use crate::payload::MARK;
+use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, parse_due};
+
+/// Where the due instant of a record is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LatencySource {
+    /// From the headers of this producer; from the text for records without them.
+    #[default]
+    Header,
+    /// From the first 23 characters of the value.
+    Text,
+    /// From this member of a JSON value; from the text for values that are no object.
+    Json(String),
+}
+
+/// A source that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown source \"{0}\": use header, text or json:MEMBER, for example json:timestamp")]
+pub struct UnknownSource(String);
+
+impl FromStr for LatencySource {
+    type Err = UnknownSource;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSource> {
+        match (text, text.strip_prefix("json:")) {
+            ("header", _) => Ok(Self::Header),
+            ("text", _) => Ok(Self::Text),
+            (_, Some(member)) if !member.is_empty() && !member.contains(['"', '\\']) => {
+                Ok(Self::Json(member.to_owned()))
+            }
+            _ => Err(UnknownSource(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for LatencySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => f.write_str("header"),
+            Self::Text => f.write_str("text"),
+            Self::Json(member) => write!(f, "json:{member}"),
+        }
+    }
+}
+
+/// What was found in one record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) stamp: Option<Stamp>,
+    pub(super) due_unix_ns: Option<u64>,
+    /// Whether the due instant was read from a text.
+    pub(super) from_text: bool,
+    /// Whether the record is to be timed.
+    pub(super) timed: bool,
+}
+
+/// Reads origins; keeps what speeds that up.
+#[derive(Debug)]
+pub(super) struct OriginReader {
+    source: LatencySource,
+    marked_only: bool,
+    member: Finder<'static>,
+    local: LocalTime,
+}
+
+impl OriginReader {
+    pub(super) fn new(source: &LatencySource, marked_only: bool, local: LocalTime) -> Self {
+        let member = match source {
+            LatencySource::Json(member) => member,
+            LatencySource::Header | LatencySource::Text => "timestamp",
+        };
+        let quoted = format!("\"{member}\"");
+        Self {
+            source: source.clone(),
+            marked_only,
+            member: Finder::new(quoted.as_bytes()).into_owned(),
+            local,
+        }
+    }
+
+    pub(super) fn read<'a>(
+        &mut self,
+        headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
+        value: Option<&[u8]>,
+    ) -> Origin {
+        let (mut due, mut seq, mut text) = (None, None, None);
+        for (name, value) in headers {
+            match name {
+                DUE_HEADER => due = value,
+                SEQ_HEADER => seq = value,
+                TEXT_HEADER => text = value,
+                _ => {}
+            }
+        }
+        let stamp = Stamp::from_parts(due, seq, text);
+        let header_due = match self.source {
+            LatencySource::Header => stamp
+                .map(|stamp| stamp.due_unix_ns)
+                .or_else(|| due.and_then(parse_due)),
+            LatencySource::Text | LatencySource::Json(_) => None,
+        };
+        if header_due.is_some() && !self.marked_only {
+            return Origin {
+                stamp,
+                due_unix_ns: header_due,
+                from_text: false,
+                timed: true,
+            };
+        }
+        let text = value.and_then(|value| self.text(value));
+        let (text, marked) = match text.and_then(|text| text.strip_prefix(MARK.as_bytes())) {
+            Some(text) => (Some(text), true),
+            None => (text, false),
+        };
+        let text_due = || self.local.parse(text?.get(..TEXT_LEN)?);
+        let due_unix_ns = header_due.or_else(text_due);
+        Origin {
+            stamp,
+            due_unix_ns,
+            from_text: header_due.is_none() && due_unix_ns.is_some(),
+            timed: marked || !self.marked_only,
+        }
+    }
+
+    /// What begins with the timestamp: the member of an object, else the value itself.
+    fn text<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        let is_object = value.first() == Some(&b'{');
+        if !is_object || self.source == LatencySource::Text {
+            return Some(value);
+        }
+        // A text that happens to be the member's name is not followed by a colon.
+        self.member.find_iter(value).find_map(|at| {
+            let rest = value[at + self.member.needle().len()..].trim_ascii_start();
+            let rest = rest.strip_prefix(b":")?.trim_ascii_start();
+            rest.strip_prefix(b"\"")
+        })
+    }
+}
+
+/// What a key is about, as the producer's ledger names it: the key itself, or the member `nameId` of
+/// one that is an object.
+pub(super) fn key_name(key: &[u8]) -> &[u8] {
+    if key.first() != Some(&b'{') {
+        return key;
+    }
+    let name = || {
+        let at = memmem::find(key, NAME_MEMBER)? + NAME_MEMBER.len();
+        let rest = &key[at..];
+        Some(&rest[..memchr::memchr(b'"', rest)?])
+    };
+    name().unwrap_or(key)
+}
+
+const NAME_MEMBER: &[u8] = b"\"nameId\":\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "1970-01-01 00:00:00.007";
+    const TEXT_DUE: Option<u64> = Some(7_000_000);
+
+    fn reader(source: &str, marked_only: bool) -> OriginReader {
+        let source = source.parse().expect("a source");
+        OriginReader::new(&source, marked_only, LocalTime::utc())
+    }
+
+    fn read(source: &str, marked_only: bool, value: &str, stamped: bool) -> Origin {
+        let stamp = Stamp {
+            due_unix_ns: 9_000_001,
+            producer: 1,
+            seq: 2,
+            sent_unix_ns: None,
+        };
+        let (due, seq) = (stamp.due_header(), stamp.seq_header());
+        let headers = [
+            (DUE_HEADER, Some(due.as_slice())),
+            (SEQ_HEADER, Some(seq.as_slice())),
+        ];
+        let headers = headers.into_iter().take(if stamped { 2 } else { 0 });
+        reader(source, marked_only).read(headers, Some(value.as_bytes()))
+    }
+
+    #[test]
+    fn sources_read_as_they_are_written() {
+        for text in ["header", "text", "json:timestamp", "json:a.b"] {
+            let source: LatencySource = text.parse().expect("a source");
+            assert_eq!(source.to_string(), text);
+        }
+        for text in ["", "json", "json:", "json:a\"b", "xml"] {
+            let error = text.parse::<LatencySource>().expect_err("none");
+            assert!(
+                error.to_string().contains("use header, text or json:"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn headers_are_exact_and_texts_are_the_fallback() {
+        let value = format!("{TEXT}-pid-0-abc");
+        let stamped = read("header", false, &value, true);
+        assert_eq!(
+            (stamped.due_unix_ns, stamped.from_text),
+            (Some(9_000_001), false)
+        );
+        let plain = read("header", false, &value, false);
+        assert_eq!(
+            (plain.due_unix_ns, plain.from_text, plain.stamp),
+            (TEXT_DUE, true, None)
+        );
+        let chosen = read("text", false, &value, true);
+        assert_eq!((chosen.due_unix_ns, chosen.from_text), (TEXT_DUE, true));
+        assert!(chosen.stamp.is_some(), "deliveries are still checked");
+        assert_eq!(read("text", false, "short", false).due_unix_ns, None);
+    }
+
+    #[test]
+    fn members_are_found_wherever_they_are() {
+        for (source, value) in [
+            (
+                "json:timestamp",
+                format!("{{\"timestamp\":\"{TEXT}\",\"a\":1}}"),
+            ),
+            (
+                "json:timestamp",
+                format!("{{\"id\":\"timestamp\", \"timestamp\" : \"{TEXT}\"}}"),
+            ),
+            ("json:at", format!("{{\"timestamp\":1,\"at\":\"{TEXT}\"}}")),
+            ("json:timestamp", format!("{TEXT}-pid-0-a")),
+            ("header", format!("{{\"timestamp\":\"PREFIX-{TEXT}\"}}")),
+        ] {
+            let found = read(source, false, &value, false);
+            assert_eq!(
+                (found.due_unix_ns, found.timed),
+                (TEXT_DUE, true),
+                "{value}"
+            );
+        }
+        for value in [
+            "{}",
+            "{\"timestamp\":7}",
+            "{\"timestamp\":\"x\"}",
+            "{\"timestamp",
+        ] {
+            assert_eq!(
+                read("json:timestamp", false, value, false).due_unix_ns,
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn only_marked_records_are_timed_if_so_wished() {
+        let marked = format!("{{\"timestamp\":\"PREFIX-{TEXT}\"}}");
+        let plain = format!("{{\"timestamp\":\"{TEXT}\"}}");
+        for (source, due) in [("header", Some(9_000_001)), ("json:timestamp", TEXT_DUE)] {
+            let found = read(source, true, &marked, true);
+            assert_eq!((found.due_unix_ns, found.timed), (due, true));
+            let found = read(source, true, &plain, true);
+            assert_eq!((found.due_unix_ns, found.timed), (due, false));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_an_object_goes_by_its_name() {
+        assert_eq!(key_name(b"Apple"), b"Apple");
+        assert_eq!(key_name(b""), b"");
+        let key = br#"{"timestamp":"x","nameId":"Timothy","sndValue":"y"}"#;
+        assert_eq!(key_name(key), b"Timothy");
+        for odd in [b"{}".as_slice(), b"{\"nameId\":\"x", b"{\"nameId\":7}"] {
+            assert_eq!(key_name(odd), odd);
+        }
+    }
+}
