@@ -1,0 +1,73 @@
+//! JSON keys and values through a running gateway, and records that are not what they should be.
+
+mod support;
+
+use support::{Client, World, metric, wait_metric};
+
+/// The scenario's configuration with JSON values and these parameters in addition.
+fn with(more: &str) -> impl FnOnce(String) -> String {
+    let parameters = format!(
+        "<param name=\"record.value.evaluator.type\">JSON</param>\
+         <param name=\"field.price\">#{{VALUE.price}}</param>\
+         <param name=\"field.bid\">#{{VALUE.bids[1].size}}</param>{more}</data_provider>"
+    );
+    move |xml| {
+        let xml = xml.replace("<param name=\"field.value\">#{VALUE}</param>", "");
+        xml.replacen("</data_provider>", &parameters, 1)
+    }
+}
+
+#[test]
+fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
+    let world = World::new();
+    let gateway = world.start_gateway(with(""));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=Kiwi]", "price bid");
+    world.produce("Kiwi", r#"{"price":1.10,"bids":[0,{"size":100}]}"#);
+    assert_eq!(client.line(), "U,1,1,1.1|100");
+    for broken in ["no JSON", "", "{\"price\":1", "{\"price\":\"\u{1}\"}", "[]"] {
+        world.produce("Kiwi", broken);
+    }
+    world.produce(
+        "Kiwi",
+        r#"{"price":null,"bids":[0,{"size":"a|b"}],"more":[]}"#,
+    );
+    assert_eq!(client.line(), "U,1,1,#|a%7Cb");
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
+
+    // What nobody subscribed to is not looked at.
+    world.produce("Mango", "no JSON");
+    world.produce("Kiwi", r#"{"price":2,"bids":[0,{"size":1}]}"#);
+    assert_eq!(client.line(), "U,1,1,2|1");
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
+    gateway.shut_down();
+}
+
+#[test]
+fn a_field_nobody_wants_cannot_fail_a_record() {
+    let world = World::new();
+    let gateway = world.start_gateway(with(""));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=Fig]", "price");
+    world.produce("Fig", r#"{"price":7,"bids":"closed"}"#);
+    assert_eq!(client.line(), "U,1,1,7");
+    // Now somebody wants it: the same record is an error for all.
+    client.subscribe(2, "ltest-[key=Fig]", "bid");
+    world.produce("Fig", r#"{"price":8,"bids":"closed"}"#);
+    wait_metric(&gateway, "weir_gateway_kafka_failed_total", |failed| {
+        failed == 1
+    });
+    gateway.shut_down();
+}
+
+#[test]
+fn the_strategy_for_errors_covers_records_that_are_not_json() {
+    let world = World::new();
+    let strategy = "<param name=\"record.extraction.error.strategy\">FORCE_UNSUBSCRIPTION</param>";
+    let gateway = world.start_gateway(with(strategy));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=Plum]", "price");
+    world.produce("Plum", "no JSON");
+    assert_eq!(client.line(), "UNSUB,1");
+    gateway.shut_down();
+}
