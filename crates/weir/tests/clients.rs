@@ -74,38 +74,41 @@ impl World {
         }
     }
 
-    /// Writes `count` records of two keys; the topic is created if need be.
+    /// Writes `count` records of two keys and kind `keyed`.
     fn produce(&self, topic: &str, count: u32) {
+        self.produce_with(topic, count, &["--size", "64", "--text-stamp"]);
+    }
+
+    /// Writes `count` records of two keys; the topic is created if need be.
+    fn produce_with(&self, topic: &str, count: u32, args: &[&str]) {
         let count = count.to_string();
-        let args = [
-            "load",
-            "produce",
-            "--topic",
-            topic,
-            "--count",
-            &count,
+        let usual = [
             "--rate",
             "200",
             "--keys",
             "2",
-            "--size",
-            "64",
-            "--text-stamp",
             "--create-topic",
             "--max-lag",
             "1m",
-            "--bootstrap",
         ];
-        let output = weir(&args).arg(&self.bootstrap).output().unwrap();
+        let output = weir(&["load", "produce", "--topic", topic, "--count", &count])
+            .args(["--bootstrap", &self.bootstrap])
+            .args(usual)
+            .args(args)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
 
     /// A gateway with the configuration of scenario 2 and the stamp.
     fn gateway(&self, name: &str, topic: &str) -> Gateway {
+        let xml = include_str!("../../../plans/keyed-adapters.xml");
+        self.gateway_with(name, &xml.replace("@TOPIC@", topic))
+    }
+
+    fn gateway_with(&self, name: &str, xml: &str) -> Gateway {
         let adapters = self.scratch.path().join(format!("{name}.xml"));
-        let xml = include_str!("../../../plans/keyed-adapters.xml")
-            .replace("@BOOTSTRAP@", &self.bootstrap)
-            .replace("@TOPIC@", topic);
+        let xml = xml.replace("@BOOTSTRAP@", &self.bootstrap);
         fs::write(&adapters, xml).unwrap();
         let ready = self.scratch.path().join(format!("{name}.json"));
         let args = [
@@ -245,6 +248,7 @@ fn clients_at_real_gateways() {
     all_modes_deliver(&world, &topic, &urls);
     the_simulators_file_is_taken(&world, &gateways[0].listen);
     agents_can_be_started_by_hand(&urls);
+    json_fields_are_timed_and_probed(&world);
 }
 
 fn agents_at_two_gateways_count_as_one(world: &World, topic: &str, urls: &str) {
@@ -430,6 +434,99 @@ fn agents_can_be_started_by_hand(urls: &str) {
     // Refused, or too late to be: the coordinator was gone before it came.
     let _ = wrong.kill();
     assert!(!wrong.wait().unwrap().success());
+}
+
+/// Scenario 3 as published with today's names, and the mapping of the filtering test.
+const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
+<adapters_conf id="KafkaConnector">
+    <metadata_provider>
+        <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
+    </metadata_provider>
+    <data_provider name="JsonStart-k">
+        <adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+        <param name="bootstrap.servers">@BOOTSTRAP@</param>
+        <param name="record.value.evaluator.type">JSON</param>
+        <param name="item-template.jsontest">jsontest-#{key=KEY}</param>
+        <param name="map.@COMPLEX@.to">item-template.jsontest</param>
+        <param name="field.key">#{KEY}</param>
+        <param name="field.timestamp">#{VALUE.timestamp}</param>
+        <param name="field.firstText">#{VALUE.firstText}</param>
+        <param name="field.secondText">#{VALUE.secondText}</param>
+        <param name="field.thirdText">#{VALUE.thirdText}</param>
+        <param name="field.fourthText">#{VALUE.fourthText}</param>
+        <param name="field.firstnumber">#{VALUE.firstnumber}</param>
+        <param name="field.secondNumber">#{VALUE.secondNumber}</param>
+        <param name="field.thirdNumber">#{VALUE.thirdNumber}</param>
+        <param name="field.fourthNumber">#{VALUE.fourthNumber}</param>
+        <param name="field.hobbies">#{VALUE.hobbies[0]}</param>
+        <param name="field.ts">#{TIMESTAMP}</param>
+        <param name="field.partition">#{PARTITION}</param>
+        <param name="field.offset">#{OFFSET}</param>
+    </data_provider>
+    <data_provider name="QuickStart">
+        <adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+        <param name="bootstrap.servers">@BOOTSTRAP@</param>
+        <param name="record.value.evaluator.type">JSON</param>
+        <param name="item-template.ltest">ltest-#{key=KEY}</param>
+        <param name="map.@JSON@.to">item-template.ltest</param>
+        <param name="field.key">#{KEY}</param>
+        <param name="field.timestamp">#{VALUE.timestamp}</param>
+        <param name="field.fstValue">#{VALUE.fstValue}</param>
+        <param name="field.sndValue">#{VALUE.sndValue}</param>
+        <param name="field.intNum">#{VALUE.intNum}</param>
+    </data_provider>
+</adapters_conf>
+"##;
+
+fn json_fields_are_timed_and_probed(world: &World) {
+    let topics = ["complex", "json"].map(|kind| format!("clients-{kind}-{}", std::process::id()));
+    let [complex, json] = &topics;
+    let extended = ["--kind", "json", "--extended-key"];
+    world.produce_with(complex, 1, &["--kind", "complex"]);
+    world.produce_with(json, 1, &extended);
+    let xml = JSON_ADAPTERS
+        .replace("@COMPLEX@", complex)
+        .replace("@JSON@", json);
+    let gateway = world.gateway_with("json", &xml);
+
+    let args = ["--scenario", "3", "--keys", "2", "--clients", "2"];
+    let mut clients = Clients::start(&gateway.listen, &args);
+    clients.event("ready");
+    world.produce_with(complex, 40, &["--kind", "complex"]);
+    clients.updates(40);
+    let end = clients.interrupt();
+    assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
+    assert_eq!(end["summary"]["unchecked"], 0, "{end}");
+    assert_eq!(end["response"]["count"], 40, "{end}");
+
+    let args = ["--probe", "--extended-key", "--clients", "1"];
+    let mut probe = Clients::start(&gateway.listen, &args);
+    probe.event("ready");
+    let marked = [extended.as_slice(), &["--mark"]].concat();
+    world.produce_with(json, 40, &extended);
+    world.produce_with(json, 40, &marked);
+    // Of two keys drawn at random with a fixed seed, the one of the probe.
+    let updates = |probe: &Clients, counter: &str| {
+        let last = probe
+            .seen
+            .iter()
+            .rfind(|event| event["event"] == "progress");
+        last.unwrap()["counters"][counter].as_u64().unwrap()
+    };
+    probe.updates(1);
+    while updates(&probe, "updates") == updates(&probe, "background") {
+        probe.event("progress");
+    }
+    let background = updates(&probe, "background");
+    let end = probe.interrupt();
+    assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
+    let (total, timed) = (&end["summary"]["updates_total"], &end["response"]["count"]);
+    assert!(timed.as_u64() > Some(0) && background > 0, "{end}");
+    assert_eq!(
+        timed.as_u64().unwrap() + background,
+        total.as_u64().unwrap(),
+        "{end}"
+    );
 }
 
 #[test]

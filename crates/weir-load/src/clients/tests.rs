@@ -279,6 +279,30 @@ fn a_gap_is_conflation_in_merge_and_loss_elsewhere() {
 }
 
 #[test]
+fn the_published_report_is_made_at_the_end() {
+    let server = server(1, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.open();
+        peer.send(&[U0]);
+        let _ = peer.stream.read(&mut [0]);
+    });
+    let (link, lines) = link(0);
+    let options = ClientsOptions {
+        seed_report: Some(Duration::from_secs(60)),
+        ..options(server, 1)
+    };
+    run(&options, &link).unwrap();
+    let events = events(&lines);
+    let report = events.iter().find_map(|event| match event {
+        Event::Report { text } => Some(text),
+        _ => None,
+    });
+    // Its record was due decades ago, which is out of the range of that report.
+    let told = report.is_some_and(|text| text.contains(" 1 of 240000 ms and more"));
+    assert!(told, "{events:?}");
+}
+
+#[test]
 fn the_last_record_settles_a_client_that_may_be_conflated() {
     let server = server(1, |stream| {
         let mut peer = Peer::accept(stream);
