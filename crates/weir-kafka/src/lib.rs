@@ -19,8 +19,8 @@ pub mod wire;
 
 pub use admin::{Admin, AdminError};
 pub use ingest::{
-    IngestConfig, KafkaIngest, PartitionLag, RecordSource, SourceError, SourceStatus, StartFrom,
-    TopicStatus,
+    Hold, IngestConfig, KafkaIngest, LentRecord, Offsets, PartitionLag, Reader, RecordSource,
+    SourceError, SourceStatus, StartFrom, TopicStatus,
 };
 pub use produce::{Acks, Delivery, Producer, ProducerConfig, ProducerError, SendError};
 pub use properties::PropertyError;

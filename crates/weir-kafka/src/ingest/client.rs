@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn refusal(config: &IngestConfig) -> String {
-        let shared = Arc::new(Shared::new(&config.topics));
+        let shared = Arc::new(Shared::new(&config.topics, config.hold));
         match consumer(config, &shared) {
             Ok(_) => panic!("accepted"),
             Err(error) => error.to_string(),
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn tuning_is_accepted_by_librdkafka_and_open_to_the_user() {
         let config = config(&["t"], &[("fetch.wait.max.ms", "7")]);
-        let shared = Arc::new(Shared::new(&config.topics));
+        let shared = Arc::new(Shared::new(&config.topics, config.hold));
         assert!(consumer(&config, &shared).is_ok());
     }
 }

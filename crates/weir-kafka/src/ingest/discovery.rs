@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::Context;
-use super::state::Shared;
+use super::state::{LookedUp, Shared};
 use super::{IngestConfig, SourceError, StartFrom};
 
 /// Starts the thread; it ends when `shared` says so.
@@ -22,6 +22,7 @@ pub(super) fn spawn(
         consumer: Arc::clone(consumer),
         shared: Arc::clone(shared),
         from: config.from,
+        resume: config.group_id.is_some(),
         topics: config.topics.clone(),
     };
     std::thread::Builder::new()
@@ -36,6 +37,8 @@ struct Discovery {
     consumer: Arc<BaseConsumer<Context>>,
     shared: Arc<Shared>,
     from: StartFrom,
+    /// Ask for stored offsets first.
+    resume: bool,
     topics: Vec<String>,
 }
 
@@ -91,13 +94,37 @@ impl Discovery {
             }
             Some(code) => return Err(KafkaError::MetadataFetch(code)),
         };
-        let grew = self
+        let looked_up = self
             .shared
             .with_topics(|topics| topics[index].looked_up(partitions));
-        if grew {
-            tracing::info!(topic = name, partitions, "reading topic");
+        match looked_up {
+            LookedUp::Same => Ok(()),
+            LookedUp::Grew => {
+                tracing::info!(topic = name, partitions, "reading topic");
+                Ok(())
+            }
+            LookedUp::Deleted => {
+                tracing::warn!(topic = name, "topic was deleted");
+                self.forget(index)
+            }
         }
-        Ok(())
+    }
+
+    /// Stops reading a deleted topic. One that is created with its name is read from its beginning.
+    fn forget(&self, index: usize) -> KafkaResult<()> {
+        self.shared.note_deleted(&self.topics[index]);
+        self.shared.with_topics(|topics| {
+            let topic = &mut topics[index];
+            let partitions = std::mem::take(&mut topic.partitions);
+            let mut gone = TopicPartitionList::new();
+            for (partition, _) in partitions.iter().filter(|(_, state)| state.assigned) {
+                gone.add_partition(&topic.name, *partition);
+            }
+            match gone.count() {
+                0 => Ok(()),
+                _ => self.consumer.incremental_unassign(&gone),
+            }
+        })
     }
 
     /// Gives every partition that is not read yet a numeric start offset and assigns it. Logical
@@ -121,20 +148,20 @@ impl Discovery {
         });
         if late.count() > 0 {
             late.set_all_offsets(Offset::Offset(0))?;
-            self.assign(&late)?;
+            self.note_starts(&late, false)?;
         }
-        self.assign_asked(&asked)
+        let started = self.start_asked(&asked);
+        assign_waiting(&self.consumer, &self.shared).and(started)
     }
 
-    /// Assigns where the leaders say. One partition without a leader fails a common question, so
-    /// after a failure each partition is asked for alone.
-    fn assign_asked(&self, asked: &TopicPartitionList) -> KafkaResult<()> {
+    /// Notes where the leaders, or stored offsets, say. One partition without a leader fails a
+    /// common question, so after a failure each partition is asked for alone.
+    fn start_asked(&self, asked: &TopicPartitionList) -> KafkaResult<()> {
         let outcome = match asked.count() {
             0 => return Ok(()),
-            _ => self.start_offsets(asked.clone()),
+            _ => self.start_offsets(asked),
         };
         match outcome {
-            Ok(offsets) => self.assign(&offsets),
             Err(error) if asked.count() == 1 => Err(error),
             Err(_) => {
                 let mut result = Ok(());
@@ -144,62 +171,91 @@ impl Discovery {
                     }
                     let mut one = TopicPartitionList::new();
                     one.add_partition(element.topic(), element.partition());
-                    result = self.assign_asked(&one).and(result);
+                    result = self.start_asked(&one).and(result);
                 }
                 result
             }
+            done => done,
         }
     }
 
-    /// One request per leader for all partitions at once.
-    fn start_offsets(&self, mut asked: TopicPartitionList) -> KafkaResult<TopicPartitionList> {
-        asked.set_all_offsets(match self.from {
+    /// One request per leader for all partitions at once, after one for stored offsets.
+    fn start_offsets(&self, asked: &TopicPartitionList) -> KafkaResult<()> {
+        let mut unknown = asked.clone();
+        if self.resume {
+            let stored = self
+                .consumer
+                .committed_offsets(asked.clone(), REQUEST_TIMEOUT)?;
+            self.note_starts(&stored, true)?;
+            unknown = TopicPartitionList::new();
+            for element in stored.elements() {
+                if !matches!(element.offset(), Offset::Offset(_)) {
+                    unknown.add_partition(element.topic(), element.partition());
+                }
+            }
+        }
+        if unknown.count() == 0 {
+            return Ok(());
+        }
+        unknown.set_all_offsets(match self.from {
             StartFrom::Latest => Offset::End,
             StartFrom::Earliest => Offset::Beginning,
         })?;
-        self.consumer.offsets_for_times(asked, REQUEST_TIMEOUT)
+        let found = self.consumer.offsets_for_times(unknown, REQUEST_TIMEOUT)?;
+        self.note_starts(&found, false)
     }
 
-    fn assign(&self, partitions: &TopicPartitionList) -> KafkaResult<()> {
-        let mut known = TopicPartitionList::new();
-        for element in partitions.elements() {
-            match (element.error(), element.offset()) {
-                (Ok(()), Offset::Offset(start)) => {
-                    known.add_partition_offset(
-                        element.topic(),
-                        element.partition(),
-                        Offset::Offset(start),
-                    )?;
-                }
-                (Err(error), _) => self.shared.note_error(format!(
+    /// Takes over the offsets that are numbers.
+    fn note_starts(&self, found: &TopicPartitionList, stored: bool) -> KafkaResult<()> {
+        for element in found.elements() {
+            if let Err(error) = element.error() {
+                self.shared.note_error(format!(
                     "start offset of \"{}\" partition {}: {error}",
                     element.topic(),
                     element.partition()
-                )),
-                (Ok(()), _) => {}
+                ));
+                continue;
             }
+            let Offset::Offset(start) = element.offset() else {
+                continue;
+            };
+            self.shared.with_topics(|topics| {
+                let mut topics = topics.iter_mut();
+                let topic = topics.find(|topic| topic.name == element.topic());
+                let state = topic.and_then(|topic| topic.partitions.get_mut(&element.partition()));
+                if let Some(state) = state {
+                    state.start = Some(start);
+                    state.stored = stored;
+                }
+            });
         }
-        if known.count() == 0 {
-            return Ok(());
-        }
-        self.consumer.incremental_assign(&known)?;
-        self.note_started(&known);
         Ok(())
     }
+}
 
-    fn note_started(&self, assigned: &TopicPartitionList) {
-        self.shared.with_topics(|topics| {
-            for element in assigned.elements() {
-                let topic = topics
-                    .iter_mut()
-                    .find(|topic| topic.name == element.topic());
-                let state = topic.and_then(|topic| topic.partitions.get_mut(&element.partition()));
-                if let (Some(state), Offset::Offset(start)) = (state, element.offset()) {
-                    state.start = Some(start);
+/// Gives librdkafka every partition whose start is known, except those that are held back.
+pub(super) fn assign_waiting(consumer: &BaseConsumer<Context>, shared: &Shared) -> KafkaResult<()> {
+    shared.with_hold(|hold, topics| {
+        let mut waiting = TopicPartitionList::new();
+        for topic in topics.iter() {
+            for (partition, state) in &topic.partitions {
+                if let Some(start) = state.start.filter(|_| state.is_waiting(*hold)) {
+                    let start = Offset::Offset(start);
+                    waiting.add_partition_offset(&topic.name, *partition, start)?;
                 }
             }
-        });
-    }
+        }
+        if waiting.count() == 0 {
+            return Ok(());
+        }
+        consumer.incremental_assign(&waiting)?;
+        for topic in topics {
+            for state in topic.partitions.values_mut() {
+                state.assigned |= state.start.is_some() && state.is_waiting(*hold);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// First pause between attempts; doubles up to the maximum.

@@ -1,27 +1,33 @@
-//! Reads whole topics by direct assignment, never in a consumer group, and commits nothing.
+//! Reads whole topics by direct assignment, never as a member of a consumer group; a group id only
+//! names offsets that are stored, and resumed from, when the caller asks for it.
 //!
 //! `poll` runs on the caller's thread and only takes records; a small discovery thread asks for
 //! metadata and start offsets, so a slow broker answer never delays a record.
 
 mod client;
+mod committer;
 mod discovery;
+mod offsets;
+mod reader;
 mod state;
 
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::consumer::BaseConsumer;
-use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Headers, Message};
 use thiserror::Error;
 
 use crate::properties::PropertyError;
-use crate::record::{HeaderList, Record};
+use crate::record::Record;
 use client::Context;
+use committer::Committer;
+use reader::Cursor;
 use state::Shared;
+
+pub use offsets::Offsets;
+pub(crate) use reader::borrow_headers;
+pub use reader::{LentRecord, Reader};
 
 /// Where reading starts in partitions that exist when ingest first sees their topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +39,18 @@ pub enum StartFrom {
     Earliest,
 }
 
+/// What is not read until [`Reader::go_on`], although its partitions and offsets are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hold {
+    /// Everything is read.
+    #[default]
+    Nothing,
+    /// Partitions that resume from a stored offset wait.
+    Stored,
+    /// All partitions wait.
+    All,
+}
+
 /// Settings of a [`KafkaIngest`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IngestConfig {
@@ -40,13 +58,15 @@ pub struct IngestConfig {
     pub bootstrap_servers: String,
     /// Name shown in broker logs and quotas.
     pub client_id: String,
-    /// Sent along for the broker's authorization and logs; nothing is committed or joined.
-    /// Default: the client id.
+    /// Under which offsets are stored by [`Reader::commit`] and where reading resumes from; no
+    /// group is joined. Default: reading never resumes.
     pub group_id: Option<String>,
     /// Topics to read; all their partitions are read.
     pub topics: Vec<String>,
     /// Where to start. Partitions created later are always read from their beginning.
     pub from: StartFrom,
+    /// What waits for [`Reader::go_on`] from the beginning.
+    pub hold: Hold,
     /// Further librdkafka properties; those this client decides are refused.
     pub properties: Vec<(String, String)>,
 }
@@ -99,6 +119,12 @@ pub struct SourceStatus {
     pub last_error: Option<String>,
     /// Errors since start.
     pub errors: u64,
+    /// Times that offsets of a partition started anew: its topic was created again, or cut.
+    pub resets: u64,
+    /// Commits of offsets that brokers confirmed.
+    pub commits: u64,
+    /// Commits that failed.
+    pub commit_errors: u64,
     /// Header names left out because they are not UTF-8.
     pub headers_skipped: u64,
 }
@@ -163,9 +189,8 @@ pub struct KafkaIngest {
     consumer: Arc<BaseConsumer<Context>>,
     shared: Arc<Shared>,
     discovery: Option<JoinHandle<()>>,
-    /// Next offset per topic and partition, from delivered records.
-    delivered: HashMap<String, HashMap<i32, i64>>,
-    headers_skipped: u64,
+    committer: Option<Committer>,
+    cursor: Cursor,
 }
 
 impl KafkaIngest {
@@ -174,46 +199,30 @@ impl KafkaIngest {
     /// # Errors
     /// Settings that can never work.
     pub fn start(config: &IngestConfig) -> Result<Self, SourceError> {
-        let shared = Arc::new(Shared::new(&config.topics));
+        let shared = Arc::new(Shared::new(&config.topics, config.hold));
         let consumer = Arc::new(client::consumer(config, &shared)?);
+        let committer = match config.group_id {
+            Some(_) => Some(Committer::spawn(&consumer, &shared)?),
+            None => None,
+        };
         let discovery = discovery::spawn(config, &consumer, &shared)?;
         Ok(Self {
+            committer,
             consumer,
             shared,
             discovery: Some(discovery),
-            delivered: HashMap::new(),
-            headers_skipped: 0,
+            cursor: Cursor::default(),
         })
     }
 
-    fn deliver(&mut self, message: &BorrowedMessage<'_>, sink: &mut dyn FnMut(Record<'_>)) {
-        let topic = message.topic();
-        self.note_delivered(topic, message.partition(), message.offset());
-        let headers = borrow_headers(message, &mut self.headers_skipped);
-        sink(Record {
-            topic,
-            partition: message.partition(),
-            offset: message.offset(),
-            timestamp_ms: message.timestamp().to_millis().unwrap_or(-1),
-            key: message.key(),
-            value: message.payload(),
-            headers,
-        });
-    }
-
-    fn note_delivered(&mut self, topic: &str, partition: i32, offset: i64) {
-        if let Some(next) = self
-            .delivered
-            .get_mut(topic)
-            .and_then(|partitions| partitions.get_mut(&partition))
-        {
-            *next = offset + 1;
-            return;
+    /// The reading end, whose records outlive the call that reads them.
+    pub fn reader(&mut self) -> Reader<'_> {
+        Reader {
+            consumer: &self.consumer,
+            shared: &self.shared,
+            committer: self.committer.as_ref(),
+            cursor: &mut self.cursor,
         }
-        self.delivered
-            .entry(topic.to_owned())
-            .or_default()
-            .insert(partition, offset + 1);
     }
 }
 
@@ -224,50 +233,26 @@ impl RecordSource for KafkaIngest {
         max: usize,
         sink: &mut dyn FnMut(Record<'_>),
     ) -> Result<usize, SourceError> {
-        let consumer = Arc::clone(&self.consumer);
-        let deadline = Instant::now() + timeout;
-        let mut count = 0;
-        while count < max {
-            let wait = if count == 0 {
-                deadline.saturating_duration_since(Instant::now())
-            } else {
-                Duration::ZERO
-            };
-            match consumer.poll(wait) {
-                None => break,
-                Some(Ok(message)) => {
-                    self.deliver(&message, sink);
-                    count += 1;
-                }
-                Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
-                    return Err(SourceError::Fatal {
-                        reason: code.to_string(),
-                    });
-                }
-                // Counted by the client context; librdkafka retries by itself.
-                Some(Err(_)) if Instant::now() < deadline => {}
-                Some(Err(_)) => break,
-            }
+        let mut records = Vec::new();
+        let mut skipped = 0;
+        let count = self.reader().poll(timeout, max, &mut records)?;
+        for record in &records {
+            sink(record.record(&mut skipped));
         }
+        drop(records);
+        self.cursor.headers_skipped += skipped;
         Ok(count)
     }
 
     fn status(&self) -> SourceStatus {
         SourceStatus {
-            headers_skipped: self.headers_skipped,
+            headers_skipped: self.cursor.headers_skipped,
             ..self.shared.status()
         }
     }
 
     fn lag(&mut self) -> Vec<PartitionLag> {
-        let mut lag = self.shared.lag();
-        for entry in &mut lag {
-            let delivered = self.delivered.get(&entry.topic);
-            if let Some(next) = delivered.and_then(|partitions| partitions.get(&entry.partition)) {
-                entry.position = *next;
-            }
-        }
-        lag
+        self.reader().lag()
     }
 }
 
@@ -279,24 +264,4 @@ impl Drop for KafkaIngest {
             let _ = discovery.join();
         }
     }
-}
-
-pub(crate) fn borrow_headers<'a>(
-    message: &'a BorrowedMessage<'_>,
-    skipped: &mut u64,
-) -> HeaderList<'a> {
-    let mut list = HeaderList::new();
-    let Some(headers) = message.headers() else {
-        return list;
-    };
-    for index in 0..headers.count() {
-        // rdkafka 0.39 unwraps the UTF-8 check of the name, and anyone who may produce chooses
-        // that name, so the panic is caught here. Costs nothing when it does not happen.
-        match catch_unwind(AssertUnwindSafe(|| headers.try_get(index))) {
-            Ok(Some(header)) => list.push((header.key, header.value)),
-            Ok(None) => break,
-            Err(_) => *skipped += 1,
-        }
-    }
-    list
 }

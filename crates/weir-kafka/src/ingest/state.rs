@@ -1,15 +1,18 @@
 //! What ingest's threads share: which partitions are read from where, errors, readiness.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{PartitionLag, SourceStatus, TopicStatus};
+use super::{Hold, PartitionLag, SourceStatus, TopicStatus};
 
 /// State behind one lock; it is touched per error, per second and per status call, not per record.
 pub(super) struct Shared {
     inner: Mutex<Inner>,
     wake: Condvar,
+    /// A topic was deleted; the reader forgets its positions.
+    deleted: AtomicBool,
 }
 
 struct Inner {
@@ -20,6 +23,12 @@ struct Inner {
     probe_now: bool,
     errors: u64,
     last_error: Option<String>,
+    hold: Hold,
+    /// Topics that were deleted since the reader asked.
+    deleted: Vec<String>,
+    resets: u64,
+    commits: u64,
+    commit_errors: u64,
 }
 
 /// What is known of one configured topic.
@@ -29,6 +38,8 @@ pub(super) struct Topic {
     /// Whether the cluster ever answered for it; decides where new partitions start.
     pub(super) looked_up: bool,
     pub(super) exists: bool,
+    /// Lookups in a row that found no such topic.
+    missed: u32,
     pub(super) partitions: BTreeMap<i32, Partition>,
 }
 
@@ -37,12 +48,26 @@ pub(super) struct Topic {
 pub(super) struct Partition {
     /// Not there when its topic was first looked up: read from the beginning.
     pub(super) late: bool,
+    /// Where reading starts or, after a pause, goes on.
     pub(super) start: Option<i64>,
+    /// `start` was stored under the group id.
+    pub(super) stored: bool,
+    /// Known to librdkafka, which is reading it.
+    pub(super) assigned: bool,
     pub(super) end: Option<i64>,
 }
 
+/// What a lookup of a topic told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LookedUp {
+    Same,
+    Grew,
+    /// It was there and is no more: offsets of a topic with its name start anew.
+    Deleted,
+}
+
 impl Shared {
-    pub(super) fn new(topics: &[String]) -> Self {
+    pub(super) fn new(topics: &[String], hold: Hold) -> Self {
         let topics = topics
             .iter()
             .map(|name| Topic {
@@ -59,8 +84,14 @@ impl Shared {
                 probe_now: false,
                 errors: 0,
                 last_error: None,
+                hold,
+                deleted: Vec::new(),
+                resets: 0,
+                commits: 0,
+                commit_errors: 0,
             }),
             wake: Condvar::new(),
+            deleted: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +107,9 @@ impl Shared {
             topics: topics.collect(),
             last_error: inner.last_error.clone(),
             errors: inner.errors,
+            resets: inner.resets,
+            commits: inner.commits,
+            commit_errors: inner.commit_errors,
             headers_skipped: 0,
         }
     }
@@ -101,6 +135,51 @@ impl Shared {
         let mut inner = self.lock();
         inner.errors += 1;
         inner.last_error = Some(text);
+    }
+
+    /// Offsets of a partition started anew.
+    pub(super) fn note_reset(&self) {
+        self.lock().resets += 1;
+    }
+
+    /// The answer to a commit.
+    pub(super) fn note_commit(&self, error: Option<String>) {
+        let mut inner = self.lock();
+        match error {
+            None => inner.commits += 1,
+            Some(error) => {
+                inner.commit_errors += 1;
+                inner.errors += 1;
+                inner.last_error = Some(error);
+            }
+        }
+    }
+
+    /// Something is wrong with a topic: worth a look at once.
+    pub(super) fn probe_soon(&self) {
+        self.lock().probe_now = true;
+        self.wake.notify_all();
+    }
+
+    /// Runs `change` on what is held back and the topics, under the lock.
+    pub(super) fn with_hold<R>(&self, change: impl FnOnce(&mut Hold, &mut [Topic]) -> R) -> R {
+        let mut inner = self.lock();
+        let Inner { hold, topics, .. } = &mut *inner;
+        change(hold, topics)
+    }
+
+    /// A topic is gone: its positions are void.
+    pub(super) fn note_deleted(&self, topic: &str) {
+        self.lock().deleted.push(topic.to_owned());
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    /// Topics deleted since the last call; asks for no lock when there are none.
+    pub(super) fn take_deleted(&self) -> Vec<String> {
+        if !self.deleted.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.lock().deleted)
     }
 
     /// All broker connections are gone: not ready, and worth a probe at once.
@@ -171,25 +250,46 @@ impl Shared {
     }
 }
 
+impl Partition {
+    /// Neither read nor held back.
+    pub(super) fn is_waiting(&self, hold: Hold) -> bool {
+        let held = match hold {
+            Hold::Nothing => false,
+            Hold::Stored => self.stored,
+            Hold::All => true,
+        };
+        !self.assigned && !held
+    }
+}
+
 impl Topic {
     /// Takes over what the cluster says: `None` if it has no such topic, else the number of
-    /// partitions. Tells whether partitions appeared.
-    pub(super) fn looked_up(&mut self, partitions: Option<i32>) -> bool {
+    /// partitions. One answer without the topic may come from a broker that has just started; two
+    /// in a row mean that it was deleted.
+    pub(super) fn looked_up(&mut self, partitions: Option<i32>) -> LookedUp {
+        if partitions.is_none() && self.exists && self.missed == 0 {
+            self.missed = 1;
+            return LookedUp::Same;
+        }
         let late = self.looked_up;
+        let deleted = self.exists && partitions.is_none();
         self.looked_up = true;
+        self.missed = 0;
         self.exists = partitions.is_some();
+        if deleted {
+            return LookedUp::Deleted;
+        }
         let mut grew = false;
         for partition in 0..partitions.unwrap_or(0) {
             self.partitions.entry(partition).or_insert_with(|| {
                 grew = true;
                 Partition {
                     late,
-                    start: None,
-                    end: None,
+                    ..Partition::default()
                 }
             });
         }
-        grew
+        if grew { LookedUp::Grew } else { LookedUp::Same }
     }
 
     fn started(&self) -> usize {
@@ -212,7 +312,7 @@ mod tests {
 
     #[test]
     fn ready_needs_brokers_lookups_and_start_offsets() {
-        let shared = Shared::new(&["a".to_owned(), "b".to_owned()]);
+        let shared = Shared::new(&["a".to_owned(), "b".to_owned()], Hold::Nothing);
         assert!(!ready(&shared));
         shared.probed(true);
         assert!(!ready(&shared));
@@ -233,7 +333,7 @@ mod tests {
 
     #[test]
     fn lost_brokers_end_readiness_until_an_answer() {
-        let shared = Shared::new(&["a".to_owned()]);
+        let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
         shared.with_topics(|topics| topics[0].looked_up(None));
         shared.probed(true);
         shared.probed(false);
@@ -253,21 +353,34 @@ mod tests {
     #[test]
     fn partitions_seen_first_are_not_late_and_others_are() {
         let mut topic = Topic::default();
-        assert!(topic.looked_up(Some(1)));
-        assert!(topic.looked_up(Some(2)));
-        assert!(!topic.looked_up(Some(2)));
+        assert_eq!(topic.looked_up(Some(1)), LookedUp::Grew);
+        assert_eq!(topic.looked_up(Some(2)), LookedUp::Grew);
+        assert_eq!(topic.looked_up(Some(2)), LookedUp::Same);
         assert!(!topic.partitions[&0].late);
         assert!(topic.partitions[&1].late);
 
         let mut topic = Topic::default();
-        assert!(!topic.looked_up(None));
-        assert!(topic.looked_up(Some(1)));
+        assert_eq!(topic.looked_up(None), LookedUp::Same);
+        assert_eq!(topic.looked_up(Some(1)), LookedUp::Grew);
         assert!(topic.partitions[&0].late, "created after the first look");
     }
 
     #[test]
+    fn a_topic_is_deleted_when_two_answers_say_so() {
+        let mut topic = Topic::default();
+        topic.looked_up(Some(1));
+        assert_eq!(topic.looked_up(None), LookedUp::Same);
+        assert!(topic.exists);
+        assert_eq!(topic.looked_up(Some(1)), LookedUp::Same);
+        assert_eq!(topic.looked_up(None), LookedUp::Same);
+        assert_eq!(topic.looked_up(None), LookedUp::Deleted);
+        assert!(!topic.exists);
+        assert_eq!(topic.looked_up(None), LookedUp::Same);
+    }
+
+    #[test]
     fn lag_counts_from_position_to_end() {
-        let shared = Shared::new(&["a".to_owned()]);
+        let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
         shared.with_topics(|topics| {
             topics[0].looked_up(Some(1));
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);

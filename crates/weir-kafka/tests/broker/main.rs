@@ -6,5 +6,6 @@ mod group;
 mod ingest;
 mod lean;
 mod produce;
+mod resume;
 mod support;
 mod wire;

@@ -1,0 +1,184 @@
+//! Reading that is held back and goes on, offsets that are stored and resumed from, topics that are
+//! deleted and created again.
+
+use std::time::{Duration, Instant};
+
+use weir_kafka::{Hold, IngestConfig, KafkaIngest, LentRecord, Reader, RecordSource, StartFrom};
+
+use crate::support::{Broker, PATIENCE, broker, numbered, read, unique, until_ready, values};
+
+fn source(broker: &Broker, topic: &str, from: StartFrom, hold: Hold, group: &str) -> KafkaIngest {
+    let config = IngestConfig {
+        bootstrap_servers: broker.bootstrap.clone(),
+        client_id: "test".to_owned(),
+        group_id: (!group.is_empty()).then(|| group.to_owned()),
+        topics: vec![topic.to_owned()],
+        from,
+        hold,
+        ..IngestConfig::default()
+    };
+    let mut source = KafkaIngest::start(&config).expect("settings work");
+    wait(&mut source, "ready", |source| source.status().ready);
+    source
+}
+
+/// Waits without reading.
+fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done(source) {
+        assert!(
+            Instant::now() < deadline,
+            "no {what}: {:?}",
+            source.status()
+        );
+        source.reader().serve();
+        std::thread::yield_now();
+    }
+}
+
+fn lent<'a>(reader: &mut Reader<'a>, count: usize) -> Vec<LentRecord<'a>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut records = Vec::new();
+    while records.len() < count {
+        assert!(Instant::now() < deadline, "only {} records", records.len());
+        let wait = Duration::from_millis(20);
+        reader.poll(wait, count, &mut records).expect("lives");
+    }
+    records
+}
+
+fn texts(records: &[LentRecord<'_>]) -> Vec<String> {
+    let text = |record: &LentRecord<'_>| {
+        let record = record.without_headers();
+        String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned()
+    };
+    records.iter().map(text).collect()
+}
+
+#[test]
+fn what_was_held_back_comes_once_and_in_order() {
+    let broker = broker();
+    let topic = broker.topic("held", 1);
+    let sent = numbered("v", 40);
+    let sender = broker.producer();
+    let mut source = source(&broker, &topic, StartFrom::Latest, Hold::Nothing, "");
+    let mut reader = source.reader();
+    sender.store(&topic, 0, &sent[..20]);
+    let first = lent(&mut reader, 20);
+    // The last five were polled when the word came to stop.
+    reader.hold(&first[15..]).expect("holds");
+    sender.store(&topic, 0, &sent[20..30]);
+    reader.serve();
+    reader.go_on().expect("goes on");
+    let again = lent(&mut reader, 15);
+    assert_eq!(texts(&again), sent[15..30]);
+    reader.hold(&[]).expect("holds");
+    reader.go_on().expect("goes on");
+    sender.store(&topic, 0, &sent[30..]);
+    assert_eq!(texts(&lent(&mut reader, 10)), sent[30..]);
+    assert_eq!(reader.status().resets, 0);
+}
+
+#[test]
+fn lent_records_are_read_on_other_threads_while_reading_goes_on() {
+    let broker = broker();
+    let topic = broker.topic("lent", 1);
+    let sent = numbered("v", 2000);
+    broker.producer().store(&topic, 0, &sent);
+    let mut source = source(&broker, &topic, StartFrom::Earliest, Hold::Nothing, "");
+    let mut reader = source.reader();
+    let mut seen = Vec::new();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<LentRecord<'_>>>(2);
+        let other = scope.spawn(move || {
+            let batches = receiver.iter();
+            batches.flat_map(|batch| texts(&batch)).collect::<Vec<_>>()
+        });
+        for _ in 0..20 {
+            sender.send(lent(&mut reader, 100)).expect("it reads");
+        }
+        drop(sender);
+        seen = other.join().expect("no panic");
+    });
+    assert_eq!(seen[..2000], sent);
+}
+
+#[test]
+fn a_group_resumes_where_it_stored_and_starts_as_told_only_once() {
+    let broker = broker();
+    for (from, fresh) in [
+        (StartFrom::Latest, &["c", "d"][..]),
+        (StartFrom::Earliest, &["a", "b", "c", "d"]),
+    ] {
+        let topic = broker.topic("group", 1);
+        let group = unique("group");
+        let text = |names: &[&str]| names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+        let sender = broker.producer();
+        sender.store(&topic, 0, &text(&["a", "b"]));
+        let mut first = source(&broker, &topic, from, Hold::Stored, &group);
+        let mut reader = first.reader();
+        sender.store(&topic, 0, &text(&["c", "d"]));
+        assert_eq!(texts(&lent(&mut reader, fresh.len())), fresh);
+        let mut positions = reader.positions();
+        positions.set(&topic, 0, 3);
+        reader.commit(&positions).expect("sent");
+        assert!(reader.await_commits(PATIENCE), "{:?}", reader.status());
+        reader.commit(&positions).expect("nothing new to store");
+        assert_eq!(
+            (reader.status().commits, reader.status().commit_errors),
+            (1, 0)
+        );
+        drop(first);
+
+        sender.store(&topic, 0, &text(&["e"]));
+        let mut again = source(&broker, &topic, from, Hold::Stored, &group);
+        let mut reader = again.reader();
+        let mut early = Vec::new();
+        let wait = Duration::from_millis(300);
+        reader.poll(wait, 10, &mut early).expect("lives");
+        assert_eq!(texts(&early), [""; 0], "held until somebody wants it");
+        reader.go_on().expect("goes on");
+        assert_eq!(texts(&lent(&mut reader, 2)), ["d", "e"]);
+    }
+}
+
+#[test]
+fn a_deleted_topic_is_noticed_and_the_next_one_read_from_its_beginning() {
+    let broker = broker();
+    let topic = broker.topic("recreated", 1);
+    let sender = broker.producer();
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
+    sender.store(&topic, 0, &numbered("old", 20));
+    assert_eq!(read(&mut source, 20).len(), 20);
+    let admin = broker.admin();
+    admin.delete_topic(&topic).expect("deleted");
+    let mut seen = Vec::new();
+    crate::support::poll_until(&mut source, &mut seen, "deletion", |source, _| {
+        !source.status().topics[0].exists
+    });
+    assert!(source.status().ready, "a topic that comes is read whole");
+    admin.create_topic(&topic, 1, 1, &[]).expect("created");
+    broker.producer().store(&topic, 0, &numbered("new", 30));
+    assert_eq!(values(&read(&mut source, 30)), numbered("new", 30));
+}
+
+#[test]
+fn a_topic_replaced_at_once_is_read_from_its_beginning_and_counted() {
+    let broker = broker();
+    let topic = broker.topic("replaced", 1);
+    let sender = broker.producer();
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
+    sender.store(&topic, 0, &numbered("old", 20));
+    assert_eq!(read(&mut source, 20).len(), 20);
+    let admin = broker.admin();
+    admin.delete_topic(&topic).expect("deleted");
+    let deadline = Instant::now() + PATIENCE;
+    while admin.create_topic(&topic, 1, 1, &[]).is_err() {
+        assert!(Instant::now() < deadline, "the name stays taken");
+        std::thread::yield_now();
+    }
+    broker.producer().store(&topic, 0, &numbered("new", 5));
+    assert_eq!(values(&read(&mut source, 5)), numbered("new", 5));
+}
