@@ -114,6 +114,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) unnameable: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,
+    /// Items in the worker's routing table.
+    pub(crate) items: AtomicU64,
 }
 
 /// What the reading thread has seen; written by it alone.
@@ -123,7 +125,9 @@ pub(crate) struct ConnectionState {
     error: Mutex<Option<String>>,
     pub(crate) source_errors: AtomicU64,
     pub(crate) lag: AtomicU64,
-    pub(crate) items: AtomicU64,
+    pub(crate) resets: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) commit_errors: AtomicU64,
 }
 
 impl ConnectionState {

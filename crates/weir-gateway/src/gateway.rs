@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Receiver;
 use tokio::sync::oneshot;
 use weir_net::MailSender;
 use weir_net::http1::ParseLimits;
@@ -30,6 +31,9 @@ const UNSENT_BYTES: u32 = 64 * 1024;
 /// Longest wait for a shard's inbox when it is told to drain.
 const DRAIN_POST: Duration = Duration::from_secs(1);
 
+/// Longest wait for updates that were read before a shutdown.
+const LAST_POST: Duration = Duration::from_secs(5);
+
 /// All threads of a gateway.
 #[derive(Debug)]
 pub struct Gateway {
@@ -39,6 +43,8 @@ pub struct Gateway {
     mail: Vec<MailSender<ShardMail>>,
     shards: Vec<JoinHandle<()>>,
     ingests: Vec<JoinHandle<()>>,
+    /// Closed by each ingest thread when it has posted its last update.
+    posted: Vec<Receiver<()>>,
     admin_thread: Option<JoinHandle<()>>,
     stop_admin: Option<oneshot::Sender<()>>,
     stop_ingest: Arc<AtomicBool>,
@@ -83,6 +89,7 @@ impl Gateway {
             mail: Vec::new(),
             shards: Vec::new(),
             ingests: Vec::new(),
+            posted: Vec::new(),
             admin_thread: None,
             stop_admin: None,
             stop_ingest: Arc::new(AtomicBool::new(false)),
@@ -115,8 +122,10 @@ impl Gateway {
         }
         let (mail, stop) = (self.mail.clone(), Arc::clone(&self.stop_ingest));
         let ingest = Ingest::new(connection, number as u16, mail, stop);
-        self.ingests
-            .push(spawn(&format!("ingest-{number}"), move || ingest.run())?);
+        let (posting, posted) = crossbeam_channel::bounded(0);
+        self.posted.push(posted);
+        let work = move || ingest.run(posting);
+        self.ingests.push(spawn(&format!("ingest-{number}"), work)?);
         Ok(())
     }
 
@@ -176,9 +185,15 @@ impl Gateway {
             .collect()
     }
 
-    /// Says goodbye to all clients, stops reading, and ends all threads.
+    /// Stops reading, delivers what was read, says goodbye to all clients, and ends all threads.
     pub fn shut_down(mut self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.stop_ingest.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + LAST_POST;
+        for posted in &self.posted {
+            // Nothing is ever sent: it ends by disconnection, or when it takes too long.
+            let _ = posted.recv_deadline(deadline);
+        }
         for mail in &self.mail {
             // A shard too busy to take the mail ends with the process.
             let _ = mail.post(
@@ -189,7 +204,6 @@ impl Gateway {
             );
         }
         self.shards.drain(..).for_each(join);
-        self.stop_ingest.store(true, Ordering::Relaxed);
         self.ingests.drain(..).for_each(join);
         self.stop_admin.take();
         self.admin_thread.take().into_iter().for_each(join);

@@ -192,7 +192,7 @@ impl ShardMetrics {
 /// One metric of a Kafka connection.
 struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
 
-const CONNECTION_METRICS: [ConnectionMetric; 11] = {
+const CONNECTION_METRICS: [ConnectionMetric; 14] = {
     use Kind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
@@ -253,6 +253,24 @@ const CONNECTION_METRICS: [ConnectionMetric; 11] = {
             |c| load(&c.state.source_errors),
         ),
         ConnectionMetric(
+            "weir_gateway_kafka_offset_resets",
+            Counter,
+            "Times that offsets of a partition started anew.",
+            |c| load(&c.state.resets),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_commits",
+            Counter,
+            "Commits of offsets that the broker confirmed.",
+            |c| load(&c.state.commits),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_commit_errors",
+            Counter,
+            "Commits of offsets that failed.",
+            |c| load(&c.state.commit_errors),
+        ),
+        ConnectionMetric(
             "weir_gateway_kafka_lag_records",
             Gauge,
             "Records in the topics that are not read yet.",
@@ -262,7 +280,7 @@ const CONNECTION_METRICS: [ConnectionMetric; 11] = {
             "weir_gateway_routed_items",
             Gauge,
             "Items with subscribers.",
-            |c| load(&c.state.items),
+            |c| load(&c.workers[0].counters.items),
         ),
     ]
 };

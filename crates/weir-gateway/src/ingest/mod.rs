@@ -1,5 +1,8 @@
-//! The threads of one Kafka connection: poll, and hand the records to the workers that map them.
+//! The threads of one Kafka connection: one polls, keeps positions and stores offsets; the records
+//! are mapped here or, with `record.consume.with.num.threads`, by a crew of workers.
 
+mod crew;
+mod pace;
 mod post;
 mod wish_box;
 mod worker;
@@ -8,10 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_kafka::{IngestConfig, KafkaIngest, RecordSource, SourceError, StartFrom};
+use crossbeam_channel::Sender;
+use weir_kafka::{
+    Hold, IngestConfig, KafkaIngest, LentRecord, Offsets, Reader, SourceError, StartFrom,
+};
 use weir_mapping::ConsumeFrom;
 use weir_net::MailSender;
 
+use self::crew::Crew;
+use self::pace::Pace;
 use self::post::Post;
 use self::worker::Mapper;
 use crate::connection::Connection;
@@ -25,12 +33,16 @@ const POLL: Duration = Duration::from_millis(100);
 const POLL_RECORDS: usize = 500;
 /// How often the connection's state is looked at.
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
+/// How long the last offsets may take to be stored.
+const LAST_COMMIT: Duration = Duration::from_secs(5);
 
 /// One connection's ingest, to be run on its own thread.
 pub(crate) struct Ingest {
     connection: Arc<Connection>,
+    /// The connection's position in the configuration.
+    number: u16,
     stop: Arc<AtomicBool>,
-    mapper: Mapper,
+    post: Post,
 }
 
 impl Ingest {
@@ -43,16 +55,18 @@ impl Ingest {
     ) -> Self {
         let post = Post::new(shards, Arc::clone(&stop));
         Self {
-            mapper: Mapper::new(Arc::clone(&connection), number, 0, post),
             connection,
+            number,
             stop,
+            post,
         }
     }
 
-    /// Runs until the stop flag is set or the client library refuses to go on.
-    pub(crate) fn run(mut self) {
-        let name = self.connection.config.name.clone();
-        match self.consume() {
+    /// Runs until the stop flag is set or the client library refuses to go on. `posted` is dropped
+    /// when no more updates will be posted.
+    pub(crate) fn run(self, posted: Sender<()>) {
+        let name = &self.connection.config.name;
+        match self.consume(posted) {
             Ok(()) => tracing::info!(connection = %name, "ingest stopped"),
             Err(error) => {
                 tracing::error!(connection = %name, %error, "ingest failed; no more updates");
@@ -64,51 +78,58 @@ impl Ingest {
         }
     }
 
-    fn consume(&mut self) -> Result<(), SourceError> {
-        if self.connection.config.consume_from == ConsumeFrom::Earliest {
-            // The whole topic is owed to the first subscriber, so reading starts with it.
-            self.connection.state.report(true, None);
-            while self.connection.demand.is_none() {
-                if self.stopped() {
-                    return Ok(());
-                }
-                self.connection.demand.wait(POLL);
+    fn consume(&self, posted: Sender<()>) -> Result<(), SourceError> {
+        let config = ingest_config(&self.connection.config);
+        let held = config.hold == Hold::All;
+        let mut source = KafkaIngest::start(&config)?;
+        let mut reader = source.reader();
+        let read = std::thread::scope(|scope| {
+            let mapper = |index| {
+                let connection = Arc::clone(&self.connection);
+                Mapper::new(connection, self.number, index, self.post.clone())
+            };
+            let config = &self.connection.config;
+            let threads = self.connection.workers.len();
+            let crew = Crew::start(scope, threads, config.order_strategy, mapper)?;
+            let reading = Reading {
+                ingest: self,
+                begun: held,
+                held,
+                crew,
+                pace: Pace::new(Instant::now()),
+                checkpoint: None,
+                looked_at: Instant::now(),
+            };
+            reading.run(&mut reader)
+        });
+        drop(posted);
+        let begun = read?;
+        if begun {
+            let positions = reader.positions();
+            reader.commit(&positions)?;
+            if !reader.await_commits(LAST_COMMIT) {
+                let name = &self.connection.config.name;
+                tracing::warn!(connection = %name, "the last offsets are not known to be stored");
             }
         }
-        let mut source = KafkaIngest::start(&ingest_config(&self.connection.config))?;
-        let mut looked_at = Instant::now();
-        self.report(&mut source);
-        while !self.stopped() {
-            let mapper = &mut self.mapper;
-            source.poll(POLL, POLL_RECORDS, &mut |record| {
-                mapper.read_wishes();
-                mapper.on_record(&record);
-            })?;
-            self.mapper.read_wishes();
-            if looked_at.elapsed() >= STATUS_PERIOD {
-                looked_at = Instant::now();
-                self.report(&mut source);
-            }
-        }
+        self.report(&reader);
         Ok(())
     }
 
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn report(&self, source: &mut KafkaIngest) {
-        let status = source.status();
+    fn report(&self, reader: &Reader<'_>) {
+        let status = reader.status();
         let state = &self.connection.state;
-        let lag: u64 = source
-            .lag()
-            .iter()
-            .filter_map(weir_kafka::PartitionLag::records)
-            .sum();
-        state.lag.store(lag, Ordering::Relaxed);
-        state.source_errors.store(status.errors, Ordering::Relaxed);
-        let items = self.mapper.items() as u64;
-        state.items.store(items, Ordering::Relaxed);
+        let lag = reader.lag();
+        let lag = lag.iter().filter_map(weir_kafka::PartitionLag::records);
+        state.lag.store(lag.sum(), Ordering::Relaxed);
+        for (counter, value) in [
+            (&state.source_errors, status.errors),
+            (&state.resets, status.resets),
+            (&state.commits, status.commits),
+            (&state.commit_errors, status.commit_errors),
+        ] {
+            counter.store(value, Ordering::Relaxed);
+        }
         if status.ready != state.ready() {
             let name = &self.connection.config.name;
             match (status.ready, &status.last_error) {
@@ -123,16 +144,95 @@ impl Ingest {
     }
 }
 
+/// The polling thread's state.
+struct Reading<'s, 'a> {
+    ingest: &'s Ingest,
+    /// Somebody has subscribed since the start: from now on nothing is passed over.
+    begun: bool,
+    /// Nobody subscribes: reading waits where the last subscriber left it.
+    held: bool,
+    crew: Crew<'a>,
+    pace: Pace,
+    /// Positions to be stored once the records before them are posted.
+    checkpoint: Option<(Offsets, crew::Pending)>,
+    looked_at: Instant,
+}
+
+impl<'a> Reading<'_, 'a> {
+    /// Tells whether reading has begun when it was stopped.
+    fn run(mut self, reader: &mut Reader<'a>) -> Result<bool, SourceError> {
+        let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
+        self.ingest.report(reader);
+        while !self.ingest.stop.load(Ordering::Relaxed) {
+            let demand = &self.ingest.connection.demand;
+            if self.held && demand.is_none() {
+                reader.serve();
+                demand.wait(POLL);
+            } else {
+                self.turn(reader, &mut batch)?;
+            }
+            self.commit(reader)?;
+            if self.looked_at.elapsed() >= STATUS_PERIOD {
+                self.looked_at = Instant::now();
+                self.ingest.report(reader);
+            }
+        }
+        Ok(self.begun)
+    }
+
+    fn turn(
+        &mut self,
+        reader: &mut Reader<'a>,
+        batch: &mut Vec<LentRecord<'a>>,
+    ) -> Result<(), SourceError> {
+        let demand = &self.ingest.connection.demand;
+        if !demand.is_none() && (self.held || !self.begun) {
+            (self.begun, self.held) = (true, false);
+            reader.go_on()?;
+        }
+        reader.poll(POLL, POLL_RECORDS, batch)?;
+        if self.begun && demand.is_none() {
+            // The last subscriber left. What it has not seen is kept for the next one, beginning
+            // with what was polled after its last word.
+            reader.hold(batch)?;
+            self.held = true;
+            batch.clear();
+        }
+        self.pace.count(batch.len());
+        self.crew.map(batch);
+        Ok(())
+    }
+
+    fn commit(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
+        if !self.begun || self.ingest.connection.config.group_id.is_none() {
+            return Ok(());
+        }
+        if let Some((offsets, pending)) = self.checkpoint.take() {
+            if pending.is_done() {
+                return reader.commit(&offsets);
+            }
+            self.checkpoint = Some((offsets, pending));
+        } else if self.pace.is_due(Instant::now()) {
+            self.checkpoint = Some((reader.positions(), self.crew.pending()));
+        }
+        Ok(())
+    }
+}
+
 fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
+    let (from, hold) = match (config.consume_from, &config.group_id) {
+        // The whole topic is owed to the first subscriber, so reading starts with it.
+        (ConsumeFrom::Earliest, _) => (StartFrom::Earliest, Hold::All),
+        (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, Hold::Stored),
+        (ConsumeFrom::Latest, None) => (StartFrom::Latest, Hold::Nothing),
+    };
     IngestConfig {
         bootstrap_servers: config.bootstrap(),
         client_id: format!("weir-gateway-{}", config.name),
         group_id: config.group_id.clone(),
         topics: config.mapping.topics().map(str::to_owned).collect(),
-        from: match config.consume_from {
-            ConsumeFrom::Latest => StartFrom::Latest,
-            ConsumeFrom::Earliest => StartFrom::Earliest,
-        },
+        from,
+        hold,
         properties: Vec::new(),
     }
 }

@@ -11,6 +11,8 @@ use crate::shard::ShardMail;
 
 /// How long to wait for a shard's full inbox before looking at the stop flag.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Waits for a shard after ingest was told to stop; a shard that is stuck must not keep it.
+const LATE_MAX: u32 = 20;
 
 /// The shards' inboxes.
 #[derive(Clone)]
@@ -30,15 +32,18 @@ impl Post {
         let Some(sender) = self.shards.get(usize::from(shard)) else {
             return;
         };
-        let mut mail = mail;
+        let (mut mail, mut late) = (mail, 0);
         loop {
             match sender.post(mail, PATIENCE) {
                 Ok(()) | Err(PostError::Closed(_)) => return,
-                Err(PostError::Full(back)) if !self.stop.load(Ordering::Relaxed) => {
+                Err(PostError::Full(back)) => {
                     add(waits, 1);
+                    late += u32::from(self.stop.load(Ordering::Relaxed));
+                    if late > LATE_MAX {
+                        return;
+                    }
                     mail = back;
                 }
-                Err(PostError::Full(_)) => return,
             }
         }
     }

@@ -2,9 +2,10 @@
 //! the update to the shards that want it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use weir_kafka::Record;
+use weir_kafka::{LentRecord, Record};
 use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNames, RecordView};
 
 use super::post::Post;
@@ -38,19 +39,18 @@ impl Mapper {
         }
     }
 
-    /// Number of items somebody wants.
-    pub(super) fn items(&self) -> usize {
-        self.table.len()
-    }
-
     /// To be called when records have been taken from Kafka and before they are mapped: a record
     /// written after a client got its `SUBOK` then finds the wish that its shard left before.
     pub(super) fn read_wishes(&mut self) {
-        let wishes = &self.connection.workers[self.index].wishes;
+        let Worker { wishes, counters } = &self.connection.workers[self.index];
         wishes.take(|wish| self.table.apply(wish));
+        let items = self.table.len() as u64;
+        counters.items.store(items, Ordering::Relaxed);
     }
 
-    pub(super) fn on_record(&mut self, record: &Record<'_>) {
+    pub(super) fn on_record(&mut self, record: &LentRecord<'_>) {
+        let mut headers_skipped = 0;
+        let record = &record.record(&mut headers_skipped);
         let counters = &self.connection.workers[self.index].counters;
         let mapping = &self.connection.config.mapping;
         add(&counters.records, 1);

@@ -55,10 +55,16 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
+        Self::partitioned(1)
+    }
+
+    pub fn partitioned(partitions: i32) -> Self {
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
         let topic = format!("gateway-test-{}-{number}", std::process::id());
         let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
-        admin.create_topic(&topic, 1, 1, &[]).expect("a new topic");
+        admin
+            .create_topic(&topic, partitions, 1, &[])
+            .expect("a new topic");
         let config = ProducerConfig {
             bootstrap_servers: bootstrap().to_owned(),
             ..Default::default()
@@ -107,6 +113,17 @@ impl World {
     }
 
     pub fn produce(&self, key: &str, value: &str) {
+        self.send(key, value);
+        self.flush();
+    }
+
+    pub fn flush(&self) {
+        let left = self.producer.flush(PATIENCE);
+        assert_eq!(left, 0, "the broker takes the records");
+    }
+
+    /// Queues a record; its partition follows from its key.
+    pub fn send(&self, key: &str, value: &str) {
         let headers = [("trace", b"t-1".as_slice())];
         let sent = self.producer.send(
             &self.topic,
@@ -118,11 +135,6 @@ impl World {
             0,
         );
         sent.expect("room in the queue");
-        assert_eq!(
-            self.producer.flush(PATIENCE),
-            0,
-            "the broker takes the record"
-        );
     }
 }
 

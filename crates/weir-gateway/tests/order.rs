@@ -1,0 +1,112 @@
+//! Several ingest threads on a real broker: everything arrives, in the order that was asked for.
+
+mod support;
+
+use std::collections::HashMap;
+
+use support::{Client, World};
+
+const KEYS: usize = 10;
+const RECORDS_PER_KEY: usize = 400;
+
+/// One update: key number, sequence number, partition and offset.
+struct Update {
+    key: usize,
+    sequence: usize,
+    partition: String,
+    offset: i64,
+}
+
+/// Produces while a client reads, and hands over what it got.
+fn run(threads: &str, strategy: &str) -> Vec<Update> {
+    let world = World::partitioned(4);
+    let settings = format!(
+        r#"<param name="record.consume.with.num.threads">{threads}</param>
+           <param name="record.consume.with.order.strategy">{strategy}</param></data_provider>"#
+    );
+    let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", &settings));
+    let mut client = Client::create(&gateway);
+    let items: Vec<String> = (0..KEYS).map(|key| format!("ltest-[key=k{key}]")).collect();
+    client.subscribe(1, &items.join(" "), "value offset partition");
+    let mut updates = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for sequence in 0..RECORDS_PER_KEY {
+                for key in 0..KEYS {
+                    world.send(&format!("k{key}"), &sequence.to_string());
+                }
+                world.send("nobody's", "x");
+            }
+            world.flush();
+        });
+        let mut partitions = HashMap::new();
+        while updates.len() < KEYS * RECORDS_PER_KEY {
+            updates.push(parse(&client.line(), &mut partitions));
+        }
+    });
+    let unrouted = "weir_gateway_kafka_unrouted_total";
+    support::wait_metric(&gateway, unrouted, |count| count == RECORDS_PER_KEY as u64);
+    gateway.shut_down();
+    assert_eq!(client.line(), "END,48,the gateway is shutting down");
+    updates
+}
+
+fn parse(line: &str, partitions: &mut HashMap<usize, String>) -> Update {
+    let fields = line.strip_prefix("U,1,").expect("an update");
+    let (item, values) = fields.split_once(',').expect("an item");
+    let values: Vec<&str> = values.split('|').collect();
+    let key = item.parse::<usize>().expect("a position") - 1;
+    if !values[2..].concat().is_empty() {
+        partitions.insert(key, values[2].to_owned());
+    }
+    Update {
+        key,
+        sequence: values[0].parse().expect("a sequence number"),
+        partition: partitions[&key].clone(),
+        offset: values[1].parse().expect("an offset"),
+    }
+}
+
+/// Whether each key's records came in order; they must be complete.
+fn keys_in_order(updates: &[Update]) -> bool {
+    let mut in_order = true;
+    for key in 0..KEYS {
+        let of_key = updates.iter().filter(|update| update.key == key);
+        let mut sequences: Vec<usize> = of_key.map(|update| update.sequence).collect();
+        in_order &= sequences.is_sorted();
+        sequences.sort_unstable();
+        assert!(sequences.into_iter().eq(0..RECORDS_PER_KEY), "key {key}");
+    }
+    in_order
+}
+
+fn partitions_in_order(updates: &[Update]) -> bool {
+    let mut last: HashMap<&str, i64> = HashMap::new();
+    updates.iter().all(|update| {
+        let before = last.insert(&update.partition, update.offset);
+        before.is_none_or(|before| before < update.offset)
+    })
+}
+
+#[test]
+fn one_thread_keeps_every_order() {
+    let updates = run("1", "UNORDERED");
+    assert!(keys_in_order(&updates) && partitions_in_order(&updates));
+}
+
+#[test]
+fn four_threads_keep_the_order_of_partitions() {
+    let updates = run("4", "ORDER_BY_PARTITION");
+    assert!(keys_in_order(&updates) && partitions_in_order(&updates));
+}
+
+#[test]
+fn four_threads_keep_the_order_of_keys() {
+    assert!(keys_in_order(&run("4", "ORDER_BY_KEY")));
+}
+
+#[test]
+fn without_an_order_everything_still_arrives() {
+    keys_in_order(&run("-1", "UNORDERED"));
+    keys_in_order(&run("4", "UNORDERED"));
+}

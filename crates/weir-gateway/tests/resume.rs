@@ -1,0 +1,208 @@
+//! Where reading starts and goes on, as a client sees it: a first client, one that returns, a gateway
+//! that was restarted, two gateways on one topic.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::{Client, World, metric, wait_metric};
+use weir_gateway::Gateway;
+
+/// What the client of a fresh item sees next, up to the value `last`.
+fn until(client: &mut Client, last: &str) -> Vec<String> {
+    let mut values = Vec::new();
+    while values.last().is_none_or(|value| value != last) {
+        let line = client.line();
+        let value = line.strip_prefix("U,1,1,").expect("an update");
+        values.push(value.to_owned());
+    }
+    values
+}
+
+fn subscriber(gateway: &Gateway) -> Client {
+    let mut client = Client::create(gateway);
+    client.subscribe(1, "ltest-[key=A]", "value");
+    client
+}
+
+/// Ends the only subscription there is.
+fn leave(mut client: Client) {
+    client.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
+    assert_eq!(client.line(), "UNSUB,1");
+}
+
+fn start(world: &World, from: &str, group: Option<&str>) -> Gateway {
+    let group = group.map(|group| format!(r#"<param name="group.id">{group}</param>"#));
+    let settings = format!(
+        r#"<param name="record.consume.from">{from}</param>{}</data_provider>"#,
+        group.unwrap_or_default()
+    );
+    world.start_gateway(|xml| xml.replace("</data_provider>", &settings))
+}
+
+/// A first client and, after it left, a second one; what was written between is the second's.
+fn first_and_returning(world: &World, gateway: &Gateway, old: &[&str]) {
+    let mut first = subscriber(gateway);
+    world.produce("A", "one");
+    assert_eq!(until(&mut first, "one"), [old, &["one"]].concat());
+    leave(first);
+    world.produce("A", "two");
+    world.produce("B", "nobody's");
+    world.produce("A", "three");
+    let mut second = subscriber(gateway);
+    world.produce("A", "four");
+    assert_eq!(until(&mut second, "four"), ["two", "three", "four"]);
+    leave(second);
+}
+
+#[test]
+fn latest_counts_for_the_first_client_only() {
+    let world = World::new();
+    world.produce("A", "old");
+    let gateway = start(&world, "LATEST", None);
+    first_and_returning(&world, &gateway, &[]);
+    gateway.shut_down();
+
+    world.produce("A", "while it was down");
+    let gateway = start(&world, "LATEST", None);
+    let mut client = subscriber(&gateway);
+    world.produce("A", "new");
+    assert_eq!(until(&mut client, "new"), ["new"]);
+    gateway.shut_down();
+}
+
+#[test]
+fn earliest_owes_the_first_client_the_whole_topic() {
+    let world = World::new();
+    world.produce("A", "old");
+    let gateway = start(&world, "EARLIEST", None);
+    first_and_returning(&world, &gateway, &["old"]);
+    gateway.shut_down();
+
+    let gateway = start(&world, "EARLIEST", None);
+    let mut client = subscriber(&gateway);
+    let all = ["old", "one", "two", "three", "four"];
+    assert_eq!(until(&mut client, "four"), all);
+    gateway.shut_down();
+}
+
+#[test]
+fn a_named_group_goes_on_after_a_restart() {
+    for from in ["LATEST", "EARLIEST"] {
+        let world = World::partitioned(3);
+        world.produce("A", "old");
+        let group = format!("group-{}", world.topic);
+        let gateway = start(&world, from, Some(&group));
+        let old: &[&str] = if from == "EARLIEST" { &["old"] } else { &[] };
+        first_and_returning(&world, &gateway, old);
+        wait_metric(&gateway, "weir_gateway_kafka_commits_total", |count| {
+            count > 0
+        });
+        let errors = metric(&gateway, "weir_gateway_kafka_commit_errors_total");
+        assert_eq!(errors, 0);
+        gateway.shut_down();
+
+        // Partitions that had no record before are stored too.
+        for key in ["C", "D", "E", "F"] {
+            world.produce(key, "elsewhere");
+        }
+        world.produce("A", "while it was down");
+        let gateway = start(&world, from, Some(&group));
+        let mut client = Client::create(&gateway);
+        let items: Vec<String> = ["A", "C", "D", "E", "F"]
+            .map(|key| format!("ltest-[key={key}]"))
+            .into();
+        client.subscribe(1, &items.join(" "), "key value");
+        let lines: BTreeSet<String> = (0..5).map(|_| client.line()).collect();
+        let expected = [
+            "U,1,1,A|while it was down",
+            "U,1,2,C|elsewhere",
+            "U,1,3,D|elsewhere",
+            "U,1,4,E|elsewhere",
+            "U,1,5,F|elsewhere",
+        ];
+        assert_eq!(lines, BTreeSet::from(expected.map(str::to_owned)), "{from}");
+        gateway.shut_down();
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_repeated_by_restarts_under_load() {
+    let world = World::partitioned(2);
+    let group = format!("group-{}", world.topic);
+    let sent = 3000;
+    let mut seen: Vec<Vec<usize>> = vec![Vec::new(); 4];
+    std::thread::scope(|scope| {
+        let mut gateway = start(&world, "EARLIEST", Some(&group));
+        scope.spawn(|| {
+            for number in 0..sent {
+                world.send(&format!("k{}", number % 4), &number.to_string());
+                if number % 100 == 99 {
+                    world.flush();
+                }
+            }
+        });
+        let mut restarts = 0;
+        while seen.iter().map(Vec::len).sum::<usize>() < sent {
+            let mut client = Client::create(&gateway);
+            let items: Vec<String> = (0..4).map(|key| format!("ltest-[key=k{key}]")).collect();
+            client.subscribe(1, &items.join(" "), "value");
+            let before: usize = seen.iter().map(Vec::len).sum();
+            let last = restarts == 3;
+            let enough = if last { sent } else { before + 300 };
+            while seen.iter().map(Vec::len).sum::<usize>() < enough {
+                note(&client.line(), &mut seen);
+            }
+            restarts += 1;
+            if !last {
+                gateway.shut_down();
+                // What was on its way when the gateway stopped comes before its last word.
+                loop {
+                    let line = client.line();
+                    if line.starts_with("END,48,") {
+                        break;
+                    }
+                    note(&line, &mut seen);
+                }
+                gateway = start(&world, "EARLIEST", Some(&group));
+            }
+        }
+        gateway.shut_down();
+    });
+    for (key, numbers) in seen.iter().enumerate() {
+        assert!(
+            numbers.iter().copied().eq((key..sent).step_by(4)),
+            "{key}: {numbers:?}"
+        );
+    }
+}
+
+fn note(line: &str, seen: &mut [Vec<usize>]) {
+    let update = line.strip_prefix("U,1,").expect("an update");
+    let (item, value) = update.split_once(',').expect("an item");
+    let item: usize = item.parse().expect("a position");
+    seen[item - 1].push(value.parse().expect("a number"));
+}
+
+#[test]
+fn two_gateways_of_one_group_both_deliver_everything() {
+    let world = World::partitioned(2);
+    let group = format!("group-{}", world.topic);
+    let (one, two) = (
+        start(&world, "LATEST", Some(&group)),
+        start(&world, "LATEST", Some(&group)),
+    );
+    let (mut first, mut second) = (subscriber(&one), subscriber(&two));
+    let values: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    for value in &values {
+        world.produce("A", value);
+    }
+    assert_eq!(until(&mut first, "49"), values);
+    assert_eq!(until(&mut second, "49"), values);
+    for gateway in [one, two] {
+        wait_metric(&gateway, "weir_gateway_kafka_commits_total", |count| {
+            count > 0
+        });
+        gateway.shut_down();
+    }
+}
