@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use weir_mapping::{
     AdaptersFile, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source,
+    Threads,
 };
 
 use crate::error::GatewayError;
@@ -207,6 +208,14 @@ impl GatewayConfig {
                 return fail(format!(
                     "connection \"{}\" is defined twice: rename one",
                     connection.name
+                ));
+            }
+        }
+        for connection in &self.connections {
+            if let Threads::Count(count @ (257..)) = connection.threads {
+                let name = &connection.name;
+                return fail(format!(
+                    "connection \"{name}\": record.consume.with.num.threads = {count}: use at most 256"
                 ));
             }
         }

@@ -73,6 +73,8 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     items: AtomicU64,
+    /// Somebody has subscribed since the start.
+    begun: AtomicBool,
     gate: Mutex<()>,
     came: Condvar,
 }
@@ -80,6 +82,11 @@ pub(crate) struct Demand {
 impl Demand {
     pub(crate) fn is_none(&self) -> bool {
         self.items.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether there ever was any: however short it was, nothing is passed over any more.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
     }
 
     /// Waits for the first item, at most so long.
@@ -93,6 +100,7 @@ impl Demand {
     }
 
     fn add(&self) {
+        self.begun.store(true, Ordering::SeqCst);
         if self.items.fetch_add(1, Ordering::SeqCst) == 0 {
             drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
             self.came.notify_all();
@@ -111,6 +119,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) record_bytes: AtomicU64,
     pub(crate) unrouted: AtomicU64,
     pub(crate) failed: AtomicU64,
+    pub(crate) undecodable: AtomicU64,
     pub(crate) unnameable: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,

@@ -192,7 +192,7 @@ impl ShardMetrics {
 /// One metric of a Kafka connection.
 struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
 
-const CONNECTION_METRICS: [ConnectionMetric; 14] = {
+const CONNECTION_METRICS: [ConnectionMetric; 15] = {
     use Kind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
@@ -227,6 +227,12 @@ const CONNECTION_METRICS: [ConnectionMetric; 14] = {
             Counter,
             "Records skipped because extraction failed.",
             |c| c.total(|w| &w.failed),
+        ),
+        ConnectionMetric(
+            "weir_gateway_kafka_undecodable",
+            Counter,
+            "Failed records whose key or value is not of its type.",
+            |c| c.total(|w| &w.undecodable),
         ),
         ConnectionMetric(
             "weir_gateway_kafka_unnameable",

@@ -93,7 +93,7 @@ impl Ingest {
             let crew = Crew::start(scope, threads, config.order_strategy, mapper)?;
             let reading = Reading {
                 ingest: self,
-                begun: held,
+                released: false,
                 held,
                 crew,
                 pace: Pace::new(Instant::now()),
@@ -103,8 +103,8 @@ impl Ingest {
             reading.run(&mut reader)
         });
         drop(posted);
-        let begun = read?;
-        if begun {
+        read?;
+        if self.connection.demand.has_begun() {
             let positions = reader.positions();
             reader.commit(&positions)?;
             if !reader.await_commits(LAST_COMMIT) {
@@ -147,8 +147,8 @@ impl Ingest {
 /// The polling thread's state.
 struct Reading<'s, 'a> {
     ingest: &'s Ingest,
-    /// Somebody has subscribed since the start: from now on nothing is passed over.
-    begun: bool,
+    /// What was held back at the start, such as partitions that resume, is being read.
+    released: bool,
     /// Nobody subscribes: reading waits where the last subscriber left it.
     held: bool,
     crew: Crew<'a>,
@@ -159,8 +159,7 @@ struct Reading<'s, 'a> {
 }
 
 impl<'a> Reading<'_, 'a> {
-    /// Tells whether reading has begun when it was stopped.
-    fn run(mut self, reader: &mut Reader<'a>) -> Result<bool, SourceError> {
+    fn run(mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
         let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
         self.ingest.report(reader);
         while !self.ingest.stop.load(Ordering::Relaxed) {
@@ -177,7 +176,7 @@ impl<'a> Reading<'_, 'a> {
                 self.ingest.report(reader);
             }
         }
-        Ok(self.begun)
+        Ok(())
     }
 
     fn turn(
@@ -186,12 +185,12 @@ impl<'a> Reading<'_, 'a> {
         batch: &mut Vec<LentRecord<'a>>,
     ) -> Result<(), SourceError> {
         let demand = &self.ingest.connection.demand;
-        if !demand.is_none() && (self.held || !self.begun) {
-            (self.begun, self.held) = (true, false);
+        if !demand.is_none() && (self.held || !self.released) {
+            (self.released, self.held) = (true, false);
             reader.go_on()?;
         }
         reader.poll(POLL, POLL_RECORDS, batch)?;
-        if self.begun && demand.is_none() {
+        if demand.is_none() && demand.has_begun() {
             // The last subscriber left. What it has not seen is kept for the next one, beginning
             // with what was polled after its last word.
             reader.hold(batch)?;
@@ -204,7 +203,8 @@ impl<'a> Reading<'_, 'a> {
     }
 
     fn commit(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
-        if !self.begun || self.ingest.connection.config.group_id.is_none() {
+        let connection = &self.ingest.connection;
+        if connection.config.group_id.is_none() || !connection.demand.has_begun() {
             return Ok(());
         }
         if let Some((offsets, pending)) = self.checkpoint.take() {

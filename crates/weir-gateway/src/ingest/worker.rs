@@ -99,6 +99,9 @@ impl Mapper {
         let Worker { counters, .. } = &self.connection.workers[self.index];
         let config = &self.connection.config;
         add(&counters.failed, 1);
+        if error.is_deserialization() {
+            add(&counters.undecodable, 1);
+        }
         tracing::debug!(
             connection = %config.name, topic = record.topic, partition = record.partition,
             offset = record.offset, %error, "record skipped"

@@ -49,6 +49,7 @@ fn bootstrap() -> &'static str {
 pub struct World {
     pub topic: String,
     pub admin: Admin,
+    bootstrap: String,
     producer: Producer,
     dir: tempfile::TempDir,
 }
@@ -59,20 +60,27 @@ impl World {
     }
 
     pub fn partitioned(partitions: i32) -> Self {
+        Self::on(bootstrap(), partitions)
+    }
+
+    /// On a broker of the test's own.
+    pub fn on(bootstrap: &str, partitions: i32) -> Self {
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
         let topic = format!("gateway-test-{}-{number}", std::process::id());
-        let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
+        let admin = Admin::connect(bootstrap, PATIENCE).expect("a broker that answers");
         admin
-            .create_topic(&topic, partitions, 1, &[])
+            // The records' timestamps are old enough for a broker to delete them.
+            .create_topic(&topic, partitions, 1, &[("retention.ms", "-1")])
             .expect("a new topic");
         let config = ProducerConfig {
-            bootstrap_servers: bootstrap().to_owned(),
+            bootstrap_servers: bootstrap.to_owned(),
             ..Default::default()
         };
         let producer = Producer::start(&config, Box::new(|_| {})).expect("a producer");
         Self {
             topic,
             admin,
+            bootstrap: bootstrap.to_owned(),
             producer,
             dir: tempfile::tempdir().expect("a folder"),
         }
@@ -95,7 +103,7 @@ impl World {
 
     pub fn config(&self, change: impl FnOnce(String) -> String) -> GatewayConfig {
         let xml = SCENARIO_2
-            .replace("localhost:9092", bootstrap())
+            .replace("localhost:9092", &self.bootstrap)
             .replace("map.LTest.to", &format!("map.{}.to", self.topic));
         let path = self.dir.path().join("adapters.xml");
         std::fs::write(&path, change(xml)).expect("a file");
@@ -122,11 +130,21 @@ impl World {
         assert_eq!(left, 0, "the broker takes the records");
     }
 
+    /// Writes to another topic than the test's own.
+    pub fn produce_to(&self, topic: &str, key: &str, value: &str) {
+        self.send_to(topic, key, value);
+        self.flush();
+    }
+
     /// Queues a record; its partition follows from its key.
     pub fn send(&self, key: &str, value: &str) {
+        self.send_to(&self.topic, key, value);
+    }
+
+    fn send_to(&self, topic: &str, key: &str, value: &str) {
         let headers = [("trace", b"t-1".as_slice())];
         let sent = self.producer.send(
-            &self.topic,
+            topic,
             None,
             Some(key.as_bytes()),
             value.as_bytes(),
@@ -238,8 +256,10 @@ impl Client {
 
     /// The next line that is no `PROBE`.
     pub fn line(&mut self) -> String {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let line = self.any_line().expect("one more line");
+            assert!(Instant::now() < deadline, "only probes");
             if line != "PROBE" {
                 return line;
             }

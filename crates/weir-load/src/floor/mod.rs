@@ -70,7 +70,7 @@ fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest, LoadError> {
         group_id: None,
         topics: vec![options.topic.clone()],
         from: StartFrom::Latest,
-        properties: Vec::new(),
+        ..IngestConfig::default()
     };
     Ok(KafkaIngest::start(&config)?)
 }

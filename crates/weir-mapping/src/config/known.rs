@@ -41,7 +41,6 @@ const NO_AUTH: &str = "read only if authentication.enable is true";
 const NO_REGISTRY: &str = "read only if a schema registry is enabled";
 const NO_SCHEMA: &str = "payloads are read without a schema";
 const NO_KVP: &str = "read only by the KVP evaluator";
-const ONE_THREAD: &str = "one thread processes all records of a connection, in order";
 
 const NO_SCHEMA_TYPES: &[&str] = &["AVRO", "PROTOBUF"];
 const USE_ANOTHER: &str = "use JSON, KVP, STRING or a type of one value";
@@ -57,11 +56,7 @@ const LEAVE_OUT: &str = "remove it";
 pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     ("enable", Boolean, Honoured),
     ("bootstrap.servers", HostList, Honoured),
-    (
-        "group.id",
-        Text,
-        Ignored("told to the broker only: no group is joined, no offsets are stored"),
-    ),
+    ("group.id", Text, Honoured),
     ("encryption.enable", Boolean, Only("false", USE_PLAIN)),
     ("encryption.protocol", Text, Off(NO_TLS)),
     ("encryption.enabled.protocols", Text, Off(NO_TLS)),
@@ -127,15 +122,11 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
         PositiveInt,
         Ignored(NO_GROUP),
     ),
-    (
-        "record.consume.with.num.threads",
-        Threads,
-        Ignored(ONE_THREAD),
-    ),
+    ("record.consume.with.num.threads", Threads, Honoured),
     (
         "record.consume.with.order.strategy",
         Choice(&["ORDER_BY_PARTITION", "ORDER_BY_KEY", "UNORDERED"]),
-        Ignored(ONE_THREAD),
+        Honoured,
     ),
     (
         "record.extraction.error.strategy",

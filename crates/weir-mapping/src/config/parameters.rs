@@ -121,7 +121,7 @@ impl<'a> Parameters<'a> {
     }
 
     fn check(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
-        if let Some((name, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
+        if let Some((_, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
             if !matches!(rule, Rule::Off(_)) && !kind.accepts(&entry.written.value) {
                 return Err(self.bad_value(entry, kind.expected()));
             }
@@ -138,10 +138,7 @@ impl<'a> Parameters<'a> {
                 Rule::Honoured | Rule::Only(..) | Rule::Except(..) | Rule::With(..) => {
                     Ok(Status::Honoured)
                 }
-                Rule::Ignored(reason) => {
-                    self.note_ignored(name, entry, notes);
-                    Ok(Status::Ignored((*reason).into()))
-                }
+                Rule::Ignored(reason) => Ok(Status::Ignored((*reason).into())),
                 Rule::Off(reason) => Ok(Status::Ignored((*reason).into())),
             };
         }
@@ -187,29 +184,6 @@ impl<'a> Parameters<'a> {
         };
         self.warn_or_refuse(entry.written.line, problem, "it is ignored", notes)?;
         Ok(Status::Ignored("unknown".into()))
-    }
-
-    /// Says what an ignored setting means where an operator could expect an effect.
-    fn note_ignored(&self, name: &str, entry: &Entry, notes: &mut Vec<Note>) {
-        let value = &entry.written.value;
-        let (severity, text) = match name {
-            "group.id" => (
-                Severity::Warning,
-                format!(
-                    "[group.id] = \"{value}\" is told to the broker only: this version stores no \
-                     offsets, so each start reads from [record.consume.from]"
-                ),
-            ),
-            "record.consume.with.num.threads" if value != "1" => (
-                Severity::Info,
-                format!(
-                    "[{name}] = \"{value}\": this version processes the records of a connection \
-                     with one thread and therefore keeps every order"
-                ),
-            ),
-            _ => return,
-        };
-        notes.push(self.note(severity, entry, text));
     }
 
     /// The checked value of a parameter.

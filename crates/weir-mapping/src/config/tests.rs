@@ -107,17 +107,7 @@ fn settings_are_read() {
     assert_eq!(connection.files.len(), 1);
     assert_eq!(connection.files[0].path, "schemas/key.json");
     assert_eq!(connection.files[0].line, Some(17));
-    let texts: Vec<_> = file.notes.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        texts,
-        [
-            "a.xml:11: connection \"C\": warning: [group.id] = \"g\" is told to the broker only: \
-             this version stores no offsets, so each start reads from [record.consume.from]",
-            "a.xml:13: connection \"C\": note: [record.consume.with.num.threads] = \"-1\": this \
-             version processes the records of a connection with one thread and therefore keeps \
-             every order",
-        ]
-    );
+    assert!(file.notes.is_empty(), "{:?}", file.notes);
 }
 
 #[test]

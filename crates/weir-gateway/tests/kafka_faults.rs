@@ -1,0 +1,135 @@
+//! What goes wrong on Kafka's side: the broker dies, topics come and go, records are not what they
+//! should be. Clients keep their sessions and miss nothing that Kafka kept.
+
+mod support;
+
+use std::sync::atomic::AtomicBool;
+
+use support::{Client, World, metric, wait_metric};
+use weir_lab::{Lab, LabOptions};
+
+const READY: &str = "weir_gateway_connection_ready";
+const FAILED: &str = "weir_gateway_kafka_failed_total";
+const UNDECODABLE: &str = "weir_gateway_kafka_undecodable_total";
+
+#[test]
+fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
+    let options = LabOptions {
+        heap_mb: 384,
+        ..LabOptions::default()
+    };
+    let go_on = AtomicBool::new(false);
+    let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
+    let world = World::on(&lab.bootstrap(), 2);
+    let group = r#"<param name="group.id">faults</param></data_provider>"#;
+    let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", group));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=A]", "value");
+    world.produce("A", "before");
+    assert_eq!(client.line(), "U,1,1,before");
+
+    lab.stop_broker(1).expect("stops");
+    wait_metric(&gateway, READY, |ready| ready == 0);
+    // Waits in the producer until the broker is back.
+    world.send("A", "meanwhile");
+    let mut other = Client::create(&gateway);
+    other.subscribe(1, "ltest-[key=A]", "value");
+    lab.start_broker(1, &go_on).expect("starts");
+    assert_eq!(client.line(), "U,1,1,meanwhile");
+    assert_eq!(other.line(), "U,1,1,meanwhile");
+    wait_metric(&gateway, READY, |ready| ready == 1);
+    world.produce("A", "after");
+    assert_eq!(client.line(), "U,1,1,after");
+    assert!(metric(&gateway, "weir_gateway_kafka_errors_total") > 0);
+    gateway.shut_down();
+}
+
+#[test]
+fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=A]", "value offset");
+    for number in 0..10 {
+        world.produce("A", &format!("old {number}"));
+        assert_eq!(client.line(), format!("U,1,1,old {number}|{number}"));
+    }
+    world.admin.delete_topic(&world.topic).expect("deleted");
+    let (mut attempts, keep) = (0, [("retention.ms", "-1")]);
+    while let Err(error) = world.admin.create_topic(&world.topic, 1, 1, &keep) {
+        attempts += 1;
+        assert!(attempts < 10_000, "{error}");
+    }
+    world.produce("A", "new");
+    assert_eq!(client.line(), "U,1,1,new|0");
+    gateway.shut_down();
+}
+
+#[test]
+fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
+    let world = World::new();
+    let later = format!("{}-later", world.topic);
+    let gateway = world.start_gateway(|xml| {
+        let mapped = format!("map.{}.to", world.topic);
+        xml.replace(&mapped, &format!("map.{later}.to"))
+    });
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=A]", "value offset");
+    world
+        .admin
+        .create_topic(&later, 1, 1, &[("retention.ms", "-1")])
+        .expect("created");
+    world.produce_to(&later, "A", "first");
+    assert_eq!(client.line(), "U,1,1,first|0");
+    gateway.shut_down();
+}
+
+fn json(strategy: &str) -> impl Fn(String) -> String {
+    let settings = format!(
+        r##"<param name="record.value.evaluator.type">JSON</param>
+            <param name="record.extraction.error.strategy">{strategy}</param>
+            <param name="field.name">#{{VALUE.name}}</param></data_provider>"##
+    );
+    move |xml| xml.replace("</data_provider>", &settings)
+}
+
+#[test]
+fn a_record_that_is_no_json_is_skipped_and_counted() {
+    let world = World::new();
+    let gateway = world.start_gateway(json("IGNORE_AND_CONTINUE"));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=A]", "name offset");
+    let mut keys_only = Client::create(&gateway);
+    keys_only.subscribe(1, "ltest-[key=B]", "key offset");
+    world.produce("A", r#"{"name":"one"}"#);
+    assert_eq!(client.line(), "U,1,1,one|0");
+    world.produce("A", "{no json");
+    world.produce("A", r#"{"nameless":1}"#);
+    world.produce("nobody's", "{no json");
+    world.produce("B", "{no json, but nobody wants its value");
+    assert_eq!(keys_only.line(), "U,1,1,B|4");
+    world.produce("A", r#"{"name":"two"}"#);
+    assert_eq!(client.line(), "U,1,1,two|5");
+    assert_eq!(metric(&gateway, FAILED), 2);
+    assert_eq!(metric(&gateway, UNDECODABLE), 1);
+    gateway.shut_down();
+}
+
+#[test]
+fn a_record_that_is_no_json_can_take_all_items_away_but_only_once() {
+    let world = World::new();
+    let gateway = world.start_gateway(json("FORCE_UNSUBSCRIPTION"));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=A]", "name offset");
+    let mut other = Client::create(&gateway);
+    other.subscribe(1, "ltest-[key=B]", "key");
+    world.produce("A", "{no json");
+    assert_eq!(client.line(), "UNSUB,1");
+    assert_eq!(other.line(), "UNSUB,1");
+    wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
+    client.subscribe(2, "ltest-[key=A]", "name offset");
+    world.produce("A", r#"{"name":"fine"}"#);
+    assert_eq!(client.line(), "U,2,1,fine|1");
+    assert_eq!(metric(&gateway, UNDECODABLE), 1);
+    gateway.shut_down();
+}
