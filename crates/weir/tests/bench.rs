@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -59,21 +59,26 @@ impl Broker {
     /// `weir bench run` on this broker with a plan that forgives a busy machine: these tests check
     /// what is counted, not how fast it is.
     fn bench(&self, out: &Path, args: &[&str]) -> Command {
-        let mut command = bench(self.scratch.path(), out, args);
+        self.bench_plan(KEYED, out, args)
+    }
+
+    /// The same with another plan.
+    fn bench_plan(&self, plan: &str, out: &Path, args: &[&str]) -> Command {
+        let mut command = bench(self.scratch.path(), plan, out, args);
         command.args(["--bootstrap", &self.bootstrap]);
         command
     }
 }
 
 /// `weir bench run` with a plan that is written into `scratch`.
-fn bench(scratch: &Path, out: &Path, args: &[&str]) -> Command {
+fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
     let plan = scratch.join("patient.toml");
-    let patient = KEYED
+    let patient = text
         .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
         .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
         .replace("response_mean_ms = 1000", "response_mean_ms = 60000")
         .replace("preheat = \"20s\"", "preheat = \"0s\"");
-    assert_ne!(patient, KEYED);
+    assert_ne!(patient, text);
     fs::write(&plan, patient).unwrap();
     let mut command = weir(&["bench", "run"]);
     command.arg(plan).arg("--out").arg(out).args(args);
@@ -117,6 +122,8 @@ fn run_json(folder: &Path) -> Value {
 fn runs_on_a_real_broker() {
     let broker = Broker::start();
     all_architectures_are_measured(&broker);
+    changed_fields_are_all_that_travels(&broker);
+    everybody_gets_every_record(&broker);
     interrupted_run_keeps_what_was_measured(&broker);
     unreachable_parts_have_their_exit_code(&broker);
 }
@@ -233,6 +240,61 @@ fn check_cell(cell: &Value, folder: &Path) {
     assert!(raw.join("produce.jsonl").is_file() && raw.join("produce.log").is_file());
 }
 
+/// Cells of a short run of another plan; each must be valid, with nothing lost.
+fn cells_of(broker: &Broker, plan: &str, name: &str, architectures: &str) -> Vec<Value> {
+    let out = broker.folder(name);
+    let args = [
+        "--levels",
+        "40",
+        "--warm-up",
+        "1s",
+        "--hold",
+        "3s",
+        "--drain",
+        "20s",
+        "--architectures",
+        architectures,
+    ];
+    let output = broker.bench_plan(plan, &out, &args).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    let run = run_json(&run_folder(&out));
+    let cells = run["cells"].as_array().unwrap().clone();
+    for cell in &cells {
+        assert_eq!(cell["status"]["state"], "valid", "{cell}");
+        let delivery = &cell["delivery"];
+        assert_eq!(
+            (&delivery["lost"], &delivery["errors"]),
+            (&0.into(), &serde_json::json!({}))
+        );
+        assert!(
+            cell["probe"].is_null() || cell["probe"]["ok"] == true,
+            "{cell}"
+        );
+    }
+    cells
+}
+
+/// Scenario 3: a consumer reads whole records; what a gateway's client reads is a fraction, and the
+/// floor sends the same.
+fn changed_fields_are_all_that_travels(broker: &Broker) {
+    let cells = cells_of(broker, JSON_FIELDS, "json", "standalone,gateway,floor");
+    let bytes_each = |cell: &Value| {
+        let delivery = &cell["delivery"];
+        delivery["received_bytes"].as_f64().unwrap() / delivery["delivered"].as_f64().unwrap()
+    };
+    let [standalone, gateway, floor] = [&cells[0], &cells[1], &cells[2]].map(bytes_each);
+    assert!(standalone > 1200.0, "{standalone}");
+    assert!(gateway < 800.0 && floor < 800.0, "{gateway} {floor}");
+}
+
+/// Scenario 1: 4 records a second to each of 40 clients.
+fn everybody_gets_every_record(broker: &Broker) {
+    for cell in cells_of(broker, BROADCAST, "broadcast", "gateway,floor") {
+        assert_eq!(cell["delivery"]["delivered"], 12 * 40, "{cell}");
+    }
+}
+
 fn interrupted_run_keeps_what_was_measured(broker: &Broker) {
     let out = broker.folder("interrupted");
     let args = [
@@ -325,7 +387,7 @@ fn a_broker_that_ends_makes_the_run_invalid() {
         "--architectures",
         "floor",
     ];
-    let mut child = bench(scratch.path(), &out, &args)
+    let mut child = bench(scratch.path(), KEYED, &out, &args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -334,9 +396,7 @@ fn a_broker_that_ends_makes_the_run_invalid() {
     wait_for_line(&mut stdout, "hold");
     let brokers = children_of(child.id(), "java");
     assert_eq!(brokers.len(), 1, "{brokers:?}");
-    let broker = brokers[0].to_string();
-    let killed = Command::new("kill").args(["-KILL", &broker]).status();
-    assert!(killed.unwrap().success());
+    send_signal(brokers[0], Signal::KILL);
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(exit_code(&mut child), Some(4), "{rest}");
@@ -410,10 +470,7 @@ fn a_demo_that_stays_can_be_connected_to() {
     assert!(updates.as_u64() > Some(0), "{last}");
     let parts = children_of(child.id(), "weir");
     assert_eq!(parts.len(), 2, "gateway and producers");
-    let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(interrupt.unwrap().success());
+    send_signal(child.id(), Signal::INT);
     assert_eq!(exit_code(&mut child), Some(0));
     assert!(
         parts
@@ -438,71 +495,6 @@ fn children_of(parent: u32, name: &str) -> Vec<u32> {
         is_child && head.split_once('(').is_some_and(|(_, found)| found == name)
     })
     .collect()
-}
-
-#[test]
-fn plans_are_listed_exported_and_read_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let export = dir.path().join("plans");
-    let mut command = weir(&["bench", "list", "--export"]);
-    let Output { status, stdout, .. } = command.arg(&export).output().unwrap();
-    assert!(
-        status.success()
-            && text(&stdout).starts_with("broadcast ")
-            && text(&stdout).contains("\nkeyed "),
-        "{}",
-        text(&stdout)
-    );
-    assert_eq!(
-        fs::read_to_string(export.join("keyed.toml")).unwrap(),
-        KEYED
-    );
-    for file in [
-        "broadcast.toml",
-        "broadcast-adapters.xml",
-        "keyed-adapters.xml",
-    ] {
-        assert!(export.join(file).is_file(), "{file}");
-    }
-}
-
-#[test]
-fn mistakes_in_plans_name_file_and_key() {
-    let dir = tempfile::tempdir().unwrap();
-    let plan = dir.path().join("mine.toml");
-    let stderr = |plan: &Path, args: &[&str]| {
-        let output = weir(&["bench", "run"])
-            .arg(plan)
-            .args(args)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-        text(&output.stderr)
-    };
-    fs::write(&plan, KEYED.replace("hold = \"60s\"", "hodl = \"60s\"")).unwrap();
-    let unknown = stderr(&plan, &[]);
-    assert!(
-        unknown.contains("mine.toml:") && unknown.contains("`hodl`"),
-        "{unknown}"
-    );
-    fs::write(&plan, KEYED).unwrap();
-    let zero = stderr(&plan, &["--levels", "0"]);
-    assert!(zero.contains("command line: levels = 0"), "{zero}");
-    let missing = stderr(&dir.path().join("other.toml"), &[]);
-    assert!(
-        missing.contains("cannot read plan") && missing.contains("other.toml"),
-        "{missing}"
-    );
-    let unnamed = stderr(Path::new("nosuch"), &[]);
-    assert!(
-        unnamed.contains("unknown plan \"nosuch\": built in are broadcast, keyed"),
-        "{unnamed}"
-    );
-    let architecture = stderr(&plan, &["--architectures", "gatewy"]);
-    assert!(
-        architecture.contains("expected groups, standalone, gateway or floor"),
-        "{architecture}"
-    );
 }
 
 fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) -> String {
@@ -543,4 +535,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BROKER_GONE: &str = "the broker started for this run has ended";
 /// Pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);
+const BROADCAST: &str = include_str!("../../../plans/broadcast.toml");
+const JSON_FIELDS: &str = include_str!("../../../plans/json-fields.toml");
 const KEYED: &str = include_str!("../../../plans/keyed.toml");

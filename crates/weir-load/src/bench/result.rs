@@ -115,6 +115,14 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
         busy_share,
         cores: environment::cores(),
     });
+    if let Some(others) = load.map(|load| load.used_by_others(&cell.roles)) {
+        if others > environment::cores() as f64 * OTHERS_SHARE_MAX {
+            cell.notes.push(format!(
+                "processes outside the run took {others:.2} of {} cores",
+                environment::cores()
+            ));
+        }
+    }
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
     if let Some(found) = saturation::find(&cell.roles, load, receiver) {
@@ -330,6 +338,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The reading for a whole second is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
 const STEAL_SHARE_MAX: f64 = 0.01;
+/// The runner and the SDK client are among them.
+const OTHERS_SHARE_MAX: f64 = 0.15;
 
 #[cfg(test)]
 mod tests {

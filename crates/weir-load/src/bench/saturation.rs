@@ -18,6 +18,14 @@ pub(super) struct MachineLoad {
     pub(super) cores: u64,
 }
 
+impl MachineLoad {
+    /// Cores that were busy for none of the parts.
+    pub(super) fn used_by_others(&self, roles: &[RoleUsage]) -> f64 {
+        let parts: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
+        (self.busy_share * self.cores as f64 - parts).max(0.0)
+    }
+}
+
 /// Finds the part that had nothing left. A receiver whose event loop is always busy comes first: what
 /// waits there is the instrument's. Then a thread that has a core to itself, then a full machine, which
 /// the part that takes most of it has filled.
@@ -60,6 +68,16 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     }
     let used = |role: &RoleUsage| role.cpu_cores_mean.unwrap_or(0.0);
     let largest = roles.iter().max_by(|a, b| used(a).total_cmp(&used(b)))?;
+    let others = machine.used_by_others(roles);
+    if others > used(largest) {
+        return Some(Saturation {
+            role: OTHERS.to_owned(),
+            why: format!(
+                "processes outside the run took {others:.2} of {} cores",
+                machine.cores
+            ),
+        });
+    }
     Some(Saturation {
         role: largest.role.clone(),
         why: format!(
@@ -71,6 +89,8 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     })
 }
 
+/// Stands for a part where the machine was full of something else.
+const OTHERS: &str = "others";
 const LOOP_SHARE: f64 = 0.9;
 const THREAD_CORES: f64 = 0.9;
 const MACHINE_SHARE: f64 = 0.95;
@@ -131,6 +151,16 @@ mod tests {
         assert_eq!(
             why,
             "it took 2.90 of 4 cores, all parts together 98 % of the machine"
+        );
+    }
+
+    #[test]
+    fn a_machine_that_others_fill_is_not_blamed_on_a_part() {
+        let roles = [role("broker", 0.3, "network-0", 0.1)];
+        let (name, why) = told(find(&roles, load(1.0), None));
+        assert_eq!(
+            (name.as_str(), why.as_str()),
+            ("others", "processes outside the run took 3.70 of 4 cores")
         );
     }
 

@@ -31,4 +31,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
         adapters_file: "keyed-adapters.xml",
         adapters: include_str!("../../../../plans/keyed-adapters.xml"),
     },
+    BuiltIn {
+        name: "json-fields",
+        file: "json-fields.toml",
+        text: include_str!("../../../../plans/json-fields.toml"),
+        adapters_file: "json-fields-adapters.xml",
+        adapters: include_str!("../../../../plans/json-fields-adapters.xml"),
+    },
 ];

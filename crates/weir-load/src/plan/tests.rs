@@ -64,6 +64,7 @@ fn plans_have_the_published_loads() {
     };
     assert_eq!(load("broadcast"), ("base".to_owned(), 2, 4.0));
     assert_eq!(load("keyed"), ("keyed".to_owned(), 10, 100.0));
+    assert_eq!(load("json-fields"), ("complex".to_owned(), 10, 100.0));
 }
 
 #[test]

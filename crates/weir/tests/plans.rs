@@ -1,0 +1,83 @@
+//! `weir bench list`, and what is said about plans that are none.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn weir(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn plans_are_listed_exported_and_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = dir.path().join("plans");
+    let mut command = weir(&["bench", "list", "--export"]);
+    let Output { status, stdout, .. } = command.arg(&export).output().unwrap();
+    assert!(
+        status.success()
+            && text(&stdout).starts_with("broadcast ")
+            && text(&stdout).contains("\nkeyed "),
+        "{}",
+        text(&stdout)
+    );
+    assert_eq!(
+        fs::read_to_string(export.join("keyed.toml")).unwrap(),
+        KEYED
+    );
+    for file in [
+        "broadcast.toml",
+        "broadcast-adapters.xml",
+        "keyed-adapters.xml",
+        "json-fields-adapters.xml",
+    ] {
+        assert!(export.join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn mistakes_in_plans_name_file_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = dir.path().join("mine.toml");
+    let stderr = |plan: &Path, args: &[&str]| {
+        let output = weir(&["bench", "run"])
+            .arg(plan)
+            .args(args)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    fs::write(&plan, KEYED.replace("hold = \"60s\"", "hodl = \"60s\"")).unwrap();
+    let unknown = stderr(&plan, &[]);
+    assert!(
+        unknown.contains("mine.toml:") && unknown.contains("`hodl`"),
+        "{unknown}"
+    );
+    fs::write(&plan, KEYED).unwrap();
+    let zero = stderr(&plan, &["--levels", "0"]);
+    assert!(zero.contains("command line: levels = 0"), "{zero}");
+    let missing = stderr(&dir.path().join("other.toml"), &[]);
+    assert!(
+        missing.contains("cannot read plan") && missing.contains("other.toml"),
+        "{missing}"
+    );
+    let unnamed = stderr(Path::new("nosuch"), &[]);
+    assert!(
+        unnamed.contains("unknown plan \"nosuch\": built in are broadcast, keyed, json-fields"),
+        "{unnamed}"
+    );
+    let architecture = stderr(&plan, &["--architectures", "gatewy"]);
+    assert!(
+        architecture.contains("expected groups, standalone, gateway or floor"),
+        "{architecture}"
+    );
+}
+
+const KEYED: &str = include_str!("../../../plans/keyed.toml");
