@@ -35,6 +35,8 @@ pub struct LabState {
     pub(crate) heap_mb: u32,
     pub(crate) detached: bool,
     pub(crate) properties: Vec<(String, String)>,
+    /// Absent in files of older builds.
+    #[serde(default)]
     pub(crate) jvm_arguments: Vec<String>,
     pub(crate) boot_id: String,
     pub(crate) started_unix_ms: u64,

@@ -55,6 +55,7 @@ pub(super) fn start<S: LeanSink + 'static>(
         id: String::new(),
         generation: None,
         committed: Vec::new(),
+        attempt: 0,
     };
     tokio::task::spawn_local(member.run());
 }
@@ -83,6 +84,8 @@ struct Member<S> {
     generation: Option<i32>,
     /// What was committed last.
     committed: Vec<(i32, i64)>,
+    /// Attempts since the last that worked; each begins at another broker.
+    attempt: usize,
 }
 
 /// How a stay in a generation ended.
@@ -101,8 +104,13 @@ impl<S: LeanSink + 'static> Member<S> {
         while !*self.leaving.borrow() {
             match self.serve(&mut backoff).await {
                 Ok(()) => break,
+                // A cluster that is new or has just lost a broker finds its coordinators soon.
+                Err(error) if is_passing(&error) && self.attempt < ATTEMPTS_QUIET => {
+                    tracing::debug!(%error, consumer = self.consumer, "coordinator not ready");
+                }
                 Err(error) => self.shared.on_error(self.consumer, &error),
             }
+            self.attempt = self.attempt.wrapping_add(1);
             let mut leaving = self.leaving.clone();
             tokio::select! {
                 () = backoff.wait() => {}
@@ -119,7 +127,7 @@ impl<S: LeanSink + 'static> Member<S> {
     async fn serve(&mut self, backoff: &mut Backoff) -> Result<(), LeanError> {
         let mut link = self.coordinator().await?;
         let outcome = self.belong(&mut link, backoff).await;
-        if outcome.is_err() {
+        if matches!(outcome, Err(LeanError::Connection { .. })) {
             self.shared.count(|report| report.disconnects += 1);
         }
         outcome
@@ -135,6 +143,7 @@ impl<S: LeanSink + 'static> Member<S> {
                 continue;
             }
             backoff.reset();
+            self.attempt = 0;
             match self.stay(link).await? {
                 End::Rebalance => {
                     // Nothing comes between the last position and its commit.
@@ -159,7 +168,11 @@ impl<S: LeanSink + 'static> Member<S> {
 
     /// Asks some broker for the coordinator and connects to it, which may be the same.
     async fn coordinator(&self) -> Result<Connection, LeanError> {
-        let Some(address) = self.shared.cluster.some_address(self.consumer) else {
+        let Some(address) = self
+            .shared
+            .cluster
+            .some_address(self.consumer.wrapping_add(self.attempt))
+        else {
             return Err(self.failed("find coordinator", wire::COORDINATOR_NOT_AVAILABLE));
         };
         let mut link = match self.open(address).await {
@@ -440,6 +453,15 @@ impl<S: LeanSink + 'static> Member<S> {
     }
 }
 
+fn is_passing(error: &LeanError) -> bool {
+    let passing = [
+        wire::COORDINATOR_LOADING,
+        wire::COORDINATOR_NOT_AVAILABLE,
+        wire::NOT_COORDINATOR,
+    ];
+    matches!(error, LeanError::Kafka { code, .. } if passing.contains(code))
+}
+
 fn known(share: &[(i32, Option<i64>)]) -> Vec<(i32, i64)> {
     let known = share
         .iter()
@@ -461,6 +483,8 @@ fn millis(duration: Duration) -> i32 {
 /// How long a rebalance may wait for a member.
 const REBALANCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// All members leave at once, so this is for those whose coordinator is away.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Some 30 seconds of a coordinator that is not ready; beyond that it is an error to tell.
+const ATTEMPTS_QUIET: usize = 20;
 /// Lists the members of a group; ours are small.
 const ANSWER_BYTES_MAX: usize = 4 << 20;

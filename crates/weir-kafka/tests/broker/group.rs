@@ -10,7 +10,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{oneshot, watch};
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use crate::support::{Broker, PATIENCE, broker, numbered, unique};
+use crate::support::{Broker, PATIENCE, broker, lab, numbered, unique};
 
 /// What consumers on another thread tell.
 enum Told {
@@ -332,4 +332,45 @@ fn what_a_killed_member_had_goes_to_the_living() {
     assert_eq!(after.count(), 20);
     assert_eq!(living.records(), 30, "nothing twice: it was committed");
     assert!(living.stop().assignments >= 3);
+}
+
+#[test]
+fn groups_follow_their_coordinators() {
+    // Coordinators are spread over the brokers by the hash of the group's name.
+    const GROUPS: usize = 12;
+    let mut lab = lab(3);
+    let broker = Broker {
+        bootstrap: lab.bootstrap(),
+    };
+    let topic = unique("group-moved");
+    let replicated = [("min.insync.replicas", "1")];
+    broker
+        .admin()
+        .create_topic(&topic, 1, 3, &replicated)
+        .expect("created");
+    let sender = broker.producer();
+    let groups = LeanGroups {
+        heartbeat_every: Duration::from_millis(200),
+        ..LeanGroups::new(&unique("moved"))
+    };
+    let prefix = groups.prefix.clone();
+    let mut crowd = Crowd::start(config(&broker, &topic, GROUPS, groups));
+    crowd.until_ready(GROUPS);
+    sender.store(&topic, 0, &numbered("before", 5));
+    crowd.until("records", |crowd| crowd.records() >= GROUPS * 5);
+    lab.stop_broker(1).expect("stops");
+    sender.store(&topic, 0, &numbered("after", 5));
+    crowd.until("records", |crowd| crowd.records() >= GROUPS * 10);
+    for index in 0..GROUPS {
+        until_committed(&broker, &format!("{prefix}{index}"), &topic, &[10]);
+    }
+    assert!(
+        crowd.counts().iter().all(|count| *count == 10),
+        "{:?}",
+        crowd.counts()
+    );
+    let report = crowd.stop();
+    // One link each, and at most two connections until the coordinator is found.
+    assert!(report.connections > 3 * GROUPS as u64, "{report:?}");
+    drop(lab);
 }
