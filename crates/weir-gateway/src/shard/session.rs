@@ -171,3 +171,43 @@ impl Sessions {
         self.entries.iter().map(key).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With its connection and its places in the item table a session must stay below 1 KiB.
+    #[test]
+    fn an_entry_is_small() {
+        assert!(
+            size_of::<SessionEntry>() <= 168,
+            "{}",
+            size_of::<SessionEntry>()
+        );
+        assert_eq!(size_of::<super::super::item::Member>(), 12);
+    }
+
+    #[test]
+    fn only_the_timer_that_was_set_last_counts() {
+        let core = {
+            let id = weir_tlcp::server::SessionId::from_random(&[1; 16]);
+            let stream = weir_tlcp::request::StreamOptions {
+                polling: None,
+                content_length: None,
+                keepalive_ms: None,
+                inactivity_ms: None,
+                send_sync: false,
+                reduce_head: true,
+            };
+            Session::bind(id, &stream, &Default::default(), "", 0, &mut Vec::new())
+        };
+        let mut sessions = Sessions::new();
+        let key = sessions.insert(core, ConnId::from_parts(0, 1), AdapterSet::Served);
+        let entry = sessions.get_mut(key).expect("it was just inserted");
+        for armed in [5_000, u64::from(u32::MAX), u64::from(u32::MAX) + 1_000] {
+            entry.armed_ms = armed as u32;
+            assert!(entry.is_stale(armed - 1) && entry.is_stale(armed - 4_000));
+            assert!(!entry.is_stale(armed) && !entry.is_stale(armed + 60_000));
+        }
+    }
+}

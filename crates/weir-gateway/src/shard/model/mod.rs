@@ -364,7 +364,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn clients_see_what_their_mode_promises(ops in proptest::collection::vec(op(), 1..80)) {
