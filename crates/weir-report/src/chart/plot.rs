@@ -40,7 +40,11 @@ impl Plot {
 
     /// Names of the series, on one line above the plot.
     pub(crate) fn legend(&mut self, key: Key, entries: &[(&str, &'static str)]) {
-        let mut x = LEFT;
+        // Many entries begin at the edge and stand closer.
+        let (mut x, gap) = match entries.len() {
+            0..=4 => (LEFT, 19.0),
+            _ => (0.0, 12.0),
+        };
         for (name, slot) in entries {
             let shown: String = name.chars().take(18).collect();
             let width = match key {
@@ -62,7 +66,7 @@ impl Plot {
             };
             self.svg
                 .text((x + width + 5.0, 12.0), Anchor::Start, "key", &shown);
-            x += width + 19.0 + 6.9 * shown.chars().count() as f64;
+            x += width + gap + 6.9 * shown.chars().count() as f64;
         }
     }
 
@@ -78,8 +82,13 @@ impl Plot {
         if grid {
             self.svg.line((x, TOP), (x, BOTTOM), "grid");
         }
-        self.svg
-            .text((x, BOTTOM + 15.0), Anchor::Middle, "tick", text);
+        // The last label would reach beyond the drawing.
+        let half_width = 3.2 * text.chars().count() as f64;
+        let (x, anchor) = match x + half_width > WIDTH {
+            true => (WIDTH, Anchor::End),
+            false => (x, Anchor::Middle),
+        };
+        self.svg.text((x, BOTTOM + 15.0), anchor, "tick", text);
     }
 
     /// Horizontal position of a place.
