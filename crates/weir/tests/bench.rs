@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Signal, send_signal};
+use support::{Process, Signal, send_signal};
 
 /// A broker for these tests, unless one is named.
 struct Broker {
@@ -308,11 +308,8 @@ fn interrupted_run_keeps_what_was_measured(broker: &Broker) {
         "floor",
     ];
     let mut command = broker.bench(&out, &args);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Process::spawn(&mut command);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     wait_for_line(&mut stdout, "hold");
     let folder = run_folder(&out);
@@ -387,11 +384,9 @@ fn a_broker_that_ends_makes_the_run_invalid() {
         "--architectures",
         "floor",
     ];
-    let mut child = bench(scratch.path(), KEYED, &out, &args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = bench(scratch.path(), KEYED, &out, &args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Process::spawn(&mut command);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     wait_for_line(&mut stdout, "hold");
     let brokers = children_of(child.id(), "java");
@@ -426,12 +421,9 @@ fn a_broker_that_ends_makes_the_run_invalid() {
 fn a_demo_that_stays_can_be_connected_to() {
     let scratch = tempfile::tempdir().unwrap();
     let mut command = weir(&["demo", "--stay", "--listen", "127.0.0.1:0", "--out"]);
-    let mut child = command
-        .arg(scratch.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    command.arg(scratch.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Process::spawn(&mut command);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let gateway = wait_for_line(&mut stdout, "gateway ");
     let item = wait_for_line(&mut stdout, "item ");

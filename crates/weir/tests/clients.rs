@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Signal, send_signal};
+use support::{Process, Signal, send_signal};
 
 /// Bounds every wait; only a failing test takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -24,17 +24,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Killed when dropped.
+/// A gateway and where its clients connect.
 struct Gateway {
-    child: Child,
+    _process: Process,
     listen: String,
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// A broker with a topic for these tests, unless one is named.
@@ -107,37 +100,12 @@ impl World {
     }
 
     fn gateway_with(&self, name: &str, xml: &str) -> Gateway {
-        let adapters = self.scratch.path().join(format!("{name}.xml"));
         let xml = xml.replace("@BOOTSTRAP@", &self.bootstrap);
-        fs::write(&adapters, xml).unwrap();
-        let ready = self.scratch.path().join(format!("{name}.json"));
-        let args = [
-            "gateway",
-            "run",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--adapters",
-        ];
-        let mut child = weir(&args)
-            .arg(&adapters)
-            .arg("--ready-file")
-            .arg(&ready)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        let listen = loop {
-            let told = fs::read(&ready).ok();
-            let told: Option<Value> = told.and_then(|told| serde_json::from_slice(&told).ok());
-            if let Some(told) = told {
-                break told["listen"].as_str().unwrap().to_owned();
-            }
-            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        Gateway { child, listen }
+        let (process, listen) = support::gateway(self.scratch.path(), name, &xml);
+        Gateway {
+            _process: process,
+            listen,
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -155,19 +123,17 @@ impl Drop for World {
 
 /// A run of `weir load clients --json`.
 struct Clients {
-    child: Child,
+    child: Process,
     lines: std::io::Lines<BufReader<ChildStdout>>,
     seen: Vec<Value>,
 }
 
 impl Clients {
     fn start(url: &str, args: &[&str]) -> Self {
-        let mut child = weir(&["load", "clients", "--json", "--url", url])
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = weir(&["load", "clients", "--json", "--url", url]);
+        command.args(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Process::spawn(&mut command);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self {
             child,
@@ -215,7 +181,7 @@ impl Clients {
             self.seen
                 .push(serde_json::from_str(&line.unwrap()).unwrap());
         }
-        self.child.wait_with_output().unwrap()
+        self.child.output()
     }
 }
 
@@ -409,11 +375,9 @@ fn agents_can_be_started_by_hand(urls: &str) {
     let address = free.local_addr().unwrap().to_string();
     drop(free);
     let agent = |token: &str| {
-        weir(&["agent", "--patience", "1m", "--coordinator", &address])
-            .env("WEIR_AGENT_TOKEN", token)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        let mut command = weir(&["agent", "--patience", "1m", "--coordinator", &address]);
+        command.env("WEIR_AGENT_TOKEN", token);
+        Process::spawn(command.stderr(Stdio::piped()))
     };
     let agents = [agent("right"), agent("right"), agent("wrong")];
     let mut clients = weir(&["load", "clients", "--json", "--url", urls, "--clients", "3"]);
@@ -428,7 +392,7 @@ fn agents_can_be_started_by_hand(urls: &str) {
     assert!(stderr.contains("waiting for 2 agents"), "{stderr}");
     let [first, second, mut wrong] = agents;
     for agent in [first, second] {
-        let output = agent.wait_with_output().unwrap();
+        let output = agent.output();
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
     // Refused, or too late to be: the coordinator was gone before it came.

@@ -5,12 +5,12 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use support::{Signal, send_signal};
+use support::Process;
 use weir_kafka::{Admin, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
 
@@ -21,18 +21,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long a record may be on its way before the next one is written.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// A process of this test, ended with it.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(None)) {
-            send_signal(self.0.id(), Signal::KILL);
-        }
-        let _ = self.0.wait();
-    }
-}
-
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
@@ -41,41 +29,14 @@ fn examples() -> PathBuf {
 fn gateway(folder: &Path, bootstrap: &str) -> (Process, String) {
     let xml = fs::read_to_string(examples().join("adapters.xml")).unwrap();
     assert!(xml.contains("localhost:9092"));
-    let adapters = folder.join("adapters.xml");
-    fs::write(&adapters, xml.replace("localhost:9092", bootstrap)).unwrap();
-    let ready = folder.join("ready.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args([
-        "gateway",
-        "run",
-        "--listen",
-        "127.0.0.1:0",
-        "--admin",
-        "127.0.0.1:0",
-    ]);
-    command
-        .arg("--adapters")
-        .arg(&adapters)
-        .arg("--ready-file")
-        .arg(&ready);
-    let mut process = Process(command.stderr(Stdio::null()).spawn().unwrap());
-    let deadline = Instant::now() + PATIENCE;
-    let text = loop {
-        if let Ok(text) = fs::read_to_string(&ready) {
-            break text;
-        }
-        assert!(process.0.try_wait().unwrap().is_none(), "the gateway ended");
-        assert!(Instant::now() < deadline, "the gateway is not ready");
-        std::thread::sleep(LOOK);
-    };
-    let ready: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let listen = ready["listen"].as_str().unwrap();
+    let xml = xml.replace("localhost:9092", bootstrap);
+    let (process, listen) = support::gateway(folder, "examples", &xml);
     (process, format!("http://{listen}"))
 }
 
 /// Starts a program and hands over what it prints, line by line.
 fn start(command: &mut Command) -> (Process, Receiver<String>) {
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Process::spawn(command.stdout(Stdio::piped()));
     let out = BufReader::new(child.stdout.take().unwrap());
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -85,7 +46,7 @@ fn start(command: &mut Command) -> (Process, Receiver<String>) {
             }
         }
     });
-    (Process(child), lines)
+    (child, lines)
 }
 
 #[test]

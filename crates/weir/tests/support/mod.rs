@@ -1,6 +1,16 @@
 //! What several of the test programs need.
 
+// Each program takes what it needs.
+#![allow(dead_code)]
+
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
 pub(crate) use rustix::process::Signal;
+use serde_json::Value;
 
 /// Sends a signal to a process of this test; a bare machine has no `kill` program.
 pub(crate) fn send_signal(pid: u32, signal: Signal) {
@@ -9,3 +19,75 @@ pub(crate) fn send_signal(pid: u32, signal: Signal) {
         .and_then(rustix::process::Pid::from_raw);
     rustix::process::kill_process(pid.expect("a process number"), signal).unwrap();
 }
+
+/// A process that does not outlive its test, not even one that fails.
+pub(crate) struct Process(Option<Child>);
+
+impl Process {
+    /// Starts it.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// Waits for its end and takes what it said.
+    pub(crate) fn output(mut self) -> Output {
+        let child = self.0.take().expect("it is there until dropped");
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it is there until dropped")
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it is there until dropped")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // Both fail only for a process that is gone.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A gateway that is ready, and where its clients connect. `folder` gets its configuration.
+pub(crate) fn gateway(folder: &Path, name: &str, adapters: &str) -> (Process, String) {
+    let file = folder.join(format!("{name}.xml"));
+    fs::write(&file, adapters).unwrap();
+    let ready = folder.join(format!("{name}.json"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    command.args(["gateway", "run"]).args(anywhere);
+    command.arg("--adapters").arg(&file);
+    command.arg("--ready-file").arg(&ready);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = Process::spawn(&mut command);
+    let deadline = Instant::now() + GATEWAY_READY_WITHIN;
+    loop {
+        // Half written, it is not JSON yet.
+        let told = fs::read(&ready).ok();
+        let told: Option<Value> = told.and_then(|told| serde_json::from_slice(&told).ok());
+        if let Some(told) = told {
+            let listen = told["listen"].as_str().unwrap().to_owned();
+            return (process, listen);
+        }
+        let ended = process.try_wait().unwrap();
+        assert!(ended.is_none(), "the gateway ended: {ended:?}");
+        assert!(Instant::now() < deadline, "the gateway is not ready");
+        std::thread::sleep(LOOK);
+    }
+}
+
+const GATEWAY_READY_WITHIN: Duration = Duration::from_secs(120);
+/// Pause between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(20);
