@@ -16,8 +16,6 @@ use weir_lab::{Lab, LabOptions};
 
 /// Bounds every wait; only a failing test takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 /// How long a record may be on its way before the next one is written.
 const PERIOD: Duration = Duration::from_millis(200);
 
