@@ -6,6 +6,7 @@ pub mod clients;
 pub mod clock;
 pub mod consumer;
 pub mod delivery;
+mod due_text;
 pub mod error;
 pub mod floor;
 pub mod keys;

@@ -22,7 +22,7 @@ fn adapters(bootstrap: &str) -> String {
          <param name=\"logging.configuration.path\">log.properties</param></metadata_provider>\n\
          <data_provider name=\"Quotes\">\n<adapter_class>{DATA_CLASS}</adapter_class>\n\
          <param name=\"bootstrap.servers\">{bootstrap}</param>\n\
-         <param name=\"group.id\">g</param>\n\
+         <param name=\"record.consume.with.max.poll.records\">9</param>\n\
          <param name=\"value.evaluator.type\">JSON</param>\n\
          <param name=\"item-template.stock\">stock-#{{name=KEY,board=VALUE.board.id}}</param>\n\
          <param name=\"item-template.name\">name-#{{key=KEY}}</param>\n\
@@ -117,7 +117,10 @@ fn check_lists_every_parameter_with_what_becomes_of_it() {
         "{out}"
     );
     assert!(
-        has_line(&out, &["8", "group.id", "ignored", "no group is joined"]),
+        has_line(
+            &out,
+            &["8", "record.consume.with.max.poll.records", "9", "ignored"]
+        ),
         "{out}"
     );
     assert!(

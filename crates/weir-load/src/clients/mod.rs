@@ -2,7 +2,6 @@
 //! sockets of the floor server. Every update is parsed, timed and checked.
 
 mod descriptors;
-mod due_text;
 mod fields;
 mod fleet;
 mod items;
@@ -31,7 +30,6 @@ use crate::worker::Link;
 use crate::worker::protocol::Role;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
-pub use due_text::MARK;
 pub use fields::FieldMap;
 pub use items::{Share, assign_keys};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};

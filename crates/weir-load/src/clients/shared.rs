@@ -9,6 +9,7 @@ use super::target::Target;
 use super::verify::{ClientCheck, Identity, Received, Tools, Wanted};
 use crate::clock::Clock;
 use crate::delivery::{Conflation, Verdict};
+use crate::due_text::DueReader;
 use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
 use crate::seed_report::SeedReporter;
@@ -20,7 +21,7 @@ use crate::worker::protocol::Schedule;
 pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) meter: Meter,
-    local: LocalTime,
+    due: DueReader,
     pub(super) keys: KeyTable,
     /// Of records without a key, and of those known by partition and offset.
     no_key: KeyId,
@@ -48,7 +49,7 @@ impl Shared {
         Self {
             clock,
             meter: Meter::new(clock.now_unix_ns()),
-            local: LocalTime::system(),
+            due: DueReader::with_member("timestamp", LocalTime::system()),
             keys,
             no_key,
             position_key,
@@ -101,7 +102,7 @@ impl Shared {
             false => Wanted::All(self.no_key),
         };
         let mut tools = Tools {
-            local: &mut self.local,
+            due: &mut self.due,
             keys: &mut self.keys,
             marks: target.marked_only,
         };

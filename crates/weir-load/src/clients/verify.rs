@@ -6,10 +6,9 @@ use weir_tlcp::client::{FieldToken, field_tokens};
 use weir_tlcp::text::percent_decode;
 
 use super::FieldMap;
-use super::due_text::Due;
 use crate::delivery::{Conflation, DeliveryChecker};
+use crate::due_text::{Due, DueReader};
 use crate::keys::{KeyId, KeyTable};
-use crate::local_time::LocalTime;
 use crate::stamp::Stamp;
 
 /// What a client knows of its item; some hundred bytes.
@@ -39,7 +38,7 @@ pub(super) enum Wanted<'a> {
 /// What reading needs beside the client's own state.
 #[derive(Debug)]
 pub(super) struct Tools<'a> {
-    pub(super) local: &'a mut LocalTime,
+    pub(super) due: &'a mut DueReader,
     pub(super) keys: &'a mut KeyTable,
     /// Whether the mark of probe records matters.
     pub(super) marks: bool,
@@ -86,7 +85,9 @@ impl ClientCheck {
         let text = match found.due {
             // The stamp is more exact and cheaper to read.
             _ if stamp.is_some() && !tools.marks => None,
-            Some(FieldToken::Raw(text)) => Due::read(text, tools.local),
+            Some(FieldToken::Raw(text)) => {
+                Some(tools.due.read(text)).filter(|due| due.unix_ns.is_some())
+            }
             Some(FieldToken::Unchanged { .. }) => self.last_due,
             _ => None,
         };
@@ -103,7 +104,7 @@ impl ClientCheck {
             },
             due_unix_ns: stamp
                 .map(|stamp| stamp.due_unix_ns)
-                .or_else(|| text.map(|due| due.unix_ns)),
+                .or_else(|| text.and_then(|due| due.unix_ns)),
             marked: text.is_some_and(|due| due.marked),
             key,
         })

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use memchr::memmem::{self, Finder};
+use memchr::memmem;
 
-use crate::local_time::{LocalTime, TEXT_LEN};
-use crate::payload::MARK;
+use crate::due_text::DueReader;
+use crate::local_time::LocalTime;
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, parse_due};
 
 /// Where the due instant of a record is read.
@@ -67,22 +67,20 @@ pub(super) struct Origin {
 pub(super) struct OriginReader {
     source: LatencySource,
     marked_only: bool,
-    member: Finder<'static>,
-    local: LocalTime,
+    due: DueReader,
 }
 
 impl OriginReader {
     pub(super) fn new(source: &LatencySource, marked_only: bool, local: LocalTime) -> Self {
-        let member = match source {
-            LatencySource::Json(member) => member,
-            LatencySource::Header | LatencySource::Text => "timestamp",
+        let due = match source {
+            LatencySource::Header => DueReader::with_member("timestamp", local),
+            LatencySource::Text => DueReader::of_text(local),
+            LatencySource::Json(member) => DueReader::with_member(member, local),
         };
-        let quoted = format!("\"{member}\"");
         Self {
             source: source.clone(),
             marked_only,
-            member: Finder::new(quoted.as_bytes()).into_owned(),
-            local,
+            due,
         }
     }
 
@@ -115,33 +113,14 @@ impl OriginReader {
                 timed: true,
             };
         }
-        let text = value.and_then(|value| self.text(value));
-        let (text, marked) = match text.and_then(|text| text.strip_prefix(MARK.as_bytes())) {
-            Some(text) => (Some(text), true),
-            None => (text, false),
-        };
-        let text_due = || self.local.parse(text?.get(..TEXT_LEN)?);
-        let due_unix_ns = header_due.or_else(text_due);
+        let text = value.map(|value| self.due.read(value));
+        let due_unix_ns = header_due.or_else(|| text?.unix_ns);
         Origin {
             stamp,
             due_unix_ns,
             from_text: header_due.is_none() && due_unix_ns.is_some(),
-            timed: marked || !self.marked_only,
+            timed: !self.marked_only || text.is_some_and(|text| text.marked),
         }
-    }
-
-    /// What begins with the timestamp: the member of an object, else the value itself.
-    fn text<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
-        let is_object = value.first() == Some(&b'{');
-        if !is_object || self.source == LatencySource::Text {
-            return Some(value);
-        }
-        // A text that happens to be the member's name is not followed by a colon.
-        self.member.find_iter(value).find_map(|at| {
-            let rest = value[at + self.member.needle().len()..].trim_ascii_start();
-            let rest = rest.strip_prefix(b":")?.trim_ascii_start();
-            rest.strip_prefix(b"\"")
-        })
     }
 }
 

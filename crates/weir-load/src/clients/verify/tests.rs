@@ -1,4 +1,5 @@
 use super::*;
+use crate::local_time::LocalTime;
 
 fn fields(names: &str) -> FieldMap {
     let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
@@ -31,7 +32,7 @@ impl Client {
 
     fn read_as(&mut self, wanted: Wanted<'_>, text: &str) -> Result<Received, Fault> {
         let mut tools = Tools {
-            local: &mut LocalTime::utc(),
+            due: &mut DueReader::with_member("timestamp", LocalTime::utc()),
             keys: &mut self.keys,
             marks: self.marks,
         };
