@@ -55,7 +55,7 @@ pub struct ClientsOptions {
     pub seed: u64,
     /// Field schema, in order.
     pub fields: Vec<String>,
-    /// Take latencies only of records whose timestamp carries [`MARK`].
+    /// Take latencies only of records whose timestamp carries [`MARK`](crate::payload::MARK).
     pub marked_only: bool,
     /// How often the published programs' report is made; `None`: never.
     pub seed_report: Option<Duration>,
