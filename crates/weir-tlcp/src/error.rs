@@ -189,6 +189,28 @@ pub enum DecodeError {
         /// `P` (JSON Patch) or `T` (TLCP-diff).
         format: char,
     },
+    /// A diff that does not fit the previous value.
+    #[error("field {field} carries a {format} diff that cannot be applied")]
+    BadDiff {
+        /// Field position, from 1.
+        field: usize,
+        /// As above.
+        format: char,
+    },
+    /// A diff although the previous value is null.
+    #[error("field {field} carries a {format} diff of null")]
+    DiffOfNull {
+        /// Field position, from 1.
+        field: usize,
+        /// As above.
+        format: char,
+    },
+    /// A TLCP-diff of a value that was set by a JSON Patch.
+    #[error("field {field} carries a T diff after a JSON Patch")]
+    DiffAfterPatch {
+        /// Field position, from 1.
+        field: usize,
+    },
     /// `%` without two hex digits.
     #[error("field {field} has a bad escape")]
     BadEscape {

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod codes;
+pub mod diff;
 pub mod error;
 pub mod request;
 pub mod server;

@@ -1,6 +1,12 @@
 //! Decoding of `U` payloads: token by token without state, or strictly against the previous values.
 
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::diff::{apply_json_patch, apply_tlcp_diff};
 use crate::error::DecodeError;
+use crate::request::Diffs;
 use crate::text::{TextFault, percent_decode_strict};
 
 /// What a payload says about one field, or about a run of them.
@@ -98,16 +104,30 @@ fn run_length(digits: &[u8]) -> Option<usize> {
 /// The values of one item of one subscription, kept by a strict decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemState {
-    values: Box<[Option<Box<str>>]>,
+    values: Box<[Value]>,
     started: bool,
+    accepted: Diffs,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Value {
+    text: Option<Box<str>>,
+    /// Last set by a JSON Patch: the text is this client's own, so no TLCP-diff fits it.
+    patched: bool,
 }
 
 impl ItemState {
-    /// An item of a schema with `fields` fields, before its first update.
+    /// An item of a schema with `fields` fields, before its first update; diffs are errors.
     pub fn new(fields: usize) -> Self {
+        Self::accepting(fields, Diffs::NONE)
+    }
+
+    /// The same, but diffs of these formats are applied.
+    pub fn accepting(fields: usize, accepted: Diffs) -> Self {
         Self {
-            values: vec![None; fields].into(),
+            values: vec![Value::default(); fields].into(),
             started: false,
+            accepted,
         }
     }
 
@@ -118,68 +138,94 @@ impl ItemState {
 
     /// The value of field `field`, counted from 1; `None` for null and for fields that do not exist.
     pub fn value(&self, field: usize) -> Option<&str> {
-        self.values.get(field.checked_sub(1)?)?.as_deref()
+        self.values.get(field.checked_sub(1)?)?.text.as_deref()
     }
 
     /// All values in schema order.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
-        self.values.iter().map(Option::as_deref)
+        self.values.iter().map(|value| value.text.as_deref())
     }
 
     /// Applies an update. On an error nothing has changed.
     pub fn apply(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
-        self.check(payload)?;
+        let expected = self.values.len();
+        let mut changes: SmallVec<[(usize, Value); 4]> = SmallVec::new();
+        let mut found = 0;
         for token in field_tokens(payload) {
             let (field, token) = token?;
-            let value = match token {
-                FieldToken::Unchanged { .. } => continue,
-                FieldToken::Null => None,
-                FieldToken::Empty => Some(Box::from("")),
-                other => Some(decode(field, other)?.into()),
-            };
+            found = field;
+            if let FieldToken::Unchanged { count } = token {
+                if !self.started {
+                    return Err(DecodeError::UnchangedInFirst { field });
+                }
+                found = field + count - 1;
+            }
+            if found > expected {
+                return Err(DecodeError::FieldCount { expected, found });
+            }
+            if let Some(value) = self.changed(field, token)? {
+                changes.push((field, value));
+            }
+        }
+        if found != expected {
+            return Err(DecodeError::FieldCount { expected, found });
+        }
+        for (field, value) in changes {
             self.values[field - 1] = value;
         }
         self.started = true;
         Ok(())
     }
 
-    /// Everything that can be wrong with a payload.
-    fn check(&self, payload: &[u8]) -> Result<(), DecodeError> {
-        let expected = self.values.len();
-        let mut found = 0;
-        for token in field_tokens(payload) {
-            let (field, token) = token?;
-            found = field;
-            match token {
-                FieldToken::Unchanged { .. } if !self.started => {
-                    return Err(DecodeError::UnchangedInFirst { field });
+    /// The new value of a field of the schema, if it has one.
+    fn changed(&self, field: usize, token: FieldToken<'_>) -> Result<Option<Value>, DecodeError> {
+        let plain = |text: Option<Box<str>>| Value {
+            text,
+            patched: false,
+        };
+        Ok(Some(match token {
+            FieldToken::Unchanged { .. } => return Ok(None),
+            FieldToken::Null => plain(None),
+            FieldToken::Empty => plain(Some("".into())),
+            FieldToken::Raw(text) => plain(Some(decode(field, text)?.into())),
+            FieldToken::JsonPatch(patch) => {
+                let base = self.base(field, 'P', self.accepted.json_patch)?;
+                let patched = apply_json_patch(base, &decode(field, patch)?);
+                let text = patched.ok_or(DecodeError::BadDiff { field, format: 'P' })?;
+                Value {
+                    text: Some(text.into()),
+                    patched: true,
                 }
-                FieldToken::Unchanged { count } => found = field + count - 1,
-                FieldToken::Null | FieldToken::Empty => {}
-                other => decode(field, other).map(drop)?,
             }
-            if found > expected {
-                return Err(DecodeError::FieldCount { expected, found });
+            FieldToken::TlcpDiff(diff) => {
+                let base = self.base(field, 'T', self.accepted.tlcp_diff)?;
+                if self.values[field - 1].patched {
+                    return Err(DecodeError::DiffAfterPatch { field });
+                }
+                let text = apply_tlcp_diff(base, &decode(field, diff)?);
+                plain(Some(
+                    text.ok_or(DecodeError::BadDiff { field, format: 'T' })?
+                        .into(),
+                ))
             }
+        }))
+    }
+
+    /// What a diff is applied to.
+    fn base(&self, field: usize, format: char, accepted: bool) -> Result<&str, DecodeError> {
+        if !accepted {
+            return Err(DecodeError::NotNegotiated { field, format });
         }
-        if found == expected {
-            Ok(())
-        } else {
-            Err(DecodeError::FieldCount { expected, found })
-        }
+        let base = self.value(field);
+        base.ok_or(DecodeError::DiffOfNull { field, format })
     }
 }
 
-fn decode(field: usize, token: FieldToken<'_>) -> Result<std::borrow::Cow<'_, str>, DecodeError> {
-    match token {
-        FieldToken::Raw(text) => percent_decode_strict(text).map_err(|fault| match fault {
-            TextFault::BadEscape => DecodeError::BadEscape { field },
-            TextFault::NotUtf8 => DecodeError::NotUtf8 { field },
-        }),
-        FieldToken::JsonPatch(_) => Err(DecodeError::NotNegotiated { field, format: 'P' }),
-        FieldToken::TlcpDiff(_) => Err(DecodeError::NotNegotiated { field, format: 'T' }),
-        FieldToken::Unchanged { .. } | FieldToken::Null | FieldToken::Empty => Ok("".into()),
-    }
+fn decode(field: usize, text: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
+    percent_decode_strict(text).map_err(|fault| match fault {
+        TextFault::BadEscape => DecodeError::BadEscape { field },
+        TextFault::NotUtf8 => DecodeError::NotUtf8 { field },
+    })
 }
 
 #[cfg(test)]
@@ -289,6 +335,69 @@ mod tests {
             assert_eq!(state.apply(payload.as_bytes()), Err(error), "{payload}");
             assert_eq!(state, good, "{payload}");
         }
+    }
+
+    #[test]
+    fn diffs_are_applied_if_they_were_asked_for() {
+        let both = Diffs {
+            json_patch: true,
+            tlcp_diff: true,
+        };
+        let mut state = ItemState::accepting(2, both);
+        let payloads = [
+            (r#"{"k": 1}|river"#, r#"{"k": 1}"#, "river"),
+            (
+                r#"^P[{"op":"add","path":"/s","value":"x%7Cy"}]|^Tcdbed"#,
+                r#"{"k":1,"s":"x|y"}"#,
+                "ribed",
+            ),
+            ("^P[]|^Tcb%25", r#"{"k":1,"s":"x|y"}"#, "ri%"),
+            ("{}|", "{}", "ri%"),
+            ("^Tc|", "{}", "ri%"),
+        ];
+        for (payload, first, second) in payloads {
+            state.apply(payload.as_bytes()).expect(payload);
+            assert_eq!(
+                state.values().collect::<Vec<_>>(),
+                [Some(first), Some(second)]
+            );
+        }
+        state.apply(b"^P[]|#").expect("a patch after a diff");
+        for (payload, error) in [
+            ("^Tc|", DecodeError::DiffAfterPatch { field: 1 }),
+            (
+                "^Px|",
+                DecodeError::BadDiff {
+                    field: 1,
+                    format: 'P',
+                },
+            ),
+            (
+                "|^Ta",
+                DecodeError::DiffOfNull {
+                    field: 2,
+                    format: 'T',
+                },
+            ),
+            (
+                "|^P[]",
+                DecodeError::DiffOfNull {
+                    field: 2,
+                    format: 'P',
+                },
+            ),
+        ] {
+            assert_eq!(state.apply(payload.as_bytes()), Err(error), "{payload}");
+        }
+        state.apply(b"plain|abc").expect("a plain value ends it");
+        let error = DecodeError::BadDiff {
+            field: 2,
+            format: 'T',
+        };
+        assert_eq!(state.apply(b"^Tb|^Tz"), Err(error));
+        assert_eq!(state.value(1), Some("plain"));
+        state.apply(b"^Tb|").expect("a diff of a plain value");
+        assert_eq!(state.value(1), Some("p"));
     }
 
     #[test]

@@ -191,12 +191,20 @@ impl Bandwidth {
 }
 
 impl Diffs {
+    /// No diffs.
+    pub const NONE: Self = Self {
+        json_patch: false,
+        tlcp_diff: false,
+    };
+    /// Whatever the server likes.
+    pub const ANY: Self = Self {
+        json_patch: true,
+        tlcp_diff: true,
+    };
+
     fn read(params: &Params<'_>) -> Self {
         let Some(tags) = params.text("LS_supported_diffs") else {
-            return Self {
-                json_patch: true,
-                tlcp_diff: true,
-            };
+            return Self::ANY;
         };
         let has = |tag| tags.split(',').any(|candidate| candidate.trim() == tag);
         Self {

@@ -13,5 +13,6 @@ pub use session::{Session, SessionConfig, Wake, write_unbound};
 pub use session_id::SessionId;
 pub use subscription::Subscription;
 pub use update::{
-    push_delta_payload, push_full_payload, push_line_end, push_update, push_update_prefix,
+    push_delta_payload, push_delta_payload_by, push_full_payload, push_line_end, push_update,
+    push_update_prefix,
 };

@@ -47,18 +47,32 @@ pub fn push_delta_payload<'a, 'b>(
     previous: impl IntoIterator<Item = Option<&'a str>>,
     new: impl IntoIterator<Item = Option<&'b str>>,
 ) -> bool {
+    push_delta_payload_by(out, previous, new, |out, _, _, value| {
+        push_value(out, value)
+    })
+}
+
+/// As [`push_delta_payload`], but `push` appends the token of each changed field: it is given the
+/// field's position from 0, its previous and its new value.
+pub fn push_delta_payload_by<'a, 'b>(
+    out: &mut Vec<u8>,
+    previous: impl IntoIterator<Item = Option<&'a str>>,
+    new: impl IntoIterator<Item = Option<&'b str>>,
+    mut push: impl FnMut(&mut Vec<u8>, usize, Option<&'a str>, Option<&'b str>),
+) -> bool {
     let mut previous = previous.into_iter();
     let mut tokens = Tokens { out, first: true };
     let mut unchanged = 0;
     let mut changed = false;
-    for value in new {
-        if previous.next() == Some(value) {
+    for (field, value) in new.into_iter().enumerate() {
+        let before = previous.next();
+        if before == Some(value) {
             unchanged += 1;
         } else {
             tokens.push_unchanged(unchanged);
             unchanged = 0;
             tokens.separate();
-            push_value(tokens.out, value);
+            push(tokens.out, field, before.flatten(), value);
             changed = true;
         }
     }

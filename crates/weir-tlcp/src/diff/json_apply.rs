@@ -1,0 +1,301 @@
+//! Applying a JSON Patch to a JSON text, as a client does.
+
+use std::borrow::Cow;
+
+use super::document::{Document, Kind};
+
+/// The text of `base` after `patch`, without white space between its parts; `None` if one of them is
+/// not JSON, if the patch names a place that is not there, or an operation but `add`, `remove` and
+/// `replace`.
+///
+/// Members keep their order, added ones come last; numbers and texts stay as they are written.
+pub fn apply_json_patch(base: &str, patch: &str) -> Option<String> {
+    let (base, patch) = (Document::parse(base)?, Document::parse(patch)?);
+    (patch.nodes[0].kind == Kind::Array).then_some(())?;
+    let mut root = Tree::of(&base, 0);
+    for operation in patch.children(0) {
+        let operation = Operation::read(&patch, operation)?;
+        // A whole document can be replaced; there is nothing it could be taken out of.
+        if operation.path.is_empty() {
+            root = operation.value?;
+            continue;
+        }
+        let (parent, name) = operation.path.rsplit_once('/')?;
+        root.at(parent)?
+            .change(operation.kind, &step(name), operation.value)?;
+    }
+    let mut out = String::with_capacity(base.text.len());
+    root.push(&mut out);
+    Some(out)
+}
+
+/// A JSON value that can be changed.
+enum Tree<'a> {
+    /// As it is written.
+    Scalar(&'a str),
+    Array(Vec<Self>),
+    /// Names as they are written, without quotes.
+    Object(Vec<(Cow<'a, str>, Self)>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Add,
+    Remove,
+    Replace,
+}
+
+struct Operation<'a> {
+    kind: Change,
+    path: Cow<'a, str>,
+    value: Option<Tree<'a>>,
+}
+
+impl<'a> Operation<'a> {
+    fn read(patch: &Document<'a>, node: u32) -> Option<Self> {
+        (patch.nodes[node as usize].kind == Kind::Object).then_some(())?;
+        let member = |name| {
+            patch
+                .children(node)
+                .find(|member| patch.name(*member) == name)
+        };
+        let text = |name| unquoted(patch.value(member(name)?));
+        let kind = match text("op")?.as_ref() {
+            "add" => Change::Add,
+            "remove" => Change::Remove,
+            "replace" => Change::Replace,
+            _ => return None,
+        };
+        let value = member("value").map(|value| Tree::of(patch, value));
+        (value.is_some() || kind == Change::Remove).then_some(Self {
+            kind,
+            path: text("path")?,
+            value,
+        })
+    }
+}
+
+impl<'a> Tree<'a> {
+    fn of(document: &Document<'a>, node: u32) -> Self {
+        let children = document.children(node);
+        match document.nodes[node as usize].kind {
+            Kind::Scalar => Self::Scalar(document.value(node)),
+            Kind::Array => Self::Array(children.map(|child| Self::of(document, child)).collect()),
+            Kind::Object => {
+                let member = |child| (document.name(child).into(), Self::of(document, child));
+                Self::Object(children.map(member).collect())
+            }
+        }
+    }
+
+    /// The value at a path below this one.
+    fn at(&mut self, path: &str) -> Option<&mut Self> {
+        let mut here = self;
+        for name in path.split('/').skip(1) {
+            let name = step(name);
+            here = match here {
+                Self::Scalar(_) => return None,
+                Self::Array(elements) => elements.get_mut(index(&name)?)?,
+                Self::Object(members) => members
+                    .iter_mut()
+                    .find(|(found, _)| is_name(found, &name))
+                    .map(|(_, value)| value)?,
+            };
+        }
+        Some(here)
+    }
+
+    fn change(&mut self, kind: Change, name: &str, value: Option<Self>) -> Option<()> {
+        match self {
+            Self::Scalar(_) => return None,
+            Self::Array(elements) => {
+                let at = match name {
+                    "-" => elements.len(),
+                    number => index(number)?,
+                };
+                let limit = elements.len() + usize::from(kind == Change::Add);
+                (at < limit).then_some(())?;
+                match kind {
+                    Change::Add => elements.insert(at, value?),
+                    Change::Remove => drop(elements.remove(at)),
+                    Change::Replace => elements[at] = value?,
+                }
+            }
+            Self::Object(members) => {
+                let found = members.iter().position(|(found, _)| is_name(found, name));
+                match (kind, found) {
+                    (Change::Add | Change::Replace, Some(at)) => members[at].1 = value?,
+                    (Change::Add, None) => members.push((quoted(name).into(), value?)),
+                    (Change::Remove, Some(at)) => drop(members.remove(at)),
+                    (Change::Remove | Change::Replace, None) => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn push(&self, out: &mut String) {
+        match self {
+            Self::Scalar(text) => out.push_str(text),
+            Self::Array(elements) => {
+                out.push('[');
+                for (at, element) in elements.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    element.push(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (at, (name, value)) in members.iter().enumerate() {
+                    out.push_str(if at > 0 { ",\"" } else { "\"" });
+                    out.push_str(name);
+                    out.push_str("\":");
+                    value.push(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// One step of a path.
+fn step(name: &str) -> Cow<'_, str> {
+    match name.contains('~') {
+        false => name.into(),
+        true => name.replace("~1", "/").replace("~0", "~").into(),
+    }
+}
+
+fn index(step: &str) -> Option<usize> {
+    let plain = step == "0" || !step.starts_with(['0', '+']);
+    plain.then(|| step.parse().ok())?
+}
+
+/// Whether a name as it is written is this one.
+fn is_name(written: &str, name: &str) -> bool {
+    match written.contains('\\') {
+        false => written == name,
+        true => unescaped(written).is_some_and(|written| written == name),
+    }
+}
+
+/// The characters of a quoted text.
+fn unquoted(text: &str) -> Option<Cow<'_, str>> {
+    let inside = text.strip_prefix('"')?.strip_suffix('"')?;
+    match inside.contains('\\') {
+        false => Some(inside.into()),
+        true => unescaped(inside).map(Cow::Owned),
+    }
+}
+
+/// A text whose escapes have been checked, without them.
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut units = Vec::new();
+    let mut rest = text;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let kind = escape.chars().next()?;
+        rest = &escape[kind.len_utf8()..];
+        match kind {
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'n' => out.push('\n'),
+            'r' => out.push('\r'),
+            't' => out.push('\t'),
+            'u' => {
+                units.push(u16::from_str_radix(rest.get(..4)?, 16).ok()?);
+                rest = &rest[4..];
+                // The first half of a pair waits for the second one.
+                if !(0xd800..0xdc00).contains(units.last()?) {
+                    out.push_str(&String::from_utf16(&units).ok()?);
+                    units.clear();
+                }
+            }
+            other => out.push(other),
+        }
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+fn quoted(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            control @ '\0'..='\u{1f}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_follow_the_standard() {
+        for (base, patch, expected) in [
+            (
+                r#"{"k":1, "l":[1,2],"s":"x y"}"#,
+                r#"[{"op":"replace","path":"/k","value":2},{"op":"add","path":"/l/-","value":"x|y"}]"#,
+                r#"{"k":2,"l":[1,2,"x|y"],"s":"x y"}"#,
+            ),
+            (r#"{"a":1.50}"#, "[]", r#"{"a":1.50}"#),
+            (
+                r#"{"a":[1,3],"b":0}"#,
+                r#"[{"op":"add","path":"/a/1","value":2},{"op":"remove","path":"/b"}]"#,
+                r#"{"a":[1,2,3]}"#,
+            ),
+            (
+                r#"{"a":1,"b":2}"#,
+                r#"[{"op":"add","path":"/a","value":{"c":[]}}]"#,
+                r#"{"a":{"c":[]},"b":2}"#,
+            ),
+            (
+                r#"{"a/b":0,"c~d":{"\u00e9\ud83d\ude00":1}}"#,
+                r#"[{"op":"replace","path":"/a~1b","value":1},{"op":"remove","path":"/c~0d/é😀"},{"path":"/q\"","op":"add","value":null}]"#,
+                r#"{"a/b":1,"c~d":{},"q\"":null}"#,
+            ),
+            ("[1]", r#"[{"op":"replace","path":"","value":{}}]"#, "{}"),
+        ] {
+            assert_eq!(
+                apply_json_patch(base, patch).as_deref(),
+                Some(expected),
+                "{patch}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for patch in [
+            "",
+            "{}",
+            "[1]",
+            r#"[{"op":"replace","path":"/x","value":1}]"#,
+            r#"[{"op":"remove","path":"/x"}]"#,
+            r#"[{"op":"remove","path":""}]"#,
+            r#"[{"op":"remove","path":"a"}]"#,
+            r#"[{"op":"add","path":"/a"}]"#,
+            r#"[{"op":"add","path":"/l/3","value":0}]"#,
+            r#"[{"op":"add","path":"/l/01","value":0}]"#,
+            r#"[{"op":"replace","path":"/l/-","value":0}]"#,
+            r#"[{"op":"add","path":"/a/b","value":0}]"#,
+            r#"[{"op":"test","path":"/a","value":1}]"#,
+        ] {
+            assert_eq!(
+                apply_json_patch(r#"{"a":1,"l":[1,2]}"#, patch),
+                None,
+                "{patch}"
+            );
+        }
+        assert_eq!(apply_json_patch("text", "[]"), None);
+    }
+}

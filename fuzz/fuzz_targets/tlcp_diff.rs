@@ -1,0 +1,10 @@
+//! Any two texts: a diff between them leads from one to the other, and nothing upsets its reader.
+
+#![no_main]
+
+use weir_tlcp::diff::DiffFormat;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    weir_tlcp::fuzz::tlcp_diff(data);
+    weir_tlcp::fuzz::diffs(data, &[DiffFormat::TlcpDiff, DiffFormat::JsonPatch], false);
+});
