@@ -2,10 +2,12 @@
 //!
 //! A [`Shard`] owns sockets and drives a [`Handler`]; the handler talks back through [`Io`]. Output
 //! is queued during a turn and leaves at its end with one call per connection, however many pieces
-//! it has: the system call, not the user code, is what a delivered message costs.
+//! it has: the system call, not the user code, is what a delivered message costs. Under load turns
+//! share one pass over the connections (`pass.rs`).
 
 mod connection;
 mod io;
+mod pass;
 mod shard;
 
 pub use connection::Detached;

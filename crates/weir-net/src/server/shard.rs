@@ -10,6 +10,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use super::connection::{Connection, Detached, Phase, Protocol};
 use super::io::CLOSE_NORMAL;
 use super::io::{Due, Io};
+use super::pass::Passes;
 use super::{Answer, CloseReason, ConnId, Handler, Limits};
 use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::mailbox::{MailReceiver, MailSender, mailbox};
@@ -58,6 +59,7 @@ pub struct Shard<H: Handler> {
     /// Connections that had more input than one turn reads.
     read_again: Vec<ConnId>,
     mail_again: bool,
+    passes: Passes,
 }
 
 impl<H: Handler> Shard<H> {
@@ -83,6 +85,7 @@ impl<H: Handler> Shard<H> {
             accept_again: false,
             read_again: Vec::new(),
             mail_again: false,
+            passes: Passes::new(Instant::now()),
         };
         Ok((shard, sender))
     }
@@ -122,15 +125,17 @@ impl<H: Handler> Shard<H> {
         let busy = self.accept_again
             || self.mail_again
             || !self.read_again.is_empty()
-            || !self.io.dirty.is_empty()
             || !self.io.lost.is_empty();
         if busy || !self.mail.may_sleep() {
             return Some(Duration::ZERO);
         }
-        self.io
-            .timers
-            .next_in_ms(self.io.now_ms())
-            .map(Duration::from_millis)
+        let timer = self.io.timers.next_in_ms(self.io.now_ms());
+        let timer = timer.map(Duration::from_millis);
+        if self.io.dirty.is_empty() {
+            return timer;
+        }
+        let rest = self.passes.wait(Instant::now());
+        Some(timer.map_or(rest, |timer| timer.min(rest)))
     }
 
     fn on_event(&mut self, event: &mio::event::Event) {
@@ -455,12 +460,17 @@ impl<H: Handler> Shard<H> {
     }
 
     fn flush(&mut self) {
-        for _ in 0..FLUSHES_PER_TURN {
+        let now = Instant::now();
+        let pending = self.io.dirty.len();
+        let count = self.passes.allowance(now, pending, FLUSHES_PER_TURN);
+        for _ in 0..count {
             let Some(index) = self.io.dirty.pop_front() else {
-                return;
+                break;
             };
             self.io.flush(index);
         }
+        let pending = self.io.dirty.len();
+        self.passes.wrote(Instant::now(), count, pending);
     }
 
     /// What the handler sends now leaves with the next turn, which comes at once.
