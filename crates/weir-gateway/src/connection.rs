@@ -123,6 +123,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) unnameable: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,
+    /// What shards did not take before the end.
+    pub(crate) undelivered: AtomicU64,
     /// Items in the worker's routing table.
     pub(crate) items: AtomicU64,
 }

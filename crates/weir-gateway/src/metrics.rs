@@ -192,7 +192,7 @@ impl ShardMetrics {
 /// One metric of a Kafka connection.
 struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
 
-const CONNECTION_METRICS: [ConnectionMetric; 15] = {
+const CONNECTION_METRICS: [ConnectionMetric; 16] = {
     use Kind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
@@ -251,6 +251,12 @@ const CONNECTION_METRICS: [ConnectionMetric; 15] = {
             Counter,
             "Waits of 100 ms for a shard with a full inbox.",
             |c| c.total(|w| &w.shard_waits),
+        ),
+        ConnectionMetric(
+            "weir_gateway_undelivered",
+            Counter,
+            "Updates that a stuck shard did not take before the gateway ended.",
+            |c| c.total(|w| &w.undelivered),
         ),
         ConnectionMetric(
             "weir_gateway_kafka_errors",

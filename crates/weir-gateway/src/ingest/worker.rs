@@ -91,7 +91,7 @@ impl Mapper {
                 fields: Arc::clone(&fields),
             };
             add(&counters.updates, 1);
-            self.post.send(target.shard, mail, &counters.shard_waits);
+            self.post.send(target.shard, mail, counters);
         }
     }
 
@@ -113,10 +113,8 @@ impl Mapper {
                 "all items are unsubscribed (record.extraction.error.strategy)"
             );
             let connection = self.number;
-            self.post.send_to_all(
-                || ShardMail::ForceUnsubscribe { connection },
-                &counters.shard_waits,
-            );
+            self.post
+                .send_to_all(|| ShardMail::ForceUnsubscribe { connection }, counters);
         }
     }
 }
