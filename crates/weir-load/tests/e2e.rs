@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
 use weir_load::clock::Clock;
-use weir_load::consumer::{self, ConsumerOptions, LeanGroups};
+use weir_load::consumer::{self, ConsumerClient, ConsumerOptions, LeanGroups};
 use weir_load::error::Fault;
 use weir_load::floor::{self, FloorOptions};
 use weir_load::pacer::Rate;
@@ -148,6 +148,48 @@ fn produce(options: ProducerOptions, schedule: Schedule) -> (Vec<Event>, Produce
     worker.command(Command::Start(schedule));
     let (events, result) = worker.finish();
     (events, result.expect("a producer that works"))
+}
+
+/// Others' client code against ours: both get all that was acknowledged, once and in order.
+#[test]
+fn librdkafka_consumers_count_what_the_lean_ones_count() {
+    let topic = topic(3);
+    let both = [ConsumerClient::Lean, ConsumerClient::Librdkafka].map(|client| {
+        let consumer_options = ConsumerOptions {
+            client,
+            ..ConsumerOptions::new(bootstrap(), &topic, 3)
+        };
+        Worker::start(move |link| consumer::run(&consumer_options, link))
+    });
+    for consumers in &both {
+        assert_eq!(consumers.ready(), (3, None));
+        consumers.command(Command::Start(at_once()));
+    }
+    let (_, produced) = produce(
+        ProducerOptions {
+            count: Some(500),
+            ..options(&topic, 2_000.0)
+        },
+        at_once(),
+    );
+    for consumers in both {
+        consumers.command(Command::Ledger {
+            entries: produced.ledger.clone(),
+        });
+        let (_, summary) = consumers.finish();
+        let summary = summary.expect("consumers that work");
+        assert_eq!(summary.deliveries_in_window, 1_500);
+        assert_eq!(
+            (
+                summary.lost,
+                summary.duplicated,
+                summary.reordered,
+                summary.unchecked
+            ),
+            (0, 0, 0, 0)
+        );
+        assert!(summary.errors.is_empty(), "{:?}", summary.errors);
+    }
 }
 
 /// Values in all interval histograms of one kind.

@@ -8,8 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
 use weir_stats::CompactHistogram;
 
-use super::ConsumerOptions;
 use super::origin::{OriginReader, key_name};
+use super::{ConsumerClient, ConsumerOptions};
 use crate::clients::meter::Meter;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
@@ -87,7 +87,7 @@ impl Crowd {
             errors: BTreeMap::new(),
             next_report: now + REPORT_EVERY,
             next_settle: now,
-            busy: Busy::start(),
+            busy: Busy::start(options.client),
             seed: options.seed_report.map(SeedReporter::start),
         }
     }
@@ -196,14 +196,21 @@ impl Crowd {
         summary
     }
 
-    fn record(&mut self, consumer: usize, record: &LeanRecord<'_>, at_unix_ns: u64) {
-        let origin = self.origins.read(record.headers().flatten(), record.value);
+    /// One record with its key and value.
+    pub(super) fn record<'a>(
+        &mut self,
+        consumer: usize,
+        (key, value): (Option<&[u8]>, Option<&[u8]>),
+        headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
+        at_unix_ns: u64,
+    ) {
+        let origin = self.origins.read(headers, value);
         self.from_text += u64::from(origin.from_text);
         let client = &mut self.clients[consumer / self.per_client];
         let Some(due_unix_ns) = origin.due_unix_ns else {
             self.meter.record_untimed();
             client.checker.on_unstamped(false);
-            return self.error("record without stamp or timestamp".to_owned());
+            return self.on_error("record without stamp or timestamp".to_owned());
         };
         let schedule = self.schedule.as_ref();
         let stamp = origin.stamp.as_ref();
@@ -222,7 +229,7 @@ impl Crowd {
         let checked_unix_ns = stamp.map_or(due_unix_ns, |stamp| stamp.due_unix_ns);
         let in_window = schedule.is_some_and(|schedule| schedule.in_window(checked_unix_ns));
         self.in_window += u64::from(in_window);
-        let key = key_name(record.key.unwrap_or_default());
+        let key = key_name(key.unwrap_or_default());
         match stamp.zip(self.keys.id(key)) {
             Some((stamp, key)) => {
                 client.checker.on_delivery(key, stamp, in_window);
@@ -231,8 +238,16 @@ impl Crowd {
         }
     }
 
+    pub(super) fn on_ready(&mut self) {
+        self.ready += 1;
+    }
+
+    pub(super) fn on_bytes(&mut self, count: usize) {
+        self.bytes_received += count as u64;
+    }
+
     /// Counts an error by its text; texts beyond a bound share one entry.
-    fn error(&mut self, text: String) {
+    pub(super) fn on_error(&mut self, text: String) {
         let known = self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text);
         let text = if known {
             text
@@ -245,41 +260,48 @@ impl Crowd {
 
 impl LeanSink for Crowd {
     fn on_ready(&mut self, _consumer: usize) {
-        self.ready += 1;
+        Self::on_ready(self);
     }
 
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
         let at_unix_ns = self.clock.now_unix_ns();
-        self.record(consumer, record, at_unix_ns);
+        let headers = record.headers().flatten();
+        self.record(consumer, (record.key, record.value), headers, at_unix_ns);
     }
 
     fn on_error(&mut self, _consumer: usize, error: &LeanError) {
-        self.error(error.to_string());
+        Self::on_error(self, error.to_string());
     }
 
     fn on_bytes(&mut self, _consumer: usize, n: usize) {
-        self.bytes_received += n as u64;
+        Self::on_bytes(self, n);
     }
 }
 
-/// How busy the one thread was: its CPU time against the clock.
+/// How busy the one thread was, or with librdkafka's threads the machine with this process: CPU time
+/// against the clock.
 #[derive(Debug)]
 struct Busy {
+    of: ConsumerClient,
     at: Instant,
     cpu: Duration,
 }
 
 impl Busy {
-    fn start() -> Self {
+    fn start(of: ConsumerClient) -> Self {
         Self {
+            of,
             at: Instant::now(),
-            cpu: thread_cpu(),
+            cpu: match of {
+                ConsumerClient::Lean => cpu_time(ClockId::ThreadCPUTime),
+                ConsumerClient::Librdkafka => cpu_time(ClockId::ProcessCPUTime) / cores(),
+            },
         }
     }
 
     /// Thousandths of the time since the last call.
     fn permille(&mut self) -> u64 {
-        let now = Self::start();
+        let now = Self::start(self.of);
         let elapsed_ns = nanos(now.at - self.at).max(1);
         let cpu_ns = nanos(now.cpu.saturating_sub(self.cpu));
         *self = now;
@@ -287,8 +309,13 @@ impl Busy {
     }
 }
 
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+fn cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores).unwrap_or(1)
+}
+
+fn cpu_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }

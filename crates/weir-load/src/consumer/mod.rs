@@ -2,6 +2,7 @@
 //! whole topic and checks it.
 
 mod crowd;
+mod librdkafka;
 mod origin;
 
 use std::cell::RefCell;
@@ -23,6 +24,16 @@ use crate::worker::Link;
 use crate::worker::protocol::{Event, Role, Summary};
 use crowd::{Crowd, Next};
 
+/// Whose code reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConsumerClient {
+    /// Ours: thousands in one thread.
+    #[default]
+    Lean,
+    /// librdkafka, a client and a thread per consumer.
+    Librdkafka,
+}
+
 /// How many consumers read what.
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
@@ -32,6 +43,8 @@ pub struct ConsumerOptions {
     pub topic: String,
     /// Number of consumers.
     pub clients: usize,
+    /// What they are made of.
+    pub client: ConsumerClient,
     /// New connections per second.
     pub ramp_per_s: usize,
     /// How long a broker may hold a fetch without records.
@@ -53,6 +66,7 @@ impl ConsumerOptions {
             bootstrap_servers: bootstrap_servers.to_owned(),
             topic: topic.to_owned(),
             clients,
+            client: ConsumerClient::Lean,
             ramp_per_s: 1000,
             max_wait: Duration::from_millis(500),
             latency_from: LatencySource::Header,
@@ -89,6 +103,20 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
     // A member has a connection to its coordinator besides.
     let each = brokers + usize::from(options.groups.is_some());
     check_clients(options.clients, each)?;
+    let summary = match options.client {
+        ConsumerClient::Lean => consume_lean(options, link)?,
+        ConsumerClient::Librdkafka => {
+            librdkafka::check(options)?;
+            librdkafka::consume(options, Crowd::new(options), link)?
+        }
+    };
+    link.events.send(&Event::Final {
+        summary: Summary::Delivery(summary.clone()),
+    });
+    Ok(summary)
+}
+
+fn consume_lean(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -99,9 +127,6 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
     let crowd = Rc::new(RefCell::new(Crowd::new(options)));
     let report = runtime.block_on(consume(options.config(), &crowd, link))?;
     let summary = crowd.borrow().summary(&report);
-    link.events.send(&Event::Final {
-        summary: Summary::Delivery(summary.clone()),
-    });
     Ok(summary)
 }
 

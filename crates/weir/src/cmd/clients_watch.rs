@@ -95,19 +95,7 @@ impl Watch {
         if self.json || self.seed_report {
             return;
         }
-        let text = format!(
-            "connected {}/{}  {:.0} updates/s  p50 {} us  p99 {} us  {:.1} Mbit/s  busy {} %  \
-             errors {}",
-            change.total("connected"),
-            change.total("clients"),
-            change.per_s("updates"),
-            progress.p50_us,
-            progress.p99_us,
-            change.per_s("bytes_received") * 8.0 / 1e6,
-            change.total("busy_permille") / 10,
-            change.total("errors"),
-        );
-        self.line.show(&text);
+        self.line.show(&change.status("connected", "updates"));
     }
 
     /// The share of time the receiving threads were busy, of the busiest one if there are several.

@@ -85,6 +85,21 @@ impl Change {
         self.now.counters.get(name).copied().unwrap_or(0)
     }
 
+    /// What a reader of records has done in this second, as a status line.
+    pub(crate) fn status(&self, begun: &str, what: &str) -> String {
+        format!(
+            "{begun} {}/{}  {:.0} {what}/s  p50 {} us  p99 {} us  {:.1} Mbit/s  busy {} %  errors {}",
+            self.total("connected"),
+            self.total("clients"),
+            self.per_s("updates"),
+            self.now.p50_us,
+            self.now.p99_us,
+            self.per_s("bytes_received") * 8.0 / 1e6,
+            self.total("busy_permille") / 10,
+            self.total("errors"),
+        )
+    }
+
     /// Change of a counter per second; 0 at the first progress, which has no begin.
     pub(crate) fn per_s(&self, name: &str) -> f64 {
         let before = self.last.counters.get(name).copied().unwrap_or(0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weir_load::clock::Clock;
-use weir_load::consumer::{self, ConsumerOptions, LatencySource, LeanGroups};
+use weir_load::consumer::{self, ConsumerClient, ConsumerOptions, LatencySource, LeanGroups};
 use weir_load::delivery::DeliverySummary;
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, Progress};
@@ -39,6 +39,9 @@ pub(crate) struct ConsumeArgs {
     /// Number of consumers, for example 500 or 4k; each has connections of its own.
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
     clients: u64,
+    /// lean (ours, thousands in one thread) or librdkafka (a thread each, at most 200: checks the other).
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Client::Lean)]
+    client: Client,
     /// standalone (all partitions, nothing committed) or groups (join, heartbeat, commit).
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Architecture::Standalone)]
     architecture: Architecture,
@@ -93,6 +96,15 @@ enum Architecture {
     Groups,
 }
 
+/// What the consumers are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Client {
+    /// Ours, thousands in one thread.
+    Lean,
+    /// A librdkafka client and a thread each.
+    Librdkafka,
+}
+
 impl ConsumeArgs {
     fn groups(&self) -> Option<LeanGroups> {
         let chosen = self.group_prefix.clone();
@@ -121,6 +133,10 @@ impl ConsumeArgs {
         // What does not fit is beyond every limit that is checked.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
+            client: match self.client {
+                Client::Lean => ConsumerClient::Lean,
+                Client::Librdkafka => ConsumerClient::Librdkafka,
+            },
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
             latency_from: self.latency_from.clone(),
@@ -210,18 +226,7 @@ impl Watch {
         if self.is_quiet() {
             return;
         }
-        self.line.show(&format_args!(
-            "positioned {}/{}  {:.0} records/s  p50 {} us p99 {} us  {:.1} Mbit/s  busy {} %  \
-             errors {}",
-            change.total("connected"),
-            change.total("clients"),
-            change.per_s("updates"),
-            progress.p50_us,
-            progress.p99_us,
-            change.per_s("bytes_received") * 8.0 / 1e6,
-            busy / 10,
-            change.total("errors"),
-        ));
+        self.line.show(&change.status("positioned", "records"));
     }
 
     /// Nothing for people, or only the published report.
