@@ -9,46 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Process, Signal, send_signal};
-
-/// A broker for these tests, unless one is named.
-struct Broker {
-    bootstrap: String,
-    lab_dir: Option<PathBuf>,
-    scratch: tempfile::TempDir,
-}
+use support::{Broker, Process, Signal, send_signal, text, weir};
 
 impl Broker {
-    fn start() -> Self {
-        let scratch = tempfile::tempdir().unwrap();
-        if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
-            return Self {
-                bootstrap,
-                lab_dir: None,
-                scratch,
-            };
-        }
-        let dir = scratch.path().join("lab");
-        let mut up = weir(&[
-            "lab",
-            "up",
-            "--json",
-            "--heap-mb",
-            "256",
-            "--ready-within",
-            "180",
-        ]);
-        let output = up.arg("--dir").arg(&dir).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let up: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let bootstrap = up["bootstrap"].as_str().unwrap().to_owned();
-        Self {
-            bootstrap,
-            lab_dir: Some(dir),
-            scratch,
-        }
-    }
-
     /// A folder of its own.
     fn folder(&self, name: &str) -> PathBuf {
         let folder = self.scratch.path().join(name);
@@ -83,24 +46,6 @@ fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
     let mut command = weir(&["bench", "run"]);
     command.arg(plan).arg("--out").arg(out).args(args);
     command
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        if let Some(dir) = &self.lab_dir {
-            let _ = weir(&["lab", "down", "--dir"]).arg(dir).output();
-        }
-    }
-}
-
-fn weir(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(args);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The one run folder in `out`.

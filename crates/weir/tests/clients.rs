@@ -5,24 +5,14 @@ mod support;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Process, Signal, send_signal};
+use support::{Broker, Process, Signal, send_signal, text, weir};
 
 /// Bounds every wait; only a failing test takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn weir(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(args).stdin(Stdio::null());
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// A gateway and where its clients connect.
 struct Gateway {
@@ -30,43 +20,7 @@ struct Gateway {
     listen: String,
 }
 
-/// A broker with a topic for these tests, unless one is named.
-struct World {
-    bootstrap: String,
-    lab_dir: Option<PathBuf>,
-    scratch: tempfile::TempDir,
-}
-
-impl World {
-    fn start() -> Self {
-        let scratch = tempfile::tempdir().unwrap();
-        if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
-            return Self {
-                bootstrap,
-                lab_dir: None,
-                scratch,
-            };
-        }
-        let dir = scratch.path().join("lab");
-        let up = [
-            "lab",
-            "up",
-            "--json",
-            "--heap-mb",
-            "256",
-            "--ready-within",
-            "180",
-        ];
-        let output = weir(&up).arg("--dir").arg(&dir).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let up: Value = serde_json::from_slice(&output.stdout).unwrap();
-        Self {
-            bootstrap: up["bootstrap"].as_str().unwrap().to_owned(),
-            lab_dir: Some(dir),
-            scratch,
-        }
-    }
-
+impl Broker {
     /// Writes `count` records of two keys and kind `keyed`.
     fn produce(&self, topic: &str, count: u32) {
         self.produce_with(topic, count, &["--size", "64", "--text-stamp"]);
@@ -110,14 +64,6 @@ impl World {
 
     fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Some(dir) = &self.lab_dir {
-            let _ = weir(&["lab", "down", "--dir"]).arg(dir).output();
-        }
     }
 }
 
@@ -203,7 +149,7 @@ impl Complaint for Child {
 /// One broker for all that needs one: starting it is the slowest part.
 #[test]
 fn clients_at_real_gateways() {
-    let world = World::start();
+    let world = Broker::start();
     let topic = format!("clients-{}", std::process::id());
     world.produce(&topic, 1);
     let gateways = [world.gateway("one", &topic), world.gateway("two", &topic)];
@@ -217,7 +163,7 @@ fn clients_at_real_gateways() {
     json_fields_are_timed_and_probed(&world);
 }
 
-fn agents_at_two_gateways_count_as_one(world: &World, topic: &str, urls: &str) {
+fn agents_at_two_gateways_count_as_one(world: &Broker, topic: &str, urls: &str) {
     let args = [
         "--clients",
         "31",
@@ -278,7 +224,7 @@ fn a_killed_agent_is_named(urls: &str) {
     assert!(stderr.contains("signal: 9"), "{stderr}");
 }
 
-fn published_fields_are_enough_to_check(world: &World, topic: &str, urls: &str) {
+fn published_fields_are_enough_to_check(world: &Broker, topic: &str, urls: &str) {
     let mut clients = Clients::start(urls, &["--clients", "4", "--keys", "2"]);
     clients.event("ready");
     world.produce(topic, 100);
@@ -289,7 +235,7 @@ fn published_fields_are_enough_to_check(world: &World, topic: &str, urls: &str) 
     assert!(end["response"]["count"].as_u64() >= Some(200), "{end}");
 }
 
-fn all_modes_deliver(world: &World, topic: &str, urls: &str) {
+fn all_modes_deliver(world: &Broker, topic: &str, urls: &str) {
     // Three clients for each key; in MERGE a slow machine may skip all but the last.
     for (mode, least) in [("MERGE", 6), ("DISTINCT", 180)] {
         let args = [
@@ -324,7 +270,7 @@ fn all_modes_deliver(world: &World, topic: &str, urls: &str) {
     }
 }
 
-fn the_simulators_file_is_taken(world: &World, listen: &str) {
+fn the_simulators_file_is_taken(world: &Broker, listen: &str) {
     let (host, port) = listen.split_once(':').unwrap();
     let path = world.file("client.xml");
     write_simulator_file(&path, host, port);
@@ -442,7 +388,7 @@ const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
 </adapters_conf>
 "##;
 
-fn json_fields_are_timed_and_probed(world: &World) {
+fn json_fields_are_timed_and_probed(world: &Broker) {
     let topics = ["complex", "json"].map(|kind| format!("clients-{kind}-{}", std::process::id()));
     let [complex, json] = &topics;
     let extended = ["--kind", "json", "--extended-key"];

@@ -1,18 +1,12 @@
 //! `weir bench list`, and what is said about plans that are none.
 
+mod support;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-fn weir(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(args);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use support::{text, weir};
 
 #[test]
 fn plans_are_listed_exported_and_read_back() {

@@ -5,12 +5,62 @@
 
 use std::fs;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) use rustix::process::Signal;
 use serde_json::Value;
+
+/// The binary as a user calls it, without a terminal to read from.
+pub(crate) fn weir(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A broker for one test program, unless `WEIR_E2E_BOOTSTRAP` names one, and a folder for its files.
+pub(crate) struct Broker {
+    pub(crate) bootstrap: String,
+    pub(crate) scratch: tempfile::TempDir,
+    lab_dir: Option<PathBuf>,
+}
+
+impl Broker {
+    pub(crate) fn start() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
+            return Self {
+                bootstrap,
+                scratch,
+                lab_dir: None,
+            };
+        }
+        let dir = scratch.path().join("lab");
+        let patience = ["--heap-mb", "256", "--ready-within", "180"];
+        let mut up = weir(&["lab", "up", "--json"]);
+        let output = up.args(patience).arg("--dir").arg(&dir).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let up: Value = serde_json::from_slice(&output.stdout).unwrap();
+        Self {
+            bootstrap: up["bootstrap"].as_str().unwrap().to_owned(),
+            scratch,
+            lab_dir: Some(dir),
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.lab_dir {
+            let _ = weir(&["lab", "down", "--dir"]).arg(dir).output();
+        }
+    }
+}
 
 /// Sends a signal to a process of this test; a bare machine has no `kill` program.
 pub(crate) fn send_signal(pid: u32, signal: Signal) {
