@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use weir_net::MailSender;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent, listen_shared};
-use weir_net::server::{self, ShardOptions};
+use weir_net::server::{self, Listener, ShardOptions};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admin::{self, AdminState};
@@ -240,7 +240,10 @@ fn make_shards(
         let metrics = Arc::new(ShardMetrics::new());
         let handler = Shard::new(number as u16, Arc::clone(shared), Arc::clone(&metrics));
         let options = ShardOptions {
-            listener,
+            listeners: vec![Listener {
+                socket: listener,
+                tls: None,
+            }],
             limits: net_limits(&shared.limits),
             mail_capacity: MAIL_CAPACITY,
             epoch,

@@ -10,6 +10,7 @@ mod mailbox;
 mod outbox;
 pub mod server;
 pub mod timer;
+pub mod tls;
 pub mod websocket;
 
 pub use mailbox::{MailSender, PostError};

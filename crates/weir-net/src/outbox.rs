@@ -19,7 +19,7 @@ pub(crate) struct Outbox {
 }
 
 /// What one flush achieved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Flushed {
     /// Bytes handed to the kernel.
     pub(crate) bytes: usize,
@@ -57,11 +57,7 @@ impl Outbox {
 
     /// Writes as much as the socket takes, with as few calls as possible.
     pub(crate) fn flush(&mut self, socket: &mut impl Write) -> io::Result<Flushed> {
-        let mut flushed = Flushed {
-            bytes: 0,
-            calls: 0,
-            done: false,
-        };
+        let mut flushed = Flushed::default();
         while !self.chunks.is_empty() {
             flushed.calls += 1;
             match self.write_once(socket) {
@@ -91,7 +87,24 @@ impl Outbox {
         socket.write_vectored(&slices)
     }
 
-    fn advance(&mut self, count: usize) {
+    /// Copies as much as fits from the front, and how much that is; nothing is taken out.
+    pub(crate) fn copy_to(&self, out: &mut [u8]) -> usize {
+        let mut filled = 0;
+        let mut start = self.written;
+        for chunk in &self.chunks {
+            let count = (chunk.len() - start).min(out.len() - filled);
+            out[filled..filled + count].copy_from_slice(&chunk[start..start + count]);
+            filled += count;
+            start = 0;
+            if filled == out.len() {
+                break;
+            }
+        }
+        filled
+    }
+
+    /// Takes so many bytes from the front.
+    pub(crate) fn advance(&mut self, count: usize) {
         self.bytes -= count;
         let mut position = self.written + count;
         let mut whole = 0;
@@ -160,6 +173,25 @@ mod tests {
                 }
             }
             prop_assert_eq!(sink.got, expected);
+        }
+    }
+
+    #[test]
+    fn bytes_are_copied_over_chunks_and_taken_in_any_portion() {
+        let text = b"first|second|third";
+        for portion in 1..=text.len() {
+            let mut outbox = Outbox::default();
+            for chunk in ["first", "|second", "|third"] {
+                outbox.push(Bytes::from_static(chunk.as_bytes()));
+            }
+            let (mut got, mut out) = (Vec::new(), vec![0; portion]);
+            while !outbox.is_empty() {
+                let count = outbox.copy_to(&mut out);
+                got.extend_from_slice(&out[..count]);
+                outbox.advance(count);
+                assert_eq!(outbox.bytes(), text.len() - got.len());
+            }
+            assert_eq!(got, text);
         }
     }
 

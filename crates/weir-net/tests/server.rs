@@ -9,7 +9,8 @@ use weir_net::MailSender;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Offer, Shard, ShardOptions,
+    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Offer, Shard,
+    ShardOptions,
 };
 use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame};
 
@@ -139,7 +140,10 @@ impl Server {
             ..Echo::default()
         };
         let options = ShardOptions {
-            listener,
+            listeners: vec![Listener {
+                socket: listener,
+                tls: None,
+            }],
             limits,
             mail_capacity: 16,
             epoch: Instant::now(),

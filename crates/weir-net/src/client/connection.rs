@@ -8,13 +8,16 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{CloseReason, Sources};
+use super::tls::Session;
+use super::{ClientOptions, CloseReason};
 
 /// A socket of the loop.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) state: State,
+    /// What the bytes are sealed with, if they are.
+    pub(super) tls: Option<Box<Session>>,
     /// Bytes the socket did not take yet; unallocated while empty.
     queue: Vec<u8>,
 }
@@ -26,14 +29,15 @@ pub(super) enum State {
 }
 
 impl Connection {
-    /// Starts to connect, from the address `sources` has for this connection.
+    /// Starts to connect, from the address `options` have for this connection.
     pub(super) fn start(
-        server: SocketAddr,
-        sources: &Sources,
+        options: &ClientOptions,
         conn: usize,
         registry: &Registry,
         now: Instant,
     ) -> io::Result<Self> {
+        let server = options.server_of(conn);
+        let tls = options.session_of(conn)?;
         let socket = Socket::new(
             Domain::for_address(server),
             Type::STREAM,
@@ -41,7 +45,7 @@ impl Connection {
         )?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        if let Some(source) = sources.address(conn) {
+        if let Some(source) = options.sources.address(conn) {
             socket.bind(&SocketAddr::new(source, 0).into())?;
         }
         match socket.connect(&server.into()) {
@@ -58,6 +62,7 @@ impl Connection {
         Ok(Self {
             stream,
             state: State::Connecting { since: now },
+            tls,
             queue: Vec::new(),
         })
     }
@@ -84,8 +89,24 @@ impl Connection {
         Ok(true)
     }
 
-    /// Writes `bytes`, queueing what the socket does not take.
+    /// Writes `bytes`, queueing what the socket does not take; how many bytes that is on the wire.
     pub(super) fn send(
+        &mut self,
+        bytes: &[u8],
+        queue_bytes_max: usize,
+        conn: usize,
+        registry: &Registry,
+    ) -> Result<usize, CloseReason> {
+        let Some(tls) = &mut self.tls else {
+            self.send_as_is(bytes, queue_bytes_max, conn, registry)?;
+            return Ok(bytes.len());
+        };
+        let sealed = tls.seal(bytes)?;
+        self.send_as_is(&sealed, queue_bytes_max, conn, registry)?;
+        Ok(sealed.len())
+    }
+
+    fn send_as_is(
         &mut self,
         bytes: &[u8],
         queue_bytes_max: usize,

@@ -29,6 +29,8 @@ struct Core {
     bytes_received: u64,
     bytes_sent: u64,
     busy: Busy,
+    /// What the records of one read contained; shared by all connections.
+    plain: Vec<u8>,
     /// Ended inside a handler's call, to be reported after it.
     failed: Vec<(usize, CloseReason)>,
 }
@@ -49,7 +51,7 @@ impl Io<'_> {
         };
         let limit = core.options.write_queue_bytes_max;
         match connection.send(bytes, limit, conn, &core.registry) {
-            Ok(()) => core.bytes_sent += bytes.len() as u64,
+            Ok(sent) => core.bytes_sent += sent as u64,
             Err(reason) => core.failed.push((conn, reason)),
         }
     }
@@ -108,6 +110,7 @@ impl ClientLoop {
                 bytes_received: 0,
                 bytes_sent: 0,
                 busy: Busy::default(),
+                plain: Vec::new(),
                 failed: Vec::new(),
             },
         })
@@ -165,9 +168,7 @@ impl Core {
         {
             let conn = self.started;
             self.started += 1;
-            let (server, now) = (self.options.server_of(conn), Instant::now());
-            let sources = &self.options.sources;
-            match Connection::start(server, sources, conn, &self.registry, now) {
+            match Connection::start(&self.options, conn, &self.registry, Instant::now()) {
                 Ok(connection) => {
                     self.connections[conn] = Some(connection);
                     self.connecting += 1;
@@ -250,7 +251,11 @@ impl Core {
                 Ok(bytes) => {
                     let read_at = Instant::now();
                     self.bytes_received += bytes as u64;
-                    handler.on_data(&mut Io { core: self }, conn, &buffer[..bytes], read_at);
+                    if connection.tls.is_some() {
+                        self.open_records(conn, &buffer[..bytes], read_at, handler)?;
+                    } else {
+                        handler.on_data(&mut Io { core: self }, conn, &buffer[..bytes], read_at);
+                    }
                     if bytes < buffer.len() && !ends {
                         break;
                     }
@@ -261,6 +266,37 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Hands on what is in records, and answers what concerns TLS itself.
+    fn open_records(
+        &mut self,
+        conn: usize,
+        records: &[u8],
+        read_at: Instant,
+        handler: &mut impl Handler,
+    ) -> Result<(), CloseReason> {
+        let Some(Some(connection)) = self.connections.get_mut(conn) else {
+            return Ok(());
+        };
+        let Some(tls) = &mut connection.tls else {
+            return Ok(());
+        };
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = tls.open(records, &mut plain);
+        let limit = self.options.write_queue_bytes_max;
+        // Nothing of ours: what the handshake or a change of keys wants sent, an alert if it failed.
+        let answered = connection.send(&[], limit, conn, &self.registry);
+        if !plain.is_empty() {
+            handler.on_data(&mut Io { core: self }, conn, &plain, read_at);
+        }
+        self.plain = plain;
+        self.bytes_sent += answered? as u64;
+        match opened? {
+            true => Err(CloseReason::ByPeer),
+            false => Ok(()),
+        }
     }
 
     /// Gives up attempts that take too long.

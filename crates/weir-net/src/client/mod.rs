@@ -4,13 +4,17 @@
 mod connection;
 mod event_loop;
 mod sources;
+mod tls;
 
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
 use thiserror::Error;
+
+use crate::tls::ClientTls;
 
 pub use event_loop::{ClientLoop, Io};
 pub use sources::Sources;
@@ -37,6 +41,17 @@ pub struct ClientOptions {
     pub tick: Duration,
     /// Addresses to connect from.
     pub sources: Sources,
+    /// TLS with the servers for which it is given: the server, then further ones, in their order.
+    pub tls: Vec<Option<ServerTls>>,
+}
+
+/// How to be sure of a server.
+#[derive(Debug, Clone)]
+pub struct ServerTls {
+    /// What is trusted.
+    pub trust: ClientTls,
+    /// The name its certificate must be for, see [`ClientTls::server_name`].
+    pub name: ServerName<'static>,
 }
 
 impl ClientOptions {
@@ -53,6 +68,7 @@ impl ClientOptions {
             write_queue_bytes_max: 64 * 1024,
             tick: Duration::from_millis(20),
             sources: Sources::for_target(server),
+            tls: Vec::new(),
         }
     }
 
@@ -62,6 +78,18 @@ impl ClientOptions {
             0 => self.server,
             further => self.more_servers[further - 1],
         }
+    }
+
+    /// The TLS session of connection `conn`, if its server has one.
+    fn session_of(&self, conn: usize) -> io::Result<Option<Box<tls::Session>>> {
+        let tls = self.tls.get(conn % (1 + self.more_servers.len()));
+        let Some(tls) = tls.and_then(Option::as_ref) else {
+            return Ok(None);
+        };
+        let session = tls.trust.connect(tls.name.clone());
+        session
+            .map(|session| Some(tls::Session::new(session)))
+            .map_err(io::Error::other)
     }
 }
 
@@ -101,6 +129,9 @@ pub enum CloseReason {
     /// Reading or writing failed, as after a reset.
     #[error("connection failed: {0}")]
     Failed(io::ErrorKind),
+    /// TLS could not be agreed upon, or was broken.
+    #[error("TLS failed: {0}")]
+    Tls(&'static str),
     /// The peer does not read and the write queue is full.
     #[error("write queue full")]
     WriteQueueFull,

@@ -1,17 +1,18 @@
 //! One connection: its socket, what it speaks, what waits to be written.
 
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 
-use mio::net::TcpStream;
-
+use super::stream::Stream;
 use crate::outbox::Outbox;
 use crate::websocket::FrameReader;
 
 /// Kept small: a shard holds tens of thousands of these.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) generation: u32,
+    /// What the handler gave it on arrival.
+    pub(super) ticket: u32,
     /// Set by the handler, handed back when the connection is lost.
     pub(super) tag: u64,
     pub(super) outbox: Outbox,
@@ -59,19 +60,14 @@ pub(super) enum Phase {
 /// A WebSocket between two shards, with all that has been read and not been dealt with.
 #[derive(Debug)]
 pub struct Detached {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) outbox: Outbox,
     pub(super) reader: FrameReader,
     pub(super) input: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) fn new(
-        stream: TcpStream,
-        generation: u32,
-        peer: SocketAddr,
-        deadline_ms: u64,
-    ) -> Self {
+    pub(super) fn new(stream: Stream, generation: u32, peer: SocketAddr, deadline_ms: u64) -> Self {
         let http = HttpState {
             peer,
             buffer: Vec::new(),
@@ -80,6 +76,7 @@ impl Connection {
         Self {
             stream,
             generation,
+            ticket: 0,
             tag: 0,
             outbox: Outbox::default(),
             protocol: Protocol::Http(Box::new(http)),
@@ -93,7 +90,6 @@ impl Connection {
     /// After the last byte: close our direction and wait for the peer to close its own.
     pub(super) fn linger(&mut self) {
         self.phase = Phase::Lingering;
-        // A peer that is gone already makes this fail, which changes nothing.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.stream.finish();
     }
 }

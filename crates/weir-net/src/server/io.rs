@@ -9,6 +9,7 @@ use mio::{Interest, Registry, Token};
 use slab::Slab;
 
 use super::connection::{Connection, Detached, Phase, Protocol};
+use super::stream::{Stream, TlsBuffers};
 use super::{CloseReason, ConnId, Limits, Offer};
 use crate::outbox::Outbox;
 use crate::timer::TimerWheel;
@@ -35,6 +36,12 @@ pub struct IoCounters {
     pub blocked: u64,
     /// Chunks refused because a connection's queue was full.
     pub overflows: u64,
+    /// Connections closed because a request or message was over its limit.
+    pub oversized: u64,
+    /// TLS handshakes completed.
+    pub tls_handshakes: u64,
+    /// TLS connections that ended before their handshake did.
+    pub tls_failures: u64,
 }
 
 /// A timer's meaning.
@@ -63,6 +70,7 @@ pub struct Io {
     /// WebSockets from other shards with what they have read already.
     pub(super) adopted: Vec<(ConnId, Vec<u8>)>,
     pub(super) timers: TimerWheel<Due>,
+    pub(super) tls: TlsBuffers,
     pub(super) registry: Registry,
     pub(super) limits: Limits,
     pub(super) accepting: bool,
@@ -82,6 +90,7 @@ impl Io {
             roomy: Vec::new(),
             adopted: Vec::new(),
             timers: TimerWheel::new(0),
+            tls: TlsBuffers::default(),
             registry,
             limits,
             accepting: true,
@@ -241,7 +250,19 @@ impl Io {
     /// The other end of a connection, if it is open.
     pub fn peer(&mut self, conn: ConnId) -> Option<SocketAddr> {
         self.get(conn)
-            .and_then(|connection| connection.stream.peer_addr().ok())
+            .and_then(|connection| connection.stream.socket().peer_addr().ok())
+    }
+
+    /// What [`super::Handler::on_arrival`] gave the connection; 0 if it is gone.
+    pub fn ticket(&mut self, conn: ConnId) -> u32 {
+        self.get(conn).map_or(0, |connection| connection.ticket)
+    }
+
+    /// Gives a connection that was taken in from another shard its number here.
+    pub fn set_ticket(&mut self, conn: ConnId, ticket: u32) {
+        if let Some(connection) = self.get(conn) {
+            connection.ticket = ticket;
+        }
     }
 
     /// Accepts no more connections; those that wait in the kernel are reset when the loop ends.
@@ -287,13 +308,13 @@ impl Io {
     /// at the end of this turn.
     pub fn adopt(&mut self, detached: Detached) -> Option<ConnId> {
         let Detached {
-            stream,
+            mut stream,
             outbox,
             reader,
             input,
         } = detached;
-        let peer = stream.peer_addr().ok()?;
-        let conn = self.insert(stream, peer)?;
+        let peer = stream.socket().peer_addr().ok()?;
+        let conn = self.insert(stream, peer, self.limits.request_ms)?;
         let connection = self.get(conn)?;
         connection.outbox = outbox;
         connection.protocol = Protocol::WebSocket(reader);
@@ -304,11 +325,12 @@ impl Io {
 
     pub(super) fn insert(
         &mut self,
-        stream: mio::net::TcpStream,
+        stream: Stream,
         peer: SocketAddr,
+        patience_ms: u64,
     ) -> Option<ConnId> {
         self.generation = self.generation.wrapping_add(1);
-        let deadline_ms = self.now_ms + self.limits.request_ms;
+        let deadline_ms = self.now_ms.saturating_add(patience_ms);
         let entry = self.connections.vacant_entry();
         let index = entry.key();
         let conn = ConnId {
@@ -319,7 +341,7 @@ impl Io {
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self
             .registry
-            .register(&mut connection.stream, Token(index), interest)
+            .register(connection.stream.socket(), Token(index), interest)
             .is_err()
         {
             self.connections.remove(index);
@@ -339,7 +361,8 @@ impl Io {
         if connection.blocked || connection.phase == Phase::Lingering {
             return;
         }
-        match connection.outbox.flush(&mut connection.stream) {
+        let (outbox, last) = (&mut connection.outbox, connection.phase == Phase::Closing);
+        match connection.stream.flush(outbox, &mut self.tls, last) {
             Ok(flushed) => {
                 self.counters.bytes_out += flushed.bytes as u64;
                 self.counters.writes += flushed.calls as u64;

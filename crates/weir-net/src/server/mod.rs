@@ -5,14 +5,20 @@
 //! it has: the system call, not the user code, is what a delivered message costs. Under load turns
 //! share one pass over the connections (`pass.rs`).
 
+mod accept;
 mod connection;
 mod io;
 mod pass;
+mod sealed;
 mod shard;
+mod stream;
 
+pub use accept::Listener;
 pub use connection::Detached;
 pub use io::{Io, IoCounters};
 pub use shard::{Shard, ShardOptions};
+
+use std::net::SocketAddr;
 
 use crate::http1::{HttpRequest, ParseLimits, Response};
 
@@ -107,6 +113,17 @@ pub trait Handler {
     /// What other threads post to this shard.
     type Mail: Send + 'static;
 
+    /// A connection comes: `None` closes it at once, a number stays with it ([`Io::ticket`]) and is handed
+    /// back when it is gone.
+    fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
+        let _ = peer;
+        Some(0)
+    }
+    /// A connection is gone, or has been sent to another shard, which asks anew.
+    fn on_departure(&mut self, ticket: u32) {
+        let _ = ticket;
+    }
+
     /// A whole HTTP request arrived.
     fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer;
     /// A whole text message arrived on a WebSocket.
@@ -124,4 +141,8 @@ pub trait Handler {
     fn on_mail(&mut self, io: &mut Io, mail: Self::Mail);
     /// A turn of the loop is over, its output not yet flushed.
     fn on_turn(&mut self, io: &mut Io);
+    /// All that was queued has been offered to the sockets.
+    fn on_flushed(&mut self, io: &mut Io) {
+        let _ = io;
+    }
 }

@@ -1,12 +1,12 @@
 //! The loop itself: poll, read, mail, timers, flush.
 
-use std::io::{self, Read};
+use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 
+use super::accept::{Doors, Listener};
 use super::connection::{Connection, Detached, Phase, Protocol};
 use super::io::CLOSE_NORMAL;
 use super::io::{Due, Io};
@@ -16,10 +16,9 @@ use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::mailbox::{MailReceiver, MailSender, mailbox};
 use crate::websocket::{self, Event, FrameReader, Role};
 
-const LISTENER: Token = Token(usize::MAX - 1);
-const WAKER: Token = Token(usize::MAX - 2);
-/// Connections accepted before anything else gets its turn again.
-const ACCEPTS_PER_TURN: usize = 256;
+/// The close code for a message over the limit (RFC 6455, section 7.4.1).
+const CLOSE_TOO_BIG: u16 = 1009;
+const WAKER: Token = Token(usize::MAX - 1);
 /// Mails handled before their output is flushed.
 const MAILS_PER_TURN: usize = 256;
 /// Connections flushed before new input is looked at: a pass over ten thousand sockets takes
@@ -29,14 +28,12 @@ const FLUSHES_PER_TURN: usize = 512;
 const READ_BYTES_PER_TURN: usize = 256 * 1024;
 /// Shared by all connections of the shard; none has a read buffer of its own.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// Pause before accepting again after the descriptors ran out, in milliseconds.
-const ACCEPT_RETRY_MS: u64 = 100;
 
 /// What a shard is made of.
 #[derive(Debug)]
 pub struct ShardOptions {
-    /// A non-blocking listening socket of its own, see [`crate::listener::listen_shared`].
-    pub listener: std::net::TcpListener,
+    /// Where connections come from, at most 32.
+    pub listeners: Vec<Listener>,
     /// What peers may cost.
     pub limits: Limits,
     /// Mails the inbox holds; posting waits when it is full.
@@ -49,13 +46,11 @@ pub struct ShardOptions {
 #[derive(Debug)]
 pub struct Shard<H: Handler> {
     poll: Poll,
-    listener: TcpListener,
+    pub(super) doors: Doors,
     mail: MailReceiver<H::Mail>,
-    io: Io,
-    handler: H,
+    pub(super) io: Io,
+    pub(super) handler: H,
     scratch: Vec<u8>,
-    /// More connections may wait than were accepted last turn.
-    accept_again: bool,
     /// Connections that had more input than one turn reads.
     read_again: Vec<ConnId>,
     mail_again: bool,
@@ -71,18 +66,15 @@ impl<H: Handler> Shard<H> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (sender, receiver) = mailbox(waker, options.mail_capacity);
-        let mut listener = TcpListener::from_std(options.listener);
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)?;
+        let doors = Doors::open(options.listeners, poll.registry())?;
         let io = Io::new(poll.registry().try_clone()?, options.limits, options.epoch);
         let shard = Self {
             poll,
-            listener,
+            doors,
             mail: receiver,
             io,
             handler,
             scratch: vec![0; READ_BUFFER_BYTES],
-            accept_again: false,
             read_again: Vec::new(),
             mail_again: false,
             passes: Passes::new(Instant::now()),
@@ -114,6 +106,9 @@ impl<H: Handler> Shard<H> {
             self.fire_timers();
             self.handler.on_turn(&mut self.io);
             self.flush();
+            if self.io.dirty.is_empty() {
+                self.handler.on_flushed(&mut self.io);
+            }
             self.report_room();
             self.report_lost();
         }
@@ -122,7 +117,7 @@ impl<H: Handler> Shard<H> {
 
     /// How long the next poll may sleep; `None` is for ever.
     fn timeout(&mut self) -> Option<Duration> {
-        let busy = self.accept_again
+        let busy = self.doors.some_may_wait()
             || self.mail_again
             || !self.read_again.is_empty()
             || !self.io.lost.is_empty();
@@ -140,8 +135,8 @@ impl<H: Handler> Shard<H> {
 
     fn on_event(&mut self, event: &mio::event::Event) {
         match event.token() {
-            LISTENER => self.accept_again = true,
             WAKER => {}
+            token if self.doors.knock(token) => {}
             Token(index) => {
                 let Some(connection) = self.io.connections.get_mut(index) else {
                     return;
@@ -161,37 +156,6 @@ impl<H: Handler> Shard<H> {
         }
     }
 
-    fn accept(&mut self) {
-        if !std::mem::take(&mut self.accept_again) || !self.io.accepting {
-            return;
-        }
-        for _ in 0..ACCEPTS_PER_TURN {
-            match self.listener.accept() {
-                Ok((stream, peer)) => {
-                    if self.io.connections() >= self.io.limits.connections {
-                        self.io.counters.refused += 1;
-                        continue;
-                    }
-                    // Small messages must leave at once; a socket that cannot say so still works.
-                    let _ = stream.set_nodelay(true);
-                    let taken = self.io.insert(stream, peer);
-                    self.io.counters.accepted += u64::from(taken.is_some());
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if is_transient(&error) => {}
-                Err(error) => {
-                    // Out of descriptors: those who wait stay in the kernel's queue.
-                    tracing::warn!(%error, "cannot accept a connection, trying again");
-                    self.io.counters.refused += 1;
-                    let at_ms = self.io.now_ms() + ACCEPT_RETRY_MS;
-                    self.io.timers.set(at_ms, Due::Accept);
-                    return;
-                }
-            }
-        }
-        self.accept_again = true;
-    }
-
     fn read_rest(&mut self) {
         for conn in std::mem::take(&mut self.read_again) {
             self.read(conn, true);
@@ -207,21 +171,29 @@ impl<H: Handler> Shard<H> {
             if connection.generation != conn.generation {
                 break;
             }
-            match connection.stream.read(&mut scratch) {
-                Ok(0) => {
-                    self.io.lose(conn, CloseReason::PeerClosed);
-                    break;
-                }
-                Ok(count) => {
-                    self.io.counters.bytes_in += count as u64;
-                    if connection.phase == Phase::Open {
-                        self.take_input(conn, &scratch[..count]);
+            let handshaking = connection.stream.is_handshaking();
+            match connection.stream.read(&mut scratch, &mut self.io.tls) {
+                Ok(input) => {
+                    self.io.counters.bytes_in += input.wire as u64;
+                    let open = connection.phase == Phase::Open;
+                    if connection.stream.wants_write() {
+                        self.io.mark_dirty(conn.index);
                     }
-                    // A short read means the socket is empty, and an edge will tell of more.
-                    if count < scratch.len() && !to_end {
+                    if handshaking {
+                        self.note_handshake(conn);
+                    }
+                    if open && input.plain > 0 {
+                        self.take_input(conn, &scratch[..input.plain]);
+                    }
+                    if input.ended {
+                        self.io.lose(conn, CloseReason::PeerClosed);
                         break;
                     }
-                    budget = budget.saturating_sub(count);
+                    // A short read means the socket is empty, and an edge will tell of more.
+                    if input.drained && !to_end {
+                        break;
+                    }
+                    budget = budget.saturating_sub(input.wire);
                     if budget == 0 {
                         self.read_again.push(conn);
                         break;
@@ -229,13 +201,31 @@ impl<H: Handler> Shard<H> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
+                Err(error) => {
+                    if handshaking {
+                        tracing::debug!(%error, "TLS handshake failed");
+                    }
                     self.io.lose(conn, CloseReason::Lost);
                     break;
                 }
             }
         }
         self.scratch = scratch;
+    }
+
+    /// From the end of its handshake on a connection has its time for a request.
+    fn note_handshake(&mut self, conn: ConnId) {
+        let deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
+        let Some(connection) = self.io.get(conn) else {
+            return;
+        };
+        if connection.stream.is_handshaking() {
+            return;
+        }
+        if let Protocol::Http(http) = &mut connection.protocol {
+            http.deadline_ms = deadline_ms;
+        }
+        self.io.counters.tls_handshakes += 1;
     }
 
     fn read_adopted(&mut self) {
@@ -247,8 +237,9 @@ impl<H: Handler> Shard<H> {
     /// A WebSocket leaves with what has been read of it.
     fn send_away(&mut self, conn: ConnId, reader: FrameReader, rest: &[u8]) {
         let mut connection = self.io.connections.remove(conn.index as usize);
+        self.handler.on_departure(connection.ticket);
         // It is registered anew by whoever takes it in; what it may have got meanwhile shows then.
-        let _ = self.io.registry.deregister(&mut connection.stream);
+        let _ = self.io.registry.deregister(connection.stream.socket());
         let detached = Detached {
             stream: connection.stream,
             outbox: connection.outbox,
@@ -311,6 +302,7 @@ impl<H: Handler> Shard<H> {
                 Some(Step { used, upgraded })
             }
             Err(error) => {
+                self.io.counters.oversized += u64::from(matches!(error.status, 413 | 431));
                 let bytes = Response::text(error.status, error.reason).to_bytes(false);
                 self.end_http(conn, bytes, CloseReason::Protocol);
                 None
@@ -384,7 +376,9 @@ impl<H: Handler> Shard<H> {
                     }
                 }
                 Err(error) => {
-                    self.end_websocket(conn, error.close_code(), CloseReason::Protocol);
+                    let code = error.close_code();
+                    self.io.counters.oversized += u64::from(code == CLOSE_TOO_BIG);
+                    self.end_websocket(conn, code, CloseReason::Protocol);
                     return;
                 }
             }
@@ -424,7 +418,7 @@ impl<H: Handler> Shard<H> {
         for timer in due {
             match timer {
                 Due::Handler(token) => self.handler.on_timer(&mut self.io, token),
-                Due::Accept => self.accept_again = true,
+                Due::Accept => self.doors.try_all(),
                 Due::Wake => {}
                 Due::Close(conn) => self.close_now(conn),
                 Due::Request(conn) => self.check_request(conn),
@@ -491,8 +485,10 @@ impl<H: Handler> Shard<H> {
                 continue;
             }
             let mut connection = self.io.connections.remove(index);
+            self.handler.on_departure(connection.ticket);
+            self.io.counters.tls_failures += u64::from(connection.stream.is_handshaking());
             // Dropping the socket would do, but an explicit error is worth nothing here either.
-            let _ = self.io.registry.deregister(&mut connection.stream);
+            let _ = self.io.registry.deregister(connection.stream.socket());
             if let Connection {
                 phase: Phase::Open,
                 tag,
@@ -526,14 +522,4 @@ fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {
         .filter(|key| key.len() == 24);
     key.map(websocket::accept_key)
         .ok_or_else(|| Response::text(400, "malformed Sec-WebSocket-Key"))
-}
-
-/// Errors of `accept` that concern one connection, not the listener.
-fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    )
 }

@@ -1,0 +1,148 @@
+//! What a client trusts.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use super::{TlsError, provider};
+
+/// How outgoing connections use TLS.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Trusts servers whose certificates lead to one of these, given as PEM.
+    ///
+    /// # Errors
+    /// A text that is no PEM or names nobody to trust.
+    pub fn trusting(authorities: &[u8]) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(authorities) {
+            let what = "trusted certificates";
+            let authority = authority.map_err(|error| TlsError::pem(what, &error))?;
+            roots.add(authority).map_err(TlsError::Pair)?;
+        }
+        if roots.is_empty() {
+            return Err(TlsError::NothingTrusted);
+        }
+        let config = builder()?.with_root_certificates(roots);
+        Ok(Self::from_config(config.with_no_client_auth()))
+    }
+
+    /// Trusts whoever answers: for measurements, where the server's name does not matter.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn trusting_anybody() -> Result<Self, TlsError> {
+        let verifier = Arc::new(Anybody(provider()));
+        let config = builder()?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        Ok(Self::from_config(config.with_no_client_auth()))
+    }
+
+    fn from_config(mut config: ClientConfig) -> Self {
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self {
+            config: Arc::new(config),
+        }
+    }
+
+    /// The host of `authority` (`host:port`) as certificates name it.
+    ///
+    /// # Errors
+    /// A host that no certificate could carry.
+    pub fn server_name(authority: &str) -> Result<ServerName<'static>, TlsError> {
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name {
+            name: host.to_owned(),
+        })
+    }
+
+    pub(crate) fn connect(
+        &self,
+        name: ServerName<'static>,
+    ) -> Result<ClientConnection, rustls::Error> {
+        ClientConnection::new(Arc::clone(&self.config), name)
+    }
+}
+
+fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
+    ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Pair)
+}
+
+/// Checks nothing but that the server has the key of the certificate it shows.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_authorities() {
+        let name =
+            |authority| ClientTls::server_name(authority).map(|name| name.to_str().into_owned());
+        assert_eq!(name("push.example.com:443").unwrap(), "push.example.com");
+        assert_eq!(name("127.0.0.1:8443").unwrap(), "127.0.0.1");
+        assert_eq!(name("[::1]:8443").unwrap(), "::1");
+        assert!(matches!(name("a b:1"), Err(TlsError::Name { .. })));
+    }
+
+    #[test]
+    fn nobody_to_trust_is_an_error() {
+        let none = ClientTls::trusting(b"");
+        assert!(matches!(none, Err(TlsError::NothingTrusted)));
+    }
+}

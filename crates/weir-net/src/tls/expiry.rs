@@ -1,0 +1,111 @@
+//! The end of a certificate's validity (X.509, RFC 5280, section 4.1), read from its DER form as far
+//! as is needed for that.
+
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// Seconds since 1970 until `notAfter`; `None` for anything but a plain certificate.
+pub(super) fn not_after_unix_s(der: &[u8]) -> Option<i64> {
+    let (certificate, _) = element(der, SEQUENCE)?;
+    let (mut rest, _) = element(certificate, SEQUENCE)?;
+    if rest.first() == Some(&VERSION) {
+        rest = element(rest, VERSION)?.1;
+    }
+    // Serial number, signature algorithm, issuer.
+    for _ in 0..3 {
+        rest = element(rest, *rest.first()?)?.1;
+    }
+    let (validity, _) = element(rest, SEQUENCE)?;
+    let (_, not_after) = element(validity, *validity.first()?)?;
+    let tag = *not_after.first()?;
+    time(tag, element(not_after, tag)?.0)
+}
+
+/// The contents of the first element, which must have this tag, and what follows it.
+fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (&found, rest) = der.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x84 => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            let join = |sum: usize, byte: &u8| sum << 8 | usize::from(*byte);
+            (bytes.iter().fold(0, join), rest)
+        }
+        _ => return None,
+    };
+    (found == tag).then(|| rest.split_at_checked(length))?
+}
+
+/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
+fn time(tag: u8, text: &[u8]) -> Option<i64> {
+    let text = text.strip_suffix(b"Z")?;
+    let (year, rest) = match tag {
+        UTC_TIME => {
+            let (year, rest) = text.split_at_checked(2)?;
+            let year = number(year)?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        GENERALIZED_TIME => {
+            let (year, rest) = text.split_at_checked(4)?;
+            (number(year)?, rest)
+        }
+        _ => return None,
+    };
+    let parts: Vec<i64> = rest.chunks(2).map(number).collect::<Option<_>>()?;
+    let [month, day, hour, minute, second] = parts[..] else {
+        return None;
+    };
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    Some(days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let plain = text.len() >= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| text.parse().ok())?
+}
+
+/// Days since 1970-01-01 in the Gregorian calendar; years begin with March, so that the leap day is
+/// their last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn both_forms_of_time_are_read() {
+        assert_eq!(time(UTC_TIME, b"700101000000Z"), Some(0));
+        assert_eq!(time(UTC_TIME, b"260228235959Z"), Some(1_772_323_199));
+        assert_eq!(
+            time(GENERALIZED_TIME, b"20000229000000Z"),
+            Some(951_782_400)
+        );
+        assert_eq!(time(GENERALIZED_TIME, b"20000229000000"), None);
+        assert_eq!(time(UTC_TIME, b"26022823595Z"), None);
+        assert_eq!(time(UTC_TIME, b"261328235959Z"), None);
+    }
+
+    #[test]
+    fn a_real_certificate_says_when_it_ends() {
+        let pem = include_bytes!("../../tests/tls/server.pem");
+        let der = CertificateDer::from_pem_slice(pem).unwrap();
+        assert_eq!(not_after_unix_s(&der), Some(4_733_510_400));
+        for length in 0..der.len() {
+            // No prefix may panic.
+            let _ = not_after_unix_s(&der[..length]);
+        }
+    }
+}

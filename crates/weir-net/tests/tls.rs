@@ -1,0 +1,524 @@
+//! TLS on the server loop, with rustls' own client as the other end.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
+};
+use weir_net::MailSender;
+use weir_net::http1::{HttpRequest, Response};
+use weir_net::listener::listen_shared;
+use weir_net::server::{
+    Answer, CloseReason, ConnId, Detached, Handler, Io, IoCounters, Limits, Listener, Offer, Shard,
+    ShardOptions,
+};
+use weir_net::tls::{Identity, TlsAcceptor};
+use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame, push_server_text};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const SERVER: (&[u8], &[u8]) = (
+    include_bytes!("tls/server.pem"),
+    include_bytes!("tls/server.key"),
+);
+const SECOND: (&[u8], &[u8]) = (
+    include_bytes!("tls/second.pem"),
+    include_bytes!("tls/second.key"),
+);
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// Echoes; "flood" offers until it is told to wait, "move" sends the connection to `other`.
+#[derive(Default)]
+struct Echo {
+    other: Option<MailSender<Mail>>,
+}
+
+enum Mail {
+    Counters(Sender<IoCounters>),
+    Adopt(Detached),
+    Stop,
+}
+
+impl Handler for Echo {
+    type Mail = Mail;
+
+    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+        if request.wants_websocket() {
+            return Answer::WebSocket { protocol: None };
+        }
+        let body = request.body.to_vec();
+        Answer::Reply(Response::text(200, body))
+    }
+
+    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+        io.set_tag(conn, 1);
+        match text {
+            "flood" => while io.offer(conn, frame(&[b'x'; 50_000])) == Offer::Queued {},
+            "move" => io.detach(conn),
+            "bye" => io.close(conn, None, false),
+            text => assert!(io.send(conn, frame(text.as_bytes()))),
+        }
+    }
+
+    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
+
+    fn on_timer(&mut self, _io: &mut Io, _token: u64) {}
+
+    fn on_room(&mut self, io: &mut Io, conn: ConnId, _tag: u64) {
+        assert!(io.send(conn, frame(b"room")));
+    }
+
+    fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
+        let other = self.other.as_ref().expect("a place to go");
+        assert!(other.post(Mail::Adopt(connection), PATIENCE).is_ok());
+    }
+
+    fn on_mail(&mut self, io: &mut Io, mail: Mail) {
+        match mail {
+            Mail::Counters(sender) => sender.send(io.counters()).expect("a listener"),
+            Mail::Adopt(detached) => {
+                let conn = io.adopt(detached).expect("an open connection");
+                io.set_tag(conn, 1);
+                assert!(io.send(conn, frame(b"moved")));
+            }
+            Mail::Stop => io.stop(),
+        }
+    }
+
+    fn on_turn(&mut self, _io: &mut Io) {}
+}
+
+fn frame(text: &[u8]) -> bytes::Bytes {
+    let mut frame = Vec::new();
+    push_server_text(&mut frame, text);
+    frame.into()
+}
+
+fn identity(pair: (&[u8], &[u8])) -> Identity {
+    Identity::from_pem(pair.0, pair.1).expect("a pair that fits")
+}
+
+/// A server with two addresses: with TLS and without.
+struct Server {
+    tls: SocketAddr,
+    plain: SocketAddr,
+    acceptor: Arc<TlsAcceptor>,
+    mail: MailSender<Mail>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        Self::start_with(PATIENCE, None)
+    }
+
+    fn start_with(handshake: Duration, other: Option<&Self>) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let [tls_socket, plain_socket] =
+            [(); 2].map(|()| listen_shared(any, 1).expect("a port").remove(0));
+        let address = |socket: &std::net::TcpListener| socket.local_addr().expect("an address");
+        let (tls, plain) = (address(&tls_socket), address(&plain_socket));
+        let acceptor = Arc::new(TlsAcceptor::new(identity(SERVER), handshake));
+        let listeners = vec![
+            Listener {
+                socket: tls_socket,
+                tls: Some(Arc::clone(&acceptor)),
+            },
+            Listener {
+                socket: plain_socket,
+                tls: None,
+            },
+        ];
+        let options = ShardOptions {
+            listeners,
+            limits: Limits::default(),
+            mail_capacity: 16,
+            epoch: Instant::now(),
+        };
+        let echo = Echo {
+            other: other.map(|other| other.mail.clone()),
+        };
+        let (shard, mail) = Shard::new(options, echo).expect("a loop");
+        let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
+        Self {
+            tls,
+            plain,
+            acceptor,
+            mail,
+            thread: Some(thread),
+        }
+    }
+
+    fn socket(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.tls).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("an option");
+        stream
+    }
+
+    fn connect(&self, config: &Arc<ClientConfig>) -> Tls {
+        StreamOwned::new(session(config), self.socket())
+    }
+
+    /// Waits until the counters are as `want` says.
+    fn await_counters(&self, want: impl Fn(&IoCounters) -> bool) -> IoCounters {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (sender, receiver) = channel();
+            let posted = self.mail.post(Mail::Counters(sender), PATIENCE);
+            assert!(posted.is_ok(), "the loop runs");
+            let counters = receiver.recv_timeout(PATIENCE).expect("counters");
+            if want(&counters) {
+                return counters;
+            }
+            assert!(Instant::now() < deadline, "{counters:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.mail.post(Mail::Stop, PATIENCE);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || std::thread::panicking(),
+                "the loop panicked"
+            );
+        }
+    }
+}
+
+fn config(versions: &[&'static rustls::SupportedProtocolVersion]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(include_bytes!("tls/ca.pem"));
+    roots.add(authority.expect("PEM")).expect("an authority");
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let builder = ClientConfig::builder_with_provider(provider.into());
+    let builder = builder.with_protocol_versions(versions).expect("versions");
+    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn any_version() -> Arc<ClientConfig> {
+    config(rustls::ALL_VERSIONS)
+}
+
+fn session(config: &Arc<ClientConfig>) -> ClientConnection {
+    let name = ServerName::try_from("localhost").expect("a name");
+    ClientConnection::new(Arc::clone(config), name).expect("a session")
+}
+
+/// A WebSocket over whatever carries bytes.
+struct WebSocket<S> {
+    stream: S,
+    reader: FrameReader,
+    input: Vec<u8>,
+}
+
+impl<S: Read + Write> WebSocket<S> {
+    fn open(mut stream: S) -> Self {
+        let request = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("a request");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("an answer");
+            head.push(byte[0]);
+        }
+        assert!(
+            head.starts_with(b"HTTP/1.1 101"),
+            "{}",
+            String::from_utf8_lossy(&head)
+        );
+        Self {
+            stream,
+            reader: FrameReader::new(Role::Client, 1 << 20),
+            input: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, text: &str) {
+        let mut frame = Vec::new();
+        push_client_frame(&mut frame, Opcode::Text, [1, 2, 3, 4], text.as_bytes());
+        self.stream.write_all(&frame).expect("a message");
+    }
+
+    /// The next text; `None` at the end.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            while !self.input.is_empty() {
+                let (used, event) = self.reader.read(&self.input).expect("frames");
+                let text = match event {
+                    Some(Event::Text(text)) => Some(String::from_utf8_lossy(text).into_owned()),
+                    Some(Event::Close { .. }) => return None,
+                    _ => None,
+                };
+                self.input.drain(..used);
+                if text.is_some() {
+                    return text;
+                }
+            }
+            let mut buffer = vec![0; 64 * 1024];
+            match self.stream.read(&mut buffer).expect("bytes") {
+                0 => return None,
+                count => self.input.extend_from_slice(&buffer[..count]),
+            }
+        }
+    }
+
+    fn expect(&mut self, text: &str) {
+        assert_eq!(self.next().as_deref(), Some(text));
+    }
+}
+
+#[test]
+fn both_versions_carry_websockets_and_end_in_order() {
+    let server = Server::start();
+    for version in rustls::ALL_VERSIONS {
+        let mut socket = WebSocket::open(server.connect(&config(&[version])));
+        for size in [1, 100, 20_000] {
+            let text = "a".repeat(size);
+            socket.send(&text);
+            socket.expect(&text);
+        }
+        let spoken = socket.stream.conn.protocol_version();
+        assert_eq!(spoken, Some(version.version));
+        socket.send("bye");
+        assert_eq!(socket.next(), None);
+        // The close frame is followed by TLS' own goodbye: an end without it would be an error here.
+        let mut rest = Vec::new();
+        socket.stream.read_to_end(&mut rest).expect("a goodbye");
+    }
+    let counters = server.await_counters(|counters| counters.tls_handshakes == 2);
+    assert_eq!((counters.tls_failures, counters.accepted), (0, 2));
+}
+
+#[test]
+fn plain_connections_are_served_beside() {
+    let server = Server::start();
+    let stream = TcpStream::connect(server.plain).expect("a connection");
+    let mut plain = WebSocket::open(stream);
+    let mut tls = WebSocket::open(server.connect(&any_version()));
+    plain.send("one");
+    tls.send("two");
+    plain.expect("one");
+    tls.expect("two");
+    let counters = server.await_counters(|counters| counters.accepted == 2);
+    assert_eq!(counters.tls_handshakes, 1);
+}
+
+#[test]
+fn bytes_may_come_one_by_one() {
+    let server = Server::start();
+    let mut tls = session(&any_version());
+    let mut socket = server.socket();
+    let request =
+        b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+    tls.writer().write_all(request).expect("room");
+    let mut answer = Vec::new();
+    loop {
+        let mut out = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut out).expect("memory");
+        }
+        for byte in out {
+            socket.write_all(&[byte]).expect("a byte");
+        }
+        if tls.read_tls(&mut socket).expect("records") == 0 {
+            break;
+        }
+        tls.process_new_packets().expect("good records");
+        match tls.reader().read_to_end(&mut answer) {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    let answer = String::from_utf8(answer).expect("text");
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_client_that_does_not_read_is_behind_and_catches_up() {
+    let server = Server::start();
+    let mut socket = WebSocket::open(server.connect(&any_version()));
+    socket.send("flood");
+    server.await_counters(|counters| counters.blocked > 0);
+    let mut floods = 0;
+    loop {
+        match socket.next().as_deref() {
+            Some("room") => break,
+            Some(text) => assert!(text.bytes().all(|byte| byte == b'x') && text.len() == 50_000),
+            None => panic!("ended after {floods}"),
+        }
+        floods += 1;
+    }
+    assert!(floods > 1, "{floods}");
+    socket.send("still here");
+    socket.expect("still here");
+}
+
+#[test]
+fn many_updates_of_a_turn_leave_in_few_records() {
+    let server = Server::start();
+    let mut socket = WebSocket::open(server.connect(&any_version()));
+    let before = server.await_counters(|_| true);
+    let mut frames = Vec::new();
+    for number in 0..500 {
+        let text = number.to_string();
+        push_client_frame(&mut frames, Opcode::Text, [1, 2, 3, 4], text.as_bytes());
+    }
+    socket.stream.write_all(&frames).expect("messages");
+    for number in 0..500 {
+        socket.expect(&number.to_string());
+    }
+    let after = server.await_counters(|_| true);
+    let (writes, bytes) = (
+        after.writes - before.writes,
+        after.bytes_out - before.bytes_out,
+    );
+    assert!(writes < 20, "{writes} writes");
+    assert!(bytes < 500 * 5 + 20 * 30, "{bytes} bytes");
+}
+
+#[test]
+fn who_does_not_shake_hands_in_time_is_gone() {
+    let server = Server::start_with(Duration::from_millis(100), None);
+    let mut silent = server.socket();
+    let mut half = server.socket();
+    half.write_all(&[22, 3, 1, 2, 0, 1])
+        .expect("the begin of a hello");
+    for socket in [&mut silent, &mut half] {
+        let mut byte = [0];
+        let ended = socket.read(&mut byte);
+        assert!(
+            matches!(ended, Ok(0)) || ended.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset)
+        );
+    }
+    server.await_counters(|counters| counters.tls_failures == 2);
+    // The handshake's time is not the connection's: a request may come later than that.
+    let mut socket = server.connect(&any_version());
+    while socket.conn.is_handshaking() {
+        socket
+            .conn
+            .complete_io(&mut socket.sock)
+            .expect("a handshake");
+    }
+    let done = Instant::now();
+    while done.elapsed() < Duration::from_millis(300) {
+        server.await_counters(|_| true);
+    }
+    let mut socket = WebSocket::open(socket);
+    socket.send("in time");
+    socket.expect("in time");
+}
+
+#[test]
+fn whoever_does_not_speak_tls_is_told_so_and_closed() {
+    let server = Server::start();
+    let mut socket = server.socket();
+    socket
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .expect("a request");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).unwrap_or_default();
+    assert_eq!(answer.first(), Some(&21), "an alert: {answer:?}");
+    server.await_counters(|counters| counters.tls_failures == 1);
+}
+
+#[test]
+fn damaged_records_end_the_connection_only() {
+    let server = Server::start();
+    let mut seed = 1_u32;
+    for round in 0..50_u32 {
+        let mut stream = server.connect(&any_version());
+        while stream.conn.is_handshaking() {
+            stream
+                .conn
+                .complete_io(&mut stream.sock)
+                .expect("a handshake");
+        }
+        stream.conn.writer().write_all(&[b'x'; 200]).expect("room");
+        let mut records = Vec::new();
+        stream.conn.write_tls(&mut records).expect("memory");
+        for _ in 0..=round % 4 {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = seed as usize % records.len();
+            records[at] ^= 1 << (seed >> 29);
+        }
+        // The server may have closed already; what counts is that it lives.
+        let _ = stream.sock.write_all(&records);
+        let _ = stream.sock.shutdown(std::net::Shutdown::Write);
+        let mut rest = Vec::new();
+        let _ = stream.sock.read_to_end(&mut rest);
+    }
+    let mut socket = WebSocket::open(server.connect(&any_version()));
+    socket.send("alive");
+    socket.expect("alive");
+}
+
+#[test]
+fn a_connection_moves_with_its_keys() {
+    let there = Server::start();
+    let here = Server::start_with(PATIENCE, Some(&there));
+    let mut socket = WebSocket::open(here.connect(&any_version()));
+    let mut frames = Vec::new();
+    for text in ["move", "after"] {
+        push_client_frame(&mut frames, Opcode::Text, [1, 2, 3, 4], text.as_bytes());
+    }
+    socket.stream.write_all(&frames).expect("messages");
+    socket.expect("moved");
+    socket.expect("after");
+    socket.send("there");
+    socket.expect("there");
+}
+
+#[test]
+fn a_new_certificate_is_for_new_connections() {
+    let server = Server::start();
+    let config = any_version();
+    let mut old = WebSocket::open(server.connect(&config));
+    let shown = |socket: &WebSocket<Tls>| {
+        let chain = socket
+            .stream
+            .conn
+            .peer_certificates()
+            .expect("a certificate");
+        chain[0].clone().into_owned()
+    };
+    server.acceptor.replace(identity(SECOND));
+    let new = WebSocket::open(server.connect(&any_version()));
+    let of = |pair: (&[u8], &[u8])| CertificateDer::from_pem_slice(pair.0).expect("PEM");
+    assert_eq!((shown(&old), shown(&new)), (of(SERVER), of(SECOND)));
+    old.send("unmoved");
+    old.expect("unmoved");
+}
+
+#[test]
+fn sessions_are_resumed() {
+    let server = Server::start();
+    for version in rustls::ALL_VERSIONS {
+        let config = config(&[version]);
+        let mut kinds = Vec::new();
+        for _ in 0..2 {
+            let mut socket = WebSocket::open(server.connect(&config));
+            socket.send("hello");
+            socket.expect("hello");
+            kinds.push(socket.stream.conn.handshake_kind());
+        }
+        let expected = [Some(HandshakeKind::Full), Some(HandshakeKind::Resumed)];
+        assert_eq!(kinds, expected, "{:?}", version.version);
+        assert_ne!(version.version, ProtocolVersion::TLSv1_1);
+    }
+}
