@@ -38,6 +38,11 @@ pub struct GatewayConfig {
     pub simulator: Option<Simulator>,
     /// Milliseconds that clients have to take their last bytes at shutdown.
     pub drain_ms: u64,
+    /// Milliseconds over which the ends of sessions are spread at shutdown.
+    pub drain_spread_ms: u64,
+    /// Host, with or without port, to which clients send all that follows a session's first
+    /// request; needed behind a balancer that does not keep a client with its gateway.
+    pub control_link: Option<String>,
     /// What the operator should know about the files.
     pub notes: Vec<Note>,
 }
@@ -57,6 +62,13 @@ pub struct Limits {
     /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of
     /// 1 KB. A session beyond it is ended.
     pub queue_bytes: usize,
+    /// Bytes of data notifications kept per session for a client that loses its connection, default
+    /// 128 KiB; 0 keeps none.
+    pub recovery_bytes: usize,
+    /// Milliseconds that they are kept, default 20,000.
+    pub recovery_ms: u64,
+    /// Milliseconds that a session waits for `bind_session` after `LOOP`, default 10,000.
+    pub unbound_ms: u64,
     /// Milliseconds after which a client that takes nothing of what is sent to it is given up,
     /// default 60,000. What is sent is a `PROBE` at least.
     pub stalled_ms: u64,
@@ -75,6 +87,9 @@ impl Default for Limits {
             items_per_subscription: 1_000,
             fields_per_subscription: 2_000,
             queue_bytes: 1024 * 1024,
+            recovery_bytes: 128 * 1024,
+            recovery_ms: 20_000,
+            unbound_ms: 10_000,
             stalled_ms: 60_000,
             request_bytes: 50_000,
             sessions_per_shard: 100_000,
@@ -133,6 +148,8 @@ struct RawFile {
     shards: Option<usize>,
     adapter_set: Option<String>,
     drain_ms: Option<u64>,
+    drain_spread_ms: Option<u64>,
+    control_link: Option<String>,
     admin: RawAdmin,
     limits: Limits,
     simulator: Option<Simulator>,
@@ -182,6 +199,8 @@ impl GatewayConfig {
             limits: raw.limits,
             simulator: raw.simulator,
             drain_ms: raw.drain_ms.unwrap_or(5_000),
+            drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
+            control_link: raw.control_link,
             notes,
         };
         config.check(&file.display().to_string())?;
@@ -222,11 +241,31 @@ impl GatewayConfig {
         if !(1..=1024).contains(&self.shards) {
             return fail(format!("shards = {}: use 1 to 1024", self.shards));
         }
+        if self.drain_spread_ms > 600_000 {
+            let value = self.drain_spread_ms;
+            return fail(format!("drain_spread_ms = {value}: use at most 600000"));
+        }
+        if let Some(link) = &self.control_link {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]/".contains(&byte);
+            if link.is_empty() || link.len() > 255 || !link.bytes().all(plain) {
+                return fail(format!(
+                    "control_link = \"{link}\": use a host, HOST:PORT or a URL"
+                ));
+            }
+        }
         if !self.admin.ip().is_loopback() && self.admin_token.is_none() {
             let admin = self.admin;
             return fail(format!(
                 "admin listens on {admin}, which others can reach: set admin.token, or use 127.0.0.1"
             ));
+        }
+        for (key, value) in [
+            ("recovery_ms", self.limits.recovery_ms),
+            ("unbound_ms", self.limits.unbound_ms),
+        ] {
+            if value > 600_000 {
+                return fail(format!("limits.{key} = {value}: use at most 600000"));
+            }
         }
         if self.limits.sessions == 0
             || self.limits.queue_bytes == 0

@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
 use crate::metrics::{self, ShardMetrics};
-use crate::shard::{Shard, ShardMail, Shared, WaitingRoom};
+use crate::shard::{Shard, ShardMail, Shared};
 
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
 /// ingest waits, and Kafka keeps the rest.
@@ -50,6 +50,7 @@ pub struct Gateway {
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_ms: u64,
+    drain_spread_ms: u64,
 }
 
 impl Gateway {
@@ -70,9 +71,9 @@ impl Gateway {
             connections: connections.clone(),
             session: SessionConfig {
                 request_limit_bytes: limits.request_bytes,
+                control_link: config.control_link.map(Into::into),
                 ..SessionConfig::default()
             },
-            waiting: WaitingRoom::new(limits.sessions),
             limits,
             simulator: config.simulator,
             peers: OnceLock::new(),
@@ -95,6 +96,7 @@ impl Gateway {
             stop_ingest: Arc::new(AtomicBool::new(false)),
             draining: Arc::new(AtomicBool::new(false)),
             drain_ms: config.drain_ms,
+            drain_spread_ms: config.drain_spread_ms,
         };
         let mut shard_metrics = Vec::new();
         for (number, (shard, mail, metrics)) in parts.into_iter().enumerate() {
@@ -198,6 +200,7 @@ impl Gateway {
             // A shard too busy to take the mail ends with the process.
             let _ = mail.post(
                 ShardMail::Drain {
+                    spread_ms: self.drain_spread_ms,
                     within_ms: self.drain_ms,
                 },
                 DRAIN_POST,

@@ -33,6 +33,12 @@ pub(crate) struct ShardCounters {
     pub(crate) unchanged: u64,
     pub(crate) lagging: u64,
     pub(crate) slow_ended: u64,
+    pub(crate) unbound: u64,
+    pub(crate) streams_lost: u64,
+    pub(crate) sessions_expired: u64,
+    pub(crate) recoveries: u64,
+    pub(crate) recoveries_refused: u64,
+    pub(crate) kept_bytes: u64,
     pub(crate) io: IoCounters,
 }
 
@@ -46,7 +52,7 @@ enum Kind {
 /// and where its value is.
 struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
 
-const SHARD_METRICS: [ShardMetric; 20] = {
+const SHARD_METRICS: [ShardMetric; 26] = {
     use Kind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
@@ -79,7 +85,7 @@ const SHARD_METRICS: [ShardMetric; 20] = {
         ShardMetric(
             "weir_gateway_sessions_rebound",
             Counter,
-            "Sessions that went on with another stream after LOOP.",
+            "Sessions that went on with another stream.",
             |c| c.sessions_rebound,
         ),
         ShardMetric(
@@ -123,6 +129,42 @@ const SHARD_METRICS: [ShardMetric; 20] = {
             Counter,
             "Sessions ended because their client did not read.",
             |c| c.slow_ended,
+        ),
+        ShardMetric(
+            "weir_gateway_unbound_sessions",
+            Gauge,
+            "Sessions without a stream, which wait for another.",
+            |c| c.unbound,
+        ),
+        ShardMetric(
+            "weir_gateway_streams_lost",
+            Counter,
+            "Streams that ended without LOOP or END.",
+            |c| c.streams_lost,
+        ),
+        ShardMetric(
+            "weir_gateway_sessions_expired",
+            Counter,
+            "Sessions that were not bound again in time.",
+            |c| c.sessions_expired,
+        ),
+        ShardMetric(
+            "weir_gateway_recoveries",
+            Counter,
+            "Sessions that went on where their client had lost them.",
+            |c| c.recoveries,
+        ),
+        ShardMetric(
+            "weir_gateway_recoveries_refused",
+            Counter,
+            "Recoveries refused because what the client had not got was not kept any more.",
+            |c| c.recoveries_refused,
+        ),
+        ShardMetric(
+            "weir_gateway_recovery_bytes",
+            Gauge,
+            "Bytes of data notifications kept for clients that lose their connection or have none.",
+            |c| c.kept_bytes,
         ),
         ShardMetric(
             "weir_gateway_accepted",

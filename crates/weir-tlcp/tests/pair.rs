@@ -9,8 +9,9 @@ use weir_tlcp::client::{
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, CreateSession, Request, parse_ws_message};
 use weir_tlcp::server::{
-    Session, SessionConfig, SessionId, Subscription, Wake, push_delta_payload, push_full_payload,
-    push_update_prefix, write_conerr, write_end, write_loop, write_reqerr, write_reqok, write_wsok,
+    Place, Session, SessionConfig, SessionId, Subscription, Wake, push_delta_payload,
+    push_full_payload, push_update_prefix, write_conerr, write_end, write_loop, write_reqerr,
+    write_reqok, write_wsok,
 };
 
 const FIELDS: usize = 2;
@@ -63,7 +64,7 @@ impl Server {
             let code = SessionCode::ADAPTER_SET_UNKNOWN;
             return write_conerr(&mut self.out, code, "no such set, sorry");
         }
-        let id = SessionId::from_random(&[0; 16]);
+        let id = SessionId::new(Place { shard: 0, slot: 0 }, &[0; 16]);
         let ip = "127.0.0.1";
         let session = Session::create(id, create, &self.config, ip, now_ms, &mut self.out);
         self.session = Some(session);
@@ -94,6 +95,7 @@ impl Server {
                     Ok(()) => {}
                 }
                 session.write_subok(add.sub_id, 1, FIELDS as u32, out);
+                session.note_data(2);
             }
             ControlOp::Delete { sub_id } => match session.remove_subscription(*sub_id) {
                 None => {
@@ -103,6 +105,7 @@ impl Server {
                 Some(_) => {
                     write_reqok(out, Some(id));
                     session.write_unsub(*sub_id, out);
+                    session.note_data(1);
                 }
             },
             ControlOp::Destroy {
@@ -253,7 +256,7 @@ fn a_whole_session() {
             "» WSOK",
             "« create_session\r\nLS_send_sync=false&LS_cid=mgQkwtwdysogQz2BJ4Ji%20kOj2Bg\
              &LS_supported_diffs=",
-            "» CONOK,SAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*",
+            "» CONOK,SAAAAAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*",
             "» SERVNAME,weir",
             "» CLIENTIP,127.0.0.1",
             "» CONS,unmanaged",
@@ -487,6 +490,7 @@ fn lost_updates_are_reported_and_counted() {
     pair.settle();
     let session = pair.server.session.as_mut().expect("a session");
     session.write_overflow(1, 1, 12, &mut pair.server.out);
+    session.note_data(1);
     pair.settle();
     assert_eq!(pair.log().pop().as_deref(), Some("» OV,1,1,12"));
     assert_eq!(pair.client.data_count(), 3);
@@ -534,11 +538,11 @@ fn the_client_binds_again_after_loop() {
     }
     let expected = [
         "wsok",
-        "bind_session\r\nLS_session=SAAAAAAAAAAAAAAAAAAAAAA&LS_keepalive_millis=5000\
+        "bind_session\r\nLS_session=SAAAAAAAAAAAAAAAAAAAAAAAAAA&LS_keepalive_millis=5000\
          &LS_send_sync=false",
     ];
     assert_eq!(messages, expected);
-    let bound = parse_line(b"CONOK,SAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*").expect("a line");
+    let bound = parse_line(b"CONOK,SAAAAAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*").expect("a line");
     assert_eq!(pair.client.on_line(&bound, &plan), Event::Connected);
     assert!(
         !pair.client.poll_send(&plan, &mut Vec::new()),

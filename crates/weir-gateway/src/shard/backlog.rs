@@ -11,7 +11,7 @@ use weir_mapping::FrozenValues;
 use weir_net::server::Offer;
 
 use super::Shard;
-use super::fanout::{delta_frame, full_frame, hand};
+use super::fanout::{delta_frame, full_frame};
 use super::item::{ClassKey, Progress};
 use super::session::SessionKey;
 use super::wire::Wire;
@@ -110,11 +110,9 @@ impl Shard {
             (Some(newest), None) => Some(full_frame(class, newest, &mut self.line)),
             (Some(newest), Some(seen)) => delta_frame(class, seen, newest, &mut self.line),
         }
-        .map(|frame| hand(wire, entry, class.delivery, frame, 0));
+        .map(|frame| (self.courier).data(wire, entry, &frame, 1, class.delivery));
         match offer {
             Some(Offer::Queued) => {
-                entry.core.note_data(1);
-                entry.core.wrote(wire.now_ms());
                 self.counters.updates_out += 1;
             }
             Some(Offer::Behind | Offer::Gone) => progress = Progress::Behind,

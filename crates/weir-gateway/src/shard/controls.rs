@@ -1,19 +1,18 @@
-//! Control requests on a WebSocket: subscriptions come and go, sessions end.
+//! Control requests: subscriptions come and go, sessions end.
 
 use std::sync::Arc;
 
-use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
-use weir_tlcp::request::{Add, Control, ControlOp, Frequency, Mode, SessionRef, Snapshot};
+use weir_tlcp::request::{Add, Control, ControlOp, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{
-    Subscription, push_full_payload, push_line_end, push_update_prefix, write_end, write_error,
-    write_loop, write_reqerr, write_reqok,
+    Subscription, push_full_payload, push_line_end, push_update_prefix, write_error, write_reqerr,
+    write_reqok,
 };
 
 use super::Shard;
 use super::backlog::Behind;
 use super::item::{Ask, ClassKey, Delivery, ItemName, Progress};
-use super::requests::Fate;
+use super::requests::Reply;
 use super::session::{AdapterSet, SessionKey, Subscribed};
 use super::wire::Wire;
 use crate::resolve::{Refusal, Resolved, resolve};
@@ -27,79 +26,70 @@ fn refusal(code: ControlCode) -> Refusal {
 }
 
 impl Shard {
+    /// Carries out a control request for a session of this shard. The answer goes before what the
+    /// request causes, also where both go the same way.
     pub(super) fn control(
         &mut self,
         wire: &mut impl Wire,
-        conn: ConnId,
-        current: Option<SessionKey>,
+        key: Option<SessionKey>,
         control: &Control<'_>,
-        out: &mut Vec<u8>,
-    ) -> Fate {
-        let key = current.filter(|key| self.is_named(*key, control.session.as_ref()));
-        let Some(key) = key else {
-            self.refuse(control, &refusal(ControlCode::SESSION_NOT_FOUND), out);
-            return Fate::Stays;
+        reply: &mut Reply,
+    ) {
+        let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
+        let Some(key) = known else {
+            let refusal = refusal(ControlCode::SESSION_NOT_FOUND);
+            return self.refuse(control, &refusal, &mut reply.lines);
         };
-        let at = out.len();
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.clear();
         let done = match &control.op {
-            ControlOp::Add(add) => self.subscribe(key, add, out),
-            ControlOp::Delete { sub_id } => self.unsubscribe(key, *sub_id, out),
+            ControlOp::Add(add) => self.subscribe(key, add, &mut notes),
+            ControlOp::Delete { sub_id } => self.unsubscribe(key, *sub_id, &mut notes),
+            ControlOp::Reconf { sub_id, .. } => self.reconfigure(key, *sub_id, &mut notes),
+            ControlOp::Destroy { .. }
+            | ControlOp::ForceRebind { .. }
+            | ControlOp::Constrain { .. } => Ok(()),
+        };
+        match done {
+            Ok(()) => {
+                acknowledge(control, &mut reply.lines);
+                self.flush_before(wire, key, reply);
+                if !notes.is_empty() {
+                    self.notify(wire, key, &notes);
+                }
+                self.affect(wire, key, &control.op);
+                // Snapshots follow the confirmations of their subscriptions.
+                self.catch_up(wire, key);
+            }
+            Err(refusal) => self.refuse(control, &refusal, &mut reply.lines),
+        }
+        self.notes = notes;
+    }
+
+    /// What a request does to the session as a whole.
+    fn affect(&mut self, wire: &mut impl Wire, key: SessionKey, op: &ControlOp<'_>) {
+        match op {
+            ControlOp::Add(_) | ControlOp::Delete { .. } | ControlOp::Reconf { .. } => {}
             ControlOp::Destroy {
                 cause_code,
                 cause_message,
                 close_socket,
             } => {
-                acknowledge(control, out);
-                self.remove_session(key);
-                wire.set_tag(conn, 0);
-                write_end(out, SessionCode::from_code(*cause_code), cause_message);
-                return if *close_socket {
-                    Fate::Closes
-                } else {
-                    Fate::Stays
-                };
+                let code = SessionCode::from_code(*cause_code);
+                self.destroy(wire, key, code, cause_message, *close_socket);
             }
             ControlOp::ForceRebind { close_socket, .. } => {
-                acknowledge(control, out);
-                if !self.unbind(wire, key) {
-                    // No room to wait in: the client's bind is told that the session is gone.
-                    self.remove_session(key);
-                    wire.set_tag(conn, 0);
-                }
-                write_loop(out, 0);
-                return if *close_socket {
-                    Fate::Closes
-                } else {
-                    Fate::Stays
-                };
+                self.loop_away(wire, key, *close_socket);
             }
-            ControlOp::Reconf { sub_id, .. } => self.reconfigure(key, *sub_id, out),
             ControlOp::Constrain { .. } => {
                 // It says "unmanaged": clients that look at it do not ask.
+                let mut line = Vec::new();
                 if let Some(entry) = self.sessions.get_mut(key) {
-                    entry.core.write_cons(out);
+                    entry.core.write_cons(&mut line);
                 }
-                Ok(())
-            }
-        };
-        match done {
-            Ok(()) => {
-                // The answer goes before what the request caused.
-                let caused = out.split_off(at);
-                acknowledge(control, out);
-                out.extend_from_slice(&caused);
-            }
-            Err(refusal) => {
-                out.truncate(at);
-                self.refuse(control, &refusal, out);
+                self.tell(wire, key, &line);
             }
         }
-        Fate::Stays
-    }
-
-    fn is_named(&mut self, key: SessionKey, named: Option<&SessionRef<'_>>) -> bool {
-        let entry = self.sessions.get_mut(key);
-        entry.is_some_and(|entry| named.is_none_or(|id| id.as_str() == entry.core.id().as_str()))
     }
 
     fn refuse(&mut self, control: &Control<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
@@ -235,7 +225,6 @@ impl Shard {
                 push_update_prefix(out, sub_id, position);
                 push_full_payload(out, class.schema.project(&values));
                 push_line_end(out);
-                entry.core.note_data(1);
                 self.counters.updates_out += 1;
             }
         }

@@ -3,49 +3,49 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Offer;
 use weir_tlcp::server::{push_delta_payload, push_full_payload, push_update_prefix};
 
 use super::Shard;
 use super::backlog::Behind;
+use super::frame::Frame;
 use super::item::{Delivery, FrameClass, Progress, Step};
-use super::session::{SessionEntry, SessionKey};
-use super::wire::{Wire, message};
+use super::session::SessionKey;
+use super::wire::Wire;
 use crate::routing::ItemKey;
 
 /// The two forms of an update within a class, each made when first needed.
 struct Forms<'a> {
     class: &'a FrameClass,
     step: &'a Step,
-    full: Option<Bytes>,
+    full: Option<Frame>,
     /// `None` inside: nothing to tell to those in step.
-    delta: Option<Option<Bytes>>,
+    delta: Option<Option<Frame>>,
 }
 
 impl Forms<'_> {
     /// What a member with this progress gets; `None` if that is nothing.
-    fn get(&mut self, progress: Progress, line: &mut Vec<u8>) -> Option<Bytes> {
+    fn get(&mut self, progress: Progress, line: &mut Vec<u8>) -> Option<&Frame> {
         let (class, step) = (self.class, self.step);
         let (values, before) = step.values(class.delivery);
         match before.filter(|_| progress == Progress::InStep) {
             Some(before) => self
                 .delta
                 .get_or_insert_with(|| delta_frame(class, before, values, line))
-                .clone(),
+                .as_ref(),
             None => {
                 let full = self
                     .full
                     .get_or_insert_with(|| full_frame(class, values, line));
-                Some(full.clone())
+                Some(full)
             }
         }
     }
 }
 
 /// An update with every field.
-pub(super) fn full_frame(class: &FrameClass, values: &FrozenValues, line: &mut Vec<u8>) -> Bytes {
+pub(super) fn full_frame(class: &FrameClass, values: &FrozenValues, line: &mut Vec<u8>) -> Frame {
     begin_line(class, line);
     push_full_payload(line, class.schema.project(values));
     framed(line)
@@ -57,7 +57,7 @@ pub(super) fn delta_frame(
     before: &FrozenValues,
     values: &FrozenValues,
     line: &mut Vec<u8>,
-) -> Option<Bytes> {
+) -> Option<Frame> {
     begin_line(class, line);
     let before = class.schema.project(before);
     let changed = push_delta_payload(line, before, class.schema.project(values));
@@ -69,30 +69,10 @@ fn begin_line(class: &FrameClass, line: &mut Vec<u8>) {
     push_update_prefix(line, class.sub_id, class.position);
 }
 
-/// One whole WebSocket message with the one line.
-fn framed(line: &mut Vec<u8>) -> Bytes {
+/// A frame with the one line.
+pub(super) fn framed(line: &mut Vec<u8>) -> Frame {
     line.extend_from_slice(b"\r\n");
-    message(line)
-}
-
-/// Puts an update on its way. Whoever is owed every update and has no room for one is gone.
-pub(super) fn hand(
-    wire: &mut impl Wire,
-    session: &mut SessionEntry,
-    delivery: Delivery,
-    frame: Bytes,
-    held_bytes_max: usize,
-) -> Offer {
-    let queued = match (&mut session.unbound, delivery) {
-        (None, Delivery::Newest) => return wire.offer(session.conn, frame),
-        (Some(_), Delivery::Newest) => return Offer::Behind,
-        (None, _) => wire.send(session.conn, frame),
-        (Some(unbound), _) => unbound.hold(frame, held_bytes_max),
-    };
-    match queued {
-        true => Offer::Queued,
-        false => Offer::Gone,
-    }
+    Frame::of(line)
 }
 
 impl Shard {
@@ -105,8 +85,6 @@ impl Shard {
         update: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
     ) {
-        let now_ms = wire.now_ms();
-        let held_bytes_max = self.shared.limits.queue_bytes;
         let mut too_slow: Vec<SessionKey> = Vec::new();
         let Some(item) = self.items.get_mut(key) else {
             return;
@@ -143,11 +121,10 @@ impl Shard {
                 let Some(session) = self.sessions.get_mut(member.session) else {
                     continue;
                 };
-                match hand(wire, session, class.delivery, frame, held_bytes_max) {
+                let courier = &mut self.courier;
+                match courier.data(wire, session, frame, 1, class.delivery) {
                     Offer::Queued => {
                         member.progress = Progress::InStep;
-                        session.core.note_data(1);
-                        session.core.wrote(now_ms);
                         self.counters.updates_out += 1;
                     }
                     Offer::Behind => {

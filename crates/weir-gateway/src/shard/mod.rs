@@ -2,9 +2,15 @@
 
 mod backlog;
 mod controls;
+mod courier;
+mod drain;
+mod errands;
 mod fanout;
+mod frame;
 mod http;
 mod item;
+mod journal;
+mod lifecycle;
 #[cfg(test)]
 mod model;
 mod rebind;
@@ -12,36 +18,39 @@ mod requests;
 mod schema;
 mod session;
 mod simulator;
-mod waiting;
 mod wire;
 mod wishes;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::MailSender;
 use weir_net::http1::HttpRequest;
 use weir_net::server::{Answer, CloseReason, ConnId, Detached, Handler, Io};
-use weir_tlcp::codes::SessionCode;
-use weir_tlcp::server::{SessionConfig, Subscription, Wake, write_end};
+use weir_tlcp::request::SessionRef;
+use weir_tlcp::server::{SessionConfig, Subscription};
 
 use self::backlog::Backlog;
+use self::courier::Courier;
+use self::drain::Drain;
+use self::errands::{Errand, Errands, Outcome};
 use self::item::{ClassKey, ItemTable, Removal};
+use self::journal::JournalLimits;
 use self::rebind::{Departure, Handover};
 use self::schema::SchemaCache;
 use self::session::{SessionKey, Sessions, Subscribed};
-use self::wire::{Wire, message};
+use self::wire::Wire;
 use self::wishes::Wishes;
 use crate::config::{Limits, Simulator};
 use crate::connection::Connection;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
 
-pub(crate) use self::waiting::WaitingRoom;
-
-/// Timer token of the end of a drain; sessions' tokens are never 0.
+/// Timer tokens; those of sessions are never that small.
 const DRAIN_OVER: u64 = 0;
+const DRAIN_STEP: u64 = 1;
+/// Polls that have got something are to end.
+const SETTLE_POLLS: u64 = 2;
 
 /// What other threads tell a shard.
 #[derive(Debug)]
@@ -55,10 +64,16 @@ pub(crate) enum ShardMail {
     },
     /// A connection takes its items away from everybody.
     ForceUnsubscribe { connection: u16 },
-    /// A WebSocket for a session of this shard.
+    /// A connection that is to be the stream of a session of this shard.
     Adopt(Box<Handover>),
-    /// Say goodbye to all sessions, then stop, in at most so many milliseconds.
-    Drain { within_ms: u64 },
+    /// Requests about sessions of this shard that came in elsewhere.
+    Errand(Box<Errand>),
+    /// The answers to such requests.
+    Outcome(Box<Outcome>),
+    /// A session of this shard that its client has given up.
+    Retire(SessionRef<'static>),
+    /// Say goodbye to all sessions, spread over a time, then stop, at most so much later.
+    Drain { spread_ms: u64, within_ms: u64 },
 }
 
 /// What all shards know and none changes.
@@ -67,7 +82,6 @@ pub(crate) struct Shared {
     pub(crate) set_id: String,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) session: SessionConfig,
-    pub(crate) waiting: WaitingRoom,
     pub(crate) limits: Limits,
     /// What the start item of the published simulator says, if it is served.
     pub(crate) simulator: Option<Simulator>,
@@ -82,24 +96,34 @@ pub(crate) struct Shard {
     sessions: Sessions,
     items: ItemTable,
     backlog: Backlog,
+    courier: Courier,
     schemas: SchemaCache,
     wishes: Wishes,
     counters: ShardCounters,
     metrics: Arc<ShardMetrics>,
-    draining: bool,
+    drain: Option<Drain>,
+    errands: Errands,
     /// The connection in hand goes there when its message is dealt with.
     departure: Option<Departure>,
     /// Scratch for one `U` line.
     line: Vec<u8>,
     /// Scratch for the lines that answer one message.
     reply: Vec<u8>,
+    /// Scratch for the data notifications that one request causes.
+    notes: Vec<u8>,
 }
 
 impl Shard {
     pub(crate) fn new(number: u16, shared: Arc<Shared>, metrics: Arc<ShardMetrics>) -> Self {
+        let limits = &shared.limits;
+        let journal = JournalLimits {
+            bytes: limits.recovery_bytes,
+            age_ms: limits.recovery_ms,
+        };
         Self {
             number,
             wishes: Wishes::new(number),
+            courier: Courier::new(limits.queue_bytes, limits.unbound_ms, journal),
             shared,
             sessions: Sessions::new(),
             items: ItemTable::new(),
@@ -107,10 +131,12 @@ impl Shard {
             schemas: SchemaCache::new(),
             counters: ShardCounters::default(),
             metrics,
-            draining: false,
+            drain: None,
+            errands: Errands::default(),
             departure: None,
             line: Vec::new(),
             reply: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -156,69 +182,6 @@ impl Shard {
         self.counters.subscriptions -= 1;
     }
 
-    /// Forgets a session and all it has subscribed to. The connection stays.
-    fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
-        let mut entry = self.sessions.remove(key)?;
-        if entry.unbound.is_some() {
-            let id = entry.core.id().as_str();
-            self.shared.waiting.claim(id, Instant::now());
-        }
-        let ids: Vec<u32> = entry
-            .core
-            .subscriptions()
-            .iter()
-            .map(|one| one.sub_id)
-            .collect();
-        for sub_id in ids {
-            if let Some(subscription) = entry.core.remove_subscription(sub_id) {
-                self.release(key, subscription);
-            }
-        }
-        Some(entry.conn)
-    }
-
-    /// A client that does not read: its queue is full, and mode RAW may not drop silently. It is
-    /// told to start over, which an SDK does at once.
-    fn end_slow(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        self.counters.slow_ended += 1;
-        self.finish(
-            wire,
-            key,
-            SessionCode::EXPIRED,
-            "too slow: the update queue is full",
-            true,
-        );
-    }
-
-    /// Ends a session with `END` and closes its connection; `now` drops what is queued.
-    fn finish(
-        &mut self,
-        wire: &mut impl Wire,
-        key: SessionKey,
-        code: SessionCode,
-        text: &str,
-        now: bool,
-    ) {
-        let Some(conn) = self.remove_session(key) else {
-            return;
-        };
-        let mut line = Vec::new();
-        write_end(&mut line, code, text);
-        wire.close(conn, Some(message(&line)), now);
-    }
-
-    /// Sends lines on a session's stream, or keeps them until it has one.
-    fn send_lines(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) -> bool {
-        let queue_bytes = self.shared.limits.queue_bytes;
-        match self.sessions.get_mut(key) {
-            None => true,
-            Some(entry) => match &mut entry.unbound {
-                Some(unbound) => unbound.hold(message(lines), queue_bytes),
-                None => wire.send_text(entry.conn, lines),
-            },
-        }
-    }
-
     fn force_unsubscribe(&mut self, wire: &mut impl Wire, connection: u16) {
         let mut lines = Vec::new();
         for key in self.sessions.keys() {
@@ -235,28 +198,12 @@ impl Shard {
                 removed.extend(entry.core.remove_subscription(sub_id));
                 entry.core.write_unsub(sub_id, &mut lines);
             }
-            if !lines.is_empty() && !self.send_lines(wire, key, &lines) {
-                self.end_slow(wire, key);
-            }
             removed
                 .into_iter()
                 .for_each(|subscription| self.release(key, subscription));
-        }
-    }
-
-    fn drain(&mut self, io: &mut Io, within_ms: u64) {
-        self.draining = true;
-        io.stop_accepting();
-        io.set_timer(io.now_ms() + within_ms, DRAIN_OVER);
-        for key in self.sessions.keys() {
-            // 48 makes SDKs come back at once, to whichever gateway the balancer offers.
-            self.finish(
-                io,
-                key,
-                SessionCode::EXPIRED,
-                "the gateway is shutting down",
-                false,
-            );
+            if !lines.is_empty() {
+                self.notify(wire, key, &lines);
+            }
         }
     }
 
@@ -264,6 +211,8 @@ impl Shard {
         self.counters.sessions = self.sessions.len() as u64;
         self.counters.items = self.items.len() as u64;
         self.counters.lagging = self.backlog.len() as u64;
+        self.counters.unbound = self.courier.unbound;
+        self.counters.kept_bytes = self.courier.kept_bytes as u64;
         self.counters.connections = io.connections() as u64;
         self.counters.io = io.counters();
         self.metrics.publish(&self.counters);
@@ -273,50 +222,30 @@ impl Shard {
 impl Handler for Shard {
     type Mail = ShardMail;
 
-    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
-        http::answer(self, request)
+    fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+        http::answer(self, io, conn, request)
     }
 
     fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
         self.handle_message(io, conn, text);
     }
 
-    fn on_closed(&mut self, _io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason) {
+    fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason) {
         let key = SessionKey::from_bits(tag);
         // A connection that was its stream once says nothing about a session.
         let bound = self.sessions.get_mut(key);
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
             tracing::debug!(session = %entry.core.id(), ?reason, "session lost its connection");
-            self.remove_session(key);
+            self.lost(io, key);
         }
     }
 
     fn on_timer(&mut self, io: &mut Io, token: u64) {
-        if token == DRAIN_OVER {
-            io.stop();
-            return;
-        }
-        let key = SessionKey::from_bits(token);
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return;
-        };
-        if entry.is_stale(io.now_ms()) {
-            return;
-        }
-        if entry.unbound.is_some() {
-            return self.watch_unbound(io, key);
-        }
-        let mut lines = Vec::new();
-        let conn = entry.conn;
-        match entry.core.on_wake(io.now_ms(), &mut lines) {
-            Wake::Inactive => {
-                self.remove_session(key);
-                return io.close(conn, None, true);
-            }
-            Wake::Idle | Wake::Written => entry.arm(io, entry.core.next_wake_ms(), key),
-        }
-        if !lines.is_empty() && !io.send_text(conn, &lines) {
-            self.end_slow(io, key);
+        match token {
+            DRAIN_OVER => io.stop(),
+            DRAIN_STEP => self.drain_step(io),
+            SETTLE_POLLS => self.settle_polls(io),
+            session => self.wake(io, SessionKey::from_bits(session)),
         }
     }
 
@@ -325,7 +254,7 @@ impl Handler for Shard {
     }
 
     fn on_room(&mut self, io: &mut Io, _conn: ConnId, tag: u64) {
-        self.catch_up(io, SessionKey::from_bits(tag));
+        self.resume(io, SessionKey::from_bits(tag));
     }
 
     fn on_mail(&mut self, io: &mut Io, mail: ShardMail) {
@@ -337,14 +266,24 @@ impl Handler for Shard {
             } => self.fan_out(io, item, update, &fields),
             ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardMail::Adopt(handover) => self.adopt(io, *handover),
-            ShardMail::Drain { within_ms } => self.drain(io, within_ms),
+            ShardMail::Errand(errand) => self.run_errand(io, *errand),
+            ShardMail::Outcome(outcome) => self.take_outcome(io, *outcome),
+            ShardMail::Retire(id) => self.retire(io, &id),
+            ShardMail::Drain {
+                spread_ms,
+                within_ms,
+            } => self.drain(io, spread_ms, within_ms),
         }
     }
 
     fn on_turn(&mut self, io: &mut Io) {
         self.publish(io);
-        if self.draining && io.connections() == 0 {
-            io.stop();
+        self.retry_posts(io);
+        if self.drained() {
+            io.close_idle();
+            if io.connections() == 0 {
+                io.stop();
+            }
         }
     }
 }

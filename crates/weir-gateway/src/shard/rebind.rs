@@ -1,27 +1,28 @@
-//! Sessions between two streams: `LOOP` leaves a session unbound, and `bind_session` on any
-//! WebSocket of the gateway, whichever shard has accepted it, gives it another stream.
-
-use std::time::{Duration, Instant};
+//! `create_session` and `bind_session` give a session its stream, whichever shard has accepted the
+//! connection: it moves to the shard that keeps the session.
 
 use weir_net::server::{ConnId, Detached, Io};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
-use weir_tlcp::server::{Session, SessionId, write_conerr};
+use weir_tlcp::server::{write_conerr, write_prog};
 
-use super::requests::{Fate, SessionRefusal, client_ip, may_stream};
-use super::session::{SessionKey, Unbound};
-use super::waiting::{PATIENCE, Waiting};
+use super::frame::Framing;
+use super::requests::{Fate, Reply, SessionRefusal, Via, client_ip};
+use super::session::{Link, Poll, SessionKey, Way};
 use super::wire::Wire;
-use super::{Shard, ShardMail};
+use super::{Shard, ShardMail, http};
 
-/// How often a session without a stream is looked at.
-const LOOK_MS: u64 = 1_000;
+/// Bytes of an HTTP answer after which the client has to bind anew, if it does not say.
+const STREAM_BYTES: u64 = 4_000_000;
+/// The least and the most that a client may ask for: browsers keep a whole answer in memory.
+const STREAM_BYTES_MIN: u64 = 1_000;
+const STREAM_BYTES_MAX: u64 = 50_000_000;
 
-/// A WebSocket on its way to the shard that keeps the session it asks for.
+/// A connection on its way to the shard that keeps the session it asks for.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    session: SessionKey,
-    stream: StreamOptions,
+    bind: BindSession<'static>,
+    via: Via,
     connection: Detached,
 }
 
@@ -29,194 +30,189 @@ pub(crate) struct Handover {
 #[derive(Debug)]
 pub(super) struct Departure {
     shard: u16,
-    session: SessionKey,
-    stream: StreamOptions,
+    bind: BindSession<'static>,
+    via: Via,
 }
 
-fn not_found<T>() -> Result<T, SessionRefusal> {
+fn not_found() -> SessionRefusal {
     let code = SessionCode::SESSION_NOT_FOUND;
-    Err((code, code.text().into()))
+    (code, code.text().into())
 }
 
 impl Shard {
-    /// Takes a session from its stream; false if there is no room for sessions that wait.
-    pub(super) fn unbind(&mut self, wire: &mut impl Wire, key: SessionKey) -> bool {
-        let shard = self.number;
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return false;
-        };
-        let waiting = Waiting::Unbound {
-            shard,
-            session: key,
-        };
-        let room = &self.shared.waiting;
-        if !room.admit(*entry.core.id(), waiting, Instant::now()) {
-            return false;
-        }
-        let now_ms = wire.now_ms();
-        let patience = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
-        entry.unbound = Some(Box::new(Unbound::until(now_ms.saturating_add(patience))));
-        entry.arm(wire, now_ms + LOOK_MS, key);
-        true
-    }
-
-    /// Looks after a session without a stream.
-    pub(super) fn watch_unbound(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        let now_ms = wire.now_ms();
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return;
-        };
-        let until_ms = entry.unbound.as_ref().map_or(0, |unbound| unbound.until_ms);
-        if now_ms < until_ms {
-            entry.arm(wire, until_ms.min(now_ms + LOOK_MS), key);
-        } else {
-            let conn = entry.conn;
-            tracing::debug!(session = %entry.core.id(), "session was not bound again");
-            self.remove_session(key);
-            wire.close(conn, None, true);
-        }
-    }
-
-    /// A session that is bound, or was never there, is told as not found: an SDK then starts a
-    /// fresh one at once.
+    /// A session that is not there is told as not found: an SDK then starts a fresh one at once.
     pub(super) fn bind(
         &mut self,
         wire: &mut impl Wire,
-        conn: ConnId,
-        current: Option<SessionKey>,
         bind: &BindSession<'_>,
-        out: &mut Vec<u8>,
+        reply: &mut Reply,
     ) -> Fate {
-        let last = wire.tag(conn).map(SessionKey::from_bits);
-        let last = last.and_then(|key| Some(*self.sessions.get_mut(key)?.core.id()));
-        let found = may_stream(current, &bind.stream).and_then(|()| {
-            let named = match (&bind.session, &last) {
-                (Some(named), _) => named.as_str(),
-                (None, Some(last)) => last.as_str(),
-                (None, None) => return not_found(),
-            };
-            let claimed = self.shared.waiting.claim(named, Instant::now());
-            claimed.map_or_else(not_found, Ok)
-        });
-        let done = match found {
-            Ok((id, Waiting::New(set))) => self.has_room().map(|()| {
-                let ip = client_ip(wire, conn);
-                let config = &self.shared.session;
-                let core = Session::bind(id, &bind.stream, config, &ip, wire.now_ms(), out);
-                let key = self.sessions.insert(core, conn, set);
-                self.begin(wire, conn, key);
-                Fate::Stays
-            }),
-            Ok((_, Waiting::Unbound { shard, session })) if shard == self.number => {
-                self.rebind(wire, conn, session, &bind.stream, out);
-                Ok(Fate::Stays)
-            }
-            Ok((id, Waiting::Unbound { shard, session })) => self.send_to_owner(
-                wire,
-                conn,
-                id,
-                bind,
-                Departure {
-                    shard,
-                    session,
-                    stream: bind.stream.clone(),
-                },
-            ),
+        let mut bind = bind.clone().into_owned();
+        if bind.session.is_none() {
+            let last = wire.tag(reply.conn).map(SessionKey::from_bits);
+            let entry = last.and_then(|key| self.sessions.get_mut(key));
+            bind.session = entry.map(|entry| entry.core.id().into());
+        }
+        let bound = match self.may_stream(wire, reply) {
             Err(refusal) => Err(refusal),
+            Ok(()) => match bind.session.as_ref().and_then(|id| self.elsewhere(id)) {
+                Some(shard) => {
+                    wire.detach(reply.conn);
+                    let via = reply.via.clone();
+                    self.departure = Some(Departure { shard, bind, via });
+                    return Fate::Leaves;
+                }
+                None => self.attach(wire, &bind, reply),
+            },
         };
-        done.unwrap_or_else(|(code, text)| {
-            write_conerr(out, code, &text);
+        bound.unwrap_or_else(|(code, text)| {
+            write_conerr(&mut reply.lines, code, &text);
             Fate::Stays
         })
     }
 
-    /// Gives a session another stream: head, then what was held, then what lags.
-    fn rebind(
+    /// Gives a session of this shard another stream.
+    fn attach(
         &mut self,
         wire: &mut impl Wire,
-        conn: ConnId,
-        key: SessionKey,
-        stream: &StreamOptions,
-        out: &mut Vec<u8>,
-    ) {
-        let ip = client_ip(wire, conn);
+        bind: &BindSession<'_>,
+        reply: &mut Reply,
+    ) -> Result<Fate, SessionRefusal> {
+        let id = bind.session.as_deref().unwrap_or_default();
+        let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
+        tracing::debug!(
+            session = ?bind.session,
+            cause = ?bind.cause,
+            recovery_from = ?bind.recovery_from,
+            "bind_session"
+        );
+        let ip = client_ip(wire, reply.conn);
         let now_ms = wire.now_ms();
-        let Some(entry) = self.sessions.get_mut(key) else {
-            let code = SessionCode::SESSION_NOT_FOUND;
-            return write_conerr(out, code, code.text());
-        };
-        let before = std::mem::replace(&mut entry.conn, conn);
-        let held = entry.unbound.take();
+        let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
+        let mut from = None;
+        if let Some(received) = bind.recovery_from {
+            from = entry.rewind(received);
+            if from.is_none() {
+                self.counters.recoveries_refused += 1;
+                let code = SessionCode::RECOVERY_UNAVAILABLE;
+                return Err((code, code.text().into()));
+            }
+            self.counters.recoveries += 1;
+        }
+        let config = &self.shared.session;
         entry
             .core
-            .rebind(stream, &self.shared.session, &ip, now_ms, out);
-        entry.arm(wire, entry.core.next_wake_ms(), key);
-        wire.set_tag(conn, key.to_bits());
-        if before != conn {
+            .bind(&bind.stream, config, &ip, now_ms, &mut reply.lines);
+        if let Some(from) = from {
+            write_prog(&mut reply.lines, from);
+        }
+        self.counters.sessions_rebound += 1;
+        Ok(self.connect(wire, key, &bind.stream, &[], reply))
+    }
+
+    /// Makes a connection the stream of a session: first the head, which the reply has, then
+    /// `notes`, what waits, and what lags. A stream the session has is given up without a word.
+    pub(super) fn connect(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        stream: &StreamOptions,
+        notes: &[u8],
+        reply: &mut Reply,
+    ) -> Fate {
+        let now_ms = wire.now_ms();
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return Fate::Stays;
+        };
+        let before = std::mem::replace(&mut entry.conn, reply.conn);
+        let framing = match reply.via {
+            Via::WebSocket => Framing::WebSocket,
+            Via::Http { .. } => Framing::Chunk,
+        };
+        let link = match (stream.polling, framing) {
+            (Some(asked), _) => {
+                let granted = self.shared.session.granted(asked);
+                Link::Other(Box::new(Way::Poll(Poll {
+                    framing,
+                    until_ms: now_ms + granted.idle_ms,
+                    interval_ms: granted.interval_ms,
+                    fed: false,
+                })))
+            }
+            (None, Framing::WebSocket) => Link::WebSocket,
+            (None, Framing::Chunk) => {
+                let asked = stream.content_length.unwrap_or(STREAM_BYTES);
+                let left = asked.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
+                Link::Other(Box::new(Way::Http { left, fresh: true }))
+            }
+        };
+        self.courier.bind(entry, link);
+        entry.arm(wire);
+        wire.set_tag(reply.conn, key.to_bits());
+        if before != reply.conn {
             wire.close(before, None, true);
         }
-        let mut sent = out.is_empty() || wire.send_text(conn, out);
-        out.clear();
-        for frame in held.into_iter().flat_map(|held| held.frames) {
-            sent = sent && wire.send(conn, frame);
+        let mut fate = Fate::Stays;
+        if let Via::Http { origin } = &reply.via {
+            wire.begin_body(reply.conn, &http::lines(Vec::new(), origin.as_deref()));
+            fate = Fate::Streams;
         }
-        if sent {
-            self.counters.sessions_rebound += 1;
-            self.catch_up(wire, key);
-        } else {
-            self.end_slow(wire, key);
+        let head = std::mem::take(&mut reply.lines);
+        self.tell(wire, key, &head);
+        reply.lines = head;
+        reply.lines.clear();
+        if !notes.is_empty() {
+            self.notify(wire, key, notes);
+        }
+        self.resume(wire, key);
+        fate
+    }
+
+    /// The connection has left the loop.
+    pub(super) fn on_departed(&mut self, connection: Detached) {
+        let Some(Departure { shard, bind, via }) = self.departure.take() else {
+            return;
+        };
+        let handover = Handover {
+            bind,
+            via,
+            connection,
+        };
+        self.post(shard, ShardMail::Adopt(Box::new(handover)));
+    }
+
+    /// A connection from another shard, for a session of this one.
+    pub(super) fn adopt(&mut self, io: &mut Io, handover: Handover) {
+        let Handover {
+            bind,
+            via,
+            connection,
+        } = handover;
+        if let Some(conn) = io.adopt(connection) {
+            self.bind_adopted(io, conn, via, &bind);
         }
     }
 
-    /// The session is kept by another shard: its new stream must go there.
-    fn send_to_owner(
+    fn bind_adopted(
         &mut self,
         wire: &mut impl Wire,
         conn: ConnId,
-        id: SessionId,
+        via: Via,
         bind: &BindSession<'_>,
-        departure: Departure,
-    ) -> Result<Fate, SessionRefusal> {
-        if self.shared.peers.get().is_none() {
-            return not_found();
-        }
-        tracing::debug!(session = %id, cause = ?bind.cause, "bind_session for another shard");
-        wire.detach(conn);
-        self.departure = Some(departure);
-        Ok(Fate::Leaves)
-    }
-
-    /// The connection has left the loop. A shard that is too busy to take it loses it, and with it
-    /// the session in time; the client starts over.
-    pub(super) fn on_departed(&mut self, connection: Detached) {
-        let peers = self.shared.peers.get();
-        let Some(departure) = self.departure.take() else {
-            return;
-        };
-        let owner = peers.and_then(|peers| peers.get(usize::from(departure.shard)));
-        let handover = Handover {
-            session: departure.session,
-            stream: departure.stream,
-            connection,
-        };
-        if let Some(owner) = owner {
-            if let Err(error) = owner.post(ShardMail::Adopt(Box::new(handover)), Duration::ZERO) {
-                tracing::warn!(%error, "a WebSocket could not be handed to another shard");
+    ) {
+        let mut reply = Reply::on(conn, via, std::mem::take(&mut self.reply));
+        if let Err((code, text)) = self.attach(wire, bind, &mut reply) {
+            write_conerr(&mut reply.lines, code, &text);
+            match &reply.via {
+                Via::WebSocket => {
+                    wire.send_text(conn, &reply.lines);
+                }
+                Via::Http { origin } => {
+                    let lines = std::mem::take(&mut reply.lines);
+                    wire.reply(conn, &http::lines(lines, origin.as_deref()));
+                }
             }
         }
-    }
-
-    /// A WebSocket from another shard, for a session of this one.
-    pub(super) fn adopt(&mut self, io: &mut Io, handover: Handover) {
-        let Some(conn) = io.adopt(handover.connection) else {
-            return;
-        };
-        let mut out = std::mem::take(&mut self.reply);
-        out.clear();
-        self.rebind(io, conn, handover.session, &handover.stream, &mut out);
-        if !out.is_empty() && !Wire::send_text(io, conn, &out) {
-            io.close(conn, None, true);
-        }
-        self.reply = out;
+        self.reply = reply.lines;
     }
 }

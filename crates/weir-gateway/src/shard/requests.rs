@@ -1,49 +1,72 @@
-//! TLCP requests on a WebSocket: sessions come, and the answers.
+//! TLCP requests, over whatever they come: sessions begin, controls are carried out, answers are
+//! collected.
 
 use std::borrow::Cow;
 
 use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{
-    ControlOp, CreateSession, Message, Request, StreamOptions, parse_ws_message,
+    ControlOp, CreateSession, Message, Request, SessionRef, parse_ws_message,
 };
-use weir_tlcp::server::{Session, SessionId, write_conerr, write_reqerr, write_wsok};
+use weir_tlcp::server::{
+    Session, SessionId, write_conerr, write_error, write_reqerr, write_reqok, write_wsok,
+};
 
+use super::lifecycle::NOWHERE;
 use super::session::{AdapterSet, SessionKey};
-use super::wire::{Wire, message};
+use super::wire::Wire;
 use super::{Shard, simulator};
 use crate::resolve::Refusal;
 
 /// What becomes of the connection after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
+    /// It gets its answer.
     Stays,
+    /// The answer has begun: it is a session's stream.
+    Streams,
     /// To another shard; what it has sent after this message goes with it.
     Leaves,
-    Closes,
+}
+
+/// What a request came by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Via {
+    WebSocket,
+    /// With the `Origin` that the answer must name.
+    Http {
+        origin: Option<Box<str>>,
+    },
+}
+
+/// The lines that answer the requests of one connection, until they are sent.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) conn: ConnId,
+    pub(super) via: Via,
+    pub(super) lines: Vec<u8>,
+    /// Requests that other shards must answer, each with the lines before it.
+    pub(super) foreign: Vec<(Vec<u8>, u16, Request<'static>)>,
+}
+
+impl Reply {
+    /// With a buffer that may have been used before.
+    pub(super) fn on(conn: ConnId, via: Via, mut lines: Vec<u8>) -> Self {
+        lines.clear();
+        Self {
+            conn,
+            via,
+            lines,
+            foreign: Vec::new(),
+        }
+    }
 }
 
 /// Why a session does not begin.
 pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
 
 /// Text of the refusal when the limit is reached.
-pub(super) const TOO_MANY: &str = "too many sessions, try again later";
-
-/// Whether a WebSocket can be the stream that is asked for.
-pub(super) fn may_stream(
-    current: Option<SessionKey>,
-    stream: &StreamOptions,
-) -> Result<(), SessionRefusal> {
-    if current.is_some() {
-        let code = SessionCode::STREAM_ALREADY_OPEN;
-        return Err((code, code.text().into()));
-    }
-    if stream.polling.is_some() {
-        let text = "polling is not served by this version: use WebSocket streaming";
-        return Err((SessionCode::PORT_FORBIDDEN, text.into()));
-    }
-    Ok(())
-}
+const TOO_MANY: &str = "too many sessions, try again later";
 
 pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
     wire.peer_ip(conn)
@@ -51,40 +74,62 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
 }
 
 impl Shard {
-    /// Handles one WebSocket message: requests in order, answers in order, in one message.
+    /// Handles one WebSocket message: requests in order, answers in order.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        let mut reply = std::mem::take(&mut self.reply);
-        reply.clear();
+        if self.errands.is_waiting(conn) {
+            // Answers keep their order, so this message has to wait for another shard.
+            return self.put_off(wire, conn, text);
+        }
+        let lines = std::mem::take(&mut self.reply);
+        let mut reply = Reply::on(conn, Via::WebSocket, lines);
         let mut fate = Fate::Stays;
         parse_ws_message(text, &mut |parsed| {
             if fate == Fate::Stays {
                 fate = match parsed {
-                    Ok(request) => self.handle_request(wire, conn, &request, &mut reply),
+                    Ok(request) => self.handle_request(wire, &request, &mut reply),
                     Err(error) => {
                         self.counters.requests_refused += 1;
-                        error.write(&mut reply);
+                        error.write(&mut reply.lines);
                         Fate::Stays
                     }
                 };
             }
         });
-        if fate == Fate::Closes {
-            let last = (!reply.is_empty()).then(|| message(&reply));
-            wire.close(conn, last, false);
-        } else if fate == Fate::Leaves {
-            // There is nothing to answer: the request alone is in its message.
-        } else if !reply.is_empty() && !wire.send_text(conn, &reply) {
-            self.give_up(wire, conn);
+        if !reply.foreign.is_empty() {
+            return self.send_errands(reply);
         }
-        self.reply = reply;
-        // Snapshots follow the confirmations of their subscriptions.
-        if let Some(key) = self.session_of(wire, conn) {
-            self.catch_up(wire, key);
+        if fate == Fate::Stays {
+            self.flush(wire, &mut reply);
+        }
+        self.reply = reply.lines;
+    }
+
+    /// Sends the answers so far if they go the way of what a session is sent next.
+    pub(super) fn flush_before(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        reply: &mut Reply,
+    ) {
+        let entry = self.sessions.get_mut(key);
+        if entry.is_some_and(|entry| entry.is_bound_to(reply.conn)) {
+            self.flush(wire, reply);
         }
     }
 
+    /// Sends the answers so far; over HTTP they are one answer in the end.
+    fn flush(&mut self, wire: &mut impl Wire, reply: &mut Reply) {
+        if reply.via != Via::WebSocket {
+            return;
+        }
+        if !reply.lines.is_empty() && !wire.send_text(reply.conn, &reply.lines) {
+            self.give_up(wire, reply.conn);
+        }
+        reply.lines.clear();
+    }
+
     /// A client that floods the gateway with requests and does not read the answers.
-    fn give_up(&mut self, wire: &mut impl Wire, conn: ConnId) {
+    pub(super) fn give_up(&mut self, wire: &mut impl Wire, conn: ConnId) {
         match self.session_of(wire, conn) {
             Some(key) => self.end_slow(wire, key),
             None => wire.close(conn, None, true),
@@ -92,61 +137,141 @@ impl Shard {
     }
 
     /// The session whose stream this connection is.
-    fn session_of(&mut self, wire: &mut impl Wire, conn: ConnId) -> Option<SessionKey> {
+    pub(super) fn session_of(&mut self, wire: &mut impl Wire, conn: ConnId) -> Option<SessionKey> {
         let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
         let entry = self.sessions.get_mut(key)?;
         entry.is_bound_to(conn).then_some(key)
     }
 
-    fn handle_request(
+    /// The session that a request is about: the one it names, else the last one bound on its
+    /// connection, unless that has another stream now.
+    fn addressed(
         &mut self,
         wire: &mut impl Wire,
         conn: ConnId,
+        named: Option<&SessionRef<'_>>,
+    ) -> Option<SessionKey> {
+        if let Some(id) = named {
+            return self.sessions.find(self.number, id.as_str());
+        }
+        let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
+        let entry = self.sessions.get_mut(key)?;
+        (entry.conn == conn || !entry.is_bound()).then_some(key)
+    }
+
+    pub(super) fn handle_request(
+        &mut self,
+        wire: &mut impl Wire,
         request: &Request<'_>,
-        out: &mut Vec<u8>,
+        reply: &mut Reply,
     ) -> Fate {
+        let named = match request {
+            Request::Wsok if reply.via == Via::WebSocket => {
+                write_wsok(&mut reply.lines);
+                return Fate::Stays;
+            }
+            Request::Wsok => {
+                let text = "wsok is for WebSocket";
+                write_error(&mut reply.lines, ControlCode::MALFORMED, text);
+                return Fate::Stays;
+            }
+            Request::CreateSession(create) => return self.create(wire, create, reply),
+            Request::BindSession(bind) => return self.bind(wire, bind, reply),
+            Request::Control(control) => control.session.as_ref(),
+            Request::Message(message) => message.session.as_ref(),
+            Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
+        };
+        if let Some(shard) = named.and_then(|id| self.elsewhere(id)) {
+            let before = std::mem::take(&mut reply.lines);
+            let request = request.clone().into_owned();
+            reply.foreign.push((before, shard, request));
+            return Fate::Stays;
+        }
+        let key = self.addressed(wire, reply.conn, named);
+        self.carry_out(wire, key, request, reply);
+        Fate::Stays
+    }
+
+    /// A request about a session of this shard, or about none.
+    pub(super) fn carry_out(
+        &mut self,
+        wire: &mut impl Wire,
+        key: Option<SessionKey>,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) {
         let now_ms = wire.now_ms();
-        let key = self.session_of(wire, conn);
         if let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) {
             entry.core.touch(now_ms);
         }
         match request {
-            Request::Wsok => write_wsok(out),
-            Request::CreateSession(create) => self.create(wire, conn, key, create, out),
-            Request::BindSession(bind) => return self.bind(wire, conn, key, bind, out),
-            Request::Control(control) => return self.control(wire, conn, key, control, out),
-            Request::Message(message) => self.refuse_message(message, out),
-            Request::Heartbeat(_) => {}
+            Request::Control(control) => self.control(wire, key, control, reply),
+            Request::Message(message) => self.refuse_message(key, message, &mut reply.lines),
+            // Only HTTP needs an answer; a session that is not there is no error.
+            Request::Heartbeat(_) if reply.via != Via::WebSocket => {
+                write_reqok(&mut reply.lines, None);
+            }
+            _ => {}
         }
-        Fate::Stays
+    }
+
+    /// The shard that keeps a session, if it is another one.
+    pub(super) fn elsewhere(&self, id: &str) -> Option<u16> {
+        let place = SessionId::place_of(id)?;
+        let peers = self.shared.peers.get()?;
+        let known = usize::from(place.shard) < peers.len();
+        (known && place.shard != self.number).then_some(place.shard)
     }
 
     fn create(
         &mut self,
         wire: &mut impl Wire,
-        conn: ConnId,
-        current: Option<SessionKey>,
         create: &CreateSession<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        tracing::debug!(cid = ?create.cid, cause = ?create.cause, "create_session");
-        let fitting = may_stream(current, &create.stream);
-        let set = match fitting.and_then(|()| self.may_create(create)) {
-            Ok(set) => set,
+        reply: &mut Reply,
+    ) -> Fate {
+        tracing::debug!(
+            cid = ?create.cid,
+            cause = ?create.cause,
+            replaces = ?create.old_session,
+            "create_session"
+        );
+        if let Some(old) = &create.old_session {
+            self.retire(wire, old);
+        }
+        let opened = match self.may_stream(wire, reply) {
+            Ok(()) => self.open(wire, create, reply),
+            Err(refusal) => Err(refusal),
+        };
+        match opened {
+            Ok((key, notes)) => self.connect(wire, key, &create.stream, &notes, reply),
             Err((code, message)) => {
                 self.counters.sessions_refused += 1;
-                return write_conerr(out, code, &message);
+                write_conerr(&mut reply.lines, code, &message);
+                Fate::Stays
             }
-        };
-        let id = SessionId::from_random(&rand::random());
-        let ip = client_ip(wire, conn);
-        let begin = out.len();
+        }
+    }
+
+    /// Makes a session and carries out the controls that come with it; it has no stream yet. The
+    /// head is appended to the reply, what the controls cause is returned.
+    fn open(
+        &mut self,
+        wire: &mut impl Wire,
+        create: &CreateSession<'_>,
+        reply: &mut Reply,
+    ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
+        let set = self.may_create(create)?;
+        let ip = client_ip(wire, reply.conn);
+        let (now_ms, begin) = (wire.now_ms(), reply.lines.len());
         let config = &self.shared.session;
-        let core = Session::create(id, create, config, &ip, wire.now_ms(), out);
-        let key = self.sessions.insert(core, conn, set);
+        let key = self.sessions.insert(self.number, NOWHERE, set, |place| {
+            let id = SessionId::new(place, &rand::random());
+            Session::create(id, create, config, &ip, now_ms, &mut reply.lines)
+        });
+        let mut notes = Vec::new();
         for control in &create.controls {
             let done = match &control.op {
-                ControlOp::Add(add) => self.subscribe(key, add, out),
+                ControlOp::Add(add) => self.subscribe(key, add, &mut notes),
                 _ => Err(Refusal {
                     code: ControlCode::BAD_VALUE,
                     message: "only LS_op=add goes with create_session".to_owned(),
@@ -154,28 +279,29 @@ impl Shard {
             };
             if let Err(refusal) = done {
                 self.remove_session(key);
-                self.counters.sessions_refused += 1;
-                out.truncate(begin);
-                return write_conerr(out, SessionCode::COMBO_CONTROL_FAILED, &refusal.message);
+                reply.lines.truncate(begin);
+                return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
             }
         }
-        self.begin(wire, conn, key);
+        self.counters.sessions_created += 1;
+        Ok((key, notes))
     }
 
-    /// A new session's stream is open.
-    pub(super) fn begin(&mut self, wire: &mut impl Wire, conn: ConnId, key: SessionKey) {
-        self.counters.sessions_created += 1;
-        wire.set_tag(conn, key.to_bits());
-        if let Some(entry) = self.sessions.get_mut(key) {
-            entry.arm(wire, entry.core.next_wake_ms(), key);
+    /// Whether a connection can be the stream that is asked for.
+    pub(super) fn may_stream(
+        &mut self,
+        wire: &mut impl Wire,
+        reply: &Reply,
+    ) -> Result<(), SessionRefusal> {
+        if self.session_of(wire, reply.conn).is_some() {
+            let code = SessionCode::STREAM_ALREADY_OPEN;
+            return Err((code, code.text().into()));
         }
+        Ok(())
     }
 
     /// What a new session needs, over whatever it is created.
-    pub(super) fn may_create(
-        &self,
-        create: &CreateSession<'_>,
-    ) -> Result<AdapterSet, SessionRefusal> {
+    fn may_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
         let set = if create.adapter_set == self.shared.set_id {
             AdapterSet::Served
         } else if self.shared.simulator.is_some() && create.adapter_set == simulator::ADAPTER_SET {
@@ -188,8 +314,8 @@ impl Shard {
     }
 
     /// 5 and 6 make SDKs come back later; 7 to 10 would stop them for good.
-    pub(super) fn has_room(&self) -> Result<(), SessionRefusal> {
-        if self.draining {
+    fn has_room(&self) -> Result<(), SessionRefusal> {
+        if self.draining() {
             let text = "the gateway is shutting down";
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
@@ -199,11 +325,25 @@ impl Shard {
         Ok(())
     }
 
-    fn refuse_message(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
+    fn refuse_message(
+        &mut self,
+        key: Option<SessionKey>,
+        message: &Message<'_>,
+        out: &mut Vec<u8>,
+    ) {
         self.counters.requests_refused += 1;
-        let text = "this gateway takes no client messages";
+        let (code, text) = match key {
+            Some(_) => (
+                ControlCode::REFUSED,
+                "this gateway takes no client messages",
+            ),
+            None => {
+                let code = ControlCode::SESSION_NOT_FOUND;
+                (code, code.text())
+            }
+        };
         if let Some(id) = message.request_id.as_deref() {
-            write_reqerr(out, id, ControlCode::REFUSED, text);
+            write_reqerr(out, id, code, text);
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
-use weir_tlcp::server::Session;
+use weir_tlcp::server::{self, Session, SessionId};
 
+use super::frame::Framing;
 use super::item::{Delivery, Place};
+use super::journal::Journal;
 use super::schema::Schema;
 use super::wire::Wire;
 
@@ -48,56 +49,128 @@ pub(super) struct SessionEntry {
     pub(super) core: Session<Subscribed>,
     /// The stream connection it is bound to, or was before it was unbound.
     pub(super) conn: ConnId,
+    index: u32,
     serial: u32,
-    /// Low bits of the instant of the timer that counts; others of this session are void.
+    /// Low bits of the instant of the timer that fires first; others of this session are void.
     armed_ms: u32,
-    pub(super) unbound: Option<Box<Unbound>>,
+    pub(super) link: Link,
+    /// What was sent of late and what waits to be sent; absent if that is nothing.
+    pub(super) journal: Option<Box<Journal>>,
     pub(super) set: AdapterSet,
 }
 
-/// A session between two streams: what is sent to it waits here.
+/// How a session reaches its client.
 #[derive(Debug)]
-pub(super) struct Unbound {
-    pub(super) frames: Vec<Bytes>,
-    bytes: usize,
-    pub(super) until_ms: u64,
+pub(super) enum Link {
+    /// It streams on a WebSocket, as nearly all do.
+    WebSocket,
+    Other(Box<Way>),
 }
 
-impl Unbound {
-    pub(super) fn until(until_ms: u64) -> Self {
-        Self {
-            frames: Vec::new(),
-            bytes: 0,
-            until_ms,
-        }
-    }
+/// What is not streaming on a WebSocket.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// Not at all: the client has until this instant to bind it again.
+    Unbound {
+        until_ms: u64,
+    },
+    /// In the body of an HTTP answer.
+    Http {
+        /// Bytes that the body may still get.
+        left: u64,
+        /// It has got no data yet.
+        fresh: bool,
+    },
+    Poll(Poll),
+}
 
-    /// Keeps a frame if it fits.
-    pub(super) fn hold(&mut self, frame: Bytes, bytes_max: usize) -> bool {
-        let fits = self.frames.is_empty() || self.bytes + frame.len() <= bytes_max;
-        if fits {
-            self.bytes += frame.len();
-            self.frames.push(frame);
-        }
-        fits
-    }
+/// A poll that is waiting for data.
+#[derive(Debug)]
+pub(super) struct Poll {
+    pub(super) framing: Framing,
+    /// When it ends without data.
+    pub(super) until_ms: u64,
+    /// The pause until the next one.
+    pub(super) interval_ms: u64,
+    /// It has got data, so that it ends soon.
+    pub(super) fed: bool,
 }
 
 impl SessionEntry {
+    pub(super) fn key(&self) -> SessionKey {
+        SessionKey {
+            index: self.index,
+            serial: self.serial,
+        }
+    }
+
     /// Whether this connection is its stream.
     pub(super) fn is_bound_to(&self, conn: ConnId) -> bool {
-        self.conn == conn && self.unbound.is_none()
+        self.conn == conn && self.is_bound()
     }
 
-    /// Sets the one timer of the session.
-    pub(super) fn arm(&mut self, wire: &mut impl Wire, at_ms: u64, key: SessionKey) {
-        self.armed_ms = at_ms as u32;
-        wire.set_timer(at_ms, key.to_bits());
+    pub(super) fn is_bound(&self) -> bool {
+        self.framing().is_some()
     }
 
-    /// Whether a timer that fires now is one that has been replaced by a later one.
-    pub(super) fn is_stale(&self, now_ms: u64) -> bool {
-        (now_ms as u32).wrapping_sub(self.armed_ms) > u32::MAX / 2
+    /// How its stream frames lines, if it has one.
+    pub(super) fn framing(&self) -> Option<Framing> {
+        match &self.link {
+            Link::WebSocket => Some(Framing::WebSocket),
+            Link::Other(way) => match &**way {
+                Way::Unbound { .. } => None,
+                Way::Http { .. } => Some(Framing::Chunk),
+                Way::Poll(poll) => Some(poll.framing),
+            },
+        }
+    }
+
+    /// Leaves it without a stream, for at most so long.
+    pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
+        let until_ms = wire.now_ms().saturating_add(wait_ms);
+        self.link = Link::Other(Box::new(Way::Unbound { until_ms }));
+        self.arm(wire);
+    }
+
+    /// Goes back to a client that has got so many data notifications; see [`Journal::rewind`].
+    pub(super) fn rewind(&mut self, received: u64) -> Option<u64> {
+        match &mut self.journal {
+            Some(journal) => journal.rewind(received),
+            None => (received == self.core.data_count()).then_some(received),
+        }
+    }
+
+    /// When something may be due.
+    pub(super) fn next_wake_ms(&self) -> u64 {
+        match &self.link {
+            Link::WebSocket => self.core.next_wake_ms(),
+            Link::Other(way) => match &**way {
+                Way::Unbound { until_ms } => *until_ms,
+                Way::Http { .. } => self.core.next_wake_ms(),
+                Way::Poll(poll) => poll.until_ms,
+            },
+        }
+    }
+
+    /// Sees to it that a timer fires when something may be due, or earlier.
+    pub(super) fn arm(&mut self, wire: &mut impl Wire) {
+        let at_ms = self.next_wake_ms();
+        let earlier =
+            self.armed_ms != 0 && (at_ms as u32).wrapping_sub(self.armed_ms) <= u32::MAX / 2;
+        if !earlier {
+            // 0 stands for none.
+            self.armed_ms = (at_ms as u32).max(1);
+            wire.set_timer(at_ms, self.key().to_bits());
+        }
+    }
+
+    /// Whether a timer that fires now is the one that counts; it is used up then.
+    pub(super) fn is_due(&mut self, now_ms: u64) -> bool {
+        let due = self.armed_ms != 0 && (now_ms as u32).wrapping_sub(self.armed_ms) <= u32::MAX / 2;
+        if due {
+            self.armed_ms = 0;
+        }
+        due
     }
 }
 
@@ -131,25 +204,39 @@ impl Sessions {
         self.entries.len()
     }
 
+    /// Takes in a session that is made for its place.
     pub(super) fn insert(
         &mut self,
-        core: Session<Subscribed>,
+        shard: u16,
         conn: ConnId,
         set: AdapterSet,
+        make: impl FnOnce(server::Place) -> Session<Subscribed>,
     ) -> SessionKey {
         // Serial 0 is skipped: a connection tag of 0 means "no session".
         self.serial = self.serial.wrapping_add(1).max(1);
         let serial = self.serial;
-        let entry = SessionEntry {
-            core,
+        let slot = self.entries.vacant_entry();
+        let index = slot.key() as u32;
+        slot.insert(SessionEntry {
+            core: make(server::Place { shard, slot: index }),
             conn,
+            index,
             serial,
             armed_ms: 0,
-            unbound: None,
+            link: Link::WebSocket,
+            journal: None,
             set,
-        };
-        let index = self.entries.insert(entry) as u32;
+        });
         SessionKey { index, serial }
+    }
+
+    /// The session with this id, if it is one of this shard.
+    pub(super) fn find(&self, shard: u16, id: &str) -> Option<SessionKey> {
+        let place = SessionId::place_of(id).filter(|place| place.shard == shard)?;
+        let index = place.slot;
+        let entry = self.entries.get(index as usize)?;
+        let serial = entry.serial;
+        (entry.core.id().as_str() == id).then_some(SessionKey { index, serial })
     }
 
     pub(super) fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
@@ -175,39 +262,60 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_tlcp::request::{Request, parse_ws_message};
 
-    /// With its connection and its places in the item table a session must stay below 1 KiB.
+    /// With its connection and its places in the item table a session must stay below 1 KiB. The
+    /// last 16 bytes lead to the journal that recovery needs, and to timers without a key at hand.
     #[test]
     fn an_entry_is_small() {
         assert!(
-            size_of::<SessionEntry>() <= 168,
+            size_of::<SessionEntry>() <= 184,
             "{}",
             size_of::<SessionEntry>()
         );
         assert_eq!(size_of::<super::super::item::Member>(), 12);
     }
 
+    fn session(place: server::Place) -> Session<Subscribed> {
+        let mut made = None;
+        parse_ws_message("create_session\r\nLS_cid=x", &mut |request| {
+            if let Ok(Request::CreateSession(create)) = request {
+                let id = SessionId::new(place, &[1; 16]);
+                let config = Default::default();
+                made = Some(Session::create(
+                    id,
+                    &create,
+                    &config,
+                    "",
+                    0,
+                    &mut Vec::new(),
+                ));
+            }
+        });
+        made.expect("a good request")
+    }
+
     #[test]
-    fn only_the_timer_that_was_set_last_counts() {
-        let core = {
-            let id = weir_tlcp::server::SessionId::from_random(&[1; 16]);
-            let stream = weir_tlcp::request::StreamOptions {
-                polling: None,
-                content_length: None,
-                keepalive_ms: None,
-                inactivity_ms: None,
-                send_sync: false,
-                reduce_head: true,
-            };
-            Session::bind(id, &stream, &Default::default(), "", 0, &mut Vec::new())
-        };
+    fn a_session_is_found_by_its_id_and_woken_by_one_timer() {
         let mut sessions = Sessions::new();
-        let key = sessions.insert(core, ConnId::from_parts(0, 1), AdapterSet::Served);
+        let conn = ConnId::from_parts(0, 1);
+        let key = sessions.insert(7, conn, AdapterSet::Served, |place| session(place));
+        let id = sessions
+            .get_mut(key)
+            .expect("a session")
+            .core
+            .id()
+            .as_str()
+            .to_owned();
+        assert_eq!(sessions.find(7, &id), Some(key));
+        assert_eq!(sessions.find(6, &id), None);
+        assert_eq!(sessions.find(7, &id.replace('S', "T")), None);
         let entry = sessions.get_mut(key).expect("it was just inserted");
+        assert!(!entry.is_due(0), "none was set");
         for armed in [5_000, u64::from(u32::MAX), u64::from(u32::MAX) + 1_000] {
             entry.armed_ms = armed as u32;
-            assert!(entry.is_stale(armed - 1) && entry.is_stale(armed - 4_000));
-            assert!(!entry.is_stale(armed) && !entry.is_stale(armed + 60_000));
+            assert!(!entry.is_due(armed - 1) && !entry.is_due(armed - 4_000));
+            assert!(entry.is_due(armed + 60_000) && !entry.is_due(armed + 60_000));
         }
     }
 }

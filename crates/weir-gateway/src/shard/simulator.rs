@@ -83,7 +83,6 @@ impl Shard {
             push_update_prefix(out, add.sub_id, 1);
             push_full_payload(out, values.iter().map(Option::as_deref));
             push_line_end(out);
-            core.note_data(1);
             self.counters.updates_out += 1;
         }
         Ok(())

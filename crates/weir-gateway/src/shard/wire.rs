@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
+use weir_net::http1::Response;
 use weir_net::server::{ConnId, Io, Offer};
-use weir_net::websocket;
+
+use super::frame::message;
 
 /// Connections and timers; see [`Io`] for the meaning of each.
 pub(super) trait Wire {
@@ -12,6 +14,9 @@ pub(super) trait Wire {
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool;
     fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer;
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool);
+    fn begin_body(&mut self, conn: ConnId, head: &Response);
+    fn finish(&mut self, conn: ConnId);
+    fn reply(&mut self, conn: ConnId, response: &Response);
     fn detach(&mut self, conn: ConnId);
     fn tag(&mut self, conn: ConnId) -> Option<u64>;
     fn set_tag(&mut self, conn: ConnId, tag: u64);
@@ -22,13 +27,6 @@ pub(super) trait Wire {
     fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
         self.send(conn, message(text))
     }
-}
-
-/// Lines as one WebSocket message.
-pub(super) fn message(lines: &[u8]) -> Bytes {
-    let mut framed = Vec::with_capacity(lines.len() + websocket::HEADER_BYTES_MAX);
-    websocket::push_server_text(&mut framed, lines);
-    Bytes::from(framed)
 }
 
 impl Wire for Io {
@@ -46,6 +44,18 @@ impl Wire for Io {
 
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
         self.close(conn, last, drop_queued);
+    }
+
+    fn begin_body(&mut self, conn: ConnId, head: &Response) {
+        self.begin_body(conn, head);
+    }
+
+    fn finish(&mut self, conn: ConnId) {
+        self.finish(conn);
+    }
+
+    fn reply(&mut self, conn: ConnId, response: &Response) {
+        self.reply(conn, response);
     }
 
     fn detach(&mut self, conn: ConnId) {

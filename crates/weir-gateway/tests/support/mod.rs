@@ -6,6 +6,8 @@
     reason = "a module of several test binaries"
 )]
 
+pub mod http;
+
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,9 @@
-//! HTTP/1.1 as a data port needs it: whole small requests in, whole small answers out.
+//! HTTP/1.1 as a data port needs it: whole small requests in, answers whole or in pieces out.
 
+mod chunked;
 mod request;
 mod response;
 
+pub use chunked::{CHUNK_BYTES_MAX, LAST_CHUNK, push_chunk};
 pub use request::{HttpRequest, ParseError, ParseLimits, Parsed, parse_request};
 pub use response::{Response, write_upgrade};

@@ -1,6 +1,9 @@
-//! Reading one request: head by `httparse`, body by `Content-Length`, both with a limit.
+//! Reading one request: head by `httparse`, body by its length or in chunks, all with a limit.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
+
+use super::chunked::read_body;
 
 /// Header lines accepted in one request; browsers send about twenty.
 const HEADERS_MAX: usize = 64;
@@ -24,7 +27,9 @@ pub struct HttpRequest<'a> {
     /// What follows the question mark, empty if nothing does.
     pub query: &'a str,
     /// The body, empty if there is none.
-    pub body: &'a [u8],
+    pub body: Cow<'a, [u8]>,
+    /// Whether the client can read an answer that comes in chunks.
+    pub takes_chunks: bool,
     /// Whether the connection stays open after the answer.
     pub keep_alive: bool,
     /// The other end of the connection.
@@ -51,15 +56,15 @@ pub struct ParseError {
     pub reason: &'static str,
 }
 
-const fn refuse(status: u16, reason: &'static str) -> ParseError {
+pub(super) const fn refuse(status: u16, reason: &'static str) -> ParseError {
     ParseError { status, reason }
 }
 
 /// Parses the first request in `buffer`.
 ///
 /// # Errors
-/// Malformed syntax (400), a missing length (411), a body or head over its limit (413, 431) or a
-/// transfer coding (501), each with the status to answer.
+/// Malformed syntax (400), a body or head over its limit (413, 431) or a transfer coding other than
+/// `chunked` (501), each with the status to answer.
 pub fn parse_request(
     buffer: &[u8],
     limits: ParseLimits,
@@ -87,9 +92,16 @@ pub fn parse_request(
         .iter()
         .map(|header| (header.name, header.value))
         .collect();
-    let body_bytes = body_length(&headers, limits)?;
-    let Some(body) = buffer.get(head_bytes..head_bytes + body_bytes) else {
-        return Ok(Parsed::Partial);
+    let rest = &buffer[head_bytes..];
+    let (body, body_bytes) = match body_form(&headers, limits)? {
+        BodyForm::Length(length) => match rest.get(..length) {
+            Some(body) => (Cow::Borrowed(body), length),
+            None => return Ok(Parsed::Partial),
+        },
+        BodyForm::Chunks => match read_body(rest, limits.body_bytes)? {
+            Some((body, used)) => (Cow::Owned(body), used),
+            None => return Ok(Parsed::Partial),
+        },
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut request = HttpRequest {
@@ -97,6 +109,7 @@ pub fn parse_request(
         path,
         query,
         body,
+        takes_chunks: version > 0,
         keep_alive: false,
         peer,
         headers,
@@ -109,15 +122,24 @@ pub fn parse_request(
     Ok(Parsed::Complete(request, head_bytes + body_bytes))
 }
 
-/// The body's length; two different lengths or a transfer coding are how requests get smuggled.
-fn body_length(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<usize, ParseError> {
-    let mut length = None;
+/// How a body is delimited.
+enum BodyForm {
+    Length(usize),
+    Chunks,
+}
+
+/// Two different lengths, or a length beside chunks, are how requests get smuggled.
+fn body_form(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<BodyForm, ParseError> {
+    let (mut length, mut chunks) = (None, false);
     for (name, value) in headers {
         if name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(refuse(
-                501,
-                "transfer codings are not supported in requests",
-            ));
+            if chunks || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                return Err(refuse(
+                    501,
+                    "the only transfer coding of requests is chunked",
+                ));
+            }
+            chunks = true;
         }
         if name.eq_ignore_ascii_case("content-length") {
             let text = std::str::from_utf8(value).unwrap_or_default().trim();
@@ -137,10 +159,12 @@ fn body_length(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<usize, 
         }
     }
     match length {
+        Some(_) if chunks => Err(refuse(400, "a content length beside a transfer coding")),
+        None if chunks => Ok(BodyForm::Chunks),
         Some(length) if length > limits.body_bytes => {
             Err(refuse(413, "request body over the limit"))
         }
-        length => Ok(length.unwrap_or(0)),
+        length => Ok(BodyForm::Length(length.unwrap_or(0))),
     }
 }
 
@@ -206,8 +230,18 @@ mod tests {
         };
         assert_eq!(request.path, "/lightstreamer/control.txt");
         assert_eq!(request.query, "LS_protocol=TLCP-2.5.0");
-        assert_eq!(request.body, b"hello");
+        assert_eq!(&request.body[..], b"hello");
         assert!(request.keep_alive);
+        assert_eq!(&text[used..], "GET");
+    }
+
+    #[test]
+    fn a_body_in_chunks() {
+        let text = "POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET";
+        let Ok(Parsed::Complete(request, used)) = parse(text) else {
+            panic!("incomplete")
+        };
+        assert_eq!(&request.body[..], b"hi");
         assert_eq!(&text[used..], "GET");
     }
 
@@ -221,7 +255,18 @@ mod tests {
                 "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
                 400,
             ),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                501,
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                400,
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxx\r\n",
+                400,
+            ),
         ] {
             assert_eq!(
                 parse(text).map(|_| ()).unwrap_err().status,

@@ -36,28 +36,35 @@ impl Response {
     /// The answer's bytes.
     pub fn to_bytes(&self, keep_alive: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.body.len());
-        put(
-            &mut out,
-            format_args!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)),
-        );
-        put(
-            &mut out,
-            format_args!("Content-Type: {}\r\n", self.content_type),
-        );
-        put(
-            &mut out,
-            format_args!("Content-Length: {}\r\n", self.body.len()),
-        );
+        self.put_head(&mut out, keep_alive, Some(self.body.len()));
+        out.extend_from_slice(&self.body);
+        out
+    }
+
+    /// The head of an answer whose body comes in pieces of unknown number.
+    pub fn to_chunked_head(&self, keep_alive: bool) -> Vec<u8> {
+        debug_assert!(self.body.is_empty(), "the body comes in pieces");
+        let mut out = Vec::with_capacity(256);
+        self.put_head(&mut out, keep_alive, None);
+        out
+    }
+
+    fn put_head(&self, out: &mut Vec<u8>, keep_alive: bool, length: Option<usize>) {
+        let reason = reason(self.status);
+        put(out, format_args!("HTTP/1.1 {} {reason}\r\n", self.status));
+        put(out, format_args!("Content-Type: {}\r\n", self.content_type));
+        match length {
+            Some(length) => put(out, format_args!("Content-Length: {length}\r\n")),
+            None => put(out, format_args!("Transfer-Encoding: chunked\r\n")),
+        }
         if !keep_alive {
-            put(&mut out, format_args!("Connection: close\r\n"));
+            put(out, format_args!("Connection: close\r\n"));
         }
         for (name, value) in &self.headers {
             debug_assert!(!value.contains(['\r', '\n']), "header injection");
-            put(&mut out, format_args!("{name}: {value}\r\n"));
+            put(out, format_args!("{name}: {value}\r\n"));
         }
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&self.body);
-        out
     }
 }
 
@@ -103,6 +110,7 @@ fn reason(status: u16) -> &'static str {
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
+        505 => "HTTP Version Not Supported",
         503 => "Service Unavailable",
         _ => "Unknown",
     }

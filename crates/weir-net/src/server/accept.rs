@@ -78,8 +78,12 @@ impl Doors {
 impl<H: Handler> Shard<H> {
     /// Takes in those who wait, some from each door.
     pub(super) fn accept(&mut self) {
+        if !self.io.accepting {
+            // Those who wait in the kernel are told at once, and another process may listen here.
+            self.doors.list.clear();
+        }
         for number in 0..self.doors.list.len() {
-            if std::mem::take(&mut self.doors.list[number].again) && self.io.accepting {
+            if std::mem::take(&mut self.doors.list[number].again) {
                 self.doors.list[number].again = self.accept_at(number);
             }
         }

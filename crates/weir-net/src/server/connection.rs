@@ -24,6 +24,19 @@ pub(super) struct Connection {
     pub(super) blocked: bool,
     /// The handler holds something back until the queue is empty.
     pub(super) wants_room: bool,
+    /// What the request in hand still has to get.
+    pub(super) exchange: Exchange,
+}
+
+/// Where an HTTP connection is between a request and the end of its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exchange {
+    /// Nothing is owed.
+    None,
+    /// An answer.
+    Due { keep_alive: bool },
+    /// The rest of a body of unknown length, and its end.
+    Body { keep_alive: bool },
 }
 
 /// What a connection speaks.
@@ -57,12 +70,10 @@ pub(super) enum Phase {
     Lingering,
 }
 
-/// A WebSocket between two shards, with all that has been read and not been dealt with.
+/// A connection between two shards, with all that has been read and not been dealt with.
 #[derive(Debug)]
 pub struct Detached {
-    pub(super) stream: Stream,
-    pub(super) outbox: Outbox,
-    pub(super) reader: FrameReader,
+    pub(super) connection: Connection,
     pub(super) input: Vec<u8>,
 }
 
@@ -84,6 +95,7 @@ impl Connection {
             dirty: false,
             blocked: false,
             wants_room: false,
+            exchange: Exchange::None,
         }
     }
 

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token};
 use slab::Slab;
 
-use super::connection::{Connection, Detached, Phase, Protocol};
+use super::connection::{Connection, Detached, Exchange, Phase, Protocol};
 use super::stream::{Stream, TlsBuffers};
 use super::{CloseReason, ConnId, Limits, Offer};
+use crate::http1::{LAST_CHUNK, Response};
 use crate::outbox::Outbox;
 use crate::timer::TimerWheel;
 use crate::websocket;
@@ -67,8 +68,8 @@ pub struct Io {
     pub(super) lost: Vec<(ConnId, CloseReason)>,
     /// Connections that were behind and are not any more.
     pub(super) roomy: Vec<ConnId>,
-    /// WebSockets from other shards with what they have read already.
-    pub(super) adopted: Vec<(ConnId, Vec<u8>)>,
+    /// Connections with input that was read earlier and can be dealt with now.
+    pub(super) kept: Vec<(ConnId, Vec<u8>)>,
     pub(super) timers: TimerWheel<Due>,
     pub(super) tls: TlsBuffers,
     pub(super) registry: Registry,
@@ -88,7 +89,7 @@ impl Io {
             dirty: VecDeque::new(),
             lost: Vec::new(),
             roomy: Vec::new(),
-            adopted: Vec::new(),
+            kept: Vec::new(),
             timers: TimerWheel::new(0),
             tls: TlsBuffers::default(),
             registry,
@@ -132,7 +133,13 @@ impl Io {
             return;
         };
         connection.tag = tag;
-        if tag == 0 {
+        // An HTTP connection is watched all its life.
+        let websocket = match connection.protocol {
+            Protocol::WebSocket(_) => true,
+            Protocol::Taken => connection.exchange == Exchange::None,
+            Protocol::Http(_) => false,
+        };
+        if tag == 0 && websocket {
             self.timers.set(at_ms, Due::Request(conn));
         }
     }
@@ -195,6 +202,62 @@ impl Io {
         }
     }
 
+    /// Answers a request that was not answered at once.
+    pub fn reply(&mut self, conn: ConnId, response: &Response) {
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        if let Exchange::Due { keep_alive } = connection.exchange {
+            let bytes = response.to_bytes(keep_alive);
+            connection.outbox.push(Bytes::from(bytes));
+            self.end_exchange(conn, keep_alive);
+        }
+    }
+
+    /// Begins an answer whose body comes in pieces (`head` has none): [`crate::http1::push_chunk`]
+    /// makes them, [`Self::send`] sends them, [`Self::finish`] ends the body.
+    pub fn begin_body(&mut self, conn: ConnId, head: &Response) {
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        if let Exchange::Due { keep_alive } = connection.exchange {
+            let bytes = head.to_chunked_head(keep_alive);
+            connection.outbox.push(Bytes::from(bytes));
+            connection.exchange = Exchange::Body { keep_alive };
+            self.mark_dirty(conn.index);
+        }
+    }
+
+    /// Ends the body that [`Self::begin_body`] has begun. The connection takes its next request, or
+    /// is closed if the client wants that; the handler hears no more of it then.
+    pub fn finish(&mut self, conn: ConnId) {
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        if let Exchange::Body { keep_alive } = connection.exchange {
+            connection.outbox.push(Bytes::from_static(LAST_CHUNK));
+            self.end_exchange(conn, keep_alive);
+        }
+    }
+
+    fn end_exchange(&mut self, conn: ConnId, keep_alive: bool) {
+        let deadline_ms = self.now_ms + self.limits.request_ms;
+        let Some(connection) = self.get(conn) else {
+            return;
+        };
+        connection.exchange = Exchange::None;
+        if !keep_alive {
+            return self.start_closing(conn);
+        }
+        if let Protocol::Http(http) = &mut connection.protocol {
+            http.deadline_ms = deadline_ms;
+            if !http.buffer.is_empty() {
+                self.kept.push((conn, Vec::new()));
+            }
+        }
+        self.mark_dirty(conn.index);
+    }
+
     /// Queues one WebSocket text message.
     pub fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
         let mut frame = Vec::with_capacity(text.len() + 10);
@@ -203,7 +266,8 @@ impl Io {
     }
 
     /// Ends a connection: `last` replaces whatever is queued and not begun if `drop_queued`, else
-    /// follows it; a WebSocket gets a close frame; then the socket is closed, after
+    /// follows it; a WebSocket gets a close frame, a body of unknown length its end if there is a
+    /// `last`; then the socket is closed, after
     /// [`Limits::close_ms`] even if the peer does not read. The handler hears no more of it.
     pub fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
         let Some(connection) = self.get(conn) else {
@@ -212,16 +276,24 @@ impl Io {
         if drop_queued {
             connection.outbox.drop_unsent();
         }
+        let ends_well = last.is_some();
         if let Some(last) = last {
             connection.outbox.push(last);
         }
-        if matches!(
-            connection.protocol,
-            Protocol::WebSocket(_) | Protocol::Taken
-        ) {
-            let mut frame = Vec::new();
-            websocket::push_close(&mut frame, None, CLOSE_NORMAL, "");
-            connection.outbox.push(Bytes::from(frame));
+        match (&connection.protocol, connection.exchange) {
+            (Protocol::Http(_), Exchange::None | Exchange::Due { .. })
+            | (Protocol::Taken, Exchange::Due { .. }) => {}
+            (_, Exchange::Body { .. }) => {
+                // Without its end the peer sees that something is missing.
+                if ends_well {
+                    connection.outbox.push(Bytes::from_static(LAST_CHUNK));
+                }
+            }
+            (Protocol::WebSocket(_) | Protocol::Taken, _) => {
+                let mut frame = Vec::new();
+                websocket::push_close(&mut frame, None, CLOSE_NORMAL, "");
+                connection.outbox.push(Bytes::from(frame));
+            }
         }
         self.start_closing(conn);
     }
@@ -234,6 +306,24 @@ impl Io {
         connection.phase = Phase::Closing;
         self.timers.set(at_ms, Due::Close(conn));
         self.mark_dirty(conn.index);
+    }
+
+    /// Closes the HTTP connections that wait for their next request.
+    pub fn close_idle(&mut self) {
+        let idle = |one: &Connection| {
+            let http = matches!(one.protocol, Protocol::Http(_));
+            http && one.phase == Phase::Open
+                && one.exchange == Exchange::None
+                && one.outbox.is_empty()
+        };
+        let all = self.connections.iter().filter(|(_, one)| idle(one));
+        let found: Vec<ConnId> = all
+            .map(|(index, one)| ConnId {
+                index: index as u32,
+                generation: one.generation,
+            })
+            .collect();
+        found.into_iter().for_each(|conn| self.start_closing(conn));
     }
 
     /// Asks for [`super::Handler::on_timer`] at `at_ms`, or up to one tick later. Timers cannot be
@@ -296,30 +386,28 @@ impl Io {
         }
     }
 
-    /// Sends a WebSocket away to another shard, once [`super::Handler::on_message`] returns: then
-    /// [`super::Handler::on_detached`] gets it. Nothing can be done with it here any more.
+    /// Sends a connection away to another shard, once [`super::Handler::on_message`] or
+    /// [`super::Handler::on_request`] returns: then [`super::Handler::on_detached`] gets it. Nothing
+    /// can be done with it here any more.
     pub fn detach(&mut self, conn: ConnId) {
         if let Some(connection) = self.get(conn) {
             connection.phase = Phase::Leaving;
         }
     }
 
-    /// Takes in a WebSocket that another shard has detached. What it had read already is handled
-    /// at the end of this turn.
+    /// Takes in a connection that another shard has detached. What it had read already is handled
+    /// at the end of this turn; a request that it was detached for still has to be answered.
     pub fn adopt(&mut self, detached: Detached) -> Option<ConnId> {
-        let Detached {
-            mut stream,
-            outbox,
-            reader,
-            input,
-        } = detached;
+        let Detached { connection, input } = detached;
+        let mut stream = connection.stream;
         let peer = stream.socket().peer_addr().ok()?;
         let conn = self.insert(stream, peer, self.limits.request_ms)?;
-        let connection = self.get(conn)?;
-        connection.outbox = outbox;
-        connection.protocol = Protocol::WebSocket(reader);
+        let taken = self.get(conn)?;
+        taken.outbox = connection.outbox;
+        taken.protocol = connection.protocol;
+        taken.exchange = connection.exchange;
         self.mark_dirty(conn.index);
-        self.adopted.push((conn, input));
+        self.kept.push((conn, input));
         Some(conn)
     }
 

@@ -7,6 +7,7 @@
 
 mod accept;
 mod connection;
+mod input;
 mod io;
 mod pass;
 mod sealed;
@@ -75,8 +76,12 @@ impl Default for Limits {
 /// How a handler answers an HTTP request.
 #[derive(Debug)]
 pub enum Answer {
-    /// With this; the connection stays open if the client wants it.
+    /// With this; the connection stays open if the client wants it, else it is closed and the
+    /// handler hears no more of it.
     Reply(Response),
+    /// By [`Io::reply`] or [`Io::begin_body`], now or later; requests that follow on the connection
+    /// wait for the end of the answer. Also after [`Io::detach`].
+    Later,
     /// By speaking WebSocket with this subprotocol from here on.
     WebSocket {
         /// The subprotocol to confirm, one of those the client offered.
@@ -134,7 +139,7 @@ pub trait Handler {
     fn on_timer(&mut self, io: &mut Io, token: u64);
     /// A connection whose [`Io::offer`] was refused has written all it had queued.
     fn on_room(&mut self, io: &mut Io, conn: ConnId, tag: u64);
-    /// A WebSocket has left after [`Io::detach`]; [`Io::adopt`] takes it in elsewhere. Dropping it
+    /// A connection has left after [`Io::detach`]; [`Io::adopt`] takes it in elsewhere. Dropping it
     /// closes it.
     fn on_detached(&mut self, io: &mut Io, connection: Detached);
     /// A mail arrived.

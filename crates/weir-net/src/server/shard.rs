@@ -1,31 +1,23 @@
-//! The loop itself: poll, read, mail, timers, flush.
+//! The loop itself: poll, mail, timers, flush; what is read goes to `input`.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use mio::{Events, Poll, Token, Waker};
 
 use super::accept::{Doors, Listener};
-use super::connection::{Connection, Detached, Phase, Protocol};
-use super::io::CLOSE_NORMAL;
+use super::connection::{Connection, Exchange, Phase, Protocol};
 use super::io::{Due, Io};
 use super::pass::Passes;
-use super::{Answer, CloseReason, ConnId, Handler, Limits};
-use crate::http1::{self, HttpRequest, Parsed, Response};
+use super::{CloseReason, ConnId, Handler, Limits};
 use crate::mailbox::{MailReceiver, MailSender, mailbox};
-use crate::websocket::{self, Event, FrameReader, Role};
 
-/// The close code for a message over the limit (RFC 6455, section 7.4.1).
-const CLOSE_TOO_BIG: u16 = 1009;
 const WAKER: Token = Token(usize::MAX - 1);
 /// Mails handled before their output is flushed.
 const MAILS_PER_TURN: usize = 256;
 /// Connections flushed before new input is looked at: a pass over ten thousand sockets takes
 /// 80 ms, and a new session must not wait for it.
 const FLUSHES_PER_TURN: usize = 512;
-/// Bytes read from one connection before the others get their turn.
-const READ_BYTES_PER_TURN: usize = 256 * 1024;
 /// Shared by all connections of the shard; none has a read buffer of its own.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -50,9 +42,9 @@ pub struct Shard<H: Handler> {
     mail: MailReceiver<H::Mail>,
     pub(super) io: Io,
     pub(super) handler: H,
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     /// Connections that had more input than one turn reads.
-    read_again: Vec<ConnId>,
+    pub(super) read_again: Vec<ConnId>,
     mail_again: bool,
     passes: Passes,
 }
@@ -102,7 +94,7 @@ impl<H: Handler> Shard<H> {
                 self.on_event(event);
             }
             self.take_mail();
-            self.read_adopted();
+            self.read_kept();
             self.fire_timers();
             self.handler.on_turn(&mut self.io);
             self.flush();
@@ -120,6 +112,7 @@ impl<H: Handler> Shard<H> {
         let busy = self.doors.some_may_wait()
             || self.mail_again
             || !self.read_again.is_empty()
+            || !self.io.kept.is_empty()
             || !self.io.lost.is_empty();
         if busy || !self.mail.may_sleep() {
             return Some(Duration::ZERO);
@@ -154,252 +147,6 @@ impl<H: Handler> Shard<H> {
                 }
             }
         }
-    }
-
-    fn read_rest(&mut self) {
-        for conn in std::mem::take(&mut self.read_again) {
-            self.read(conn, true);
-        }
-    }
-
-    /// Reads what a connection has, until it has no more or has had its share. `to_end`: the peer
-    /// has closed its direction, so a short read is not the end of it.
-    fn read(&mut self, conn: ConnId, to_end: bool) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut budget = READ_BYTES_PER_TURN;
-        while let Some(connection) = self.io.connections.get_mut(conn.index as usize) {
-            if connection.generation != conn.generation {
-                break;
-            }
-            let handshaking = connection.stream.is_handshaking();
-            match connection.stream.read(&mut scratch, &mut self.io.tls) {
-                Ok(input) => {
-                    self.io.counters.bytes_in += input.wire as u64;
-                    let open = connection.phase == Phase::Open;
-                    if connection.stream.wants_write() {
-                        self.io.mark_dirty(conn.index);
-                    }
-                    if handshaking {
-                        self.note_handshake(conn);
-                    }
-                    if open && input.plain > 0 {
-                        self.take_input(conn, &scratch[..input.plain]);
-                    }
-                    if input.ended {
-                        self.io.lose(conn, CloseReason::PeerClosed);
-                        break;
-                    }
-                    // A short read means the socket is empty, and an edge will tell of more.
-                    if input.drained && !to_end {
-                        break;
-                    }
-                    budget = budget.saturating_sub(input.wire);
-                    if budget == 0 {
-                        self.read_again.push(conn);
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    if handshaking {
-                        tracing::debug!(%error, "TLS handshake failed");
-                    }
-                    self.io.lose(conn, CloseReason::Lost);
-                    break;
-                }
-            }
-        }
-        self.scratch = scratch;
-    }
-
-    /// From the end of its handshake on a connection has its time for a request.
-    fn note_handshake(&mut self, conn: ConnId) {
-        let deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
-        let Some(connection) = self.io.get(conn) else {
-            return;
-        };
-        if connection.stream.is_handshaking() {
-            return;
-        }
-        if let Protocol::Http(http) = &mut connection.protocol {
-            http.deadline_ms = deadline_ms;
-        }
-        self.io.counters.tls_handshakes += 1;
-    }
-
-    fn read_adopted(&mut self) {
-        while let Some((conn, input)) = self.io.adopted.pop() {
-            self.take_input(conn, &input);
-        }
-    }
-
-    /// A WebSocket leaves with what has been read of it.
-    fn send_away(&mut self, conn: ConnId, reader: FrameReader, rest: &[u8]) {
-        let mut connection = self.io.connections.remove(conn.index as usize);
-        self.handler.on_departure(connection.ticket);
-        // It is registered anew by whoever takes it in; what it may have got meanwhile shows then.
-        let _ = self.io.registry.deregister(connection.stream.socket());
-        let detached = Detached {
-            stream: connection.stream,
-            outbox: connection.outbox,
-            reader,
-            input: rest.to_vec(),
-        };
-        self.handler.on_detached(&mut self.io, detached);
-    }
-
-    /// Feeds input to whatever the connection speaks, which may change on the way.
-    fn take_input(&mut self, conn: ConnId, input: &[u8]) {
-        let Some(connection) = self.io.get(conn) else {
-            return;
-        };
-        match std::mem::replace(&mut connection.protocol, Protocol::Taken) {
-            Protocol::Http(mut http) => {
-                http.buffer.extend_from_slice(input);
-                let buffer = std::mem::take(&mut http.buffer);
-                let mut used = 0;
-                let mut upgraded = false;
-                while let Some(step) = self.next_request(conn, &buffer[used..], http.peer) {
-                    used += step.used;
-                    http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
-                    if step.upgraded {
-                        upgraded = true;
-                        break;
-                    }
-                }
-                let Some(connection) = self.io.get(conn) else {
-                    return;
-                };
-                if upgraded {
-                    let reader = FrameReader::new(Role::Server, self.io.limits.message_bytes);
-                    self.read_frames(conn, reader, &buffer[used..]);
-                } else {
-                    http.buffer = buffer;
-                    http.buffer.drain(..used);
-                    connection.protocol = Protocol::Http(http);
-                }
-            }
-            Protocol::WebSocket(reader) => self.read_frames(conn, reader, input),
-            Protocol::Taken => {}
-        }
-    }
-
-    /// Handles the first request in `buffer`; `None` when it is not whole or the connection ends.
-    fn next_request(
-        &mut self,
-        conn: ConnId,
-        buffer: &[u8],
-        peer: std::net::SocketAddr,
-    ) -> Option<Step> {
-        if buffer.is_empty() {
-            return None;
-        }
-        match http1::parse_request(buffer, self.io.limits.http, peer) {
-            Ok(Parsed::Partial) => None,
-            Ok(Parsed::Complete(request, used)) => {
-                let upgraded = self.answer(conn, &request)?;
-                Some(Step { used, upgraded })
-            }
-            Err(error) => {
-                self.io.counters.oversized += u64::from(matches!(error.status, 413 | 431));
-                let bytes = Response::text(error.status, error.reason).to_bytes(false);
-                self.end_http(conn, bytes, CloseReason::Protocol);
-                None
-            }
-        }
-    }
-
-    /// Whether the connection is a WebSocket now; `None` when it ends with this answer.
-    fn answer(&mut self, conn: ConnId, request: &HttpRequest<'_>) -> Option<bool> {
-        let answer = self.handler.on_request(&mut self.io, conn, request);
-        match answer {
-            Answer::Reply(response) => {
-                let bytes = response.to_bytes(request.keep_alive);
-                if !request.keep_alive {
-                    self.end_http(conn, bytes, CloseReason::PeerClosed);
-                    return None;
-                }
-                self.io.send(conn, Bytes::from(bytes)).then_some(false)
-            }
-            Answer::WebSocket { protocol } => match websocket_accept(request) {
-                Ok(accept) => {
-                    let bytes = http1::write_upgrade(&accept, protocol);
-                    self.io.send(conn, Bytes::from(bytes)).then_some(true)
-                }
-                Err(response) => {
-                    self.end_http(conn, response.to_bytes(false), CloseReason::Protocol);
-                    None
-                }
-            },
-        }
-    }
-
-    /// Sends a last HTTP answer; the handler may have tagged the connection and must hear of it.
-    fn end_http(&mut self, conn: ConnId, bytes: Vec<u8>, reason: CloseReason) {
-        let Some(connection) = self.io.get(conn) else {
-            return;
-        };
-        let tag = connection.tag;
-        connection.outbox.push(Bytes::from(bytes));
-        self.io.start_closing(conn);
-        self.handler.on_closed(&mut self.io, conn, tag, reason);
-    }
-
-    fn read_frames(&mut self, conn: ConnId, mut reader: FrameReader, mut input: &[u8]) {
-        while !input.is_empty() {
-            match reader.read(input) {
-                Ok((used, event)) => {
-                    match event {
-                        Some(Event::Text(text)) => {
-                            // The reader has checked it; a second look costs nothing that counts.
-                            let text = std::str::from_utf8(text).unwrap_or_default();
-                            self.handler.on_message(&mut self.io, conn, text);
-                        }
-                        Some(Event::Ping(payload)) => {
-                            let mut frame = Vec::with_capacity(payload.len() + 2);
-                            websocket::push_pong(&mut frame, None, payload);
-                            self.io.send(conn, Bytes::from(frame));
-                        }
-                        Some(Event::Close { code }) => {
-                            let code = code.unwrap_or(CLOSE_NORMAL);
-                            self.end_websocket(conn, code, CloseReason::PeerClosed);
-                        }
-                        Some(Event::Pong(_)) | None => {}
-                    }
-                    input = &input[used..];
-                    if self.io.get(conn).is_none() {
-                        if self.io.is_leaving(conn) {
-                            self.send_away(conn, reader, input);
-                        }
-                        return;
-                    }
-                }
-                Err(error) => {
-                    let code = error.close_code();
-                    self.io.counters.oversized += u64::from(code == CLOSE_TOO_BIG);
-                    self.end_websocket(conn, code, CloseReason::Protocol);
-                    return;
-                }
-            }
-        }
-        // An empty read frees the memory of the last message.
-        let _ = reader.read(&[]);
-        if let Some(connection) = self.io.get(conn) {
-            connection.protocol = Protocol::WebSocket(reader);
-        }
-    }
-
-    fn end_websocket(&mut self, conn: ConnId, code: u16, reason: CloseReason) {
-        let Some(connection) = self.io.get(conn) else {
-            return;
-        };
-        let tag = connection.tag;
-        let mut frame = Vec::new();
-        websocket::push_close(&mut frame, None, code, "");
-        connection.outbox.push(Bytes::from(frame));
-        self.io.start_closing(conn);
-        self.handler.on_closed(&mut self.io, conn, tag, reason);
     }
 
     fn take_mail(&mut self) {
@@ -437,11 +184,12 @@ impl<H: Handler> Shard<H> {
     /// Ends a connection whose request does not come or that nobody claims; looks again later if a
     /// request came meanwhile.
     fn check_request(&mut self, conn: ConnId) {
-        let now_ms = self.io.now_ms();
+        let (now_ms, request_ms) = (self.io.now_ms(), self.io.limits.request_ms);
         let Some(connection) = self.io.get(conn) else {
             return;
         };
         let deadline_ms = match &connection.protocol {
+            Protocol::Http(_) if connection.exchange != Exchange::None => now_ms + request_ms,
             Protocol::Http(http) => http.deadline_ms,
             _ if connection.tag != 0 => return,
             _ => now_ms,
@@ -499,27 +247,4 @@ impl<H: Handler> Shard<H> {
             }
         }
     }
-}
-
-/// One handled request.
-struct Step {
-    used: usize,
-    upgraded: bool,
-}
-
-fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {
-    if !request.wants_websocket() {
-        return Err(
-            Response::text(426, "this path speaks WebSocket").with_header("Upgrade", "websocket")
-        );
-    }
-    if request.header("sec-websocket-version") != Some("13") {
-        let response = Response::text(426, "only WebSocket version 13 is spoken here");
-        return Err(response.with_header("Sec-WebSocket-Version", "13"));
-    }
-    let key = request
-        .header("sec-websocket-key")
-        .filter(|key| key.len() == 24);
-    key.map(websocket::accept_key)
-        .ok_or_else(|| Response::text(400, "malformed Sec-WebSocket-Key"))
 }

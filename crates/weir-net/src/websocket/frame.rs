@@ -52,6 +52,16 @@ pub fn push_server_text(out: &mut Vec<u8>, payload: &[u8]) {
     push_server_frame(out, Opcode::Text, payload);
 }
 
+/// The payload of one whole frame that [`push_server_frame`] has written.
+pub fn server_text_payload(frame: &[u8]) -> &[u8] {
+    let header_len = match frame.get(1) {
+        Some(126) => 4,
+        Some(127) => 10,
+        _ => 2,
+    };
+    frame.get(header_len..).unwrap_or_default()
+}
+
 /// Appends one unfragmented, unmasked frame, as servers send them.
 pub fn push_server_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
     let mut header = [0; HEADER_BYTES_MAX];

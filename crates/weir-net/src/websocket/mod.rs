@@ -10,7 +10,7 @@ mod reader;
 
 pub use frame::{
     HEADER_BYTES_MAX, Opcode, encode_server_text_header, push_client_frame, push_close, push_pong,
-    push_server_frame, push_server_text,
+    push_server_frame, push_server_text, server_text_payload,
 };
 pub use handshake::{
     HandshakeError, accept_key, client_request, new_client_key, parse_server_response,

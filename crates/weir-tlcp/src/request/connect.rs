@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::params::{Params, decimal, digits};
-use super::{Control, SessionRef};
+use super::{Control, SessionRef, owned};
 use crate::error::Fault;
 
 /// A `create_session` request. Unknown parameters are ignored, `LS_cid` is not checked.
@@ -151,6 +151,38 @@ impl<'a> BindSession<'a> {
             cause: params.text("LS_cause"),
             stream: StreamOptions::read(params)?,
         })
+    }
+}
+
+impl CreateSession<'_> {
+    /// The same request, independent of the text it was read from.
+    pub fn into_owned(self) -> CreateSession<'static> {
+        let controls = self.controls.into_iter();
+        CreateSession {
+            cid: self.cid.map(owned),
+            adapter_set: owned(self.adapter_set),
+            user: self.user.map(owned),
+            password: self.password.map(|Password(text)| Password(owned(text))),
+            requested_max_bandwidth: self.requested_max_bandwidth,
+            supported_diffs: self.supported_diffs,
+            ttl: self.ttl,
+            old_session: self.old_session.map(SessionRef::into_owned),
+            cause: self.cause.map(owned),
+            stream: self.stream,
+            controls: controls.map(Control::into_owned).collect(),
+        }
+    }
+}
+
+impl BindSession<'_> {
+    /// The same request, independent of the text it was read from.
+    pub fn into_owned(self) -> BindSession<'static> {
+        BindSession {
+            session: self.session.map(SessionRef::into_owned),
+            recovery_from: self.recovery_from,
+            cause: self.cause.map(owned),
+            stream: self.stream,
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::SessionRef;
 use super::connect::Bandwidth;
 use super::params::{Params, decimal, digits};
+use super::{SessionRef, owned};
 use crate::codes::{ControlCode, SessionCode};
 use crate::error::Fault;
 
@@ -59,6 +59,71 @@ pub enum ControlOp<'a> {
         /// `LS_close_socket`.
         close_socket: bool,
     },
+}
+
+impl Control<'_> {
+    /// The same request, independent of the text it was read from.
+    pub fn into_owned(self) -> Control<'static> {
+        Control {
+            session: self.session.map(SessionRef::into_owned),
+            request_id: self.request_id.map(owned),
+            ack: self.ack,
+            op: self.op.into_owned(),
+        }
+    }
+}
+
+impl ControlOp<'_> {
+    fn into_owned(self) -> ControlOp<'static> {
+        match self {
+            Self::Add(add) => ControlOp::Add(add.into_owned()),
+            Self::Delete { sub_id } => ControlOp::Delete { sub_id },
+            Self::Reconf {
+                sub_id,
+                requested_max_frequency,
+            } => ControlOp::Reconf {
+                sub_id,
+                requested_max_frequency,
+            },
+            Self::Constrain {
+                requested_max_bandwidth,
+            } => ControlOp::Constrain {
+                requested_max_bandwidth,
+            },
+            Self::ForceRebind {
+                polling_ms,
+                close_socket,
+            } => ControlOp::ForceRebind {
+                polling_ms,
+                close_socket,
+            },
+            Self::Destroy {
+                cause_code,
+                cause_message,
+                close_socket,
+            } => ControlOp::Destroy {
+                cause_code,
+                cause_message: owned(cause_message),
+                close_socket,
+            },
+        }
+    }
+}
+
+impl Add<'_> {
+    fn into_owned(self) -> Add<'static> {
+        Add {
+            sub_id: self.sub_id,
+            group: owned(self.group),
+            schema: owned(self.schema),
+            mode: self.mode,
+            data_adapter: self.data_adapter.map(owned),
+            selector: self.selector.map(owned),
+            requested_buffer_size: self.requested_buffer_size,
+            requested_max_frequency: self.requested_max_frequency,
+            snapshot: self.snapshot,
+        }
+    }
 }
 
 /// A subscription request.

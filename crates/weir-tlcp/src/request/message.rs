@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::SessionRef;
 use super::params::Params;
+use super::{SessionRef, owned};
 use crate::error::Fault;
 
 /// A client message.
@@ -32,6 +32,31 @@ pub struct Message<'a> {
 pub struct Heartbeat<'a> {
     /// `LS_session`; an unknown one is not an error.
     pub session: Option<SessionRef<'a>>,
+}
+
+impl Message<'_> {
+    /// The same message, independent of the text it was read from.
+    pub fn into_owned(self) -> Message<'static> {
+        Message {
+            session: self.session.map(SessionRef::into_owned),
+            request_id: self.request_id.map(owned),
+            ack: self.ack,
+            outcome: self.outcome,
+            text: owned(self.text),
+            sequence: self.sequence.map(owned),
+            prog: self.prog,
+            max_wait_ms: self.max_wait_ms,
+        }
+    }
+}
+
+impl Heartbeat<'_> {
+    /// The same heartbeat, independent of the text it was read from.
+    pub fn into_owned(self) -> Heartbeat<'static> {
+        Heartbeat {
+            session: self.session.map(SessionRef::into_owned),
+        }
+    }
 }
 
 impl<'a> Message<'a> {

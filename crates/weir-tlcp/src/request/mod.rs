@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use crate::server::SessionId;
+
 pub use connect::{
     Bandwidth, BindSession, CreateSession, Diffs, Password, Polling, StreamOptions, TimeToLive,
 };
@@ -36,6 +38,25 @@ pub enum Request<'a> {
     Heartbeat(Heartbeat<'a>),
 }
 
+impl Request<'_> {
+    /// The same request, independent of the text it was read from.
+    pub fn into_owned(self) -> Request<'static> {
+        match self {
+            Self::Wsok => Request::Wsok,
+            Self::CreateSession(create) => Request::CreateSession(create.into_owned()),
+            Self::BindSession(bind) => Request::BindSession(bind.into_owned()),
+            Self::Control(control) => Request::Control(control.into_owned()),
+            Self::Message(message) => Request::Message(message.into_owned()),
+            Self::Heartbeat(heartbeat) => Request::Heartbeat(heartbeat.into_owned()),
+        }
+    }
+}
+
+/// A text of one's own.
+fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
+    Cow::Owned(text.into_owned())
+}
+
 /// A session id named by a request. It is a bearer secret: `Debug` and `Display` show its first
 /// six characters only.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,6 +70,19 @@ impl<'a> SessionRef<'a> {
     /// The whole id.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl SessionRef<'_> {
+    /// The same id, independent of the text it was read from.
+    pub fn into_owned(self) -> SessionRef<'static> {
+        SessionRef(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+impl From<&SessionId> for SessionRef<'static> {
+    fn from(id: &SessionId) -> Self {
+        Self(Cow::Owned(id.as_str().to_owned()))
     }
 }
 

@@ -52,6 +52,11 @@ pub fn write_loop(out: &mut Vec<u8>, delay_ms: u64) {
     write_numbers(out, "LOOP", &[delay_ms]);
 }
 
+/// `PROG`: the next data notification on this connection is number `count` + 1.
+pub fn write_prog(out: &mut Vec<u8>, count: u64) {
+    write_numbers(out, "PROG", &[count]);
+}
+
 pub(super) fn write_tag(out: &mut Vec<u8>, tag: &str) {
     out.extend_from_slice(tag.as_bytes());
     push_line_end(out);
@@ -103,9 +108,10 @@ mod tests {
         );
         write_end(&mut out, SessionCode::from_code(-3), "bye");
         write_loop(&mut out, 0);
+        write_prog(&mut out, 7);
         let expected = "WSOK\r\nCONERR,2,no such set%2C sorry\r\nREQOK\r\nREQOK,7\r\n\
                         REQERR,8,21,100%25%0D%0A\r\nERROR,67,Malformed request\r\n\
-                        END,-3,bye\r\nLOOP,0\r\n";
+                        END,-3,bye\r\nLOOP,0\r\nPROG,7\r\n";
         assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
     }
 }

@@ -7,10 +7,11 @@ mod subscription;
 mod update;
 
 pub use line::{
-    write_conerr, write_end, write_error, write_loop, write_reqerr, write_reqok, write_wsok,
+    write_conerr, write_end, write_error, write_loop, write_prog, write_reqerr, write_reqok,
+    write_wsok,
 };
-pub use session::{Session, SessionConfig, Wake, write_unbound};
-pub use session_id::SessionId;
+pub use session::{Session, SessionConfig, Wake};
+pub use session_id::{Place, SessionId};
 pub use subscription::Subscription;
 pub use update::{
     push_delta_payload, push_delta_payload_by, push_full_payload, push_line_end, push_update,

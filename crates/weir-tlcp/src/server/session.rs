@@ -1,15 +1,15 @@
-//! One session bound to a streaming connection: head, keepalive, `SYNC`, inactivity, data count and
-//! subscriptions. Small, because a gateway holds tens of thousands.
+//! One session: head, keepalive, `SYNC`, inactivity, data count and subscriptions. Small, because a
+//! gateway holds tens of thousands.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::line::{write_loop, write_numbers, write_tag, write_text};
+use super::line::{write_numbers, write_tag, write_text};
 use super::update::push_line_end;
 use super::{SessionId, Subscription};
 use crate::codes::ControlCode;
-use crate::request::{CreateSession, StreamOptions};
+use crate::request::{CreateSession, Polling, StreamOptions};
 use crate::text::{push_argument, push_number};
 
 /// What all sessions of a server share. Times in milliseconds.
@@ -27,6 +27,10 @@ pub struct SessionConfig {
     pub keepalive_max_ms: u64,
     /// Time between two `SYNC` lines, default 4000.
     pub sync_period_ms: u64,
+    /// Longest time that a poll may wait for data, default 30000.
+    pub idle_max_ms: u64,
+    /// Longest pause between two polls, default 15000.
+    pub polling_max_ms: u64,
     /// Request limit told to clients, default 50000 bytes. Enforcing it is the framing's task.
     pub request_limit_bytes: usize,
 }
@@ -40,7 +44,19 @@ impl Default for SessionConfig {
             keepalive_min_ms: 1_000,
             keepalive_max_ms: 60_000,
             sync_period_ms: 4_000,
+            idle_max_ms: 30_000,
+            polling_max_ms: 15_000,
             request_limit_bytes: 50_000,
+        }
+    }
+}
+
+impl SessionConfig {
+    /// The times of a poll as far as they are granted.
+    pub fn granted(&self, asked: Polling) -> Polling {
+        Polling {
+            interval_ms: asked.interval_ms.min(self.polling_max_ms),
+            idle_ms: asked.idle_ms.min(self.idle_max_ms),
         }
     }
 }
@@ -56,7 +72,7 @@ pub enum Wake {
     Inactive,
 }
 
-/// A streaming session; `H` is the caller's state per subscription.
+/// A session; `H` is the caller's state per subscription.
 #[derive(Debug)]
 pub struct Session<H = ()> {
     id: SessionId,
@@ -67,20 +83,22 @@ pub struct Session<H = ()> {
     /// `u64::MAX` without `SYNC`.
     next_sync_ms: u64,
     sync_period_ms: u32,
+    /// The longest silence on a stream; while polling the time that a poll may wait.
     keepalive_ms: u32,
-    /// Silence after which the client is given up; `u64::MAX` without a promise.
-    inactivity_limit_ms: u64,
+    /// Silence after which the client is given up; `u32::MAX` without a promise.
+    inactivity_limit_ms: u32,
+    /// On a polling connection nothing is due but data.
+    polling: bool,
     /// The client wants no `CONS` in the whole session.
     without_cons: bool,
     subscriptions: SmallVec<[Subscription<H>; 1]>,
 }
 
 impl<H> Session<H> {
-    /// Starts a session and appends its head: `CONOK`, then `SERVNAME`, `CLIENTIP` and `CONS` unless
-    /// the client asked for a reduced head.
+    /// Starts a session on its first connection and appends the head: `CONOK`, then `SERVNAME`,
+    /// `CLIENTIP` and `CONS` unless the client asked for a reduced head.
     ///
-    /// The stream must be a streaming one: callers answer `create.stream.polling` and
-    /// `create.controls` themselves, before and after this call.
+    /// Callers answer `create.controls` themselves, after this call.
     pub fn create(
         id: SessionId,
         create: &CreateSession<'_>,
@@ -96,25 +114,9 @@ impl<H> Session<H> {
         session
     }
 
-    /// Starts a session on the streaming connection that its first `bind_session` opens, after
-    /// [`write_unbound`] had answered its `create_session`. Appends the head as
-    /// [`Self::create`] does; with a reduced one not even `CONOK`.
+    /// Goes on with another connection. Appends the head as [`Self::create`] does; a reduced one
+    /// has not even `CONOK`.
     pub fn bind(
-        id: SessionId,
-        stream: &StreamOptions,
-        config: &SessionConfig,
-        client_ip: &str,
-        now_ms: u64,
-        out: &mut Vec<u8>,
-    ) -> Self {
-        let session = Self::open(id, stream, config, now_ms);
-        session.begin_stream(stream, config, client_ip, out);
-        session
-    }
-
-    /// Continues an unbound session on another streaming connection: the head as [`Self::bind`]
-    /// writes it, then everything goes on where it was.
-    pub fn rebind(
         &mut self,
         stream: &StreamOptions,
         config: &SessionConfig,
@@ -136,7 +138,8 @@ impl<H> Session<H> {
             next_sync_ms: u64::MAX,
             sync_period_ms: 0,
             keepalive_ms: 0,
-            inactivity_limit_ms: u64::MAX,
+            inactivity_limit_ms: u32::MAX,
+            polling: false,
             without_cons: false,
             subscriptions: SmallVec::new(),
         };
@@ -146,18 +149,21 @@ impl<H> Session<H> {
 
     /// What holds for one connection only.
     fn set_stream(&mut self, stream: &StreamOptions, config: &SessionConfig, now_ms: u64) {
-        let small = |millis: u64| u32::try_from(millis).unwrap_or(u32::MAX);
-        let keepalive_ms = stream
-            .keepalive_ms
-            .unwrap_or(config.keepalive_default_ms)
-            .min(config.keepalive_max_ms)
-            .max(config.keepalive_min_ms);
+        let keepalive_ms = match stream.polling {
+            Some(polling) => config.granted(polling).idle_ms,
+            None => stream
+                .keepalive_ms
+                .unwrap_or(config.keepalive_default_ms)
+                .min(config.keepalive_max_ms)
+                .max(config.keepalive_min_ms),
+        };
+        self.polling = stream.polling.is_some();
         self.bound_ms = now_ms;
         self.last_write_ms = now_ms;
         self.last_request_ms = now_ms;
         self.sync_period_ms = small(config.sync_period_ms).max(1);
         self.keepalive_ms = small(keepalive_ms);
-        self.next_sync_ms = match stream.send_sync {
+        self.next_sync_ms = match stream.send_sync && !self.polling {
             true => now_ms.saturating_add(self.sync_period_ms.into()),
             false => u64::MAX,
         };
@@ -200,7 +206,18 @@ impl<H> Session<H> {
     }
 
     fn write_conok(&self, config: &SessionConfig, out: &mut Vec<u8>) {
-        write_conok(&self.id, self.keepalive_ms(), config, out);
+        out.extend_from_slice(b"CONOK,");
+        out.extend_from_slice(self.id.as_str().as_bytes());
+        out.push(b',');
+        push_number(out, config.request_limit_bytes);
+        out.push(b',');
+        push_number(out, self.keepalive_ms);
+        out.push(b',');
+        match &config.control_link {
+            None => out.push(b'*'),
+            Some(link) => push_argument(out, link),
+        }
+        push_line_end(out);
     }
 
     /// The id.
@@ -208,7 +225,7 @@ impl<H> Session<H> {
         &self.id
     }
 
-    /// The keepalive time granted, in milliseconds.
+    /// The keepalive time granted, in milliseconds; while polling, the idle time.
     pub fn keepalive_ms(&self) -> u64 {
         self.keepalive_ms.into()
     }
@@ -229,12 +246,21 @@ impl<H> Session<H> {
     /// plus one second.
     pub fn set_inactivity(&mut self, promised_ms: Option<u64>) {
         const SLACK_MS: u64 = 1_000;
-        self.inactivity_limit_ms = promised_ms.map_or(u64::MAX, |promised| {
-            promised.saturating_mul(2).saturating_add(SLACK_MS)
+        self.inactivity_limit_ms = promised_ms.map_or(u32::MAX, |promised| {
+            small(promised.saturating_mul(2).saturating_add(SLACK_MS))
         });
     }
 
-    /// Counts data notifications that were encoded outside of the session, in shared frames.
+    /// Until when the client keeps its promise to be heard.
+    fn patience_ms(&self) -> u64 {
+        match self.inactivity_limit_ms {
+            u32::MAX => u64::MAX,
+            limit_ms => self.last_request_ms.saturating_add(limit_ms.into()),
+        }
+    }
+
+    /// Counts data notifications. Whoever puts them on their way does so, whether they were written
+    /// by this session or outside of it, in shared frames.
     pub fn note_data(&mut self, count: u64) {
         self.data_count += count;
     }
@@ -247,21 +273,20 @@ impl<H> Session<H> {
     /// The earliest instant at which [`Self::on_wake`] may have something to do. It moves only to
     /// later instants on `wrote` and `touch`, so a timer may be re-armed when it fires.
     pub fn next_wake_ms(&self) -> u64 {
+        if self.polling {
+            return u64::MAX;
+        }
         let probe = self.last_write_ms.saturating_add(self.keepalive_ms());
-        let inactive = self
-            .last_request_ms
-            .saturating_add(self.inactivity_limit_ms);
-        probe.min(self.next_sync_ms).min(inactive)
+        probe.min(self.next_sync_ms).min(self.patience_ms())
     }
 
     /// Appends `SYNC` or `PROBE` if due. `SYNC` measures only if it stays behind the data queued
     /// before it, so callers append `out` to the queue.
     pub fn on_wake(&mut self, now_ms: u64, out: &mut Vec<u8>) -> Wake {
-        if now_ms
-            >= self
-                .last_request_ms
-                .saturating_add(self.inactivity_limit_ms)
-        {
+        if self.polling {
+            return Wake::Idle;
+        }
+        if now_ms >= self.patience_ms() {
             return Wake::Inactive;
         }
         if now_ms >= self.next_sync_ms {
@@ -325,16 +350,16 @@ impl<H> Session<H> {
         Some(self.subscriptions.swap_remove(at))
     }
 
-    /// Appends `SUBOK` and `CONF` for a subscription that was added before, and counts them.
-    pub fn write_subok(&mut self, sub_id: u32, items: u32, fields: u32, out: &mut Vec<u8>) {
+    /// Appends `SUBOK` and `CONF` for a subscription that was added before. Like all data
+    /// notifications they are counted by whoever sends them.
+    pub fn write_subok(&self, sub_id: u32, items: u32, fields: u32, out: &mut Vec<u8>) {
         write_numbers(out, "SUBOK", &[sub_id.into(), items.into(), fields.into()]);
-        self.data_count += 1;
         self.write_conf(sub_id, out);
     }
 
-    /// Appends `CONF`, also as the effect of `reconf`, and counts it. The frequency is the one that
+    /// Appends `CONF`, also as the effect of `reconf`. The frequency is the one that
     /// is applied: there is no limit, whatever the client has asked for.
-    pub fn write_conf(&mut self, sub_id: u32, out: &mut Vec<u8>) {
+    pub fn write_conf(&self, sub_id: u32, out: &mut Vec<u8>) {
         let known = self.subscription(sub_id);
         let unfiltered = known.is_none_or(|known| known.unfiltered);
         out.extend_from_slice(b"CONF,");
@@ -344,80 +369,85 @@ impl<H> Session<H> {
             false => b",unlimited,filtered",
         });
         push_line_end(out);
-        self.data_count += 1;
     }
 
-    /// Appends `EOS`, the end of an item's snapshot in mode DISTINCT, and counts it.
-    pub fn write_end_of_snapshot(&mut self, sub_id: u32, item_pos: u32, out: &mut Vec<u8>) {
+    /// Appends `EOS`, the end of an item's snapshot in mode DISTINCT.
+    pub fn write_end_of_snapshot(&self, sub_id: u32, item_pos: u32, out: &mut Vec<u8>) {
         write_numbers(out, "EOS", &[sub_id.into(), item_pos.into()]);
-        self.data_count += 1;
     }
 
-    /// Appends `UNSUB`, the last line about a subscription, and counts it.
-    pub fn write_unsub(&mut self, sub_id: u32, out: &mut Vec<u8>) {
+    /// Appends `UNSUB`, the last line about a subscription.
+    pub fn write_unsub(&self, sub_id: u32, out: &mut Vec<u8>) {
         write_numbers(out, "UNSUB", &[sub_id.into()]);
-        self.data_count += 1;
     }
 
-    /// Appends `OV` at the place where `lost` updates of an item were dropped, and counts it.
-    pub fn write_overflow(&mut self, sub_id: u32, item_pos: u32, lost: u64, out: &mut Vec<u8>) {
+    /// Appends `OV` at the place where `lost` updates of an item were dropped.
+    pub fn write_overflow(&self, sub_id: u32, item_pos: u32, lost: u64, out: &mut Vec<u8>) {
         write_numbers(out, "OV", &[sub_id.into(), item_pos.into(), lost]);
-        self.data_count += 1;
     }
 }
 
-/// Answers a polling `create_session` over HTTP and leaves the session unbound: `CONOK`, and
-/// `LOOP,0` to make the client bind it at once. A session costs the server nothing but its id
-/// until [`Session::bind`].
-pub fn write_unbound(id: &SessionId, config: &SessionConfig, out: &mut Vec<u8>) {
-    write_conok(id, 0, config, out);
-    write_loop(out, 0);
-}
-
-fn write_conok(id: &SessionId, keepalive_ms: u64, config: &SessionConfig, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"CONOK,");
-    out.extend_from_slice(id.as_str().as_bytes());
-    out.push(b',');
-    push_number(out, config.request_limit_bytes);
-    out.push(b',');
-    push_number(out, keepalive_ms);
-    out.push(b',');
-    match &config.control_link {
-        None => out.push(b'*'),
-        Some(link) => push_argument(out, link),
-    }
-    push_line_end(out);
+fn small(millis: u64) -> u32 {
+    u32::try_from(millis).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Place;
     use super::*;
+    use crate::request::{Request, parse_ws_message};
+
+    fn stream(polling: Option<Polling>, reduce_head: bool) -> StreamOptions {
+        StreamOptions {
+            polling,
+            content_length: None,
+            keepalive_ms: Some(2000),
+            inactivity_ms: None,
+            send_sync: polling.is_none(),
+            reduce_head,
+        }
+    }
+
+    fn create(stream: StreamOptions, out: &mut Vec<u8>) -> Session {
+        let mut created = None;
+        parse_ws_message("create_session\r\nLS_cid=x", &mut |request| {
+            let Ok(Request::CreateSession(mut create)) = request else {
+                panic!("{request:?}")
+            };
+            create.stream = stream.clone();
+            let place = Place { shard: 0, slot: 0 };
+            let (id, config) = (SessionId::new(place, &[7; 16]), SessionConfig::default());
+            created = Some(Session::create(id, &create, &config, "::1", 5, out));
+        });
+        created.expect("a session")
+    }
+
+    fn text(out: &mut Vec<u8>) -> String {
+        String::from_utf8(std::mem::take(out)).unwrap()
+    }
 
     #[test]
-    fn a_session_is_created_unbound_and_bound_later() {
-        let (id, config) = (SessionId::from_random(&[7; 16]), SessionConfig::default());
-        let mut out = Vec::new();
-        write_unbound(&id, &config, &mut out);
-        let expected = format!("CONOK,{},50000,0,*\r\nLOOP,0\r\n", id.as_str());
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
-
-        let head = |reduce_head| {
-            let stream = StreamOptions {
-                polling: None,
-                content_length: None,
-                keepalive_ms: Some(2000),
-                inactivity_ms: None,
-                send_sync: false,
-                reduce_head,
-            };
-            let mut out = Vec::new();
-            let session: Session = Session::bind(id, &stream, &config, "::1", 5, &mut out);
-            assert_eq!(session.id(), &id);
-            String::from_utf8(out).unwrap()
+    fn a_session_is_created_by_a_poll_and_goes_on_as_a_stream() {
+        let (config, mut out) = (SessionConfig::default(), Vec::new());
+        let asked = Polling {
+            interval_ms: 99_000,
+            idle_ms: 99_000,
         };
-        let conok = format!("CONOK,{},50000,2000,*\r\n", id.as_str());
-        assert!(head(false).starts_with(&format!("{conok}SERVNAME,Weir\r\nCLIENTIP,::1\r\n")));
-        assert_eq!(head(true), "");
+        let mut session = create(stream(Some(asked), false), &mut out);
+        let conok = format!("CONOK,{},50000,", session.id().as_str());
+        let head = "SERVNAME,Weir\r\nCLIENTIP,::1\r\nCONS,unmanaged\r\n";
+        assert_eq!(text(&mut out), format!("{conok}30000,*\r\n{head}"));
+        assert_eq!(config.granted(asked).interval_ms, 15_000);
+        assert_eq!(session.next_wake_ms(), u64::MAX);
+        assert_eq!(session.on_wake(u64::MAX, &mut out), Wake::Idle);
+
+        session.bind(&stream(None, false), &config, "::1", 1_000, &mut out);
+        assert_eq!(text(&mut out), format!("{conok}2000,*\r\n{head}"));
+        assert_eq!(session.next_wake_ms(), 3_000);
+        session.bind(&stream(None, true), &config, "::1", 1_000, &mut out);
+        assert_eq!(text(&mut out), "");
+        assert_eq!(session.on_wake(3_000, &mut out), Wake::Written);
+        assert_eq!(text(&mut out), "PROBE\r\n");
     }
 
     /// 15,000 sessions with everything around them must fit in 2 KiB each.

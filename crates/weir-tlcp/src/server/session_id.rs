@@ -1,30 +1,62 @@
-//! Session ids: bearer secrets of 128 random bits, short enough to be stored in place.
+//! Session ids: bearer secrets of 101 random bits, short enough to be stored in place.
 
 use std::fmt;
 
 use crate::request::fmt_secret;
 
-/// Base 62 digits that hold 128 bits.
-const DIGITS: usize = 22;
+/// Base 62 digits that hold at least 96 random bits.
+const RANDOM_DIGITS: usize = 17;
+/// Base 62 digits that hold 16 bits.
+const SHARD_DIGITS: usize = 3;
+/// Base 62 digits that hold 32 bits.
+const SLOT_DIGITS: usize = 6;
+const LENGTH: usize = 1 + RANDOM_DIGITS + SHARD_DIGITS + SLOT_DIGITS;
 
-/// A session id: `S` and 22 characters of `[A-Za-z0-9]`, all from the caller's random bytes.
+const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// A session id: `S`, 101 random bits, and the place where the server keeps the session, in 27
+/// characters of `[A-Za-z0-9]`.
 ///
 /// `Debug` and `Display` show the first six characters only; [`Self::as_str`] is for the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SessionId([u8; DIGITS + 1]);
+pub struct SessionId([u8; LENGTH]);
+
+/// Where a server keeps a session: known to whoever has the id, so that it is found without a
+/// table shared by threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the event loop.
+    pub shard: u16,
+    /// Index among its sessions.
+    pub slot: u32,
+}
 
 impl SessionId {
-    /// Spells 128 random bits. The bytes must come from a cryptographic source.
-    pub fn from_random(random: &[u8; 16]) -> Self {
-        const ALPHABET: &[u8; 62] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-        let mut bits = u128::from_be_bytes(*random);
-        let mut id = [b'S'; DIGITS + 1];
-        for digit in &mut id[1..] {
-            *digit = ALPHABET[(bits % 62) as usize];
-            bits /= 62;
-        }
+    /// Spells random bits and a place. The bytes must come from a cryptographic source.
+    pub fn new(place: Place, random: &[u8; 16]) -> Self {
+        let mut id = [b'S'; LENGTH];
+        let (secret, found) = id[1..].split_at_mut(RANDOM_DIGITS);
+        let (shard, slot) = found.split_at_mut(SHARD_DIGITS);
+        spell(u128::from_be_bytes(*random), secret);
+        spell(place.shard.into(), shard);
+        spell(place.slot.into(), slot);
         Self(id)
+    }
+
+    /// The place that a text names if it is spelled like an id. Whether there is such a session is
+    /// for the whole text to decide.
+    pub fn place_of(text: &str) -> Option<Place> {
+        let digits = text.as_bytes().strip_prefix(b"S")?;
+        if digits.len() != LENGTH - 1 {
+            return None;
+        }
+        let (secret, found) = digits.split_at(RANDOM_DIGITS);
+        let (shard, slot) = found.split_at(SHARD_DIGITS);
+        read(secret)?;
+        Some(Place {
+            shard: read(shard)?.try_into().ok()?,
+            slot: read(slot)?.try_into().ok()?,
+        })
     }
 
     /// The id as it travels.
@@ -32,6 +64,21 @@ impl SessionId {
         // Built from ASCII letters and digits only, so this never falls back.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+}
+
+/// Writes the lowest digits of a number, the lowest first.
+fn spell(mut number: u128, digits: &mut [u8]) {
+    for digit in digits {
+        *digit = ALPHABET[(number % 62) as usize];
+        number /= 62;
+    }
+}
+
+fn read(digits: &[u8]) -> Option<u128> {
+    digits.iter().rev().try_fold(0, |number: u128, digit| {
+        let value = ALPHABET.iter().position(|known| known == digit)?;
+        Some(number * 62 + value as u128)
+    })
 }
 
 impl fmt::Display for SessionId {
@@ -50,26 +97,50 @@ impl fmt::Debug for SessionId {
 mod tests {
     use super::*;
 
+    const HERE: Place = Place { shard: 3, slot: 70 };
+
     #[test]
-    fn ids_are_plain_and_keep_all_bits() {
-        let low = SessionId::from_random(&[0; 16]);
-        let high = SessionId::from_random(&[0xff; 16]);
-        assert_eq!(low.as_str(), "SAAAAAAAAAAAAAAAAAAAAAA");
-        assert_eq!(high.as_str().len(), 23);
+    fn ids_are_plain_and_keep_their_bits() {
+        let low = SessionId::new(HERE, &[0; 16]);
+        let high = SessionId::new(HERE, &[0xff; 16]);
+        assert_eq!(low.as_str(), "SAAAAAAAAAAAAAAAAADAAIBAAAA");
         assert!(
             high.as_str()
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric())
         );
-        for bit in 0..128 {
+        for bit in 0..101 {
             let flipped = (1u128 << bit).to_be_bytes();
-            assert_ne!(SessionId::from_random(&flipped), low);
+            assert_ne!(SessionId::new(HERE, &flipped), low);
+        }
+    }
+
+    #[test]
+    fn an_id_tells_its_place_and_other_texts_tell_none() {
+        for (shard, slot) in [(0, 0), (3, 70), (u16::MAX, u32::MAX)] {
+            let place = Place { shard, slot };
+            let id = SessionId::new(place, &[0xa5; 16]);
+            assert_eq!(SessionId::place_of(id.as_str()), Some(place));
+            let text = id.as_str();
+            for bad in [&text[1..], &text[..26], &format!("{text}A"), ""] {
+                assert_eq!(SessionId::place_of(bad), None);
+            }
+        }
+        for bad in [
+            "SAAAAAAAAAAAAAAAAADAAIBAAA-",
+            "S-AAAAAAAAAAAAAAAADAAIBAAAA",
+            "SAAAAAAAAAAAAAAAAA999IBAAAA",
+            "SAAAAAAAAAAAAAAAAADAA999999",
+            "sAAAAAAAAAAAAAAAAADAAIBAAAA",
+            "SAAAAAAAAAAAAAAAAADAAIBAA\u{e9}",
+        ] {
+            assert_eq!(SessionId::place_of(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn ids_are_not_shown_whole() {
-        let id = SessionId::from_random(&[0; 16]);
+        let id = SessionId::new(HERE, &[0; 16]);
         assert_eq!(id.to_string(), "SAAAAA…");
         assert_eq!(format!("{id:?}"), "SAAAAA…");
     }

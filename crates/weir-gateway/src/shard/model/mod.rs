@@ -16,7 +16,7 @@ use self::client::{Client, Kind, Want};
 use self::wire::{MemoryWire, conn_id};
 use super::session::SessionKey;
 use super::wire::Wire;
-use super::{Shard, ShardMail, Shared, WaitingRoom};
+use super::{Shard, ShardMail, Shared};
 use crate::config::Limits;
 use crate::connection::Connection;
 use crate::metrics::ShardMetrics;
@@ -113,7 +113,6 @@ impl World {
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],
             session: SessionConfig::default(),
-            waiting: WaitingRoom::new(1),
             limits: Limits::default(),
             simulator: None,
             peers: OnceLock::new(),

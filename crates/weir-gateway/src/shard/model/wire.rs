@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
+use weir_net::http1::Response;
 use weir_net::server::{ConnId, Offer};
 use weir_net::websocket::{Event, FrameReader, Role};
 
+use crate::shard::lifecycle::NOWHERE;
 use crate::shard::wire::Wire;
 
 /// Small, so that few updates fill it.
@@ -160,6 +162,9 @@ impl Wire for MemoryWire {
     }
 
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
+        if conn == NOWHERE {
+            return;
+        }
         let state = self.conn(conn);
         if drop_queued {
             // One chunk may have been begun.
@@ -167,6 +172,18 @@ impl Wire for MemoryWire {
         }
         state.queue.extend(last);
         state.open = false;
+    }
+
+    fn begin_body(&mut self, _conn: ConnId, _head: &Response) {
+        unreachable!("all clients are on WebSockets");
+    }
+
+    fn finish(&mut self, _conn: ConnId) {
+        unreachable!("all clients are on WebSockets");
+    }
+
+    fn reply(&mut self, _conn: ConnId, _response: &Response) {
+        unreachable!("all clients are on WebSockets");
     }
 
     fn detach(&mut self, _conn: ConnId) {

@@ -1,0 +1,285 @@
+//! What a session has been sent of late, and what still waits for a stream: data notifications in
+//! order, as references to frames that other sessions may share.
+//!
+//! A client that has lost its connection says how many data notifications it has got; the journal
+//! goes on from there, as long as it still has them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// How much of what was sent is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JournalLimits {
+    /// Bytes of one session's frames, bookkeeping included; 0 keeps nothing.
+    pub(super) bytes: usize,
+    /// Milliseconds since they were sent.
+    pub(super) age_ms: u64,
+}
+
+/// One frame.
+#[derive(Debug)]
+struct Entry {
+    message: Bytes,
+    /// Data notifications in it.
+    count: u32,
+    /// Low bits of the instant at which it was sent.
+    at_ms: u32,
+}
+
+/// The frames of one session: first those that were sent, then those that wait.
+#[derive(Debug)]
+pub(super) struct Journal {
+    entries: VecDeque<Entry>,
+    /// Number of the last data notification before the first entry.
+    before: u64,
+    /// Entries, from the first one, that have gone out.
+    sent: usize,
+    sent_bytes: usize,
+    unsent_bytes: usize,
+}
+
+impl Entry {
+    fn cost(&self) -> usize {
+        self.message.len() + size_of::<Self>()
+    }
+}
+
+impl Journal {
+    /// One that begins after so many data notifications.
+    pub(super) fn new(before: u64) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            before,
+            sent: 0,
+            sent_bytes: 0,
+            unsent_bytes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether something waits for a stream.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.sent < self.entries.len()
+    }
+
+    /// Bytes kept, bookkeeping included.
+    pub(super) fn bytes(&self) -> usize {
+        self.sent_bytes + self.unsent_bytes
+    }
+
+    /// Remembers a frame that goes out now; nothing may be waiting.
+    pub(super) fn push_sent(
+        &mut self,
+        message: Bytes,
+        count: u32,
+        now_ms: u64,
+        limits: JournalLimits,
+    ) {
+        debug_assert!(!self.has_unsent(), "frames go out in order");
+        let entry = Entry {
+            message,
+            count,
+            at_ms: now_ms as u32,
+        };
+        self.sent_bytes += entry.cost();
+        self.entries.push_back(entry);
+        self.sent += 1;
+        self.trim(now_ms, limits);
+    }
+
+    /// Lets a frame wait, unless more than `bytes_max` would.
+    pub(super) fn hold(&mut self, message: Bytes, count: u32, bytes_max: usize) -> bool {
+        let fits = !self.has_unsent() || self.unsent_bytes + message.len() <= bytes_max;
+        if fits {
+            let entry = Entry {
+                message,
+                count,
+                at_ms: 0,
+            };
+            self.unsent_bytes += entry.cost();
+            self.entries.push_back(entry);
+        }
+        fits
+    }
+
+    /// The first frame that waits.
+    pub(super) fn next_unsent(&self) -> Option<&Bytes> {
+        self.entries.get(self.sent).map(|entry| &entry.message)
+    }
+
+    /// The first frame that waited has gone out.
+    pub(super) fn advance(&mut self, now_ms: u64) {
+        if let Some(entry) = self.entries.get_mut(self.sent) {
+            entry.at_ms = now_ms as u32;
+            self.unsent_bytes -= entry.cost();
+            self.sent_bytes += entry.cost();
+            self.sent += 1;
+        }
+    }
+
+    /// Goes back to a client that has got so many data notifications: what follows waits again.
+    /// The number of those before the first that will be sent, which may be lower; `None` if they
+    /// are not kept any more, or were never sent.
+    pub(super) fn rewind(&mut self, received: u64) -> Option<u64> {
+        let mut before = self.before;
+        if received < before {
+            return None;
+        }
+        let mut index = 0;
+        while let Some(entry) = self.entries.get(index) {
+            if before + u64::from(entry.count) > received {
+                break;
+            }
+            before += u64::from(entry.count);
+            index += 1;
+        }
+        let all = index == self.entries.len();
+        if index > self.sent || (all && before != received) {
+            return None;
+        }
+        for entry in self.entries.range(index..self.sent) {
+            self.sent_bytes -= entry.cost();
+            self.unsent_bytes += entry.cost();
+        }
+        self.sent = index;
+        Some(before)
+    }
+
+    /// Forgets what is too old or too much of what was sent.
+    pub(super) fn trim(&mut self, now_ms: u64, limits: JournalLimits) {
+        while self.sent > 0 {
+            let Some(first) = self.entries.front() else {
+                return;
+            };
+            let age_ms = u64::from((now_ms as u32).wrapping_sub(first.at_ms));
+            if self.sent_bytes <= limits.bytes && age_ms <= limits.age_ms {
+                return;
+            }
+            self.sent_bytes -= first.cost();
+            self.before += u64::from(first.count);
+            self.sent -= 1;
+            self.entries.pop_front();
+        }
+        if self.entries.is_empty() {
+            self.entries.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROOMY: JournalLimits = JournalLimits {
+        bytes: 1 << 20,
+        age_ms: 20_000,
+    };
+
+    fn drain(journal: &mut Journal) -> Vec<u8> {
+        let mut out = Vec::new();
+        while let Some(message) = journal.next_unsent() {
+            out.push(message[0]);
+            journal.advance(0);
+        }
+        out
+    }
+
+    #[test]
+    fn a_client_goes_on_where_it_was() {
+        let mut journal = Journal::new(10);
+        for (number, count) in [(1, 1), (2, 3), (3, 1)] {
+            journal.push_sent(vec![number].into(), count, 0, ROOMY);
+        }
+        for (received, from, replayed) in [
+            (15, Some(15), vec![]),
+            (14, Some(14), vec![3]),
+            (13, Some(11), vec![2, 3]),
+            (11, Some(11), vec![2, 3]),
+            (10, Some(10), vec![1, 2, 3]),
+            (9, None, vec![]),
+            (16, None, vec![]),
+        ] {
+            assert_eq!(journal.rewind(received), from, "{received}");
+            assert_eq!(drain(&mut journal), replayed);
+        }
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_have_been_received() {
+        let mut journal = Journal::new(0);
+        journal.push_sent(vec![1].into(), 1, 0, ROOMY);
+        assert!(journal.hold(vec![2].into(), 2, 100));
+        assert_eq!(journal.rewind(3), None);
+        assert_eq!(journal.rewind(4), None);
+        assert_eq!(journal.rewind(1), Some(1));
+        assert_eq!(drain(&mut journal), [2]);
+        assert_eq!(journal.rewind(3), Some(3));
+    }
+
+    #[test]
+    fn old_frames_and_too_many_are_forgotten_but_not_those_that_wait() {
+        let mut journal = Journal::new(0);
+        let limits = JournalLimits {
+            bytes: 3 * (100 + size_of::<Entry>()),
+            age_ms: 1_000,
+        };
+        for number in 0..5u64 {
+            journal.push_sent(vec![number as u8; 100].into(), 1, number * 100, limits);
+        }
+        assert_eq!(journal.rewind(1), None);
+        assert_eq!(journal.rewind(2), Some(2));
+        assert_eq!(drain(&mut journal), [2, 3, 4]);
+        assert!(journal.hold(vec![9; 90].into(), 1, 150));
+        assert!(!journal.hold(vec![9; 90].into(), 1, 150));
+        journal.trim(1_001, limits);
+        assert!(journal.has_unsent() && journal.rewind(4).is_none());
+        assert_eq!(journal.rewind(5), Some(5));
+        assert_eq!(drain(&mut journal), [9]);
+        journal.trim(1_001, limits);
+        assert!(journal.is_empty() && journal.bytes() == 0);
+        assert_eq!(journal.rewind(6), Some(6));
+    }
+
+    proptest! {
+        /// Whatever is sent, held, lost and asked for again: the client ends with every frame once.
+        #[test]
+        fn nothing_is_lost_or_repeated(
+            ops in proptest::collection::vec((0u8..4, 1u32..4, 0u64..40), 0..60),
+        ) {
+            let (mut journal, mut all, mut got) = (Journal::new(0), 0u64, 0u64);
+            let mut number = 0u8;
+            for (op, count, back) in ops {
+                match op {
+                    0 | 1 if journal.has_unsent() || op == 1 => {
+                        prop_assert!(journal.hold(vec![number].into(), count, usize::MAX));
+                        (all, number) = (all + u64::from(count), number + 1);
+                    }
+                    0 => {
+                        journal.push_sent(vec![number].into(), count, 0, ROOMY);
+                        (all, number) = (all + u64::from(count), number + 1);
+                        got = all;
+                    }
+                    2 => {
+                        drain(&mut journal);
+                        got = all;
+                    }
+                    _ => {
+                        let received = got.saturating_sub(back);
+                        let from = journal.rewind(received);
+                        prop_assert!(from.is_some_and(|from| from <= received));
+                        got = received;
+                    }
+                }
+            }
+            let from = journal.rewind(got).expect("all is kept");
+            let counts: u64 = journal.entries.range(journal.sent..)
+                .map(|entry| u64::from(entry.count)).sum();
+            prop_assert_eq!(from + counts, all);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A session's way through its life: lines on its stream, streams that end, time that runs out.
+
+use weir_net::server::{ConnId, Offer};
+use weir_tlcp::codes::SessionCode;
+use weir_tlcp::request::SessionRef;
+use weir_tlcp::server::{Wake, write_end};
+
+use super::frame::{Frame, Framing};
+use super::item::Delivery;
+use super::session::{Link, SessionKey, Way};
+use super::wire::Wire;
+use super::{Shard, ShardMail};
+
+/// Stands for no connection.
+pub(super) const NOWHERE: ConnId = ConnId::from_parts(u32::MAX, 0);
+
+impl Shard {
+    /// Sends data notifications to one session, each of them one line.
+    pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
+        let frame = Frame::of(lines);
+        let offer = (self.courier).data(wire, entry, &frame, count, Delivery::Events);
+        if offer != Offer::Queued {
+            self.end_slow(wire, key);
+        }
+    }
+
+    /// Writes lines that are no data notifications, if the session has a stream.
+    pub(super) fn tell(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
+        let entry = self.sessions.get_mut(key);
+        if entry.is_some_and(|entry| !self.courier.tell(wire, entry, lines)) {
+            self.end_slow(wire, key);
+        }
+    }
+
+    /// The connection takes more: what waits goes on its way, the oldest first. A poll that has
+    /// got all there is ends, unless it may wait for more.
+    pub(super) fn resume(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        let entry = self.sessions.get_mut(key);
+        if entry.is_some_and(|entry| self.courier.pump(wire, entry)) {
+            self.catch_up(wire, key);
+            self.settle(wire, key);
+        }
+    }
+
+    /// Ends a poll that has got something, or has waited long enough.
+    pub(super) fn settle(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        let now_ms = wire.now_ms();
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let done = match &entry.link {
+            Link::Other(way) => match &**way {
+                Way::Poll(poll) => poll.fed || poll.until_ms <= now_ms,
+                Way::Http { .. } | Way::Unbound { .. } => false,
+            },
+            Link::WebSocket => false,
+        };
+        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        if done && !waits {
+            self.loop_away(wire, key, false);
+        }
+    }
+
+    /// A client that does not read: its queue is full, and mode RAW may not drop silently. It is
+    /// told to start over, which an SDK does at once.
+    pub(super) fn end_slow(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        self.counters.slow_ended += 1;
+        let text = "too slow: the update queue is full";
+        self.finish(wire, key, SessionCode::EXPIRED, text, true);
+    }
+
+    /// Ends a session with `END` and closes its connection; `now` drops what is queued.
+    pub(super) fn finish(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        code: SessionCode,
+        text: &str,
+        now: bool,
+    ) {
+        let framing = self.sessions.get_mut(key).and_then(|one| one.framing());
+        let Some(conn) = self.remove_session(key) else {
+            return;
+        };
+        let mut line = Vec::new();
+        write_end(&mut line, code, text);
+        let last = framing.map(|framing| framing.frame(&line));
+        wire.close(conn, last, now);
+    }
+
+    /// Ends a session on its client's request.
+    pub(super) fn destroy(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        code: SessionCode,
+        text: &str,
+        close_socket: bool,
+    ) {
+        let framing = self.sessions.get_mut(key).and_then(|one| one.framing());
+        if close_socket || framing != Some(Framing::WebSocket) {
+            return self.finish(wire, key, code, text, false);
+        }
+        let Some(conn) = self.remove_session(key) else {
+            return;
+        };
+        let mut line = Vec::new();
+        write_end(&mut line, code, text);
+        wire.send_text(conn, &line);
+        wire.set_tag(conn, 0);
+    }
+
+    /// Takes a session from its stream with `LOOP`; it is kept for another bind.
+    pub(super) fn loop_away(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
+        let entry = self.sessions.get_mut(key);
+        if entry.is_some_and(|entry| !self.courier.loop_away(wire, entry, close_socket)) {
+            self.end_slow(wire, key);
+        }
+    }
+
+    /// A session's connection is gone, without a word: the client may come back for what it has
+    /// not got.
+    pub(super) fn lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        let wait_ms = self.shared.limits.recovery_ms;
+        if wait_ms == 0 || self.draining() {
+            self.remove_session(key);
+        } else if let Some(entry) = self.sessions.get_mut(key) {
+            self.counters.streams_lost += 1;
+            entry.conn = NOWHERE;
+            self.courier.unbind(wire, entry, wait_ms);
+        }
+    }
+
+    /// A client has started over and tells which session it has given up: that one need not wait
+    /// for its time to run out.
+    pub(super) fn retire(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
+        if let Some(shard) = self.elsewhere(old) {
+            let id = old.clone().into_owned();
+            return self.post(shard, ShardMail::Retire(id));
+        }
+        if let Some(key) = self.sessions.find(self.number, old) {
+            tracing::debug!(session = %old, "session was replaced by its client");
+            if let Some(conn) = self.remove_session(key) {
+                wire.close(conn, None, true);
+            }
+        }
+    }
+
+    /// The session's timer has run out.
+    pub(super) fn wake(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        let now_ms = wire.now_ms();
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        if !entry.is_due(now_ms) {
+            return;
+        }
+        self.courier.tidy(entry, now_ms);
+        if now_ms < entry.next_wake_ms() {
+            return entry.arm(wire);
+        }
+        if let Link::Other(way) = &entry.link {
+            match **way {
+                Way::Unbound { .. } => return self.expire(wire, key),
+                Way::Poll(_) => {
+                    self.settle(wire, key);
+                    return self.look_again(wire, key);
+                }
+                Way::Http { .. } => {}
+            }
+        }
+        let mut lines = Vec::new();
+        let conn = entry.conn;
+        if entry.core.on_wake(now_ms, &mut lines) == Wake::Inactive {
+            tracing::debug!(session = %entry.core.id(), "client broke its promise to be heard");
+            wire.close(conn, None, true);
+            return self.lost(wire, key);
+        }
+        self.tell(wire, key, &lines);
+        self.rearm(wire, key);
+    }
+
+    fn rearm(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.arm(wire);
+        }
+    }
+
+    /// A poll that has not ended because the connection is full ends when it has room.
+    fn look_again(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        const LOOK_MS: u64 = 1_000;
+        let now_ms = wire.now_ms();
+        if let Some(entry) = self.sessions.get_mut(key) {
+            if let Link::Other(way) = &mut entry.link {
+                if let Way::Poll(poll) = &mut **way {
+                    poll.until_ms = poll.until_ms.max(now_ms + LOOK_MS);
+                }
+            }
+            entry.arm(wire);
+        }
+    }
+
+    fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        if let Some(entry) = self.sessions.get_mut(key) {
+            tracing::debug!(session = %entry.core.id(), "session was not bound again");
+        }
+        self.counters.sessions_expired += 1;
+        if let Some(conn) = self.remove_session(key) {
+            wire.close(conn, None, true);
+        }
+    }
+
+    /// Ends the polls that have got something.
+    pub(super) fn settle_polls(&mut self, wire: &mut impl Wire) {
+        for key in std::mem::take(&mut self.courier.fed) {
+            self.settle(wire, key);
+        }
+    }
+
+    /// Forgets a session and all it has subscribed to. The connection stays.
+    pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
+        let mut entry = self.sessions.remove(key)?;
+        self.courier.forget(&entry);
+        let ids: Vec<u32> = entry
+            .core
+            .subscriptions()
+            .iter()
+            .map(|one| one.sub_id)
+            .collect();
+        for sub_id in ids {
+            if let Some(subscription) = entry.core.remove_subscription(sub_id) {
+                self.release(key, subscription);
+            }
+        }
+        Some(entry.conn)
+    }
+}

@@ -1,0 +1,169 @@
+//! Bodies in chunks (RFC 9112, section 7.1): requests are read whole, answers are written piece by
+//! piece.
+
+use super::ParseError;
+use super::request::refuse;
+
+/// What a chunk adds to its bytes at most.
+pub const CHUNK_BYTES_MAX: usize = 20;
+/// The end of a body in chunks.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Bytes of a size line, with any extension.
+const LINE_BYTES_MAX: usize = 256;
+/// Bytes of the header lines after the last chunk.
+const TRAILER_BYTES_MAX: usize = 4096;
+
+/// Appends one chunk. An empty one would end the body, so nothing is appended for it.
+pub fn push_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4);
+    for place in (0..digits).rev() {
+        let digit = (bytes.len() >> (4 * place)) & 0xf;
+        out.push(b"0123456789abcdef"[digit]);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Reads a whole body: its bytes, and those it took. `None` while it is not complete.
+pub(super) fn read_body(
+    input: &[u8],
+    body_bytes_max: usize,
+) -> Result<Option<(Vec<u8>, usize)>, ParseError> {
+    let mut body = Vec::new();
+    let mut at = 0;
+    // Many tiny chunks must not cost more than the body they make is worth.
+    while at <= 2 * body_bytes_max + LINE_BYTES_MAX {
+        let Some((size, line_bytes)) = size_line(&input[at..])? else {
+            return Ok(None);
+        };
+        at += line_bytes;
+        if size == 0 {
+            return Ok(trailer(&input[at..])?.map(|bytes| (body, at + bytes)));
+        }
+        if body.len() + size > body_bytes_max {
+            break;
+        }
+        let Some(bytes) = input.get(at..at + size + 2) else {
+            return Ok(None);
+        };
+        let (bytes, end) = bytes.split_at(size);
+        if end != b"\r\n" {
+            return Err(refuse(400, "malformed chunk"));
+        }
+        body.extend_from_slice(bytes);
+        at += size + 2;
+    }
+    Err(refuse(413, "request body over the limit"))
+}
+
+/// The size that a chunk's first line tells, and the bytes of that line.
+fn size_line(input: &[u8]) -> Result<Option<(usize, usize)>, ParseError> {
+    let malformed = refuse(400, "malformed chunk size");
+    let window = &input[..input.len().min(LINE_BYTES_MAX)];
+    let Some(end) = memchr::memchr(b'\n', window) else {
+        return if window.len() < LINE_BYTES_MAX {
+            Ok(None)
+        } else {
+            Err(malformed)
+        };
+    };
+    let line = window[..end].strip_suffix(b"\r").ok_or(malformed)?;
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
+    let digits = std::str::from_utf8(digits.trim_ascii_end()).map_err(|_| malformed)?;
+    let plain =
+        (1..=8).contains(&digits.len()) && digits.bytes().all(|one| one.is_ascii_hexdigit());
+    let size = plain
+        .then(|| usize::from_str_radix(digits, 16).ok())
+        .flatten();
+    size.map(|size| Some((size, end + 1))).ok_or(malformed)
+}
+
+/// The bytes of the header lines after the last chunk, which nobody looks at.
+fn trailer(input: &[u8]) -> Result<Option<usize>, ParseError> {
+    let mut at = 0;
+    while let Some(end) = memchr::memchr(b'\n', &input[at..]) {
+        let line = &input[at..at + end];
+        at += end + 1;
+        if at > TRAILER_BYTES_MAX {
+            break;
+        }
+        if line == b"\r" {
+            return Ok(Some(at));
+        }
+    }
+    if input.len() > TRAILER_BYTES_MAX {
+        return Err(refuse(431, "request trailer over the limit"));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn status(text: &str) -> u16 {
+        match read_body(text.as_bytes(), 100) {
+            Err(error) => error.status,
+            Ok(_) => 0,
+        }
+    }
+
+    #[test]
+    fn extensions_and_trailers_are_passed_over() {
+        let text = "5;name=value\r\nhello\r\n0A \r\n, world..!\r\n000\r\nX: y\r\n\r\nGET";
+        let (body, used) = read_body(text.as_bytes(), 100).unwrap().unwrap();
+        assert_eq!(body, b"hello, world..!");
+        assert_eq!(&text[used..], "GET");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "\r\n",
+            "x\r\n",
+            "-1\r\n",
+            "+1\r\n",
+            "1\nx",
+            "123456789\r\n",
+            "2\r\nabc\r\n",
+        ] {
+            assert_eq!(status(text), 400, "{text:?}");
+        }
+        assert_eq!(status("65\r\n"), 413);
+        assert_eq!(status("ffffffff\r\n"), 413);
+        assert_eq!(status(&"1\r\nx\r\n".repeat(99)), 413);
+        assert_eq!(status(&"1".repeat(300)), 400);
+        assert_eq!(status(&format!("0\r\n{}", "x".repeat(5_000))), 431);
+        assert_eq!(status("1;"), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_in_pieces_is_read_whole(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let (mut wire, mut all) = (Vec::new(), Vec::new());
+            for piece in &pieces {
+                push_chunk(&mut wire, piece);
+                all.extend_from_slice(piece);
+            }
+            wire.extend_from_slice(LAST_CHUNK);
+            let cut = cut.index(wire.len());
+            prop_assert!(matches!(read_body(&wire[..cut], 10_000), Ok(None)));
+            let whole = read_body(&wire, 10_000).unwrap();
+            prop_assert_eq!(whole, Some((all, wire.len())));
+        }
+
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = read_body(&bytes, 100);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What peers send: bytes to HTTP requests and WebSocket messages, in order.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::connection::{Detached, Exchange, HttpState, Phase, Protocol};
+use super::io::CLOSE_NORMAL;
+use super::shard::Shard;
+use super::{Answer, CloseReason, ConnId, Handler};
+use crate::http1::{self, HttpRequest, Parsed, Response};
+use crate::websocket::{self, Event, FrameReader, Role};
+
+/// The close code for a message over the limit (RFC 6455, section 7.4.1).
+const CLOSE_TOO_BIG: u16 = 1009;
+/// Bytes read from one connection before the others get their turn.
+const READ_BYTES_PER_TURN: usize = 256 * 1024;
+
+impl<H: Handler> Shard<H> {
+    pub(super) fn read_rest(&mut self) {
+        for conn in std::mem::take(&mut self.read_again) {
+            self.read(conn, true);
+        }
+    }
+
+    /// Reads what a connection has, until it has no more or has had its share. `to_end`: the peer
+    /// has closed its direction, so a short read is not the end of it.
+    pub(super) fn read(&mut self, conn: ConnId, to_end: bool) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut budget = READ_BYTES_PER_TURN;
+        while let Some(connection) = self.io.connections.get_mut(conn.index as usize) {
+            if connection.generation != conn.generation {
+                break;
+            }
+            let handshaking = connection.stream.is_handshaking();
+            match connection.stream.read(&mut scratch, &mut self.io.tls) {
+                Ok(input) => {
+                    self.io.counters.bytes_in += input.wire as u64;
+                    let open = connection.phase == Phase::Open;
+                    if connection.stream.wants_write() {
+                        self.io.mark_dirty(conn.index);
+                    }
+                    if handshaking {
+                        self.note_handshake(conn);
+                    }
+                    if open && input.plain > 0 {
+                        self.take_input(conn, &scratch[..input.plain]);
+                    }
+                    if input.ended {
+                        self.io.lose(conn, CloseReason::PeerClosed);
+                        break;
+                    }
+                    // A short read means the socket is empty, and an edge will tell of more.
+                    if input.drained && !to_end {
+                        break;
+                    }
+                    budget = budget.saturating_sub(input.wire);
+                    if budget == 0 {
+                        self.read_again.push(conn);
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    if handshaking {
+                        tracing::debug!(%error, "TLS handshake failed");
+                    }
+                    self.io.lose(conn, CloseReason::Lost);
+                    break;
+                }
+            }
+        }
+        self.scratch = scratch;
+    }
+
+    /// From the end of its handshake on a connection has its time for a request.
+    fn note_handshake(&mut self, conn: ConnId) {
+        let deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
+        let Some(connection) = self.io.get(conn) else {
+            return;
+        };
+        if connection.stream.is_handshaking() {
+            return;
+        }
+        if let Protocol::Http(http) = &mut connection.protocol {
+            http.deadline_ms = deadline_ms;
+        }
+        self.io.counters.tls_handshakes += 1;
+    }
+
+    /// Goes on with what was read earlier: of connections from other loops, and of those whose
+    /// answer is complete.
+    pub(super) fn read_kept(&mut self) {
+        while let Some((conn, input)) = self.io.kept.pop() {
+            self.take_input(conn, &input);
+        }
+    }
+
+    /// A connection leaves with what has been read of it.
+    fn send_away(&mut self, conn: ConnId, protocol: Protocol, rest: &[u8]) {
+        let mut connection = self.io.connections.remove(conn.index as usize);
+        self.handler.on_departure(connection.ticket);
+        // It is registered anew by whoever takes it in; what it may have got meanwhile shows then.
+        let _ = self.io.registry.deregister(connection.stream.socket());
+        connection.protocol = protocol;
+        let input = rest.to_vec();
+        let detached = Detached { connection, input };
+        self.handler.on_detached(&mut self.io, detached);
+    }
+
+    /// Feeds input to whatever the connection speaks, which may change on the way.
+    fn take_input(&mut self, conn: ConnId, input: &[u8]) {
+        let Some(connection) = self.io.get(conn) else {
+            return;
+        };
+        match std::mem::replace(&mut connection.protocol, Protocol::Taken) {
+            Protocol::Http(mut http) => {
+                http.buffer.extend_from_slice(input);
+                self.read_requests(conn, http);
+            }
+            Protocol::WebSocket(reader) => self.read_frames(conn, reader, input),
+            Protocol::Taken => {}
+        }
+    }
+
+    /// Handles whole requests until one is answered later. What follows it waits, up to the size
+    /// of one request.
+    fn read_requests(&mut self, conn: ConnId, mut http: Box<HttpState>) {
+        let buffer = std::mem::take(&mut http.buffer);
+        let mut used = 0;
+        while let Some(step) = self.next_request(conn, &buffer[used..], http.peer) {
+            used += step.used;
+            http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
+            if step.upgraded {
+                let reader = FrameReader::new(Role::Server, self.io.limits.message_bytes);
+                return self.read_frames(conn, reader, &buffer[used..]);
+            }
+        }
+        http.buffer = buffer;
+        http.buffer.drain(..used);
+        let limits = self.io.limits.http;
+        if self.io.is_leaving(conn) {
+            return self.send_away(conn, Protocol::Http(http), &[]);
+        }
+        let Some(connection) = self.io.get(conn) else {
+            return;
+        };
+        let full = http.buffer.len() > limits.head_bytes + 2 * limits.body_bytes;
+        connection.protocol = Protocol::Http(http);
+        if full && connection.exchange != Exchange::None {
+            self.io.lose(conn, CloseReason::Protocol);
+        }
+    }
+
+    /// Handles the first request in `buffer`; `None` when it is not whole, has to wait for the
+    /// answer to the one before it, or the connection ends.
+    fn next_request(
+        &mut self,
+        conn: ConnId,
+        buffer: &[u8],
+        peer: std::net::SocketAddr,
+    ) -> Option<Step> {
+        if buffer.is_empty() || self.io.get(conn)?.exchange != Exchange::None {
+            return None;
+        }
+        match http1::parse_request(buffer, self.io.limits.http, peer) {
+            Ok(Parsed::Partial) => None,
+            Ok(Parsed::Complete(request, used)) => {
+                let upgraded = self.answer(conn, &request);
+                Some(Step { used, upgraded })
+            }
+            Err(error) => {
+                self.io.counters.oversized += u64::from(matches!(error.status, 413 | 431));
+                let response = Response::text(error.status, error.reason);
+                self.end_http(conn, &response);
+                None
+            }
+        }
+    }
+
+    /// Whether the connection is a WebSocket now.
+    fn answer(&mut self, conn: ConnId, request: &HttpRequest<'_>) -> bool {
+        let keep_alive = request.keep_alive;
+        if let Some(connection) = self.io.get(conn) {
+            connection.exchange = Exchange::Due { keep_alive };
+        }
+        match self.handler.on_request(&mut self.io, conn, request) {
+            Answer::Later => false,
+            Answer::Reply(response) => {
+                self.io.reply(conn, &response);
+                false
+            }
+            Answer::WebSocket { protocol } => match websocket_accept(request) {
+                Ok(accept) => {
+                    let bytes = http1::write_upgrade(&accept, protocol);
+                    if let Some(connection) = self.io.get(conn) {
+                        connection.exchange = Exchange::None;
+                    }
+                    self.io.send(conn, Bytes::from(bytes))
+                }
+                Err(response) => {
+                    self.end_http(conn, &response);
+                    false
+                }
+            },
+        }
+    }
+
+    /// Refuses what cannot be answered otherwise, and ends the connection.
+    fn end_http(&mut self, conn: ConnId, response: &Response) {
+        if let Some(connection) = self.io.get(conn) {
+            let tag = connection.tag;
+            connection
+                .outbox
+                .push(Bytes::from(response.to_bytes(false)));
+            self.io.start_closing(conn);
+            let reason = CloseReason::Protocol;
+            self.handler.on_closed(&mut self.io, conn, tag, reason);
+        }
+    }
+
+    fn read_frames(&mut self, conn: ConnId, mut reader: FrameReader, mut input: &[u8]) {
+        while !input.is_empty() {
+            match reader.read(input) {
+                Ok((used, event)) => {
+                    match event {
+                        Some(Event::Text(text)) => {
+                            // The reader has checked it; a second look costs nothing that counts.
+                            let text = std::str::from_utf8(text).unwrap_or_default();
+                            self.handler.on_message(&mut self.io, conn, text);
+                        }
+                        Some(Event::Ping(payload)) => {
+                            let mut frame = Vec::with_capacity(payload.len() + 2);
+                            websocket::push_pong(&mut frame, None, payload);
+                            self.io.send(conn, Bytes::from(frame));
+                        }
+                        Some(Event::Close { code }) => {
+                            let code = code.unwrap_or(CLOSE_NORMAL);
+                            self.end_websocket(conn, code, CloseReason::PeerClosed);
+                        }
+                        Some(Event::Pong(_)) | None => {}
+                    }
+                    input = &input[used..];
+                    if self.io.get(conn).is_none() {
+                        if self.io.is_leaving(conn) {
+                            self.send_away(conn, Protocol::WebSocket(reader), input);
+                        }
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let code = error.close_code();
+                    self.io.counters.oversized += u64::from(code == CLOSE_TOO_BIG);
+                    self.end_websocket(conn, code, CloseReason::Protocol);
+                    return;
+                }
+            }
+        }
+        // An empty read frees the memory of the last message.
+        let _ = reader.read(&[]);
+        if let Some(connection) = self.io.get(conn) {
+            connection.protocol = Protocol::WebSocket(reader);
+        }
+    }
+
+    fn end_websocket(&mut self, conn: ConnId, code: u16, reason: CloseReason) {
+        let Some(connection) = self.io.get(conn) else {
+            return;
+        };
+        let tag = connection.tag;
+        let mut frame = Vec::new();
+        websocket::push_close(&mut frame, None, code, "");
+        connection.outbox.push(Bytes::from(frame));
+        self.io.start_closing(conn);
+        self.handler.on_closed(&mut self.io, conn, tag, reason);
+    }
+}
+
+/// One handled request.
+struct Step {
+    used: usize,
+    upgraded: bool,
+}
+
+fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {
+    if !request.wants_websocket() {
+        return Err(
+            Response::text(426, "this path speaks WebSocket").with_header("Upgrade", "websocket")
+        );
+    }
+    if request.header("sec-websocket-version") != Some("13") {
+        let response = Response::text(426, "only WebSocket version 13 is spoken here");
+        return Err(response.with_header("Sec-WebSocket-Version", "13"));
+    }
+    let key = request
+        .header("sec-websocket-key")
+        .filter(|key| key.len() == 24);
+    key.map(websocket::accept_key)
+        .ok_or_else(|| Response::text(400, "malformed Sec-WebSocket-Key"))
+}
