@@ -141,10 +141,16 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
     assert!(client.line().starts_with(&format!("CONOK,{id},")));
     (0..3).for_each(|_| drop(client.line()));
     let mut other = Client::connect(&gateway);
-    other.send(&format!("bind_session\r\nLS_session={id}&LS_send_sync=false"));
+    other.send(&format!(
+        "bind_session\r\nLS_session={id}&LS_send_sync=false"
+    ));
     assert!(other.line().starts_with(&format!("CONOK,{id},")));
     (0..3).for_each(|_| drop(other.line()));
-    assert_eq!(client.any_line(), None, "a session has one stream, the last");
+    assert_eq!(
+        client.any_line(),
+        None,
+        "a session has one stream, the last"
+    );
     let mut client = other;
     world.produce(KEY, "after");
     assert_eq!(

@@ -49,7 +49,11 @@ impl Handler for Echo {
                 protocol: Some("echo"),
             };
         }
-        let body = format!("{} {}", request.path, String::from_utf8_lossy(&request.body));
+        let body = format!(
+            "{} {}",
+            request.path,
+            String::from_utf8_lossy(&request.body)
+        );
         Answer::Reply(Response::text(200, body))
     }
 

@@ -299,7 +299,7 @@ mod tests {
     fn a_session_is_found_by_its_id_and_woken_by_one_timer() {
         let mut sessions = Sessions::new();
         let conn = ConnId::from_parts(0, 1);
-        let key = sessions.insert(7, conn, AdapterSet::Served, |place| session(place));
+        let key = sessions.insert(7, conn, AdapterSet::Served, session);
         let id = sessions
             .get_mut(key)
             .expect("a session")
