@@ -1,74 +1,107 @@
 // One unmodified Lightstreamer client for Node, told what to do by one JSON argument and by JSON lines on stdin;
 // prints what it sees as JSON lines. The protocol is in docs/conformance.md. Its debug log goes to stderr.
+// `drive` is all about the SDK and runs in a page as well (conformance/web).
 'use strict';
 
-const readline = require('readline');
-const { LightstreamerClient, Subscription } = require('lightstreamer-client-node');
-const config = JSON.parse(process.argv[2]);
+/** Starts the client that `config` describes; returns what handles a command. `log` is for the SDK's lines. */
+function drive({ LightstreamerClient, Subscription }, config, print, log) {
+  // Wall clock in microseconds, in the resolution of the monotonic clock.
+  const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
+  const detail = config.details ? print : () => {};
 
-// Wall clock in microseconds, in the resolution of the monotonic clock.
-const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
-const print = (line) => process.stdout.write(JSON.stringify(line) + '\n');
+  if (config.debug) {
+    const write = (level, category) => (line) => log(`${new Date().toISOString()} ${level} ${category} ${line}`);
+    const on = () => true;
+    LightstreamerClient.setLoggerProvider({
+      getLogger: (category) => ({
+        fatal: write('FATAL', category), isFatalEnabled: on,
+        error: write('ERROR', category), isErrorEnabled: on,
+        warn: write('WARN', category), isWarnEnabled: on,
+        info: write('INFO', category), isInfoEnabled: on,
+        debug: write('DEBUG', category), isDebugEnabled: on,
+        trace: () => {}, isTraceEnabled: () => false,
+      }),
+    });
+  }
 
-if (config.debug) {
-  const write = (level, category) => (line) =>
-    process.stderr.write(`${new Date().toISOString()} ${level} ${category} ${line}\n`);
-  const on = () => true;
-  LightstreamerClient.setLoggerProvider({
-    getLogger: (category) => ({
-      fatal: write('FATAL', category), isFatalEnabled: on,
-      error: write('ERROR', category), isErrorEnabled: on,
-      warn: write('WARN', category), isWarnEnabled: on,
-      info: write('INFO', category), isInfoEnabled: on,
-      debug: write('DEBUG', category), isDebugEnabled: on,
-      trace: () => {}, isTraceEnabled: () => false,
-    }),
-  });
-}
-
-const client = new LightstreamerClient(config.server, config.adapter_set);
-if (config.transport) client.connectionOptions.setForcedTransport(config.transport);
-if (config.keepalive_ms) client.connectionOptions.setKeepaliveInterval(config.keepalive_ms);
-client.addListener({
-  onStatusChange: (status) => print({ event: 'status', status }),
-  onServerError: (code, message) => print({ event: 'server_error', code, message }),
-});
-
-function subscribe(wanted, sub) {
-  const subscription = new Subscription(wanted.mode, wanted.items, wanted.fields);
-  subscription.setDataAdapter(wanted.data_adapter);
-  subscription.setRequestedSnapshot(wanted.snapshot ?? null);
-  subscription.addListener({
-    onSubscription: () => print({ event: 'subscribed', sub }),
-    onUnsubscription: () => print({ event: 'unsubscribed', sub }),
-    onSubscriptionError: (code, message) => print({ event: 'subscription_error', sub, code, message }),
-    onItemLostUpdates: (item, pos, n) => print({ event: 'lost', sub, item, pos, n }),
-    onItemUpdate: (update) => {
-      const at_us = nowUs();
-      const values = {};
-      const changed = [];
-      update.forEachField((name, _pos, value) => { values[name] = value; });
-      update.forEachChangedField((name) => changed.push(name));
-      print({
-        event: 'update', sub, at_us, item: update.getItemName(), pos: update.getItemPos(),
-        values, changed, snapshot: update.isSnapshot(),
-      });
+  const client = new LightstreamerClient(config.server, config.adapter_set);
+  const option = (name, value) => client.connectionOptions[`set${name}`](value);
+  if (config.transport) option('ForcedTransport', config.transport);
+  if (config.keepalive_ms) option('KeepaliveInterval', config.keepalive_ms);
+  for (const [name, value] of Object.entries(config.options ?? {})) option(name, value);
+  client.addListener({
+    onStatusChange: (status) => print({ event: 'status', status }),
+    onServerError: (code, message) => print({ event: 'server_error', code, message }),
+    onPropertyChange: (name) => {
+      if (name !== 'realMaxBandwidth') return;
+      const value = client.connectionOptions.getRealMaxBandwidth();
+      detail({ event: 'real_max_bandwidth', value: value === null ? null : String(value) });
     },
   });
-  client.subscribe(subscription);
-  return subscription;
+
+  function subscribe(wanted, sub) {
+    const subscription = new Subscription(wanted.mode, wanted.items, wanted.fields);
+    subscription.setDataAdapter(wanted.data_adapter);
+    subscription.setRequestedSnapshot(wanted.snapshot ?? null);
+    if (wanted.max_frequency) subscription.setRequestedMaxFrequency(wanted.max_frequency);
+    if (wanted.buffer) subscription.setRequestedBufferSize(wanted.buffer);
+    if (wanted.second_level) {
+      subscription.setCommandSecondLevelFields(wanted.second_level.fields);
+      subscription.setCommandSecondLevelDataAdapter(wanted.second_level.data_adapter);
+    }
+    subscription.addListener({
+      onSubscription: () => print({ event: 'subscribed', sub }),
+      onUnsubscription: () => print({ event: 'unsubscribed', sub }),
+      onSubscriptionError: (code, message) => print({ event: 'subscription_error', sub, code, message }),
+      onItemLostUpdates: (item, pos, n) => print({ event: 'lost', sub, item, pos, n }),
+      onEndOfSnapshot: (item, pos) => detail({ event: 'end_of_snapshot', sub, item, pos }),
+      onClearSnapshot: (item, pos) => detail({ event: 'clear_snapshot', sub, item, pos }),
+      onRealMaxFrequency: (value) => {
+        detail({ event: 'real_max_frequency', sub, value: value === null ? null : String(value) });
+      },
+      onItemUpdate: (update) => {
+        const at_us = nowUs();
+        const values = {};
+        const changed = [];
+        update.forEachField((name, _pos, value) => { values[name] = value; });
+        update.forEachChangedField((name) => changed.push(name));
+        const line = {
+          event: 'update', sub, at_us, item: update.getItemName(), pos: update.getItemPos(),
+          values, changed, snapshot: update.isSnapshot(),
+        };
+        if (config.details) {
+          const patched = (name) => (update.getValueAsJSONPatchIfAvailable(name) ?? null) !== null;
+          line.patched = wanted.fields.filter(patched);
+        }
+        print(line);
+      },
+    });
+    client.subscribe(subscription);
+    return subscription;
+  }
+
+  // Subscribed before the connection: the SDK then sends them in one batch.
+  const subscriptions = config.subscriptions.map(subscribe);
+  client.connect();
+
+  return ({ cmd, sub, subscription, name, value }) => {
+    if (cmd === 'subscribe') subscriptions.push(subscribe(subscription, subscriptions.length));
+    else if (cmd === 'unsubscribe') client.unsubscribe(subscriptions[sub ?? 0]);
+    else if (cmd === 'frequency') subscriptions[sub ?? 0].setRequestedMaxFrequency(value);
+    else if (cmd === 'option') option(name, value);
+    else if (cmd === 'disconnect') client.disconnect();
+    else throw new Error(`unknown command ${cmd}`);
+  };
 }
 
-// Subscribed before the connection: the SDK then sends them in one batch.
-const subscriptions = config.subscriptions.map(subscribe);
-client.connect();
-
-const commands = readline.createInterface({ input: process.stdin });
-commands.on('line', (line) => {
-  const { cmd, sub, subscription } = JSON.parse(line);
-  if (cmd === 'subscribe') subscriptions.push(subscribe(subscription, subscriptions.length));
-  else if (cmd === 'unsubscribe') client.unsubscribe(subscriptions[sub ?? 0]);
-  else if (cmd === 'disconnect') client.disconnect();
-  else throw new Error(`unknown command ${cmd}`);
-});
-commands.on('close', () => process.exit(0));
+if (typeof process !== 'undefined') {
+  const command = drive(
+    require('lightstreamer-client-node'),
+    JSON.parse(process.argv[2]),
+    (line) => process.stdout.write(JSON.stringify(line) + '\n'),
+    (line) => process.stderr.write(line + '\n'),
+  );
+  const commands = require('readline').createInterface({ input: process.stdin });
+  commands.on('line', (line) => command(JSON.parse(line)));
+  commands.on('close', () => process.exit(0));
+}

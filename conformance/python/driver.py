@@ -29,16 +29,26 @@ def emit(event, **more):
 
 
 class Connection(ClientListener):
+    def __init__(self, client, details):
+        self.client = client
+        self.details = details
+
     def onStatusChange(self, status):
         emit("status", status=status)
 
     def onServerError(self, code, message):
         emit("server_error", code=code, message=message)
 
+    def onPropertyChange(self, name):
+        if self.details and name == "realMaxBandwidth":
+            emit("real_max_bandwidth", value=text(self.client.connectionOptions.getRealMaxBandwidth()))
+
 
 class Updates(SubscriptionListener):
-    def __init__(self, sub):
+    def __init__(self, sub, wanted, details):
         self.sub = sub
+        self.fields = wanted["fields"]
+        self.details = details
 
     def onSubscription(self):
         emit("subscribed", sub=self.sub)
@@ -52,8 +62,24 @@ class Updates(SubscriptionListener):
     def onItemLostUpdates(self, itemName, itemPos, lostUpdates):
         emit("lost", sub=self.sub, item=itemName, pos=itemPos, n=lostUpdates)
 
+    def onEndOfSnapshot(self, itemName, itemPos):
+        if self.details:
+            emit("end_of_snapshot", sub=self.sub, item=itemName, pos=itemPos)
+
+    def onClearSnapshot(self, itemName, itemPos):
+        if self.details:
+            emit("clear_snapshot", sub=self.sub, item=itemName, pos=itemPos)
+
+    def onRealMaxFrequency(self, frequency):
+        if self.details:
+            emit("real_max_frequency", sub=self.sub, value=text(frequency))
+
     def onItemUpdate(self, update):
         at_us = time.time_ns() // 1000
+        more = {}
+        if self.details:
+            patch = update.getValueAsJSONPatchIfAvailable
+            more["patched"] = [field for field in self.fields if patch(field) is not None]
         emit(
             "update",
             sub=self.sub,
@@ -63,14 +89,26 @@ class Updates(SubscriptionListener):
             values=dict(update.getFields()),
             changed=list(update.getChangedFields()),
             snapshot=update.isSnapshot(),
+            **more,
         )
 
 
-def subscribe(client, sub, wanted):
+def text(value):
+    return None if value is None else str(value)
+
+
+def subscribe(client, sub, wanted, details):
     subscription = Subscription(wanted["mode"], wanted["items"], wanted["fields"])
     subscription.setDataAdapter(wanted["data_adapter"])
     subscription.setRequestedSnapshot(wanted.get("snapshot"))
-    subscription.addListener(Updates(sub))
+    if wanted.get("max_frequency"):
+        subscription.setRequestedMaxFrequency(wanted["max_frequency"])
+    if wanted.get("buffer"):
+        subscription.setRequestedBufferSize(wanted["buffer"])
+    if second_level := wanted.get("second_level"):
+        subscription.setCommandSecondLevelFields(second_level["fields"])
+        subscription.setCommandSecondLevelDataAdapter(second_level["data_adapter"])
+    subscription.addListener(Updates(sub, wanted, details))
     client.subscribe(subscription)
     return subscription
 
@@ -80,20 +118,33 @@ def main():
     if config.get("debug"):
         LightstreamerClient.setLoggerProvider(ConsoleLoggerProvider(ConsoleLogLevel.DEBUG))
     client = LightstreamerClient(config["server"], config["adapter_set"])
+
+    def option(name, value):
+        getattr(client.connectionOptions, f"set{name}")(value)
+
     if config.get("transport"):
-        client.connectionOptions.setForcedTransport(config["transport"])
+        option("ForcedTransport", config["transport"])
     if config.get("keepalive_ms"):
-        client.connectionOptions.setKeepaliveInterval(config["keepalive_ms"])
-    client.addListener(Connection())
+        option("KeepaliveInterval", config["keepalive_ms"])
+    for name, value in config.get("options", {}).items():
+        option(name, value)
+    details = config.get("details", False)
+    client.addListener(Connection(client, details))
     # Subscribed before the connection: the SDK then sends them in one batch.
-    subscriptions = [subscribe(client, sub, wanted) for sub, wanted in enumerate(config["subscriptions"])]
+    wanted = enumerate(config["subscriptions"])
+    subscriptions = [subscribe(client, sub, subscription, details) for sub, subscription in wanted]
     client.connect()
     for line in sys.stdin:
         command = json.loads(line)
         if command["cmd"] == "subscribe":
-            subscriptions.append(subscribe(client, len(subscriptions), command["subscription"]))
+            place = len(subscriptions)
+            subscriptions.append(subscribe(client, place, command["subscription"], details))
         elif command["cmd"] == "unsubscribe":
             client.unsubscribe(subscriptions[command.get("sub", 0)])
+        elif command["cmd"] == "frequency":
+            subscriptions[command.get("sub", 0)].setRequestedMaxFrequency(command["value"])
+        elif command["cmd"] == "option":
+            option(command["name"], command["value"])
         elif command["cmd"] == "disconnect":
             client.disconnect()
         else:

@@ -14,6 +14,7 @@ mod disk;
 mod error;
 mod kafka;
 mod lab;
+mod maven;
 pub mod ports;
 mod process;
 mod ready;

@@ -15,12 +15,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::LabError;
 use crate::process::POLL;
 
-/// A Java of the age that brokers need.
-pub(crate) fn java() -> Result<PathBuf, LabError> {
+/// A Java of the age that brokers need; `purpose` goes on "it is needed".
+pub(crate) fn java(purpose: &str) -> Result<PathBuf, LabError> {
     let missing = |looked: String| LabError::MissingTool {
         tool: "java",
         looked,
-        purpose: "to run Apache Kafka".to_owned(),
+        purpose: purpose.to_owned(),
         remedy: JAVA_REMEDY,
     };
     let path = match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
@@ -71,7 +71,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
         .find(|program| is_program(program))
 }
 
-fn is_program(path: &Path) -> bool {
+pub(crate) fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -31,6 +31,49 @@ fn the_python_sdk_loads() {
     assert!(said.starts_with(sdk::PYTHON_SDK_VERSION), "{output:?}");
 }
 
+#[test]
+fn the_java_sdk_loads() {
+    let sdk = sdk::java(&mut |_| (), &AtomicBool::new(false)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("Version.java");
+    let text = "class Version { public static void main(String[] args) { \
+                System.out.println(com.lightstreamer.client.LightstreamerClient.LIB_VERSION); } }";
+    std::fs::write(&program, text).unwrap();
+    let output = Command::new(&sdk.java_bin)
+        .args(["-cp", &sdk.class_path])
+        .arg(&program)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with(sdk::JAVA_SDK_VERSION), "{output:?}");
+}
+
+#[test]
+fn the_web_sdk_is_there() {
+    // Any program will do: whether there is a browser is another question.
+    let program = std::env::current_exe().unwrap();
+    let sdk = sdk::web(program, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    let package = sdk.modules().join("lightstreamer-client-web/package.json");
+    let package: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(package).unwrap()).unwrap();
+    // It has a build date behind it.
+    let version = package["version"].as_str().unwrap();
+    assert!(version.starts_with(sdk::WEB_SDK_VERSION), "{version}");
+    let output = Command::new(&sdk.node_bin)
+        .args(["-e", "console.log(typeof require('ws'))"])
+        .env("NODE_PATH", sdk.modules())
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"function\n", "{output:?}");
+}
+
+#[test]
+fn a_browser_is_the_one_named() {
+    if std::env::var_os("WEIR_CHROMIUM").is_some() {
+        sdk::browser().unwrap();
+    }
+}
+
 /// Runs one test of this file in an environment where it must fail, and returns what it said.
 fn failing(test: &str, environment: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -53,6 +96,10 @@ fn missing_programs_are_named() {
     assert!(node.contains("tool: \"node\""), "{node}");
     let python = failing("the_python_sdk_loads", &[("PATH", path)]);
     assert!(python.contains("tool: \"python3\""), "{python}");
+    let java = failing("the_java_sdk_loads", &[("PATH", path), ("JAVA_HOME", "")]);
+    assert!(java.contains("tool: \"java\""), "{java}");
+    let browser = failing("a_browser_is_the_one_named", &[("WEIR_CHROMIUM", path)]);
+    assert!(browser.contains("at WEIR_CHROMIUM"), "{browser}");
 }
 
 #[test]

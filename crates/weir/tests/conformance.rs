@@ -6,14 +6,18 @@
 #![allow(clippy::print_stdout, reason = "the table of results is its output")]
 
 mod conformance {
+    pub(crate) mod browser;
     pub(crate) mod cases;
     pub(crate) mod driver;
+    pub(crate) mod events;
     pub(crate) mod expected;
     pub(crate) mod gateway;
     pub(crate) mod modes;
     pub(crate) mod proxy;
+    pub(crate) mod restarts;
     pub(crate) mod runner;
     pub(crate) mod sdk;
+    pub(crate) mod transports;
     pub(crate) mod world;
 }
 

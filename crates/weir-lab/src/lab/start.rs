@@ -81,7 +81,7 @@ fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, La
         .map(|node| node.process.map(BrokerProcess::found))
         .collect();
     let launch = Launch {
-        java: tool::java()?,
+        java: tool::java("to run Apache Kafka")?,
         libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
         heap_mb: state.heap_mb,
         jvm_arguments: state.jvm_arguments.clone(),
@@ -136,7 +136,7 @@ fn start_or_clean(
             ports::require_free(options.host, port)?;
         }
     }
-    let java = tool::java()?;
+    let java = tool::java("to run Apache Kafka")?;
     let libs = kafka::libs(&options.kafka_version, progress, stop)?;
     disk::prepare(&dir, options.min_free_bytes)?;
     let launch = Launch {

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::driver::{DriverConfig, Subscription};
+use super::events::{DriverConfig, Subscription};
 use super::modes;
 use super::proxy::Proxy;
+use super::transports;
 use super::world::{Case, any_port};
 
 /// What a case does.
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 24] = [
-    ("modes_broker_restart", modes::broker_restart),
+pub(crate) const CASES: [(&str, Run); 26] = [
+    (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
     ("socket_cut", socket_cut),
@@ -36,17 +37,21 @@ pub(crate) const CASES: [(&str, Run); 24] = [
     ("distinct_live", modes::distinct_live),
     ("command_refused", modes::command_refused),
     ("two_gateways", modes::two_gateways),
-    ("http_streaming", http_streaming),
-    ("ws_polling", ws_polling),
+    ("ws_streaming", transports::ws_streaming),
+    ("ws_polling", transports::ws_polling),
+    ("http_streaming", transports::http_streaming),
+    ("http_polling", transports::http_polling),
 ];
 
+/// The case that waits for the other SDKs.
+pub(crate) const BROKER_RESTART: &str = "modes_broker_restart";
 const STREAMING: &str = "CONNECTED:WS-STREAMING";
-const RECOVERY: &str = "DISCONNECTED:TRYING-RECOVERY";
+pub(crate) const RECOVERY: &str = "DISCONNECTED:TRYING-RECOVERY";
 const RETRY: &str = "DISCONNECTED:WILL-RETRY";
 const DISCONNECTED: &str = "DISCONNECTED";
 /// Shortest keepalive the gateway grants. Faults show sooner with it: the Python SDK notices a lost
 /// WebSocket only after keepalive and 5 s.
-const KEEPALIVE_MS: u32 = 1000;
+pub(crate) const KEEPALIVE_MS: u32 = 1000;
 /// With the gateway's 5 s keepalive an SDK calls a connection stalled after 7 s of silence.
 const IDLE: Duration = Duration::from_millis(8500);
 
@@ -325,28 +330,4 @@ fn sdk_disconnect(case: &Case<'_>) -> Result<()> {
     gateway.wait_metric("weir_gateway_sessions", 0)?;
     gateway.wait_metric("weir_gateway_connections", 0)?;
     gateway.wait_metric("weir_gateway_routed_items", 0)
-}
-
-/// A stream without WebSocket.
-fn http_streaming(case: &Case<'_>) -> Result<()> {
-    over(case, "HTTP-STREAMING")
-}
-
-/// Polling over a WebSocket.
-fn ws_polling(case: &Case<'_>) -> Result<()> {
-    over(case, "WS-POLLING")
-}
-
-fn over(case: &Case<'_>, transport: &'static str) -> Result<()> {
-    let client = case.client_of(DriverConfig {
-        transport: Some(transport),
-        ..DriverConfig::new(case.shared().address(), vec![case.raw(&["a"])])
-    })?;
-    client.status(&format!("CONNECTED:{transport}"))?;
-    client.subscribed(&[0])?;
-    for value in ["one", "two", "three"] {
-        case.produce("a", value)?;
-        client.value(0, value)?;
-    }
-    Ok(())
 }

@@ -1,9 +1,7 @@
 //! One SDK client: a driver script of `conformance/` as a child process, and what it tells.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -11,94 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use serde::{Deserialize, Serialize};
 
+use super::events::{DriverConfig, Event, Subscription, Update};
 use super::sdk::Sdk;
-use super::world::{ADAPTER_SET, PATIENCE};
-
-/// The driver's argument.
-#[derive(Debug, Serialize)]
-pub(crate) struct DriverConfig {
-    pub(crate) server: String,
-    pub(crate) adapter_set: &'static str,
-    /// `None` leaves the choice to the SDK.
-    pub(crate) transport: Option<&'static str>,
-    /// `None` leaves it to SDK and gateway.
-    pub(crate) keepalive_ms: Option<u32>,
-    pub(crate) debug: bool,
-    pub(crate) subscriptions: Vec<Subscription>,
-}
-
-/// One subscription of the driver.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Subscription {
-    pub(crate) data_adapter: String,
-    pub(crate) mode: &'static str,
-    pub(crate) items: Vec<String>,
-    pub(crate) fields: Vec<&'static str>,
-    pub(crate) snapshot: Option<&'static str>,
-}
-
-impl DriverConfig {
-    /// Everything the SDK decides by itself is left to it.
-    pub(crate) fn new(server: SocketAddr, subscriptions: Vec<Subscription>) -> Self {
-        Self {
-            server: format!("http://{server}"),
-            adapter_set: ADAPTER_SET,
-            transport: None,
-            keepalive_ms: None,
-            debug: true,
-            subscriptions,
-        }
-    }
-}
-
-/// What the driver tells. `sub` is the subscription's place in the configuration, from 0.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Event {
-    Status {
-        status: String,
-    },
-    Subscribed {
-        sub: usize,
-    },
-    Unsubscribed {
-        sub: usize,
-    },
-    Update(Update),
-    SubscriptionError {
-        sub: usize,
-        code: i32,
-        message: String,
-    },
-    ServerError {
-        code: i32,
-        message: String,
-    },
-    Lost {
-        item: String,
-        n: u64,
-    },
-}
-
-/// An update as the SDK's listener sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Update {
-    pub(crate) sub: usize,
-    pub(crate) item: String,
-    pub(crate) pos: usize,
-    pub(crate) values: BTreeMap<String, Option<String>>,
-    pub(crate) changed: Vec<String>,
-    pub(crate) snapshot: bool,
-}
-
-impl Update {
-    /// A field's value.
-    pub(crate) fn value(&self, field: &str) -> Option<&str> {
-        self.values.get(field)?.as_deref()
-    }
-}
+use super::world::PATIENCE;
 
 /// The running client; killed when dropped.
 #[derive(Debug)]
@@ -142,7 +56,7 @@ impl Driver {
     }
 
     /// The next event within `patience`; `None` when there is none.
-    fn next_within(&self, patience: Duration) -> Result<Option<Event>> {
+    pub(crate) fn next_within(&self, patience: Duration) -> Result<Option<Event>> {
         match self.events.recv_timeout(patience) {
             Ok(event) => {
                 Ok(Some(event.map_err(|text| {
@@ -171,12 +85,12 @@ impl Driver {
             if let Some(found) = wanted(&event) {
                 return Ok(found);
             }
-            let passed = matches!(event, Event::Status { .. }) || also(&event);
+            let passed = matches!(event, Event::Status { .. }) || event.is_detail() || also(&event);
             ensure!(passed, "instead of {what}: {event:?}");
         }
     }
 
-    fn wait<T>(&self, what: &str, wanted: impl FnMut(&Event) -> Option<T>) -> Result<T> {
+    pub(crate) fn wait<T>(&self, what: &str, wanted: impl FnMut(&Event) -> Option<T>) -> Result<T> {
         self.wait_past(what, |_| false, wanted)
     }
 
@@ -301,9 +215,13 @@ impl Driver {
 
     /// Makes sure that the SDK reports nothing at all for a time.
     pub(crate) fn nothing_for(&self, time: Duration) -> Result<()> {
-        match self.next_within(time)? {
-            Some(event) => bail!("in a quiet time: {event:?}"),
-            None => Ok(()),
+        let end = Instant::now() + time;
+        loop {
+            match self.next_within(end.saturating_duration_since(Instant::now()))? {
+                Some(event) if event.is_detail() => {}
+                Some(event) => bail!("in a quiet time: {event:?}"),
+                None => return Ok(()),
+            }
         }
     }
 

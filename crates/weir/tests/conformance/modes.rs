@@ -1,18 +1,15 @@
 //! Cases about the modes: what each promises, and that a restart on either side breaks none.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::{Result, ensure};
-use weir_lab::{Lab, LabOptions};
 
 use super::cases::refused;
-use super::driver::{Driver, DriverConfig, Subscription, Update};
+use super::driver::Driver;
+use super::events::{DriverConfig, Subscription, Update};
 use super::world::{Case, any_port};
 
 /// Values of one key in a row: repeated, empty, null, of other scripts, and with all that means
 /// something to the protocol.
-const VALUES: [Option<&str>; 13] = [
+pub(crate) const VALUES: [Option<&str>; 13] = [
     Some("plain"),
     Some("plain"),
     Some("|%#$^"),
@@ -28,7 +25,7 @@ const VALUES: [Option<&str>; 13] = [
     Some("end"),
 ];
 
-fn in_mode(case: &Case<'_>, mode: &'static str, name: &str) -> Subscription {
+pub(crate) fn in_mode(case: &Case<'_>, mode: &'static str, name: &str) -> Subscription {
     Subscription {
         mode,
         snapshot: (mode != "RAW").then_some("yes"),
@@ -145,8 +142,11 @@ pub(crate) fn command_refused(case: &Case<'_>) -> Result<()> {
     refused(case, command, 24)
 }
 
+/// The place of the MERGE subscription in [`all_modes`].
+pub(crate) const MERGE: usize = 1;
+
 /// One subscription in each mode.
-fn all_modes(case: &Case<'_>) -> Vec<Subscription> {
+pub(crate) fn all_modes(case: &Case<'_>) -> Vec<Subscription> {
     let modes = ["RAW", "MERGE", "DISTINCT"];
     modes.map(|mode| in_mode(case, mode, "a")).to_vec()
 }
@@ -185,25 +185,16 @@ pub(crate) fn gateway_restart(case: &Case<'_>) -> Result<()> {
 /// A broker that goes and comes back: nothing written before or after is missing, and the clients
 /// notice nothing else.
 pub(crate) fn broker_restart(case: &Case<'_>) -> Result<()> {
-    // One broker at a time is enough for this machine.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let stop = AtomicBool::new(false);
-    let mut lab = Lab::up(&LabOptions::default(), &mut |_| {}, &stop)?;
-    {
-        let world = case.world_at(&lab.bootstrap())?;
-        let case = world.case("restarted")?;
-        let client = case.client(all_modes(&case))?;
-        client.subscribed(&[0, 1, 2])?;
-        case.produce("a", "before")?;
-        to_all(&client, "before")?;
-        let node = lab.brokers()[0].node_id;
-        lab.stop_broker(node)?;
-        lab.start_broker(node, &stop)?;
-        case.produce("a", "after")?;
-        to_all(&client, "after")?;
-    }
-    Ok(lab.down()?)
+    let (seat, bootstrap) = case.restarts().join()?;
+    let world = case.world_at(&bootstrap)?;
+    let case = world.case("restarted")?;
+    let client = case.client(all_modes(&case))?;
+    client.subscribed(&[0, 1, 2])?;
+    case.produce("a", "before")?;
+    to_all(&client, "before")?;
+    seat.restart()?;
+    case.produce("a", "after")?;
+    to_all(&client, "after")
 }
 
 /// Two gateways on one file: each delivers everything, in each mode.

@@ -6,15 +6,16 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use weir_lab::{Lab, LabOptions};
 
-use super::cases::{CASES, Run};
+use super::cases::{BROKER_RESTART, CASES, Run};
 use super::expected::Expected;
+use super::restarts::Restarts;
 use super::sdk::{self, Sdk};
 use super::world::World;
 
@@ -27,6 +28,14 @@ const TAIL_LINES: usize = 40;
 struct Outcome {
     name: String,
     failure: Option<String>,
+}
+
+/// How all ended.
+#[derive(Default)]
+struct Results {
+    outcomes: Vec<Outcome>,
+    /// SDKs that this machine cannot run: how many cases each, and why.
+    left_out: Vec<(&'static str, usize, String)>,
 }
 
 /// Prints the names of all cases.
@@ -42,19 +51,23 @@ pub(crate) fn list() {
 pub(crate) fn run(filters: &[String]) -> ExitCode {
     let started = Instant::now();
     match run_all(filters) {
-        Ok(outcomes) => summary(&outcomes, started),
+        Ok(results) => summary(&results, started),
         Err(error) => {
             let outcome = Outcome {
                 name: "conformance".to_owned(),
                 failure: Some(format!("{error:#}")),
             };
             println!("test {} ... FAILED", outcome.name);
-            summary(&[outcome], started)
+            let results = Results {
+                outcomes: vec![outcome],
+                ..Results::default()
+            };
+            summary(&results, started)
         }
     }
 }
 
-fn run_all(filters: &[String]) -> Result<Vec<Outcome>> {
+fn run_all(filters: &[String]) -> Result<Results> {
     let cases = CASES.map(|(name, _)| name);
     let expected = Expected::read(&cases, &sdk::NAMES)?;
     let wanted = |sdk: &str| -> VecDeque<(&'static str, Run)> {
@@ -72,33 +85,52 @@ fn run_all(filters: &[String]) -> Result<Vec<Outcome>> {
         "\nrunning {} tests",
         plan.iter().map(|(_, cases)| cases.len()).sum::<usize>()
     );
-    let plan: Vec<_> = plan
-        .into_iter()
-        .filter(|(_, cases)| !cases.is_empty())
-        .collect();
-    if plan.is_empty() {
-        return Ok(Vec::new());
+    let mut results = Results::default();
+    let mut able = Vec::new();
+    for (sdk, cases) in plan.into_iter().filter(|(_, cases)| !cases.is_empty()) {
+        match Sdk::lacks(sdk) {
+            None => able.push((sdk, cases)),
+            Some(why) => results.left_out.push((sdk, cases.len(), why)),
+        }
+    }
+    tell_left_out(&results);
+    if able.is_empty() {
+        return Ok(results);
     }
 
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
     let (bootstrap, _lab) = broker()?;
     let outcomes = Mutex::new(Vec::new());
+    let restarts = |cases: &VecDeque<(_, _)>| cases.iter().any(|(name, _)| *name == BROKER_RESTART);
+    let restarts = able.iter().filter(|(_, cases)| restarts(cases)).count();
+    let shared = Shared {
+        bootstrap,
+        restarts: Arc::new(Restarts::new(restarts)),
+        expected,
+        outcomes: &outcomes,
+    };
     thread::scope(|scope| {
-        for (sdk, cases) in plan {
-            let (bootstrap, dir) = (&bootstrap, root.join(sdk));
-            let (expected, outcomes) = (&expected, &outcomes);
+        for (sdk, cases) in able {
+            let (shared, dir) = (&shared, root.join(sdk));
             scope.spawn(move || {
-                if let Err(error) = run_sdk(sdk, cases, bootstrap, dir.clone(), expected, outcomes)
-                {
+                if let Err(error) = run_sdk(sdk, cases, dir.clone(), shared) {
                     let text = format!("{error:#}\n{}", tails(&dir));
-                    settle(outcomes, sdk.to_owned(), Some(text), "");
+                    settle(shared.outcomes, sdk.to_owned(), Some(text), "");
                 }
             });
         }
     });
-    Ok(outcomes
+    results.outcomes = outcomes
         .into_inner()
-        .unwrap_or_else(PoisonError::into_inner))
+        .unwrap_or_else(PoisonError::into_inner);
+    Ok(results)
+}
+
+/// An SDK that is not tried is never silent.
+fn tell_left_out(results: &Results) {
+    for (sdk, cases, why) in &results.left_out {
+        println!("test {sdk} ... NOT RUN, {cases} cases: {why}");
+    }
 }
 
 /// The broker of `WEIR_E2E_BOOTSTRAP`, or one of our own for the time of the run.
@@ -111,21 +143,28 @@ fn broker() -> Result<(String, Option<Lab>)> {
     Ok((lab.bootstrap(), Some(lab)))
 }
 
+/// What the SDKs share.
+struct Shared<'a> {
+    bootstrap: String,
+    restarts: Arc<Restarts>,
+    expected: Expected,
+    outcomes: &'a Mutex<Vec<Outcome>>,
+}
+
 /// All cases of one SDK.
 fn run_sdk(
     name: &'static str,
     cases: VecDeque<(&'static str, Run)>,
-    bootstrap: &str,
     dir: PathBuf,
-    expected: &Expected,
-    outcomes: &Mutex<Vec<Outcome>>,
+    shared: &Shared<'_>,
 ) -> Result<()> {
     // What an earlier run left would be shown as this one's.
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }
-    let sdk = Sdk::install(name)?;
-    let world = World::new(bootstrap, sdk, dir)?;
+    fs::create_dir_all(&dir)?;
+    let sdk = Arc::new(Sdk::install(name, &dir)?);
+    let world = World::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?;
     let cases = Mutex::new(cases);
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -133,9 +172,9 @@ fn run_sdk(
                 while let Some((case, run)) = next(&cases) {
                     let started = Instant::now();
                     let result = run_case(&world, case, run);
-                    let (failure, remark) = expected.judge(case, name, result);
+                    let (failure, remark) = shared.expected.judge(case, name, result);
                     let remark = format!("{:.1} s{remark}", started.elapsed().as_secs_f64());
-                    settle(outcomes, format!("{case}::{name}"), failure, &remark);
+                    settle(shared.outcomes, format!("{case}::{name}"), failure, &remark);
                 }
             });
         }
@@ -195,8 +234,9 @@ fn tails(dir: &Path) -> String {
     text
 }
 
-fn summary(outcomes: &[Outcome], started: Instant) -> ExitCode {
-    let failed: Vec<_> = outcomes
+fn summary(results: &Results, started: Instant) -> ExitCode {
+    let failed: Vec<_> = results
+        .outcomes
         .iter()
         .filter(|outcome| outcome.failure.is_some())
         .collect();
@@ -211,11 +251,18 @@ fn summary(outcomes: &[Outcome], started: Instant) -> ExitCode {
             println!("    {}", outcome.name);
         }
     }
+    println!();
+    tell_left_out(results);
     println!(
-        "\ntest result: {}. {} passed; {} failed; 0 ignored; 0 measured; 0 filtered out; finished in {:.2}s\n",
+        "test result: {}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s\n",
         if failed.is_empty() { "ok" } else { "FAILED" },
-        outcomes.len() - failed.len(),
+        results.outcomes.len() - failed.len(),
         failed.len(),
+        results
+            .left_out
+            .iter()
+            .map(|(_, cases, _)| cases)
+            .sum::<usize>(),
         started.elapsed().as_secs_f64()
     );
     ExitCode::from(u8::from(!failed.is_empty()))

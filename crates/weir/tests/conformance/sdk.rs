@@ -1,29 +1,56 @@
 //! The SDKs: how each is installed and how its driver is started.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Result, bail};
-use weir_lab::sdk::{NodeSdk, PythonSdk};
+use anyhow::{Context as _, Result, bail, ensure};
+use weir_lab::sdk::{JavaSdk, NodeSdk, PythonSdk, WebSdk};
+
+use super::browser::Browser;
 
 /// Every SDK of the suite.
-pub(crate) const NAMES: [&str; 2] = ["node", "python"];
+pub(crate) const NAMES: [&str; 4] = ["node", "python", "java", "web"];
 
 /// An installed SDK.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Sdk {
     Node(NodeSdk),
     Python(PythonSdk),
+    /// With the folder of the compiled driver.
+    Java(JavaSdk, PathBuf),
+    /// With the browser that all its clients are pages of.
+    Web(WebSdk, Browser),
 }
 
 impl Sdk {
-    /// The SDK with one of [`NAMES`], from the per-user cache.
-    pub(crate) fn install(name: &str) -> Result<Self> {
+    /// Why the SDK with one of [`NAMES`] cannot be tried on this machine, if so.
+    pub(crate) fn lacks(name: &str) -> Option<String> {
+        if name != "web" || std::env::var_os("WEIR_CHROMIUM").is_some() {
+            return None;
+        }
+        weir_lab::sdk::browser()
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    /// The SDK with one of [`NAMES`], from the per-user cache. `dir` is for what it leaves.
+    pub(crate) fn install(name: &str, dir: &Path) -> Result<Self> {
         let stop = AtomicBool::new(false);
         match name {
             "node" => Ok(Self::Node(weir_lab::sdk::node(&mut |_| {}, &stop)?)),
             "python" => Ok(Self::Python(weir_lab::sdk::python(&mut |_| {}, &stop)?)),
+            "java" => {
+                let sdk = weir_lab::sdk::java(&mut |_| {}, &stop)?;
+                let classes = dir.join("classes");
+                compile(&sdk, &classes)?;
+                Ok(Self::Java(sdk, classes))
+            }
+            "web" => {
+                let sdk = weir_lab::sdk::web(weir_lab::sdk::browser()?, &mut |_| {}, &stop)?;
+                let browser = Browser::start(&sdk.browser_bin, dir)?;
+                Ok(Self::Web(sdk, browser))
+            }
             _ => bail!("no SDK \"{name}\", known: {NAMES:?}"),
         }
     }
@@ -33,13 +60,14 @@ impl Sdk {
         match self {
             Self::Node(_) => "node",
             Self::Python(_) => "python",
+            Self::Java(..) => "java",
+            Self::Web(..) => "web",
         }
     }
 
     /// Starts its driver; the configuration is to be added as the last argument.
     pub(crate) fn command(&self) -> Command {
-        let drivers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
-        let folder = drivers.join(self.name());
+        let folder = drivers().join(self.name());
         match self {
             Self::Node(sdk) => {
                 let mut command = Command::new(&sdk.node_bin);
@@ -55,6 +83,51 @@ impl Sdk {
                 command.arg(folder.join("driver.py"));
                 command
             }
+            Self::Java(sdk, classes) => {
+                let mut command = java(sdk);
+                let class_path = format!("{}:{}", classes.display(), sdk.class_path);
+                command.args(["-cp", &class_path, "Driver"]);
+                command
+            }
+            Self::Web(sdk, browser) => {
+                let mut command = Command::new(&sdk.node_bin);
+                command
+                    .env("NODE_PATH", sdk.modules())
+                    .env("WEIR_BROWSER", browser.endpoint())
+                    .arg(folder.join("driver.js"));
+                command
+            }
         }
     }
+}
+
+fn drivers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
+}
+
+/// A virtual machine that starts quickly and stays small.
+fn java(sdk: &JavaSdk) -> Command {
+    let mut command = Command::new(&sdk.java_bin);
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]);
+    // Whatever the locale is, values are UTF-8.
+    command.arg("-Dfile.encoding=UTF-8");
+    command
+}
+
+/// Compiles the driver: started from its source, each start would.
+fn compile(sdk: &JavaSdk, classes: &Path) -> Result<()> {
+    let output = java(sdk)
+        .args(["-m", "jdk.compiler/com.sun.tools.javac.Main"])
+        .args(["-Xlint:all", "-Werror", "-encoding", "UTF-8"])
+        .args(["-cp", &sdk.class_path, "-d"])
+        .arg(classes)
+        .arg(drivers().join("java/Driver.java"))
+        .output()
+        .context("no Java compiler")?;
+    ensure!(
+        output.status.success(),
+        "conformance/java/Driver.java does not compile: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }

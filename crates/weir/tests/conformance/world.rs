@@ -3,14 +3,17 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use weir_kafka::{Admin, Producer, ProducerConfig};
 
-use super::driver::{Driver, DriverConfig, Subscription};
+use super::driver::Driver;
+use super::events::{DriverConfig, Subscription};
 use super::gateway::GatewayProcess;
+use super::restarts::Restarts;
 use super::sdk::Sdk;
 
 /// How long anything may take before a case gives up on it.
@@ -27,9 +30,10 @@ pub(crate) fn any_port() -> SocketAddr {
 
 /// What all cases of one SDK share.
 pub(crate) struct World {
-    pub(crate) sdk: Sdk,
+    pub(crate) sdk: Arc<Sdk>,
     /// The gateway of the cases that leave it alone.
     pub(crate) gateway: GatewayProcess,
+    restarts: Arc<Restarts>,
     adapters: PathBuf,
     topic: String,
     producer: Producer,
@@ -38,7 +42,12 @@ pub(crate) struct World {
 
 impl World {
     /// Creates two topics for one SDK and starts a gateway that serves them.
-    pub(crate) fn new(bootstrap: &str, sdk: Sdk, dir: PathBuf) -> Result<Self> {
+    pub(crate) fn new(
+        bootstrap: &str,
+        sdk: Arc<Sdk>,
+        restarts: Arc<Restarts>,
+        dir: PathBuf,
+    ) -> Result<Self> {
         fs::create_dir_all(&dir)?;
         let topic = format!("conformance-{}-{}", std::process::id(), sdk.name());
         let admin = Admin::connect(bootstrap, PATIENCE)?;
@@ -61,6 +70,7 @@ impl World {
         Ok(Self {
             sdk,
             gateway,
+            restarts,
             adapters,
             topic,
             producer,
@@ -113,7 +123,17 @@ impl Case<'_> {
 
     /// Another world for this case alone, at another broker.
     pub(crate) fn world_at(&self, bootstrap: &str) -> Result<World> {
-        World::new(bootstrap, self.world.sdk.clone(), self.dir.join("world"))
+        World::new(
+            bootstrap,
+            Arc::clone(&self.world.sdk),
+            Arc::clone(&self.world.restarts),
+            self.dir.join("world"),
+        )
+    }
+
+    /// The broker that is there to be restarted.
+    pub(crate) fn restarts(&self) -> &Restarts {
+        &self.world.restarts
     }
 
     /// A record key of this case alone.
@@ -134,6 +154,8 @@ impl Case<'_> {
             items: names.iter().map(|name| self.item(name)).collect(),
             fields: vec!["key", "value"],
             snapshot: None,
+            max_frequency: None,
+            buffer: None,
         }
     }
 

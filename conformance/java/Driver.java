@@ -1,0 +1,206 @@
+// One unmodified Lightstreamer client for Java SE, told what to do by one JSON argument and by JSON lines on stdin; prints
+// what it sees as JSON lines. The protocol is in docs/conformance.md. Its debug log goes to stderr.
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.lightstreamer.client.ClientListener;
+import com.lightstreamer.client.ConnectionOptions;
+import com.lightstreamer.client.ItemUpdate;
+import com.lightstreamer.client.LightstreamerClient;
+import com.lightstreamer.client.Subscription;
+import com.lightstreamer.client.SubscriptionListener;
+import com.lightstreamer.log.ConsoleLogLevel;
+import com.lightstreamer.log.ConsoleLoggerProvider;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+final class Driver {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    /** The SDK logs to standard output, which is for events only. */
+    private static final PrintStream EVENTS = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+
+    private final JsonNode config;
+    private final LightstreamerClient client;
+    private final List<Subscription> subscriptions = new ArrayList<>();
+
+    private Driver(JsonNode config) throws Exception {
+        this.config = config;
+        client = new LightstreamerClient(config.get("server").asText(), config.get("adapter_set").asText());
+        if (config.hasNonNull("transport")) option("ForcedTransport", config.get("transport"));
+        if (config.hasNonNull("keepalive_ms")) option("KeepaliveInterval", config.get("keepalive_ms"));
+        JsonNode options = config.path("options");
+        for (Iterator<String> names = options.fieldNames(); names.hasNext(); ) {
+            String name = names.next();
+            option(name, options.get(name));
+        }
+        client.addListener(new Connection());
+        // Subscribed before the connection: the SDK then sends them in one batch.
+        for (JsonNode wanted : config.get("subscriptions")) subscribe(wanted);
+        client.connect();
+    }
+
+    /** Calls the setter of this name. */
+    private void option(String name, JsonNode value) throws Exception {
+        for (Method method : ConnectionOptions.class.getMethods()) {
+            if (method.getName().equals("set" + name) && method.getParameterCount() == 1) {
+                method.invoke(client.connectionOptions, JSON.convertValue(value, method.getParameterTypes()[0]));
+                return;
+            }
+        }
+        throw new IllegalArgumentException("unknown option " + name);
+    }
+
+    private void subscribe(JsonNode wanted) {
+        String[] fields = strings(wanted.get("fields"));
+        Subscription subscription = new Subscription(wanted.get("mode").asText(), strings(wanted.get("items")), fields);
+        subscription.setDataAdapter(wanted.get("data_adapter").asText());
+        subscription.setRequestedSnapshot(wanted.path("snapshot").textValue());
+        if (wanted.hasNonNull("max_frequency")) subscription.setRequestedMaxFrequency(wanted.get("max_frequency").asText());
+        if (wanted.hasNonNull("buffer")) subscription.setRequestedBufferSize(wanted.get("buffer").asText());
+        if (wanted.hasNonNull("second_level")) {
+            JsonNode second = wanted.get("second_level");
+            subscription.setCommandSecondLevelFields(strings(second.get("fields")));
+            subscription.setCommandSecondLevelDataAdapter(second.get("data_adapter").asText());
+        }
+        subscription.addListener(new Updates(subscriptions.size(), fields));
+        subscriptions.add(subscription);
+        client.subscribe(subscription);
+    }
+
+    private void obey(JsonNode command) throws Exception {
+        int sub = command.path("sub").asInt(0);
+        switch (command.get("cmd").asText()) {
+            case "subscribe" -> subscribe(command.get("subscription"));
+            case "unsubscribe" -> client.unsubscribe(subscriptions.get(sub));
+            case "frequency" -> subscriptions.get(sub).setRequestedMaxFrequency(command.get("value").asText());
+            case "option" -> option(command.get("name").asText(), command.get("value"));
+            case "disconnect" -> client.disconnect();
+            default -> throw new IllegalArgumentException("unknown command " + command);
+        }
+    }
+
+    private static String[] strings(JsonNode array) {
+        return JSON.convertValue(array, String[].class);
+    }
+
+    /** One event; names and values in turn. */
+    private static void emit(String event, Object... more) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("event", event);
+        for (int i = 0; i < more.length; i += 2) line.put((String) more[i], more[i + 1]);
+        try {
+            String text = JSON.writeValueAsString(line);
+            synchronized (EVENTS) {
+                EVENTS.println(text);
+            }
+        } catch (com.fasterxml.jackson.core.JsonProcessingException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private void detail(String event, Object... more) {
+        if (config.path("details").asBoolean()) emit(event, more);
+    }
+
+    private final class Connection implements ClientListener {
+        @Override public void onStatusChange(String status) {
+            emit("status", "status", status);
+        }
+
+        @Override public void onServerError(int code, String message) {
+            emit("server_error", "code", code, "message", message);
+        }
+
+        @Override public void onPropertyChange(String name) {
+            if (name.equals("realMaxBandwidth")) {
+                detail("real_max_bandwidth", "value", client.connectionOptions.getRealMaxBandwidth());
+            }
+        }
+
+        @Override public void onListenStart() {}
+
+        @Override public void onListenEnd() {}
+    }
+
+    private final class Updates implements SubscriptionListener {
+        private final int sub;
+        private final String[] fields;
+
+        private Updates(int sub, String[] fields) {
+            this.sub = sub;
+            this.fields = fields;
+        }
+
+        @Override public void onSubscription() {
+            emit("subscribed", "sub", sub);
+        }
+
+        @Override public void onUnsubscription() {
+            emit("unsubscribed", "sub", sub);
+        }
+
+        @Override public void onSubscriptionError(int code, String message) {
+            emit("subscription_error", "sub", sub, "code", code, "message", message);
+        }
+
+        @Override public void onItemLostUpdates(String item, int pos, int n) {
+            emit("lost", "sub", sub, "item", item, "pos", pos, "n", n);
+        }
+
+        @Override public void onEndOfSnapshot(String item, int pos) {
+            detail("end_of_snapshot", "sub", sub, "item", item, "pos", pos);
+        }
+
+        @Override public void onClearSnapshot(String item, int pos) {
+            detail("clear_snapshot", "sub", sub, "item", item, "pos", pos);
+        }
+
+        @Override public void onRealMaxFrequency(String value) {
+            detail("real_max_frequency", "sub", sub, "value", value);
+        }
+
+        @Override public void onItemUpdate(ItemUpdate update) {
+            Instant now = Instant.now();
+            long atUs = now.getEpochSecond() * 1_000_000 + now.getNano() / 1000;
+            List<String> changed = new ArrayList<>();
+            List<String> patched = new ArrayList<>();
+            for (String field : fields) {
+                if (update.isValueChanged(field)) changed.add(field);
+                if (update.getValueAsJSONPatchIfAvailable(field) != null) patched.add(field);
+            }
+            emit("update", "sub", sub, "at_us", atUs, "item", update.getItemName(), "pos", update.getItemPos(),
+                "values", update.getFields(), "changed", changed, "snapshot", update.isSnapshot(),
+                "patched", patched);
+        }
+
+        @Override public void onCommandSecondLevelItemLostUpdates(int n, String key) {}
+
+        @Override public void onCommandSecondLevelSubscriptionError(int code, String message, String key) {}
+
+        @Override public void onListenStart() {}
+
+        @Override public void onListenEnd() {}
+    }
+
+    public static void main(String[] args) throws Exception {
+        System.setOut(System.err);
+        JsonNode config = JSON.readTree(args[0]);
+        if (config.path("debug").asBoolean()) {
+            LightstreamerClient.setLoggerProvider(new ConsoleLoggerProvider(ConsoleLogLevel.DEBUG));
+        }
+        Driver driver = new Driver(config);
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) driver.obey(JSON.readTree(line));
+        // The SDK's own threads would keep the process alive.
+        System.exit(0);
+    }
+}

@@ -1,0 +1,129 @@
+//! What the SDKs written in JavaScript share: a `node` that is new enough, and npm.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use super::write;
+use crate::error::LabError;
+use crate::tool;
+
+/// What npm is to install, in exactly these versions.
+#[derive(Debug)]
+pub(super) struct Packages {
+    pub(super) json: &'static str,
+    pub(super) lock: &'static str,
+    /// The package that the others are there for.
+    pub(super) wanted: &'static str,
+}
+
+impl Packages {
+    /// Whether the wanted package has this version.
+    #[cfg(test)]
+    pub(super) fn names(&self, version: &str) -> bool {
+        let pinned = format!("\"{}\": \"{version}\"", self.wanted);
+        self.json.contains(&pinned) && self.lock.contains(&pinned)
+    }
+}
+
+/// A Node that is new enough.
+pub(super) fn node(purpose: &str) -> Result<PathBuf, LabError> {
+    let node_bin = tool::find("node").ok_or_else(|| LabError::MissingTool {
+        tool: "node",
+        looked: " in PATH".to_owned(),
+        purpose: purpose.to_owned(),
+        remedy: NODE_REMEDY,
+    })?;
+    let said = tool::first_words(&node_bin, "--version")?;
+    let found = said.trim().trim_start_matches('v');
+    let major: Option<u32> = found.split('.').next().and_then(|text| text.parse().ok());
+    if major.is_none_or(|major| major < NODE_OLDEST) {
+        return Err(LabError::OldTool {
+            tool: format!("node ({})", node_bin.display()),
+            found: found.to_owned(),
+            needed: "18",
+            remedy: NODE_REMEDY,
+        });
+    }
+    Ok(node_bin)
+}
+
+/// Installs the packages into `dir/node_modules`.
+pub(super) fn install(
+    packages: &Packages,
+    what: &str,
+    dir: &Path,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<(), LabError> {
+    let npm = tool::find("npm").ok_or_else(|| LabError::MissingTool {
+        tool: "npm",
+        looked: " in PATH".to_owned(),
+        purpose: format!("to fetch {what}, which is not cached yet"),
+        remedy: "install npm (Debian, Ubuntu: apt install npm)",
+    })?;
+    progress(&format!("fetching {what} through npm (once)"));
+    write(&dir.join("package.json"), packages.json)?;
+    write(&dir.join("package-lock.json"), packages.lock)?;
+    let mut command = Command::new(npm);
+    command
+        .args(["ci", "--ignore-scripts"])
+        .args(["--no-audit", "--no-fund", "--no-update-notifier"])
+        .args(["--loglevel=error", "--fetch-retries=1"])
+        .current_dir(dir);
+    let (status, said) = tool::run(&mut command, "fetching an SDK", stop)?;
+    let sdk = dir.join("node_modules").join(packages.wanted);
+    if status.success() && sdk.join("package.json").is_file() {
+        return Ok(());
+    }
+    Err(LabError::Fetch {
+        what: what.to_owned(),
+        detail: trouble(&said),
+    })
+}
+
+/// The line of npm's output that says what happened, without its prefix.
+fn trouble(said: &str) -> String {
+    let lines = || {
+        said.lines()
+            .map(|line| line.trim_start_matches("npm ").trim_start_matches("ERR!"))
+            .map(|line| line.trim_start_matches("error").trim())
+    };
+    let is_bookkeeping =
+        |line: &&str| line.is_empty() || BOOKKEEPING.iter().any(|start| line.starts_with(start));
+    let line = lines()
+        .find(|line| line.contains("request to "))
+        .or_else(|| lines().find(|line| !is_bookkeeping(line)));
+    line.unwrap_or("npm ended without a word").to_owned()
+}
+
+const NODE_OLDEST: u32 = 18;
+const NODE_REMEDY: &str = "install Node.js 18 or newer (Debian, Ubuntu: apt install nodejs npm)";
+/// Starts of npm's lines that say where, not what.
+const BOOKKEEPING: [&str; 7] = [
+    "code ",
+    "syscall ",
+    "errno ",
+    "path ",
+    "warn ",
+    "A complete",
+    "at ",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn npm_without_network_is_one_line() {
+        let said = "npm error code ECONNREFUSED\nnpm error errno ECONNREFUSED\n\
+                    npm error FetchError: request to x failed, reason: connect ECONNREFUSED\n\
+                    npm error     at ClientRequest\nnpm error A complete log\n";
+        assert_eq!(
+            trouble(said),
+            "FetchError: request to x failed, reason: connect ECONNREFUSED"
+        );
+        let old = "npm ERR! code E404\nnpm ERR! 404 Not Found - GET x\n";
+        assert_eq!(trouble(old), "404 Not Found - GET x");
+    }
+}

@@ -1,0 +1,99 @@
+//! One Chromium without a window, which all clients of the web SDK share; each has a profile of its own in it.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::world::{LOOK, PATIENCE};
+
+/// Killed with its whole group when dropped.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    child: Child,
+    endpoint: String,
+}
+
+impl Browser {
+    /// Starts it and waits until it can be spoken to. Its profile and log are kept in `dir`.
+    pub(crate) fn start(program: &Path, dir: &Path) -> Result<Self> {
+        let profile = dir.join("profile");
+        let log = File::create(dir.join("browser.log"))?;
+        let child = Command::new(program)
+            .args(OPTIONS)
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg("about:blank")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("{} did not start", program.display()))?;
+        let mut browser = Self {
+            child,
+            endpoint: String::new(),
+        };
+        let file = profile.join("DevToolsActivePort");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Its second line comes last.
+            let told = fs::read_to_string(&file).unwrap_or_default();
+            if let Some((port, path)) = told.split_once('\n') {
+                if path.starts_with('/') {
+                    browser.endpoint = format!("ws://127.0.0.1:{port}{}", path.trim_end());
+                    return Ok(browser);
+                }
+            }
+            if let Some(status) = browser.child.try_wait()? {
+                bail!("the browser ended before it was ready: {status}");
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "the browser is not ready after {PATIENCE:?}"
+            );
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Where its DevTools protocol is spoken.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // Fails only when all of it is gone.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// No window, nothing but our own pages (so no sandbox, which root cannot have), no word to the
+/// outside, and pages that nobody looks at run as if somebody did.
+const OPTIONS: [&str; 16] = [
+    "--headless",
+    "--remote-debugging-port=0",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+];

@@ -1,0 +1,130 @@
+//! What a driver is told and what it tells (docs/conformance.md).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::world::ADAPTER_SET;
+
+/// The driver's argument.
+#[derive(Debug, Serialize)]
+pub(crate) struct DriverConfig {
+    pub(crate) server: String,
+    pub(crate) adapter_set: &'static str,
+    /// `None` leaves the choice to the SDK.
+    pub(crate) transport: Option<&'static str>,
+    /// `None` leaves it to SDK and gateway.
+    pub(crate) keepalive_ms: Option<u32>,
+    /// Setters of the SDK's connection options, without their "set".
+    pub(crate) options: BTreeMap<&'static str, serde_json::Value>,
+    pub(crate) debug: bool,
+    /// Whether it also tells what [`Event::is_detail`] names.
+    pub(crate) details: bool,
+    pub(crate) subscriptions: Vec<Subscription>,
+}
+
+/// One subscription of the driver.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Subscription {
+    pub(crate) data_adapter: String,
+    pub(crate) mode: &'static str,
+    pub(crate) items: Vec<String>,
+    pub(crate) fields: Vec<&'static str>,
+    pub(crate) snapshot: Option<&'static str>,
+    /// Updates per second and item, "unlimited" or "unfiltered".
+    pub(crate) max_frequency: Option<&'static str>,
+    pub(crate) buffer: Option<&'static str>,
+}
+
+impl DriverConfig {
+    /// Everything the SDK decides by itself is left to it.
+    pub(crate) fn new(server: SocketAddr, subscriptions: Vec<Subscription>) -> Self {
+        Self {
+            server: format!("http://{server}"),
+            adapter_set: ADAPTER_SET,
+            transport: None,
+            keepalive_ms: None,
+            options: BTreeMap::new(),
+            debug: true,
+            details: true,
+            subscriptions,
+        }
+    }
+}
+
+/// What the driver tells. `sub` is the subscription's place in the configuration, from 0.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    Status {
+        status: String,
+    },
+    Subscribed {
+        sub: usize,
+    },
+    Unsubscribed {
+        sub: usize,
+    },
+    Update(Update),
+    SubscriptionError {
+        sub: usize,
+        code: i32,
+        message: String,
+    },
+    ServerError {
+        code: i32,
+        message: String,
+    },
+    Lost {
+        item: String,
+        n: u64,
+    },
+    EndOfSnapshot {
+        sub: usize,
+        item: String,
+    },
+    ClearSnapshot {
+        sub: usize,
+        item: String,
+    },
+    RealMaxFrequency {
+        sub: usize,
+        value: Option<String>,
+    },
+    RealMaxBandwidth {
+        value: Option<String>,
+    },
+}
+
+impl Event {
+    /// What a case that does not ask for it need not care about.
+    pub(crate) fn is_detail(&self) -> bool {
+        matches!(
+            self,
+            Self::EndOfSnapshot { .. }
+                | Self::RealMaxFrequency { .. }
+                | Self::RealMaxBandwidth { .. }
+        )
+    }
+}
+
+/// An update as the SDK's listener sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Update {
+    pub(crate) sub: usize,
+    pub(crate) item: String,
+    pub(crate) pos: usize,
+    pub(crate) values: BTreeMap<String, Option<String>>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) snapshot: bool,
+    /// Fields that came as a JSON Patch.
+    pub(crate) patched: Vec<String>,
+}
+
+impl Update {
+    /// A field's value.
+    pub(crate) fn value(&self, field: &str) -> Option<&str> {
+        self.values.get(field)?.as_deref()
+    }
+}
