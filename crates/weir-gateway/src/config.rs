@@ -36,6 +36,8 @@ pub struct GatewayConfig {
     pub limits: Limits,
     /// What the start item of the published load test's simulator says; absent: it is not served.
     pub simulator: Option<Simulator>,
+    /// What is kept of items that nobody subscribes to.
+    pub last_values: LastValues,
     /// Milliseconds that clients have to take their last bytes at shutdown.
     pub drain_ms: u64,
     /// Milliseconds over which the ends of sessions are spread at shutdown.
@@ -60,7 +62,8 @@ pub struct Limits {
     /// Fields of one subscription, default 2,000: the published scenario 4 has about 1,000.
     pub fields_per_subscription: usize,
     /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of
-    /// 1 KB. A session beyond it is ended.
+    /// 1 KB. As much again may wait as values; what goes beyond is merged, dropped or, where neither
+    /// is allowed, lost and reported as lost.
     pub queue_bytes: usize,
     /// Bytes of data notifications kept per session for a client that loses its connection, default
     /// 128 KiB; 0 keeps none.
@@ -69,6 +72,11 @@ pub struct Limits {
     pub recovery_ms: u64,
     /// Milliseconds that a session waits for `bind_session` after `LOOP`, default 10,000.
     pub unbound_ms: u64,
+    /// Rows of one item in mode COMMAND that each event loop keeps for later subscribers, default
+    /// 10,000. Further keys are delivered but not kept.
+    pub command_keys: usize,
+    /// Updates of one item that are kept as snapshot of mode DISTINCT, default 10.
+    pub distinct_snapshot: usize,
     /// Milliseconds after which a client that takes nothing of what is sent to it is given up,
     /// default 60,000. What is sent is a `PROBE` at least.
     pub stalled_ms: u64,
@@ -90,11 +98,22 @@ impl Default for Limits {
             recovery_bytes: 128 * 1024,
             recovery_ms: 20_000,
             unbound_ms: 10_000,
+            command_keys: 10_000,
+            distinct_snapshot: 10,
             stalled_ms: 60_000,
             request_bytes: 50_000,
             sessions_per_shard: 100_000,
         }
     }
+}
+
+/// `[last_values]`: the last record of every item, so that a first subscriber sees it at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LastValues {
+    /// Bytes that they may take in all, default 0: they are not kept, and Kafka is read only while
+    /// somebody subscribes.
+    pub memory_bytes: usize,
 }
 
 /// `[simulator]`: the values of item `CONFIGURATION` of adapter set `LOAD_TESTS`, from which the
@@ -152,6 +171,7 @@ struct RawFile {
     control_link: Option<String>,
     admin: RawAdmin,
     limits: Limits,
+    last_values: LastValues,
     simulator: Option<Simulator>,
     connection: toml::Table,
 }
@@ -198,6 +218,7 @@ impl GatewayConfig {
             connections,
             limits: raw.limits,
             simulator: raw.simulator,
+            last_values: raw.last_values,
             drain_ms: raw.drain_ms.unwrap_or(5_000),
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,

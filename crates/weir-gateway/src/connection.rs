@@ -127,6 +127,10 @@ pub(crate) struct WorkerCounters {
     pub(crate) undelivered: AtomicU64,
     /// Items in the worker's routing table.
     pub(crate) items: AtomicU64,
+    /// Items whose last record is kept, what they take, and how many were evicted.
+    pub(crate) last_values: AtomicU64,
+    pub(crate) last_value_bytes: AtomicU64,
+    pub(crate) last_values_evicted: AtomicU64,
 }
 
 /// What the reading thread has seen; written by it alone.

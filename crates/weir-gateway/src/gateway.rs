@@ -51,6 +51,7 @@ pub struct Gateway {
     draining: Arc<AtomicBool>,
     drain_ms: u64,
     drain_spread_ms: u64,
+    last_value_bytes: usize,
 }
 
 impl Gateway {
@@ -97,6 +98,7 @@ impl Gateway {
             draining: Arc::new(AtomicBool::new(false)),
             drain_ms: config.drain_ms,
             drain_spread_ms: config.drain_spread_ms,
+            last_value_bytes: config.last_values.memory_bytes,
         };
         let mut shard_metrics = Vec::new();
         for (number, (shard, mail, metrics)) in parts.into_iter().enumerate() {
@@ -123,7 +125,12 @@ impl Gateway {
             return Ok(());
         }
         let (mail, stop) = (self.mail.clone(), Arc::clone(&self.stop_ingest));
-        let ingest = Ingest::new(connection, number as u16, mail, stop);
+        let last_bytes = match connection.config.mapping.command_mode().is_enforced() {
+            // Its items are tables, of which the last record says little.
+            true => 0,
+            false => self.last_value_bytes.div_ceil(self.connections.len()),
+        };
+        let ingest = Ingest::new(connection, number as u16, mail, stop, last_bytes);
         let (posting, posted) = crossbeam_channel::bounded(0);
         self.posted.push(posted);
         let work = move || ingest.run(posting);

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use weir_net::server::IoCounters;
 
 use crate::connection::Connection;
+use crate::shard::TableCounts;
 
 /// What one shard counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,6 +32,9 @@ pub(crate) struct ShardCounters {
     pub(crate) updates_out: u64,
     pub(crate) conflated: u64,
     pub(crate) unchanged: u64,
+    pub(crate) dropped: u64,
+    pub(crate) lost: u64,
+    pub(crate) rows: TableCounts,
     pub(crate) lagging: u64,
     pub(crate) slow_ended: u64,
     pub(crate) unbound: u64,
@@ -52,7 +56,7 @@ enum Kind {
 /// and where its value is.
 struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
 
-const SHARD_METRICS: [ShardMetric; 26] = {
+const SHARD_METRICS: [ShardMetric; 31] = {
     use Kind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
@@ -109,8 +113,38 @@ const SHARD_METRICS: [ShardMetric; 26] = {
         ShardMetric(
             "weir_gateway_updates_conflated",
             Counter,
-            "Updates of mode MERGE that a newer one replaced because the client lagged.",
+            "Updates that a newer one replaced because the client lagged or has limits.",
             |c| c.conflated,
+        ),
+        ShardMetric(
+            "weir_gateway_updates_dropped",
+            Counter,
+            "Oldest updates of mode DISTINCT dropped because the client lagged or has limits.",
+            |c| c.dropped,
+        ),
+        ShardMetric(
+            "weir_gateway_updates_lost",
+            Counter,
+            "Updates that may not be left out and were, reported to the client with OV.",
+            |c| c.lost,
+        ),
+        ShardMetric(
+            "weir_gateway_command_keys",
+            Gauge,
+            "Rows kept for mode COMMAND.",
+            |c| c.rows.keys,
+        ),
+        ShardMetric(
+            "weir_gateway_command_keys_left_out",
+            Counter,
+            "Updates of rows that were not kept because their item had as many as it may have.",
+            |c| c.rows.left_out,
+        ),
+        ShardMetric(
+            "weir_gateway_command_refused",
+            Counter,
+            "Records of mode COMMAND left out: no key, no command, or a deletion of an unknown key.",
+            |c| c.rows.refused,
         ),
         ShardMetric(
             "weir_gateway_updates_unchanged",
@@ -121,7 +155,7 @@ const SHARD_METRICS: [ShardMetric; 26] = {
         ShardMetric(
             "weir_gateway_lagging_sessions",
             Gauge,
-            "Sessions whose newest MERGE values wait until the client reads.",
+            "Sessions for which something waits: until the client reads, or by their limits.",
             |c| c.lagging,
         ),
         ShardMetric(
@@ -234,7 +268,7 @@ impl ShardMetrics {
 /// One metric of a Kafka connection.
 struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
 
-const CONNECTION_METRICS: [ConnectionMetric; 16] = {
+const CONNECTION_METRICS: [ConnectionMetric; 19] = {
     use Kind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
@@ -335,6 +369,24 @@ const CONNECTION_METRICS: [ConnectionMetric; 16] = {
             Gauge,
             "Items with subscribers.",
             |c| load(&c.workers[0].counters.items),
+        ),
+        ConnectionMetric(
+            "weir_gateway_last_values",
+            Gauge,
+            "Items whose last record is kept, subscribed or not.",
+            |c| c.total(|w| &w.last_values),
+        ),
+        ConnectionMetric(
+            "weir_gateway_last_value_bytes",
+            Gauge,
+            "Memory of these records, bookkeeping included.",
+            |c| c.total(|w| &w.last_value_bytes),
+        ),
+        ConnectionMetric(
+            "weir_gateway_last_values_evicted",
+            Counter,
+            "Items whose last record was dropped because memory_bytes was reached.",
+            |c| c.total(|w| &w.last_values_evicted),
         ),
     ]
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_mapping::{CanonicalItem, split_fields, split_items};
+use weir_mapping::{COMMAND_FIELD, CanonicalItem, KEY_FIELD, split_fields, split_items};
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Mode};
 
@@ -52,10 +52,7 @@ pub(crate) fn resolve(
         let message = format!("Connection [{wanted}] not enabled");
         return refuse(ControlCode::REFUSED, message);
     }
-    if add.mode == Mode::Command {
-        let message = "mode COMMAND is not served by this version: use RAW, MERGE or DISTINCT";
-        return refuse(ControlCode::MODE_NOT_ALLOWED, message.to_owned());
-    }
+    check_mode(add, connection)?;
     if let Some(selector) = add.selector.as_deref() {
         return refuse(
             ControlCode::BAD_SELECTOR,
@@ -75,6 +72,27 @@ pub(crate) fn resolve(
         connection: number as u16,
         items,
     })
+}
+
+/// Mode COMMAND needs its two fields; a connection that makes commands allows no other mode.
+fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), Refusal> {
+    if add.mode != Mode::Command {
+        if connection.config.mapping.command_mode().is_enforced() {
+            let name = &connection.config.name;
+            let message = format!("items of connection [{name}] are for mode COMMAND");
+            return refuse(ControlCode::MODE_NOT_ALLOWED, message);
+        }
+        return Ok(());
+    }
+    for (field, code) in [
+        (KEY_FIELD, ControlCode::NO_KEY_FIELD),
+        (COMMAND_FIELD, ControlCode::NO_COMMAND_FIELD),
+    ] {
+        if !split_fields(&add.schema).any(|name| name == field) {
+            return refuse(code, code.text().to_owned());
+        }
+    }
+    Ok(())
 }
 
 fn resolve_items(

@@ -1,11 +1,14 @@
 //! Which shards want which item of one Kafka connection, and which of its fields. Each ingest
 //! worker owns one; shards change it by message, so the record path takes no lock.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
-use weir_mapping::FieldSet;
+use weir_mapping::{FieldSet, FrozenValues};
+
+use crate::shard::{Table, TableCounts, TableRules};
 
 /// An item in a shard's own table: its slot, and the slot's use count so that an update posted
 /// before the slot changed hands is told from one for its new item.
@@ -13,6 +16,14 @@ use weir_mapping::FieldSet;
 pub(crate) struct ItemKey {
     pub(crate) slot: u32,
     pub(crate) epoch: u32,
+}
+
+/// A shard's wish for an item's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowsWish {
+    /// Tells the shard's table from others of the same item.
+    pub(crate) generation: u32,
+    pub(crate) rules: TableRules,
 }
 
 /// A shard's wish concerning one item.
@@ -24,6 +35,8 @@ pub(crate) enum Wish {
         shard: u16,
         item: ItemKey,
         fields: FieldSet,
+        /// Its rows are wanted, for mode COMMAND.
+        rows: Option<RowsWish>,
     },
     /// Send no more.
     Unsubscribe { name: Arc<str>, shard: u16 },
@@ -51,6 +64,7 @@ pub(crate) struct Target {
     pub(crate) shard: u16,
     pub(crate) item: ItemKey,
     fields: FieldSet,
+    rows: Option<RowsWish>,
 }
 
 /// Who wants an item.
@@ -59,7 +73,16 @@ pub(crate) struct Route {
     targets: SmallVec<[Target; 2]>,
     /// All fields that any target wants; shared with the updates made by it.
     fields: Arc<FieldSet>,
+    known: RefCell<Option<Known>>,
+    /// The rows, if any target wants them and there may be another.
+    table: RefCell<Option<Box<Table>>>,
 }
+
+/// The rows of an item in the order of their ADD, and whether more are to come.
+pub(crate) type KnownRows = (Vec<Arc<FrozenValues>>, bool);
+
+/// Values of an item, and which fields of it they are; others are absent.
+pub(crate) type Known = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
     pub(crate) fn targets(&self) -> &[Target] {
@@ -70,6 +93,58 @@ impl Route {
         &self.fields
     }
 
+    /// Takes in an update of which the fields `extracted` were read.
+    pub(crate) fn keep(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
+        let mut known = self.known.borrow_mut();
+        let merged = known.as_ref().and_then(|(older, fields)| {
+            update.over(older, |index| {
+                extracted.contains(index) && fields.contains(index)
+            })
+        });
+        let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
+        *known = Some((values, Arc::clone(extracted)));
+    }
+
+    /// The present values, if these fields of them are known.
+    pub(crate) fn known(&self, fields: &FieldSet) -> Option<Known> {
+        let known = self.known.borrow();
+        known
+            .as_ref()
+            .filter(|(_, read)| fields.is_subset(read))
+            .cloned()
+    }
+
+    /// Takes in an update for the rows, if they are kept.
+    pub(crate) fn keep_row(&self, update: &Arc<FrozenValues>, extracted: &FieldSet) {
+        if let Some(table) = &mut *self.table.borrow_mut() {
+            table.advance(update, extracted, &mut TableCounts::default());
+        }
+    }
+
+    /// The present rows, if they are kept.
+    pub(crate) fn rows(&self) -> Option<KnownRows> {
+        let table = self.table.borrow();
+        let table = table.as_ref()?;
+        let rows = table.rows().map(|row| Arc::clone(&row.values)).collect();
+        Some((rows, table.in_snapshot()))
+    }
+
+    /// Begins to keep rows, or ends it when nobody wants them any more.
+    fn tend_rows(&mut self) {
+        let wanting = self.targets.iter().find(|target| target.rows.is_some());
+        let table = self.table.get_mut();
+        match (wanting, &table) {
+            (Some(target), None) => {
+                if let Some(rows) = target.rows {
+                    let new = Table::new(rows.rules, target.fields.clone());
+                    *table = Some(Box::new(new));
+                }
+            }
+            (None, Some(_)) => *table = None,
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
     fn change(&mut self, shard: u16, target: Option<Target>) {
         self.targets.retain(|target| target.shard != shard);
         self.targets.extend(target);
@@ -78,6 +153,7 @@ impl Route {
             fields.union_with(&target.fields);
         }
         self.fields = Arc::new(fields);
+        self.tend_rows();
     }
 }
 
@@ -110,11 +186,13 @@ impl RoutingTable {
                 shard,
                 item,
                 fields,
+                rows,
             } => {
                 let target = Target {
                     shard,
                     item,
                     fields,
+                    rows,
                 };
                 let route = self.items.entry(name).or_default();
                 route.change(shard, Some(target));
@@ -144,6 +222,7 @@ mod tests {
             shard,
             item: ItemKey { slot, epoch: 1 },
             fields: fields.iter().copied().collect(),
+            rows: None,
         }
     }
 

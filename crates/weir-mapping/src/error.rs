@@ -86,6 +86,12 @@ pub enum Problem {
         /// What to write.
         remedy: &'static str,
     },
+    /// Records that evaluate commands would lose their order.
+    #[error(
+        "[fields.evaluate.as.command.enable] = \"true\" needs exactly one consumer thread; \
+         remove [record.consume.with.num.threads] or write 1"
+    )]
+    ThreadsOfCommand,
     /// A multi-valued parameter occurs nowhere.
     #[error("specify at least one parameter [{parameter}]; {remedy}")]
     MissingAny {

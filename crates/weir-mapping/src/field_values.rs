@@ -217,6 +217,21 @@ impl FrozenValues {
         Some(merged.freeze())
     }
 
+    /// These values with some of them changed; `None` if the texts become too long.
+    pub fn map<'a>(
+        &'a self,
+        change: impl Fn(usize, FieldValue<'a>) -> FieldValue<'a>,
+    ) -> Option<Self> {
+        let mut changed = FieldValues::new();
+        changed.reset(self.len());
+        for (index, value) in self.iter().enumerate() {
+            if !changed.set(index, change(index, value)) {
+                return None;
+            }
+        }
+        Some(changed.freeze())
+    }
+
     /// Bytes of all texts together.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
@@ -275,6 +290,19 @@ mod tests {
         );
         assert_eq!(newer.over(&older, |_| false), None);
         assert_eq!(older.over(&newer, |_| true), None);
+    }
+
+    #[test]
+    fn values_can_be_exchanged() {
+        use FieldValue::{Skipped, Text};
+        let changed = sample().freeze().map(|index, value| match index {
+            0 => Skipped,
+            1 => Text("new"),
+            _ => value,
+        });
+        let changed = changed.expect("short texts");
+        let expected = [Skipped, Text("new"), Skipped, Text("")];
+        assert_eq!(changed.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

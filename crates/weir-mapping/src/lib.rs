@@ -4,6 +4,7 @@
 //! Pure: text and bytes come in, values come out. Nothing here opens a file, reads the environment
 //! or a clock, starts a thread or logs; what the caller should look at is returned as a [`Note`].
 
+mod command;
 pub mod config;
 mod error;
 mod evaluator;
@@ -22,6 +23,7 @@ mod selector;
 mod template;
 mod text;
 
+pub use command::{COMMAND_FIELD, Command, CommandEvent, CommandMode, KEY_FIELD};
 pub use config::{
     AdaptersFile, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy, Parameter,
     ParameterStatus, ParseOptions, ReferencedFile, RefusedConnection, Severity, Source, Status,

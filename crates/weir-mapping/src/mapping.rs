@@ -6,14 +6,16 @@ pub(crate) mod explain;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ExtractionError, ExtractionPlace, ExtractionReason, ItemNameError};
+use crate::evaluator::Evaluator;
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::json::NodeId;
 use crate::payload::{Aim, Part, Payloads, Plans};
 use crate::record_view::RecordView;
-use crate::selector::{Found, Selector};
+use crate::selector::{Found, Selector, is_tombstone};
 
 /// The name of a configured field; cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -81,8 +83,36 @@ pub struct Mapping {
     fields: Vec<Field>,
     names: Vec<FieldName>,
     options: FieldOptions,
+    rows: Rows,
     item_plans: Plans,
     field_plans: Plans,
+}
+
+/// How records become rows of mode COMMAND.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rows {
+    mode: CommandMode,
+    key: Option<usize>,
+    command: Option<usize>,
+    /// In auto command mode: how tombstones are told.
+    tombstones: Option<Evaluator>,
+}
+
+impl Rows {
+    fn of(fields: &[Field], mode: CommandMode) -> Self {
+        let position = |name: &str| fields.iter().position(|field| *field.name == *name);
+        let command = position(COMMAND_FIELD);
+        let tombstones = command.and_then(|index| match fields[index].selector {
+            Selector::Command(evaluator) => Some(evaluator),
+            _ => None,
+        });
+        Self {
+            mode,
+            key: position(KEY_FIELD),
+            command,
+            tombstones,
+        }
+    }
 }
 
 /// A mapped topic.
@@ -118,6 +148,7 @@ impl Mapping {
         topics: Vec<(Box<str>, Vec<ItemSource>)>,
         fields: Vec<Field>,
         options: FieldOptions,
+        command_mode: CommandMode,
         item_plans: Plans,
         field_plans: Plans,
     ) -> Self {
@@ -136,6 +167,7 @@ impl Mapping {
         Self {
             topics: topics.map(|(name, s)| Topic::new(name, s)).collect(),
             schemas,
+            rows: Rows::of(&fields, command_mode),
             fields,
             names,
             options,
@@ -162,6 +194,16 @@ impl Mapping {
     /// Index of a field, `None` for a name that is not configured.
     pub fn field_index(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|field| field.as_str() == name)
+    }
+
+    /// How records become rows of mode COMMAND.
+    pub fn command_mode(&self) -> CommandMode {
+        self.rows.mode
+    }
+
+    /// Indexes of the fields `key` and `command`, if both are there.
+    pub fn command_fields(&self) -> Option<(usize, usize)> {
+        self.rows.key.zip(self.rows.command)
     }
 
     /// The canonical form of an item name as a client wrote it.
@@ -237,10 +279,18 @@ impl Mapping {
             let places = fields.filter_map(|field| field.selector.place());
             turned.want(plans, Aim::Fields(wanted.clone()), places);
         }
+        let rows = &self.rows;
+        let is_deletion = rows
+            .tombstones
+            .is_some_and(|evaluator| is_tombstone(record, evaluator));
         for index in wanted.iter() {
             let Some(field) = self.fields.get(index) else {
                 break;
             };
+            if is_deletion && Some(index) != rows.key && Some(index) != rows.command {
+                // A row that goes has no other values.
+                continue;
+            }
             if let Err(reason) = self.set_field(index, field, record, out) {
                 out.clear();
                 return Err(ExtractionError {

@@ -1,5 +1,6 @@
 //! Compiled expressions: an expression bound to the evaluators of a connection.
 
+use crate::command::Command;
 use crate::error::{ExpressionError, ExtractionReason};
 use crate::evaluator::{Evaluator, Separators, append_text};
 use crate::expression::{Expression, Root, Step};
@@ -32,6 +33,8 @@ pub(crate) enum Selector {
     Timestamp,
     Partition,
     Offset,
+    /// What auto command mode makes of a record; the value's evaluator tells what is a tombstone.
+    Command(Evaluator),
 }
 
 impl Compiler {
@@ -85,6 +88,13 @@ impl Compiler {
     }
 }
 
+/// Whether a record's value is null to the connector: a JSON text without bytes is as well.
+pub(crate) fn is_tombstone(record: &RecordView<'_>, evaluator: Evaluator) -> bool {
+    record
+        .value
+        .is_none_or(|value| value.is_empty() && evaluator == Evaluator::Json)
+}
+
 impl Selector {
     /// The place in a JSON payload that has to be wanted before [`Self::append`].
     pub(crate) fn place(&self) -> Option<(Part, NodeId)> {
@@ -113,6 +123,14 @@ impl Selector {
                 append_pairs(payload(record, *part), steps, *separators, complex, out)
             }
             Self::Headers(steps) => append_headers(steps, record, complex, out),
+            Self::Command(evaluator) => {
+                let command = match is_tombstone(record, *evaluator) {
+                    true => Command::Delete,
+                    false => Command::Add,
+                };
+                out.push_str(command.as_str());
+                Ok(Found::Text)
+            }
             Self::Topic => {
                 out.push_str(record.topic);
                 Ok(Found::Text)

@@ -10,8 +10,8 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, CreateSession, Request, parse_ws_message};
 use weir_tlcp::server::{
     Place, Session, SessionConfig, SessionId, Subscription, Wake, push_delta_payload,
-    push_full_payload, push_update_prefix, write_conerr, write_end, write_loop, write_reqerr,
-    write_reqok, write_wsok,
+    push_full_payload, push_overflow, push_update_prefix, write_conerr, write_end, write_loop,
+    write_reqerr, write_reqok, write_wsok,
 };
 
 const FIELDS: usize = 2;
@@ -95,6 +95,7 @@ impl Server {
                     Ok(()) => {}
                 }
                 session.write_subok(add.sub_id, 1, FIELDS as u32, out);
+                session.write_conf(add.sub_id, None, out);
                 session.note_data(2);
             }
             ControlOp::Delete { sub_id } => match session.remove_subscription(*sub_id) {
@@ -259,7 +260,7 @@ fn a_whole_session() {
             "» CONOK,SAAAAAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*",
             "» SERVNAME,weir",
             "» CLIENTIP,127.0.0.1",
-            "» CONS,unmanaged",
+            "» CONS,unlimited",
             "« control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group=apple\
              &LS_schema=last%20qty&LS_ack=false",
             "» SUBOK,1,1,2",
@@ -489,7 +490,7 @@ fn lost_updates_are_reported_and_counted() {
     let mut pair = Pair::new(plan(vec![AddParams::raw(1, "a", "x y")]));
     pair.settle();
     let session = pair.server.session.as_mut().expect("a session");
-    session.write_overflow(1, 1, 12, &mut pair.server.out);
+    push_overflow(&mut pair.server.out, 1, 1, 12);
     session.note_data(1);
     pair.settle();
     assert_eq!(pair.log().pop().as_deref(), Some("» OV,1,1,12"));

@@ -2,6 +2,7 @@
 //! are mapped here or, with `record.consume.with.num.threads`, by a crew of workers.
 
 mod crew;
+mod last_values;
 mod pace;
 mod post;
 mod wish_box;
@@ -43,6 +44,8 @@ pub(crate) struct Ingest {
     number: u16,
     stop: Arc<AtomicBool>,
     post: Post,
+    /// What the last records of all items may take; 0: they are not kept.
+    last_bytes: usize,
 }
 
 impl Ingest {
@@ -52,6 +55,7 @@ impl Ingest {
         number: u16,
         shards: Vec<MailSender<ShardMail>>,
         stop: Arc<AtomicBool>,
+        last_bytes: usize,
     ) -> Self {
         let post = Post::new(shards, Arc::clone(&stop));
         Self {
@@ -59,6 +63,7 @@ impl Ingest {
             number,
             stop,
             post,
+            last_bytes,
         }
     }
 
@@ -79,14 +84,19 @@ impl Ingest {
     }
 
     fn consume(&self, posted: Sender<()>) -> Result<(), SourceError> {
-        let config = ingest_config(&self.connection.config);
+        let mut config = ingest_config(&self.connection.config);
+        if self.last_bytes > 0 {
+            // What is not read cannot be known.
+            config.hold = Hold::Nothing;
+        }
         let held = config.hold == Hold::All;
         let mut source = KafkaIngest::start(&config)?;
         let mut reader = source.reader();
         let read = std::thread::scope(|scope| {
             let mapper = |index| {
                 let connection = Arc::clone(&self.connection);
-                Mapper::new(connection, self.number, index, self.post.clone())
+                let share = self.last_bytes.div_ceil(self.connection.workers.len());
+                Mapper::new(connection, self.number, index, self.post.clone(), share)
             };
             let config = &self.connection.config;
             let threads = self.connection.workers.len();
@@ -190,7 +200,7 @@ impl<'a> Reading<'_, 'a> {
             reader.go_on()?;
         }
         reader.poll(POLL, POLL_RECORDS, batch)?;
-        if demand.is_none() && demand.has_begun() {
+        if self.ingest.last_bytes == 0 && demand.is_none() && demand.has_begun() {
             // The last subscriber left. What it has not seen is kept for the next one, beginning
             // with what was polled after its last word.
             reader.hold(batch)?;

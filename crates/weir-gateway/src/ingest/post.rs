@@ -32,6 +32,11 @@ impl Post {
         }
     }
 
+    /// Number of shards.
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Waits while the shard's inbox is full: a slow shard slows reading from Kafka, nothing is
     /// dropped on the way. Only what a shard does not take at the end is, and is counted.
     pub(super) fn send(&self, shard: u16, mail: ShardMail, counters: &WorkerCounters) {

@@ -96,6 +96,7 @@ mod tests {
             shard: 0,
             item: ItemKey { slot, epoch: 1 },
             fields: FieldSet::all(1),
+            rows: None,
         }
     }
 

@@ -8,10 +8,11 @@ use smallvec::SmallVec;
 use weir_kafka::{LentRecord, Record};
 use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNames, RecordView};
 
+use super::last_values::LastValues;
 use super::post::Post;
 use crate::connection::{Connection, Worker, add};
-use crate::routing::{Route, RoutingTable};
-use crate::shard::ShardMail;
+use crate::routing::{Known, Route, RoutingTable, Wish};
+use crate::shard::{ShardMail, ToldRows};
 
 /// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
 pub(super) struct Mapper {
@@ -24,10 +25,20 @@ pub(super) struct Mapper {
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
+    /// Scratch for wishes; they are answered when the box is free again.
+    wishes: Vec<Wish>,
+    last: Option<LastValues>,
 }
 
 impl Mapper {
-    pub(super) fn new(connection: Arc<Connection>, number: u16, index: usize, post: Post) -> Self {
+    /// With `last_bytes` above 0, the last record of every item is kept.
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        number: u16,
+        index: usize,
+        post: Post,
+        last_bytes: usize,
+    ) -> Self {
         Self {
             connection,
             number,
@@ -36,16 +47,95 @@ impl Mapper {
             table: RoutingTable::new(),
             names: ItemNames::default(),
             values: FieldValues::default(),
+            wishes: Vec::new(),
+            last: (last_bytes > 0).then(|| LastValues::new(last_bytes)),
         }
     }
 
     /// To be called when records have been taken from Kafka and before they are mapped: a record
     /// written after a client got its `SUBOK` then finds the wish that its shard left before.
     pub(super) fn read_wishes(&mut self) {
-        let Worker { wishes, counters } = &self.connection.workers[self.index];
-        wishes.take(|wish| self.table.apply(wish));
+        let mut wishes = std::mem::take(&mut self.wishes);
+        let worker = &self.connection.workers[self.index];
+        worker.wishes.take(|wish| wishes.push(wish));
+        for wish in wishes.drain(..) {
+            self.tell_known(&wish);
+            self.tell_rows(&wish);
+            self.table.apply(wish);
+        }
+        self.wishes = wishes;
+        let Worker { counters, .. } = &self.connection.workers[self.index];
         let items = self.table.len() as u64;
         counters.items.store(items, Ordering::Relaxed);
+        if let Some(last) = &self.last {
+            for (counter, value) in [
+                (&counters.last_values, last.len() as u64),
+                (&counters.last_value_bytes, last.bytes() as u64),
+                (&counters.last_values_evicted, last.evicted()),
+            ] {
+                counter.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Tells a shard that begins to want an item, or more fields of it, the values it has now.
+    fn tell_known(&mut self, wish: &Wish) {
+        let Wish::Subscribe {
+            name,
+            shard,
+            item,
+            fields,
+            ..
+        } = wish
+        else {
+            return;
+        };
+        let routed = self.table.route(name).and_then(|route| route.known(fields));
+        let known = routed.or_else(|| self.read_last(name, fields));
+        let Some((update, fields)) = known else {
+            return;
+        };
+        let counters = &self.connection.workers[self.index].counters;
+        let mail = ShardMail::Known {
+            item: *item,
+            update,
+            fields,
+        };
+        self.post.send(*shard, mail, counters);
+    }
+
+    /// Tells a shard that begins to want rows those that are there; it waits for the answer, also
+    /// where there are none.
+    fn tell_rows(&self, wish: &Wish) {
+        let Wish::Subscribe {
+            name,
+            shard,
+            item,
+            rows: Some(wanted),
+            ..
+        } = wish
+        else {
+            return;
+        };
+        let known = self.table.route(name).and_then(Route::rows);
+        let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
+        let (rows, in_snapshot) = known.unwrap_or_else(first);
+        let mail = ShardMail::Rows(Box::new(ToldRows {
+            item: *item,
+            generation: wanted.generation,
+            rows,
+            in_snapshot,
+        }));
+        let counters = &self.connection.workers[self.index].counters;
+        self.post.send(*shard, mail, counters);
+    }
+
+    /// The wanted fields of an item's last record.
+    fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<Known> {
+        let (mapping, values) = (&self.connection.config.mapping, &mut self.values);
+        let read = |record: &RecordView<'_>| mapping.field_values(record, fields, values).is_ok();
+        let is_read = self.last.as_ref()?.with(name, read)?;
+        is_read.then(|| (Arc::new(self.values.freeze()), Arc::new(fields.clone())))
     }
 
     pub(super) fn on_record(&mut self, record: &LentRecord<'_>) {
@@ -73,6 +163,9 @@ impl Mapper {
         if self.names.unnameable() > 0 {
             add(&counters.unnameable, self.names.unnameable() as u64);
         }
+        if let Some(last) = &mut self.last {
+            self.names.iter().for_each(|name| last.put(name, &view));
+        }
         let names = self.names.iter();
         let routes: SmallVec<[&Route; 4]> =
             names.filter_map(|name| self.table.route(name)).collect();
@@ -84,6 +177,13 @@ impl Mapper {
             return self.on_extraction_error(record, &error);
         }
         let update = Arc::new(self.values.freeze());
+        if self.post.shards() > 1 {
+            // Another shard may come to want the item.
+            for route in &routes {
+                route.keep(&update, &fields);
+                route.keep_row(&update, &fields);
+            }
+        }
         for target in routes.iter().flat_map(|route| route.targets()) {
             let mail = ShardMail::Update {
                 item: target.item,

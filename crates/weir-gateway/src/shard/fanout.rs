@@ -5,75 +5,20 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Offer;
-use weir_tlcp::server::{push_delta_payload, push_full_payload, push_update_prefix};
 
-use super::Shard;
-use super::backlog::Behind;
-use super::frame::Frame;
-use super::item::{Delivery, FrameClass, Progress, Step};
-use super::session::SessionKey;
+use super::backlog::{Backlog, Behind};
+use super::class::{Basis, Delivery, FrameClass, Member, Progress};
+use super::courier::Courier;
+use super::encode::{Forms, Mark, mark_frame};
+use super::pacing::{Alarms, Paced, Wait};
+use super::queue::{Queue, Shed};
+use super::session::{SessionKey, Sessions};
+use super::step::Emission;
+use super::table::{RowChange, RowStep};
 use super::wire::Wire;
+use super::{Shard, ToldRows};
+use crate::metrics::ShardCounters;
 use crate::routing::ItemKey;
-
-/// The two forms of an update within a class, each made when first needed.
-struct Forms<'a> {
-    class: &'a FrameClass,
-    step: &'a Step,
-    full: Option<Frame>,
-    /// `None` inside: nothing to tell to those in step.
-    delta: Option<Option<Frame>>,
-}
-
-impl Forms<'_> {
-    /// What a member with this progress gets; `None` if that is nothing.
-    fn get(&mut self, progress: Progress, line: &mut Vec<u8>) -> Option<&Frame> {
-        let (class, step) = (self.class, self.step);
-        let (values, before) = step.values(class.delivery);
-        match before.filter(|_| progress == Progress::InStep) {
-            Some(before) => self
-                .delta
-                .get_or_insert_with(|| delta_frame(class, before, values, line))
-                .as_ref(),
-            None => {
-                let full = self
-                    .full
-                    .get_or_insert_with(|| full_frame(class, values, line));
-                Some(full)
-            }
-        }
-    }
-}
-
-/// An update with every field.
-pub(super) fn full_frame(class: &FrameClass, values: &FrozenValues, line: &mut Vec<u8>) -> Frame {
-    begin_line(class, line);
-    push_full_payload(line, class.schema.project(values));
-    framed(line)
-}
-
-/// An update with changes only; `None` if there is none and the mode leaves such updates out.
-pub(super) fn delta_frame(
-    class: &FrameClass,
-    before: &FrozenValues,
-    values: &FrozenValues,
-    line: &mut Vec<u8>,
-) -> Option<Frame> {
-    begin_line(class, line);
-    let before = class.schema.project(before);
-    let changed = push_delta_payload(line, before, class.schema.project(values));
-    (changed || class.delivery != Delivery::Newest).then(|| framed(line))
-}
-
-fn begin_line(class: &FrameClass, line: &mut Vec<u8>) {
-    line.clear();
-    push_update_prefix(line, class.sub_id, class.position);
-}
-
-/// A frame with the one line.
-pub(super) fn framed(line: &mut Vec<u8>) -> Frame {
-    line.extend_from_slice(b"\r\n");
-    Frame::of(line)
-}
 
 impl Shard {
     /// Queues an update for every subscriber of its item. `extracted` are the fields that were
@@ -85,72 +30,324 @@ impl Shard {
         update: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
     ) {
-        let mut too_slow: Vec<SessionKey> = Vec::new();
+        let now_ms = wire.now_ms();
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
-        let step = item.advance(update, extracted);
+        let step = item.advance(update, extracted, &mut self.counters.rows);
+        let mut pass = Pass {
+            is_news: true,
+            wire,
+            sessions: &mut self.sessions,
+            backlog: &mut self.backlog,
+            alarms: &mut self.alarms,
+            courier: &mut self.courier,
+            counters: &mut self.counters,
+            line: &mut self.line,
+            now_ms,
+        };
         for class in &mut item.classes {
-            let fields = match class.delivery {
-                Delivery::Events => extracted,
-                Delivery::States | Delivery::Newest => &item.known,
+            let fields = match class.delivery.basis() {
+                Basis::Event | Basis::Row => extracted,
+                Basis::State => &item.known,
             };
             if !class.schema.wanted().is_subset(fields) {
                 // Read before this class asked for its fields: its members joined later.
                 class.miss();
+            } else if let Some(emission) = step.emission(class.delivery) {
+                pass.spread(class, &emission);
+            } else {
+                match step.row {
+                    Some(RowStep::Clear) => pass.mark(class, Mark::Clear),
+                    Some(RowStep::EndOfSnapshot) => pass.mark(class, Mark::EndOfSnapshot),
+                    Some(RowStep::Row(_)) | None => {}
+                }
+            }
+        }
+        self.arm_alarms(wire);
+    }
+
+    /// Takes in the present values of an item, from before this shard wanted it or some of their
+    /// fields. They are no update: only those get them who wait for their snapshot, and those whose
+    /// values they complete.
+    pub(super) fn learn(
+        &mut self,
+        wire: &mut impl Wire,
+        key: ItemKey,
+        values: Arc<FrozenValues>,
+        fields: &Arc<FieldSet>,
+    ) {
+        let now_ms = wire.now_ms();
+        let Some(item) = self.items.get_mut(key).filter(|item| !item.knows_all()) else {
+            return;
+        };
+        let step = item.learn(values, fields);
+        let mut pass = Pass {
+            is_news: false,
+            wire,
+            sessions: &mut self.sessions,
+            backlog: &mut self.backlog,
+            alarms: &mut self.alarms,
+            courier: &mut self.courier,
+            counters: &mut self.counters,
+            line: &mut self.line,
+            now_ms,
+        };
+        for class in &mut item.classes {
+            let is_state = class.delivery.basis() == Basis::State;
+            if is_state && class.schema.wanted().is_subset(&item.known) {
+                if let Some(emission) = step.emission(class.delivery) {
+                    pass.spread(class, &emission);
+                }
+            }
+        }
+        self.arm_alarms(wire);
+    }
+
+    /// Takes in the rows that a worker knows from before this shard wanted them. They go to those
+    /// who wait for their snapshot, whose end is told when all workers have answered.
+    pub(super) fn learn_rows(&mut self, wire: &mut impl Wire, told: &ToldRows) {
+        let now_ms = wire.now_ms();
+        let Some(item) = self.items.get_mut(told.item) else {
+            return;
+        };
+        let Some(table) = item
+            .table_mut()
+            .filter(|table| table.awaits(told.generation))
+        else {
+            return;
+        };
+        let changes =
+            told.rows
+                .iter()
+                .filter_map(|row| match table.learn(row, &mut self.counters.rows) {
+                    Some(RowStep::Row(change)) => Some(change),
+                    _ => None,
+                });
+        let changes: Vec<RowChange> = changes.collect();
+        let is_complete = table.hear(told.in_snapshot);
+        let mut pass = Pass {
+            is_news: false,
+            wire,
+            sessions: &mut self.sessions,
+            backlog: &mut self.backlog,
+            alarms: &mut self.alarms,
+            courier: &mut self.courier,
+            counters: &mut self.counters,
+            line: &mut self.line,
+            now_ms,
+        };
+        for class in &mut item.classes {
+            if class.delivery.basis() != Basis::Row {
                 continue;
             }
-            let mut members = std::mem::take(&mut class.members);
-            let start = class.start % members.len().max(1);
-            let mut forms = Forms {
-                class,
-                step: &step,
-                full: None,
-                delta: None,
+            for change in &changes {
+                pass.spread(class, &Emission::of_row(change));
+            }
+            if is_complete {
+                pass.mark(class, Mark::EndOfSnapshot);
+            }
+        }
+        self.arm_alarms(wire);
+    }
+}
+
+/// One pass over the subscribers of an item.
+struct Pass<'a, W> {
+    wire: &'a mut W,
+    sessions: &'a mut Sessions,
+    backlog: &'a mut Backlog,
+    alarms: &'a mut Alarms,
+    courier: &'a mut Courier,
+    counters: &'a mut ShardCounters,
+    line: &'a mut Vec<u8>,
+    now_ms: u64,
+    /// Else it is for those who wait for their snapshot.
+    is_news: bool,
+}
+
+impl<W: Wire> Pass<'_, W> {
+    /// Sends an update to the members of a class, beginning with another one each time.
+    fn spread(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
+        let mut members = std::mem::take(&mut class.members);
+        let start = class.start % members.len().max(1);
+        let mut forms = Forms::new(class, emission);
+        let (second, first) = members.split_at_mut(start);
+        for member in first.iter_mut().chain(second) {
+            if !self.is_news && !member.wants_past(class.delivery) {
+                continue;
+            }
+            if member.progress == Progress::Behind {
+                self.queue_up(class, member, emission);
+                continue;
+            }
+            let Some(frame) = forms.get(member.progress, self.line) else {
+                self.counters.unchanged += 1;
+                continue;
             };
-            let (second, first) = members.split_at_mut(start);
-            for member in first.iter_mut().chain(second) {
-                if member.progress == Progress::Behind {
-                    self.counters.conflated += 1;
+            let Some(session) = self.sessions.get_mut(member.session) else {
+                continue;
+            };
+            let has_limits = member.paced || session.bandwidth.is_some();
+            let at = (class.sub_id, class.position);
+            if has_limits {
+                if let Some(wait) = session.wait(at, paced(emission), self.now_ms) {
+                    self.fall_behind(class, member, emission, Some(wait));
                     continue;
                 }
-                let Some(frame) = forms.get(member.progress, &mut self.line) else {
-                    self.counters.unchanged += 1;
-                    continue;
-                };
+            }
+            let urgency = urgency(class.delivery);
+            match (self.courier).data(self.wire, session, frame, 1, urgency) {
+                Offer::Queued => {
+                    // A row that is deleted has no values that changes could refer to.
+                    let values = Arc::ptr_eq(emission.values, emission.whole);
+                    if values || member.progress == Progress::InStep {
+                        member.progress = Progress::InStep;
+                    }
+                    member.awaits &= class.delivery.basis() == Basis::Row;
+                    self.counters.updates_out += 1;
+                    if has_limits {
+                        let bytes = frame.lines().len();
+                        session.note_paced(at, paced(emission), bytes, self.now_ms);
+                    }
+                }
+                Offer::Behind => self.fall_behind(class, member, emission, None),
+                Offer::Gone => {
+                    // No room, or no connection: then another one may come.
+                    self.wire.want_room(session.conn);
+                    self.fall_behind(class, member, emission, None);
+                }
+            }
+        }
+        class.members = members;
+        class.start = start + 1;
+    }
+
+    /// The first update that a member does not get now.
+    fn fall_behind(
+        &mut self,
+        class: &FrameClass,
+        member: &mut Member,
+        emission: &Emission<'_>,
+        wait: Option<Wait>,
+    ) {
+        let in_step = member.progress == Progress::InStep;
+        member.progress = Progress::Behind;
+        let behind = Behind {
+            sub_id: class.sub_id,
+            position: class.position,
+            seen: emission.before.filter(|_| in_step).map(Arc::clone),
+            queue: self.new_queue(class, member),
+        };
+        let queues = behind.queue.is_some();
+        self.backlog.push(member.session, behind);
+        if queues {
+            self.queue_up(class, member, emission);
+        }
+        if let Some(Wait::Session(at_ms) | Wait::Item(at_ms)) = wait {
+            self.wake_at(member.session, at_ms);
+        }
+    }
+
+    fn wake_at(&mut self, session: SessionKey, at_ms: u64) {
+        if self.backlog.wake_at(session, at_ms) {
+            self.alarms.set(session, at_ms);
+        }
+    }
+
+    fn new_queue(&mut self, class: &FrameClass, member: &Member) -> Option<Box<Queue>> {
+        let session = self.sessions.get_mut(member.session)?;
+        session.new_queue(class.sub_id, class.delivery)
+    }
+
+    /// A further update for a member that has not got an earlier one.
+    fn queue_up(&mut self, class: &FrameClass, member: &Member, emission: &Emission<'_>) {
+        if class.delivery.waits_as_newest() {
+            self.counters.conflated += 1;
+            return;
+        }
+        let at = (class.sub_id, class.position);
+        let shed = self
+            .backlog
+            .append(member.session, at, |queue, room| match emission.row {
+                Some(change) => queue.push_row(change, room),
+                None => queue.push(emission.values, room),
+            });
+        self.count(shed);
+        if let (true, Some(change)) = (member.paced, emission.row) {
+            // Rows are paced one by one, so this one may be due before those that wait.
+            let what = Paced::row(&change.key, change.command);
+            let session = self.sessions.get_mut(member.session);
+            match session.and_then(|session| session.wait(at, what, self.now_ms)) {
+                None => self.wake_at(member.session, self.now_ms),
+                Some(Wait::Session(at_ms) | Wait::Item(at_ms)) => {
+                    self.wake_at(member.session, at_ms);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, shed: Shed) {
+        self.counters.conflated += shed.conflated;
+        self.counters.dropped += shed.dropped;
+        self.counters.lost += shed.lost;
+    }
+
+    /// Tells the members of a class something that is no update.
+    fn mark(&mut self, class: &mut FrameClass, mark: Mark) {
+        if class.delivery.basis() != Basis::Row {
+            return;
+        }
+        let frame = mark_frame(class, mark, self.line);
+        let mut members = std::mem::take(&mut class.members);
+        for member in &mut members {
+            if mark == Mark::EndOfSnapshot && !std::mem::take(&mut member.awaits) {
+                continue;
+            }
+            if member.progress != Progress::Behind {
                 let Some(session) = self.sessions.get_mut(member.session) else {
                     continue;
                 };
-                let courier = &mut self.courier;
-                match courier.data(wire, session, frame, 1, class.delivery) {
-                    Offer::Queued => {
-                        member.progress = Progress::InStep;
-                        self.counters.updates_out += 1;
-                    }
-                    Offer::Behind => {
-                        let in_step = member.progress == Progress::InStep;
-                        let seen = step.state_before.clone().filter(|_| in_step);
-                        member.progress = Progress::Behind;
-                        let (sub_id, position) = (class.sub_id, class.position);
-                        self.backlog.push(
-                            member.session,
-                            Behind {
-                                sub_id,
-                                position,
-                                seen,
-                            },
-                        );
-                    }
-                    // Its end is on the way.
-                    Offer::Gone if class.delivery == Delivery::Newest => {}
-                    Offer::Gone => too_slow.push(member.session),
+                let sent = (self.courier).data(self.wire, session, &frame, 1, Delivery::Events);
+                if sent == Offer::Queued {
+                    continue;
                 }
+                self.wire.want_room(session.conn);
+                member.progress = Progress::Behind;
+                let behind = Behind {
+                    sub_id: class.sub_id,
+                    position: class.position,
+                    // What it has seen is not known here; the next row goes out whole.
+                    seen: None,
+                    queue: self.new_queue(class, member),
+                };
+                self.backlog.push(member.session, behind);
             }
-            class.members = members;
-            class.start = start + 1;
+            let at = (class.sub_id, class.position);
+            self.backlog.append(member.session, at, |queue, _| {
+                match mark {
+                    Mark::Clear => queue.push_clear(),
+                    _ => queue.push_end(),
+                }
+                Shed::default()
+            });
         }
-        for session in too_slow {
-            self.end_slow(wire, session);
-        }
+        class.members = members;
+    }
+}
+
+/// Whether an update is queued as bytes as long as there is any room.
+fn urgency(delivery: Delivery) -> Delivery {
+    match delivery.is_filtered() {
+        true => Delivery::Newest,
+        false => Delivery::Events,
+    }
+}
+
+/// What a limit of frequency means for an update.
+fn paced<'a>(emission: &Emission<'a>) -> Paced<'a> {
+    match emission.row {
+        Some(change) => Paced::row(&change.key, change.command),
+        None => Paced::Item,
     }
 }

@@ -1,19 +1,19 @@
-//! The shard's item table: which of its sessions get which update, in which form.
-//!
-//! Subscribers of an item that share schema, subscription number, position and delivery form a
-//! *frame class*: they receive the same bytes, which are encoded once. Typical clients (one subscription, one item)
-//! all fall into one class.
+//! The shard's item table: who subscribes to which item, and what the item's last values are.
 
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
-use weir_tlcp::request::Mode;
 
+use super::class::{Basis, ClassKey, FrameClass, Member, Progress};
+pub(super) use super::class::{Delivery, Place};
+use super::kept::{Keep, More};
 use super::schema::Schema;
 use super::session::SessionKey;
-use crate::routing::ItemKey;
+use super::step::Step;
+use super::table::{Table, TableCounts};
+use crate::routing::{ItemKey, RowsWish};
 
 /// An item's identity: the connection's number and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
@@ -25,6 +25,8 @@ pub(super) struct ItemTable {
     by_name: HashMap<ItemName, u32>,
     /// Next epoch; never the same for two items that use one slot after the other.
     epoch: u32,
+    /// Number of the last table that was made.
+    generation: u32,
 }
 
 /// One item and those who want it.
@@ -41,74 +43,8 @@ pub(super) struct Item {
     /// The fields whose current values are known.
     pub(super) known: Arc<FieldSet>,
     pub(super) classes: Vec<FrameClass>,
-}
-
-/// An update's way into an item: what subscribers get, and what those in step have seen before.
-#[derive(Debug)]
-pub(super) struct Step {
-    event: Arc<FrozenValues>,
-    event_before: Option<Arc<FrozenValues>>,
-    state: Arc<FrozenValues>,
-    pub(super) state_before: Option<Arc<FrozenValues>>,
-}
-
-/// What subscribers are owed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Delivery {
-    /// Every update as it came (RAW, DISTINCT): a field it does not have is null.
-    Events,
-    /// The values after every update (MERGE, `unfiltered`).
-    States,
-    /// The newest values; older ones may be left out (MERGE).
-    Newest,
-}
-
-/// Subscribers that get the same bytes.
-#[derive(Debug)]
-pub(super) struct FrameClass {
-    pub(super) schema: Arc<Schema>,
-    pub(super) sub_id: u32,
-    /// The item's position in the subscription, from 1.
-    pub(super) position: u32,
-    pub(super) delivery: Delivery,
-    pub(super) members: Vec<Member>,
-    /// Where the next pass begins, so that no client is always the last one.
-    pub(super) start: usize,
-}
-
-/// What tells a class of an item from the others.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ClassKey<'a> {
-    pub(super) schema: &'a Arc<Schema>,
-    pub(super) sub_id: u32,
-    pub(super) position: u32,
-    pub(super) delivery: Delivery,
-}
-
-/// One subscriber in a class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) session: SessionKey,
-    pub(super) progress: Progress,
-}
-
-/// What a subscriber has got of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// Nothing that changes could refer to: the next update goes out whole.
-    New,
-    /// The last update, so that it can be sent changes only.
-    InStep,
-    /// Something older: the newest state waits in the backlog.
-    Behind,
-}
-
-/// Where a subscription's item stands in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) slot: u32,
-    /// Index in the class's member list; changes when another member leaves.
-    pub(super) member: u32,
+    /// What only some modes need.
+    pub(super) more: Option<Box<More>>,
 }
 
 /// What ingest must be told about an item after somebody joined it.
@@ -117,9 +53,18 @@ pub(super) enum Ask {
     /// It knows all.
     Nothing,
     /// The item is new here.
-    New(ItemKey, FieldSet),
-    /// More fields of it are wanted; all that are.
-    More(ItemKey, FieldSet),
+    New(Demand),
+    /// More of it is wanted; all that is.
+    More(Demand),
+}
+
+/// What is wanted of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Demand {
+    pub(super) item: ItemKey,
+    pub(super) fields: FieldSet,
+    /// Its rows, for mode COMMAND.
+    pub(super) rows: Option<RowsWish>,
 }
 
 /// What a removal changed elsewhere.
@@ -130,7 +75,9 @@ pub(super) struct Removal {
     /// The item has no subscribers left and is forgotten.
     pub(super) emptied: Option<ItemName>,
     /// Nobody wants some of the item's fields any more; those that are left.
-    pub(super) narrowed: Option<(ItemName, ItemKey, FieldSet)>,
+    pub(super) narrowed: Option<(ItemName, Demand)>,
+    /// Rows that nobody needs any more.
+    pub(super) rows: usize,
 }
 
 impl ItemTable {
@@ -139,6 +86,7 @@ impl ItemTable {
             items: Slab::new(),
             by_name: HashMap::new(),
             epoch: 0,
+            generation: 0,
         }
     }
 
@@ -164,36 +112,35 @@ impl ItemTable {
         name: &ItemName,
         key: ClassKey<'_>,
         session: SessionKey,
+        keep: Keep,
     ) -> (Place, Ask) {
         let (slot, new) = match self.by_name.get(name) {
             Some(slot) => (*slot, false),
             None => (self.insert(name), true),
         };
         let item = &mut self.items[slot as usize];
-        let grew = item.widen(key.schema.wanted());
+        let has_new_rows = item.keep(keep, key.schema, self.generation.wrapping_add(1));
+        self.generation = self.generation.wrapping_add(u32::from(has_new_rows));
+        let grew = item.widen(key.schema.wanted()) || has_new_rows;
         let epoch = item.epoch;
+        let demand = || item.demand(ItemKey { slot, epoch });
         let ask = match (new, grew) {
-            (true, _) => Ask::New(ItemKey { slot, epoch }, item.fields.clone()),
-            (false, true) => Ask::More(ItemKey { slot, epoch }, item.fields.clone()),
+            (true, _) => Ask::New(demand()),
+            (false, true) => Ask::More(demand()),
             (false, false) => Ask::Nothing,
         };
         let class = match item.class_index(key) {
             Some(index) => &mut item.classes[index],
             None => {
-                item.classes.push(FrameClass {
-                    schema: Arc::clone(key.schema),
-                    sub_id: key.sub_id,
-                    position: key.position,
-                    delivery: key.delivery,
-                    members: Vec::new(),
-                    start: 0,
-                });
+                item.classes.push(FrameClass::new(key));
                 item.classes.last_mut().expect("a class was just pushed")
             }
         };
         class.members.push(Member {
             session,
             progress: Progress::New,
+            paced: false,
+            awaits: false,
         });
         let member = (class.members.len() - 1) as u32;
         (Place { slot, member }, ask)
@@ -209,6 +156,7 @@ impl ItemTable {
             state: None,
             known: Arc::default(),
             classes: Vec::new(),
+            more: None,
         };
         let slot = self.items.insert(item) as u32;
         self.by_name.insert(name.clone(), slot);
@@ -225,6 +173,7 @@ impl ItemTable {
         let Some(index) = item.class_index(key) else {
             return removal;
         };
+        let had_rows = item.table().is_some();
         let class = &mut item.classes[index];
         let member = place.member as usize;
         if member >= class.members.len() {
@@ -235,20 +184,23 @@ impl ItemTable {
         let class_gone = class.members.is_empty();
         if class_gone {
             item.classes.swap_remove(index);
+            removal.rows = item.forget_unneeded();
         } else if class.members.capacity() > 64
             && class.members.len() * 4 < class.members.capacity()
         {
             class.members.shrink_to(class.members.len() * 2);
         }
+        let rows_gone = had_rows && item.table().is_none();
         if item.classes.is_empty() {
             let item = self.items.remove(slot);
             self.by_name.remove(&item.name);
             removal.emptied = Some(item.name);
         } else if class_gone {
             // A field left behind by its last subscriber could still fail the item's records.
-            removal.narrowed = item.narrow().map(|fields| {
+            let narrowed = item.narrow() || rows_gone;
+            removal.narrowed = narrowed.then(|| {
                 let (slot, epoch) = (place.slot, item.epoch);
-                (item.name.clone(), ItemKey { slot, epoch }, fields)
+                (item.name.clone(), item.demand(ItemKey { slot, epoch }))
             });
         }
         removal
@@ -268,31 +220,84 @@ impl Item {
         self.fields.union_with(wanted)
     }
 
-    /// Takes back fields that no class has any more; those left if there were any.
-    fn narrow(&mut self) -> Option<FieldSet> {
+    /// Takes back fields that no class has any more; false if there were none.
+    fn narrow(&mut self) -> bool {
         let mut fields = FieldSet::empty();
         for class in &self.classes {
             fields.union_with(class.schema.wanted());
         }
-        (fields != self.fields).then(|| {
-            self.fields = fields.clone();
-            fields
-        })
+        let fewer = fields != self.fields;
+        self.fields = fields;
+        fewer
+    }
+
+    /// What is wanted of it now.
+    fn demand(&self, item: ItemKey) -> Demand {
+        Demand {
+            item,
+            fields: self.fields.clone(),
+            rows: self.table().map(Table::wish),
+        }
+    }
+
+    /// Begins to keep what a subscriber needs; what is kept already stays. True if there is a table
+    /// now and was none before.
+    fn keep(&mut self, keep: Keep, schema: &Schema, generation: u32) -> bool {
+        match keep {
+            Keep::Values => false,
+            Keep::History(most) => {
+                self.more.get_or_insert_default().remember(most);
+                false
+            }
+            Keep::Rows(rules, workers) => {
+                let table = &mut self.more.get_or_insert_default().table;
+                let is_new = table.is_none();
+                if is_new {
+                    let mut new = Table::new(rules, schema.wanted().clone());
+                    new.await_rows(generation, workers);
+                    *table = Some(new);
+                }
+                is_new
+            }
+        }
+    }
+
+    /// Forgets the table and the history if no class is left that needs them; the rows forgotten.
+    fn forget_unneeded(&mut self) -> usize {
+        let needs = |basis| {
+            let mut classes = self.classes.iter();
+            classes.any(|class| class.delivery.basis() == basis)
+        };
+        let (events, rows) = (needs(Basis::Event), needs(Basis::Row));
+        let Some(more) = &mut self.more else {
+            return 0;
+        };
+        let table = if rows { None } else { more.table.take() };
+        if !events {
+            more.remember(0);
+        }
+        if !events && !rows {
+            self.more = None;
+        }
+        table.map_or(0, |table| table.len())
     }
 
     fn class_index(&self, key: ClassKey<'_>) -> Option<usize> {
-        self.classes.iter().position(|class| {
-            class.sub_id == key.sub_id
-                && class.position == key.position
-                && class.delivery == key.delivery
-                && Arc::ptr_eq(&class.schema, key.schema)
-        })
+        self.classes.iter().position(|class| class.is(key))
     }
 
-    /// The class and the member that a place in it stands for.
+    /// The class with this key.
     pub(super) fn class_mut(&mut self, key: ClassKey<'_>) -> Option<&mut FrameClass> {
-        let index = self.class_index(key)?;
-        self.classes.get_mut(index)
+        self.table_and_class_mut(key).1
+    }
+
+    /// The item's rows, and the class with this key.
+    pub(super) fn table_and_class_mut(
+        &mut self,
+        key: ClassKey<'_>,
+    ) -> (Option<&Table>, Option<&mut FrameClass>) {
+        let table = self.more.as_ref().and_then(|more| more.table.as_ref());
+        (table, self.classes.iter_mut().find(|class| class.is(key)))
     }
 
     /// Takes in an update of which the fields `extracted` were read.
@@ -300,7 +305,49 @@ impl Item {
     /// A field that was read but is not in the record keeps its value. So does one that this
     /// shard has asked for and that a worker which does not know it yet has not read. Any other
     /// is unknown from now on.
-    pub(super) fn advance(&mut self, event: Arc<FrozenValues>, extracted: &Arc<FieldSet>) -> Step {
+    pub(super) fn advance(
+        &mut self,
+        event: Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+        counts: &mut TableCounts,
+    ) -> Step {
+        let row = match &mut self.more {
+            None => None,
+            Some(more) => more.advance(&event, extracted, counts),
+        };
+        let (state, state_before) = self.merge(&event, extracted);
+        Step {
+            event_before: self.last.replace(Arc::clone(&event)),
+            event,
+            state,
+            state_before,
+            row,
+        }
+    }
+
+    /// Whether the present values of all wanted fields are known.
+    pub(super) fn knows_all(&self) -> bool {
+        self.state.is_some() && self.fields.is_subset(&self.known)
+    }
+
+    /// Takes in values that are no update; see [`Self::advance`].
+    pub(super) fn learn(&mut self, values: Arc<FrozenValues>, fields: &Arc<FieldSet>) -> Step {
+        let (state, state_before) = self.merge(&values, fields);
+        Step {
+            event_before: None,
+            event: values,
+            state,
+            state_before,
+            row: None,
+        }
+    }
+
+    /// The values after and before an update.
+    fn merge(
+        &mut self,
+        event: &Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+    ) -> (Arc<FrozenValues>, Option<Arc<FrozenValues>>) {
         let state_before = self.state.take();
         let carries = |index| {
             self.known.contains(index) && (extracted.contains(index) || self.fields.contains(index))
@@ -308,7 +355,7 @@ impl Item {
         let merged = state_before
             .as_ref()
             .and_then(|older| event.over(older, carries));
-        let state = merged.map_or_else(|| Arc::clone(&event), Arc::new);
+        let state = merged.map_or_else(|| Arc::clone(event), Arc::new);
         self.state = Some(Arc::clone(&state));
         self.known = if self.fields.is_subset(extracted) {
             Arc::clone(extracted)
@@ -319,12 +366,30 @@ impl Item {
                 .filter(|index| self.fields.contains(*index));
             Arc::new(kept.chain(extracted.iter()).collect())
         };
-        Step {
-            event_before: self.last.replace(Arc::clone(&event)),
-            event,
-            state,
-            state_before,
+        (state, state_before)
+    }
+
+    /// What subscribers of a delivery who are in step have got last.
+    pub(super) fn last(&self, basis: Basis) -> Option<&Arc<FrozenValues>> {
+        match basis {
+            Basis::Event => self.last.as_ref(),
+            Basis::State => self.state.as_ref(),
+            Basis::Row => self.table()?.last(),
         }
+    }
+
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.more.as_ref()?.table.as_ref()
+    }
+
+    pub(super) fn table_mut(&mut self) -> Option<&mut Table> {
+        self.more.as_mut()?.table.as_mut()
+    }
+
+    /// The last updates with all fields of a schema, oldest first, at most so many.
+    pub(super) fn history(&self, schema: &Schema, most: usize) -> Vec<Arc<FrozenValues>> {
+        let more = self.more.as_ref();
+        more.map_or_else(Vec::new, |more| more.history(schema, most))
     }
 
     /// The current values, if they are known for all fields of a schema.
@@ -332,39 +397,6 @@ impl Item {
         self.state
             .as_ref()
             .filter(|_| schema.wanted().is_subset(&self.known))
-    }
-}
-
-impl Delivery {
-    /// What a subscription in this mode is owed. COMMAND is refused before.
-    pub(super) fn of(mode: Mode, unfiltered: bool) -> Self {
-        match (mode, unfiltered) {
-            (Mode::Merge, false) => Self::Newest,
-            (Mode::Merge, true) => Self::States,
-            (Mode::Raw | Mode::Distinct | Mode::Command, _) => Self::Events,
-        }
-    }
-}
-
-impl Step {
-    /// The values that a delivery sends, and those that its subscribers in step have seen.
-    pub(super) fn values(&self, delivery: Delivery) -> (&FrozenValues, Option<&FrozenValues>) {
-        match delivery {
-            Delivery::Events => (&self.event, self.event_before.as_deref()),
-            Delivery::States | Delivery::Newest => (&self.state, self.state_before.as_deref()),
-        }
-    }
-}
-
-impl FrameClass {
-    /// An update went by without all fields of this class. What its members have seen is no longer
-    /// the item's last update, so the next one goes out whole.
-    pub(super) fn miss(&mut self) {
-        for member in &mut self.members {
-            if member.progress == Progress::InStep {
-                member.progress = Progress::New;
-            }
-        }
     }
 }
 
@@ -385,9 +417,14 @@ mod tests {
         }
     }
 
+    fn demand(item: ItemKey, fields: FieldSet) -> Demand {
+        let rows = None;
+        Demand { item, fields, rows }
+    }
+
     fn new(ask: Ask) -> ItemKey {
         match ask {
-            Ask::New(key, _) => key,
+            Ask::New(demand) => demand.item,
             other => panic!("the item is new, but {other:?}"),
         }
     }
@@ -400,16 +437,16 @@ mod tests {
             Arc::new(Schema::of([Some(0), Some(5)])),
         );
         let name: ItemName = (0, "item".into());
-        let (_, first) = table.add(&name, class(&some, 1, 1), session(0));
+        let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Keep::Values);
         let key = new(first);
         let fields = [0, 1, 5].into_iter().collect();
-        let (place, second) = table.add(&name, class(&more, 1, 1), session(1));
-        assert_eq!(second, Ask::More(key, fields));
-        let (_, third) = table.add(&name, class(&some, 2, 1), session(2));
+        let (place, second) = table.add(&name, class(&more, 1, 1), session(1), Keep::Values);
+        assert_eq!(second, Ask::More(demand(key, fields)));
+        let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Keep::Values);
         assert_eq!(third, Ask::Nothing);
         let removal = table.remove(place, class(&more, 1, 1));
         let fields = [0, 1].into_iter().collect();
-        assert_eq!(removal.narrowed, Some((name, key, fields)));
+        assert_eq!(removal.narrowed, Some((name, demand(key, fields))));
     }
 
     #[test]
@@ -417,8 +454,8 @@ mod tests {
         let mut table = ItemTable::new();
         let schema = Arc::new(Schema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
-        let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0));
-        let (second, again) = table.add(&name, class(&schema, 1, 1), session(1));
+        let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0), Keep::Values);
+        let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Keep::Values);
         let key = new(ask);
         assert!(again == Ask::Nothing && table.get_mut(key).is_some());
 
@@ -434,7 +471,7 @@ mod tests {
         assert_eq!(removal.emptied, Some(name.clone()));
         assert!(table.get_mut(key).is_none() && table.len() == 0);
 
-        let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2));
+        let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2), Keep::Values);
         assert_ne!(new(renewed).epoch, key.epoch);
     }
 
@@ -446,10 +483,10 @@ mod tests {
             Arc::new(Schema::of([Some(1)])),
         );
         let name: ItemName = (0, "item".into());
-        let (place, key) = table.add(&name, class(&one, 1, 1), session(0));
-        table.add(&name, class(&two, 1, 1), session(1));
-        table.add(&name, class(&one, 2, 1), session(2));
-        table.add(&name, class(&one, 1, 2), session(3));
+        let (place, key) = table.add(&name, class(&one, 1, 1), session(0), Keep::Values);
+        table.add(&name, class(&two, 1, 1), session(1), Keep::Values);
+        table.add(&name, class(&one, 2, 1), session(2), Keep::Values);
+        table.add(&name, class(&one, 1, 2), session(3), Keep::Values);
         let key = new(key);
         assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(4));
         table.remove(place, class(&one, 1, 1));

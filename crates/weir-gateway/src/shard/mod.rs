@@ -1,23 +1,32 @@
 //! One shard: an event loop's handler with its own sessions, items and subscriptions.
 
 mod backlog;
+mod catch_up;
+mod class;
 mod controls;
 mod courier;
 mod drain;
+mod encode;
 mod errands;
 mod fanout;
 mod frame;
 mod http;
 mod item;
 mod journal;
+mod kept;
 mod lifecycle;
 #[cfg(test)]
 mod model;
+mod pacing;
+mod queue;
 mod rebind;
 mod requests;
 mod schema;
 mod session;
 mod simulator;
+mod step;
+mod subscribe;
+mod table;
 mod wire;
 mod wishes;
 
@@ -31,11 +40,14 @@ use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{SessionConfig, Subscription};
 
 use self::backlog::Backlog;
+use self::catch_up::ALARM;
+use self::class::ClassKey;
 use self::courier::Courier;
 use self::drain::Drain;
 use self::errands::{Errand, Errands, Outcome};
-use self::item::{ClassKey, ItemTable, Removal};
+use self::item::{ItemTable, Removal};
 use self::journal::JournalLimits;
+use self::pacing::Alarms;
 use self::rebind::{Departure, Handover};
 use self::schema::SchemaCache;
 use self::session::{SessionKey, Sessions, Subscribed};
@@ -45,6 +57,8 @@ use crate::config::{Limits, Simulator};
 use crate::connection::Connection;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
+
+pub(crate) use self::table::{Table, TableCounts, TableRules};
 
 /// Timer tokens; those of sessions are never that small.
 const DRAIN_OVER: u64 = 0;
@@ -62,6 +76,15 @@ pub(crate) enum ShardMail {
         /// What was extracted; other fields are absent although the record may have them.
         fields: Arc<FieldSet>,
     },
+    /// The present values of an item that the shard has begun to want, or wants more fields of.
+    Known {
+        item: ItemKey,
+        update: Arc<FrozenValues>,
+        /// What was extracted.
+        fields: Arc<FieldSet>,
+    },
+    /// The rows of an item that one worker knows from before the shard began to want them.
+    Rows(Box<ToldRows>),
     /// A connection takes its items away from everybody.
     ForceUnsubscribe { connection: u16 },
     /// A connection that is to be the stream of a session of this shard.
@@ -74,6 +97,17 @@ pub(crate) enum ShardMail {
     Retire(SessionRef<'static>),
     /// Say goodbye to all sessions, spread over a time, then stop, at most so much later.
     Drain { spread_ms: u64, within_ms: u64 },
+}
+
+/// See [`ShardMail::Rows`].
+#[derive(Debug)]
+pub(crate) struct ToldRows {
+    pub(crate) item: ItemKey,
+    /// Of the wish that it answers.
+    pub(crate) generation: u32,
+    pub(crate) rows: Vec<Arc<FrozenValues>>,
+    /// More is to come before the snapshot is complete.
+    pub(crate) in_snapshot: bool,
 }
 
 /// What all shards know and none changes.
@@ -96,6 +130,7 @@ pub(crate) struct Shard {
     sessions: Sessions,
     items: ItemTable,
     backlog: Backlog,
+    alarms: Alarms,
     courier: Courier,
     schemas: SchemaCache,
     wishes: Wishes,
@@ -124,10 +159,11 @@ impl Shard {
             number,
             wishes: Wishes::new(number),
             courier: Courier::new(limits.queue_bytes, limits.unbound_ms, journal),
+            backlog: Backlog::new(limits.queue_bytes),
             shared,
             sessions: Sessions::new(),
             items: ItemTable::new(),
-            backlog: Backlog::new(),
+            alarms: Alarms::default(),
             schemas: SchemaCache::new(),
             counters: ShardCounters::default(),
             metrics,
@@ -162,7 +198,9 @@ impl Shard {
                 moved,
                 emptied,
                 narrowed,
+                rows,
             } = self.items.remove(place, class);
+            self.counters.rows.keys -= rows as u64;
             let entry = moved.and_then(|session| self.sessions.get_mut(session));
             let neighbour = entry.and_then(|entry| entry.core.subscription_mut(sub_id));
             if let Some(Some(moved)) =
@@ -174,9 +212,9 @@ impl Shard {
                 let connection = &self.shared.connections[usize::from(connection)];
                 self.wishes.unsubscribe(connection, name);
             }
-            if let Some(((connection, name), item, fields)) = narrowed {
+            if let Some(((connection, name), demand)) = narrowed {
                 let connection = &self.shared.connections[usize::from(connection)];
-                self.wishes.change(connection, name, item, fields);
+                self.wishes.change(connection, name, demand);
             }
         }
         self.counters.subscriptions -= 1;
@@ -245,6 +283,7 @@ impl Handler for Shard {
             DRAIN_OVER => io.stop(),
             DRAIN_STEP => self.drain_step(io),
             SETTLE_POLLS => self.settle_polls(io),
+            ALARM => self.on_alarm(io),
             session => self.wake(io, SessionKey::from_bits(session)),
         }
     }
@@ -264,6 +303,12 @@ impl Handler for Shard {
                 update,
                 fields,
             } => self.fan_out(io, item, update, &fields),
+            ShardMail::Known {
+                item,
+                update,
+                fields,
+            } => self.learn(io, item, update, &fields),
+            ShardMail::Rows(told) => self.learn_rows(io, &told),
             ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardMail::Adopt(handover) => self.adopt(io, *handover),
             ShardMail::Errand(errand) => self.run_errand(io, *errand),

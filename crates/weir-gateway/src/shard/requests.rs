@@ -268,6 +268,9 @@ impl Shard {
             let id = SessionId::new(place, &rand::random());
             Session::create(id, create, config, &ip, now_ms, &mut reply.lines)
         });
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.limit_bandwidth(now_ms);
+        }
         let mut notes = Vec::new();
         for control in &create.controls {
             let done = match &control.op {

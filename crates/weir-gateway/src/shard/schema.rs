@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
-use weir_mapping::{FieldSet, FrozenValues, Mapping, split_fields};
+use weir_mapping::{COMMAND_FIELD, FieldSet, FrozenValues, KEY_FIELD, Mapping, split_fields};
 
 /// A subscription's fields: for each position the connection's field, `None` for a name that is
 /// not mapped and therefore stays null.
@@ -12,6 +12,8 @@ use weir_mapping::{FieldSet, FrozenValues, Mapping, split_fields};
 pub(super) struct Schema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
+    /// Positions (from 1) of the fields `key` and `command`, of a list for mode COMMAND.
+    command: Option<(u32, u32)>,
 }
 
 impl Schema {
@@ -25,12 +27,32 @@ impl Schema {
         Self::of(split_fields(schema).map(index))
     }
 
+    /// As [`Self::resolve`], for mode COMMAND: rows are kept for later subscribers, who may want any
+    /// field, so all are wanted.
+    fn resolve_rows(schema: &str, mapping: &Mapping) -> Self {
+        let position = |name| {
+            let found = split_fields(schema).position(|field| field == name);
+            found.and_then(|index| u32::try_from(index + 1).ok())
+        };
+        Self {
+            wanted: mapping.all_fields(),
+            command: position(KEY_FIELD).zip(position(COMMAND_FIELD)),
+            ..Self::resolve(schema, mapping)
+        }
+    }
+
+    /// Positions (from 1) of the fields `key` and `command`, of a list for mode COMMAND.
+    pub(super) fn command(&self) -> Option<(u32, u32)> {
+        self.command
+    }
+
     pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
         let fields: SmallVec<[Option<u16>; 8]> = fields.into_iter().collect();
         let mapped = fields.iter().flatten().map(|index| usize::from(*index));
         Self {
             wanted: mapped.collect(),
             fields,
+            command: None,
         }
     }
 
@@ -57,7 +79,7 @@ impl Schema {
 /// Schemas in use, so that equal field lists are one object and can be compared by address.
 #[derive(Debug)]
 pub(super) struct SchemaCache {
-    known: HashMap<(u16, Box<str>), Weak<Schema>>,
+    known: HashMap<(u16, bool, Box<str>), Weak<Schema>>,
     /// Size at which entries nobody uses any more are swept out.
     sweep_at: usize,
 }
@@ -72,9 +94,15 @@ impl SchemaCache {
         }
     }
 
-    /// The schema of a field list on a connection.
-    pub(super) fn get(&mut self, connection: u16, text: &str, mapping: &Mapping) -> Arc<Schema> {
-        let key = (connection, text.into());
+    /// The schema of a field list on a connection, for mode COMMAND if `rows`.
+    pub(super) fn get(
+        &mut self,
+        connection: u16,
+        text: &str,
+        mapping: &Mapping,
+        rows: bool,
+    ) -> Arc<Schema> {
+        let key = (connection, rows, text.into());
         if let Some(schema) = self.known.get(&key).and_then(Weak::upgrade) {
             return schema;
         }
@@ -82,7 +110,11 @@ impl SchemaCache {
             self.known.retain(|_, schema| schema.strong_count() > 0);
             self.sweep_at = (self.known.len() * 2).max(SWEEP_MIN);
         }
-        let schema = Arc::new(Schema::resolve(text, mapping));
+        let schema = match rows {
+            true => Schema::resolve_rows(text, mapping),
+            false => Schema::resolve(text, mapping),
+        };
+        let schema = Arc::new(schema);
         self.known.insert(key, Arc::downgrade(&schema));
         schema
     }

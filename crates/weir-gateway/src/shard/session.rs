@@ -5,11 +5,12 @@ use std::sync::Arc;
 use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
-use weir_tlcp::server::{self, Session, SessionId};
+use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
 use super::frame::Framing;
 use super::item::{Delivery, Place};
 use super::journal::Journal;
+use super::pacing::Pacing;
 use super::schema::Schema;
 use super::wire::Wire;
 
@@ -56,6 +57,8 @@ pub(super) struct SessionEntry {
     pub(super) link: Link,
     /// What was sent of late and what waits to be sent; absent if that is nothing.
     pub(super) journal: Option<Box<Journal>>,
+    /// What may be sent now, of a session with a limit.
+    pub(super) bandwidth: Option<Box<TokenBucket>>,
     pub(super) set: AdapterSet,
 }
 
@@ -181,6 +184,8 @@ pub(super) struct Subscribed {
     pub(super) connection: u16,
     pub(super) schema: Arc<Schema>,
     pub(super) delivery: Delivery,
+    /// Limits that the client has asked for.
+    pub(super) pacing: Option<Box<Pacing>>,
     /// One per item of the group, `None` for an item no template admits.
     pub(super) places: SmallVec<[Option<Place>; 1]>,
 }
@@ -225,6 +230,7 @@ impl Sessions {
             armed_ms: 0,
             link: Link::WebSocket,
             journal: None,
+            bandwidth: None,
             set,
         });
         SessionKey { index, serial }
@@ -264,16 +270,17 @@ mod tests {
     use super::*;
     use weir_tlcp::request::{Request, parse_ws_message};
 
-    /// With its connection and its places in the item table a session must stay below 1 KiB. The
-    /// last 16 bytes lead to the journal that recovery needs, and to timers without a key at hand.
+    /// With its connection and its places in the item table a session must stay below 1 KiB. 16 bytes
+    /// lead to the journal that recovery needs, and to timers without a key at hand; 24 to limits of
+    /// bandwidth and frequency.
     #[test]
     fn an_entry_is_small() {
         assert!(
-            size_of::<SessionEntry>() <= 184,
+            size_of::<SessionEntry>() <= 208,
             "{}",
             size_of::<SessionEntry>()
         );
-        assert_eq!(size_of::<super::super::item::Member>(), 12);
+        assert_eq!(size_of::<super::super::class::Member>(), 12);
     }
 
     fn session(place: server::Place) -> Session<Subscribed> {

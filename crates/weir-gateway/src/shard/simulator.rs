@@ -69,6 +69,7 @@ impl Shard {
                 connection: u16::MAX,
                 schema: Schema::of([]).into(),
                 delivery: Delivery::Newest,
+                pacing: None,
                 places: [None].into_iter().collect(),
             },
         };
@@ -79,6 +80,7 @@ impl Shard {
         }
         self.counters.subscriptions += 1;
         core.write_subok(add.sub_id, 1, values.len() as u32, out);
+        core.write_conf(add.sub_id, None, out);
         if add.snapshot != Snapshot::No {
             push_update_prefix(out, add.sub_id, 1);
             push_full_payload(out, values.iter().map(Option::as_deref));

@@ -13,6 +13,7 @@ pub(super) trait Wire {
     fn now_ms(&self) -> u64;
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool;
     fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer;
+    fn want_room(&mut self, conn: ConnId);
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool);
     fn begin_body(&mut self, conn: ConnId, head: &Response);
     fn finish(&mut self, conn: ConnId);
@@ -40,6 +41,10 @@ impl Wire for Io {
 
     fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
         self.offer(conn, chunk)
+    }
+
+    fn want_room(&mut self, conn: ConnId) {
+        self.want_room(conn);
     }
 
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {

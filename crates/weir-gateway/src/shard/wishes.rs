@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_mapping::FieldSet;
-
+use super::item::Demand;
 use crate::connection::Connection;
-use crate::routing::{ItemKey, Wish};
+use crate::routing::Wish;
 
 /// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
 /// written afterwards.
@@ -20,25 +19,13 @@ impl Wishes {
     }
 
     /// The shard wants an item it did not want before.
-    pub(super) fn subscribe(
-        &self,
-        connection: &Connection,
-        name: Arc<str>,
-        item: ItemKey,
-        fields: FieldSet,
-    ) {
-        connection.ask(self.wish(name, item, fields), true);
+    pub(super) fn subscribe(&self, connection: &Connection, name: Arc<str>, demand: Demand) {
+        connection.ask(self.wish(name, demand), true);
     }
 
-    /// The shard wants other fields of an item than before.
-    pub(super) fn change(
-        &self,
-        connection: &Connection,
-        name: Arc<str>,
-        item: ItemKey,
-        fields: FieldSet,
-    ) {
-        connection.ask(self.wish(name, item, fields), false);
+    /// The shard wants something else of an item than before.
+    pub(super) fn change(&self, connection: &Connection, name: Arc<str>, demand: Demand) {
+        connection.ask(self.wish(name, demand), false);
     }
 
     /// Nobody in the shard wants the item any more.
@@ -47,12 +34,14 @@ impl Wishes {
         connection.ask(Wish::Unsubscribe { name, shard }, false);
     }
 
-    fn wish(&self, name: Arc<str>, item: ItemKey, fields: FieldSet) -> Wish {
+    fn wish(&self, name: Arc<str>, demand: Demand) -> Wish {
+        let Demand { item, fields, rows } = demand;
         Wish::Subscribe {
             name,
             shard: self.shard,
             item,
             fields,
+            rows,
         }
     }
 }

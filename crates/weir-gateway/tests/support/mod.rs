@@ -127,6 +127,14 @@ impl World {
         self.flush();
     }
 
+    /// Writes a record without a value.
+    pub fn delete(&self, key: &str) {
+        let key = Some(key.as_bytes());
+        let sent = (self.producer).send_tombstone(&self.topic, None, key, &[], None, 0);
+        sent.expect("room in the queue");
+        self.flush();
+    }
+
     pub fn flush(&self) {
         let left = self.producer.flush(PATIENCE);
         assert_eq!(left, 0, "the broker takes the records");

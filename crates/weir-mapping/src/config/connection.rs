@@ -1,10 +1,11 @@
 //! The checked settings of one Kafka connection.
 
-use super::known::{FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
+use super::known::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::note::{Note, ParameterStatus, ReferencedFile};
 use super::parameters::Parameters;
 use super::types::text_list;
 use super::{Parameter, Source, routing};
+use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ConfigError, Problem};
 use crate::evaluator::{Evaluator, Separators};
 use crate::json::JsonCheck;
@@ -118,6 +119,7 @@ impl ConnectionConfig {
                 skip_failed: parameters.boolean("fields.skip.failed.mapping.enable", false),
                 map_non_scalar: parameters.boolean("fields.map.non.scalar.values.enable", false),
             },
+            command_mode(&parameters),
             notes,
             &mut refusals,
         );
@@ -193,7 +195,47 @@ fn missing(parameters: &Parameters<'_>) -> Vec<Problem> {
             remedy: "name a field and its expression, such as field.value = #{VALUE}",
         });
     }
+    missing.extend(missing_for_command(parameters));
     missing
+}
+
+/// What the command settings ask for.
+fn missing_for_command(parameters: &Parameters<'_>) -> Vec<Problem> {
+    let (needed, remedy): (&[&str], _) = match command_mode(parameters) {
+        CommandMode::AsMapped => return Vec::new(),
+        CommandMode::Auto => (&[KEY_FIELD], "auto command mode needs a key field"),
+        CommandMode::Evaluated => (
+            &[KEY_FIELD, COMMAND_FIELD],
+            "command mode needs a key field and a command field",
+        ),
+    };
+    let has = |name: &str| {
+        parameters
+            .matching(FIELD, "")
+            .any(|(field, _)| field == name)
+    };
+    let lacking = needed.iter().filter(|name| !has(name));
+    let mut missing: Vec<Problem> = lacking
+        .map(|name| Problem::MissingParameter {
+            parameter: format!("{FIELD}.{name}"),
+            remedy,
+        })
+        .collect();
+    if needed.len() > 1 && threads(parameters) != Threads::Count(1) {
+        missing.push(Problem::ThreadsOfCommand);
+    }
+    missing
+}
+
+/// Auto command mode wins where both are on.
+fn command_mode(parameters: &Parameters<'_>) -> CommandMode {
+    if parameters.boolean(AUTO_COMMAND, false) {
+        CommandMode::Auto
+    } else if parameters.boolean(EVALUATE_COMMAND, false) {
+        CommandMode::Evaluated
+    } else {
+        CommandMode::AsMapped
+    }
 }
 
 fn part_settings(parameters: &Parameters<'_>) -> Both<PartSettings> {

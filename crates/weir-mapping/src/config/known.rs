@@ -47,7 +47,10 @@ const USE_ANOTHER: &str = "use JSON, KVP, STRING or a type of one value";
 const KEY_TYPE: &str = "record.key.evaluator.type";
 const VALUE_TYPE: &str = "record.value.evaluator.type";
 const USE_PLAIN: &str = "connect to a PLAINTEXT listener without login";
-const NO_COMMAND: &str = "remove it and subscribe in another mode than COMMAND";
+/// Rows and snapshots of mode COMMAND are told by the fields `key` and `command`.
+pub(super) const EVALUATE_COMMAND: &str = "fields.evaluate.as.command.enable";
+/// Records add rows of mode COMMAND, tombstones delete them.
+pub(super) const AUTO_COMMAND: &str = "fields.auto.command.mode.enable";
 const NAME_FIELDS: &str = "name each field: field.NAME = #{EXPRESSION}";
 const NAME_TOPICS: &str = "map each topic by its name";
 const LEAVE_OUT: &str = "remove it";
@@ -295,16 +298,8 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     ("field.*", Text, Only("", NAME_FIELDS)),
     ("fields.skip.failed.mapping.enable", Boolean, Honoured),
     ("fields.map.non.scalar.values.enable", Boolean, Honoured),
-    (
-        "fields.evaluate.as.command.enable",
-        Boolean,
-        Only("false", NO_COMMAND),
-    ),
-    (
-        "fields.auto.command.mode.enable",
-        Boolean,
-        Only("false", NO_COMMAND),
-    ),
+    (EVALUATE_COMMAND, Boolean, Honoured),
+    (AUTO_COMMAND, Boolean, Honoured),
 ];
 
 /// Names that exist on public branches of the connector but in no release.

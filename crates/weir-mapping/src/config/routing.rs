@@ -6,12 +6,14 @@ use super::known::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
 use super::note::{Note, Severity};
 use super::parameters::{Entry, Parameters, Refusal};
 use super::types::text_list;
+use crate::command::{COMMAND_FIELD, CommandMode};
 use crate::error::{ConfigError, ExpressionError, Problem, TemplateError};
+use crate::evaluator::Evaluator;
 use crate::expression::Expression;
 use crate::item_name::{CanonicalItem, is_prefix};
 use crate::mapping::{Field, FieldOptions, ItemSource, Mapping, Template, TemplateParameter};
 use crate::payload::Plans;
-use crate::selector::Compiler;
+use crate::selector::{Compiler, Selector};
 use crate::template::ItemTemplate;
 
 const TEMPLATE_REFERENCE: &str = "item-template.";
@@ -29,6 +31,7 @@ pub(super) fn compile(
     mut for_items: Compiler,
     mut for_fields: Compiler,
     options: FieldOptions,
+    command_mode: CommandMode,
     notes: &mut Vec<Note>,
     refusals: &mut Vec<Refusal>,
 ) -> Mapping {
@@ -72,11 +75,31 @@ pub(super) fn compile(
             Err(error) => refuse(entry, error),
         }
     }
+    if command_mode == CommandMode::Auto {
+        take_over_command(&mut fields, for_fields.settings.value.evaluator);
+    }
     let plans = |compiler: Compiler| Plans {
         key: Arc::new(compiler.plans.key),
         value: Arc::new(compiler.plans.value),
     };
-    Mapping::new(topics, fields, options, plans(for_items), plans(for_fields))
+    let (for_items, for_fields) = (plans(for_items), plans(for_fields));
+    Mapping::new(topics, fields, options, command_mode, for_items, for_fields)
+}
+
+/// In auto command mode the field `command` says what a record is, whatever is mapped to it.
+fn take_over_command(fields: &mut Vec<Field>, value: Evaluator) {
+    let selector = Selector::Command(value);
+    match fields
+        .iter_mut()
+        .find(|field| *field.name == *COMMAND_FIELD)
+    {
+        Some(field) => field.selector = selector,
+        None => fields.push(Field {
+            name: COMMAND_FIELD.into(),
+            expression: "the record's value: there or not".into(),
+            selector,
+        }),
+    }
 }
 
 fn template(

@@ -172,16 +172,6 @@ fn what_would_change_results_is_refused() {
         ),
         ("map.regex.enable", "true", "map each topic by its name"),
         (
-            "fields.evaluate.as.command.enable",
-            "true",
-            "remove it and subscribe in another mode than COMMAND",
-        ),
-        (
-            "fields.auto.command.mode.enable",
-            "true",
-            "remove it and subscribe in another mode than COMMAND",
-        ),
-        (
             "field.*",
             "#{VALUE.*}",
             "name each field: field.NAME = #{EXPRESSION}",

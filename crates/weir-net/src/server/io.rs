@@ -176,6 +176,13 @@ impl Io {
         Offer::Queued
     }
 
+    /// Has [`super::Handler::on_room`] tell when a connection that had no room is written out.
+    pub fn want_room(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get(conn) {
+            connection.wants_room = true;
+        }
+    }
+
     /// Whether a chunk fits into a connection's queue. A full queue that has not met a full socket
     /// yet is written out first: many updates in one turn do not make a client slow.
     fn has_room(&mut self, conn: ConnId, bytes: usize) -> bool {

@@ -1,6 +1,7 @@
 //! The server end: session state machine, lines that are not updates, and update encoding.
 
 mod line;
+mod pacing;
 mod session;
 mod session_id;
 mod subscription;
@@ -10,10 +11,11 @@ pub use line::{
     write_conerr, write_end, write_error, write_loop, write_prog, write_reqerr, write_reqok,
     write_wsok,
 };
+pub use pacing::{Pace, TokenBucket, period_us};
 pub use session::{Session, SessionConfig, Wake};
 pub use session_id::{Place, SessionId};
 pub use subscription::Subscription;
 pub use update::{
-    push_delta_payload, push_delta_payload_by, push_full_payload, push_line_end, push_update,
-    push_update_prefix,
+    push_clear_snapshot, push_delta_payload, push_delta_payload_by, push_end_of_snapshot,
+    push_full_payload, push_line_end, push_overflow, push_update, push_update_prefix,
 };

@@ -9,7 +9,7 @@ use super::line::{write_numbers, write_tag, write_text};
 use super::update::push_line_end;
 use super::{SessionId, Subscription};
 use crate::codes::ControlCode;
-use crate::request::{CreateSession, Polling, StreamOptions};
+use crate::request::{Bandwidth, CreateSession, Polling, StreamOptions};
 use crate::text::{push_argument, push_number};
 
 /// What all sessions of a server share. Times in milliseconds.
@@ -89,6 +89,8 @@ pub struct Session<H = ()> {
     inactivity_limit_ms: u32,
     /// On a polling connection nothing is due but data.
     polling: bool,
+    /// What `CONS` says, in kbps; infinite without a limit.
+    bandwidth_kbps: f32,
     /// The client wants no `CONS` in the whole session.
     without_cons: bool,
     subscriptions: SmallVec<[Subscription<H>; 1]>,
@@ -109,6 +111,7 @@ impl<H> Session<H> {
     ) -> Self {
         let mut session = Self::open(id, &create.stream, config, now_ms);
         session.without_cons = create.stream.reduce_head;
+        session.set_bandwidth(create.requested_max_bandwidth);
         session.write_conok(config, out);
         session.write_head(&create.stream, config, client_ip, out);
         session
@@ -140,6 +143,7 @@ impl<H> Session<H> {
             keepalive_ms: 0,
             inactivity_limit_ms: u32::MAX,
             polling: false,
+            bandwidth_kbps: f32::INFINITY,
             without_cons: false,
             subscriptions: SmallVec::new(),
         };
@@ -197,11 +201,33 @@ impl<H> Session<H> {
         }
     }
 
+    /// Takes the bandwidth that the client asks for; `None` changes nothing. Keeping to it is the
+    /// caller's task, with a [`super::TokenBucket`].
+    pub fn set_bandwidth(&mut self, requested: Option<Bandwidth>) {
+        match requested {
+            None => {}
+            Some(Bandwidth::Unlimited) => self.bandwidth_kbps = f32::INFINITY,
+            // Too small for a 32-bit number means the smallest.
+            Some(Bandwidth::Kbps(kbps)) => {
+                self.bandwidth_kbps = (kbps as f32).clamp(f32::MIN_POSITIVE, f32::MAX);
+            }
+        }
+    }
+
+    /// The bandwidth to keep to, in kbps (1000 bits per second); `None` without a limit.
+    pub fn bandwidth_kbps(&self) -> Option<f64> {
+        let kbps = self.bandwidth_kbps;
+        kbps.is_finite().then(|| kbps.into())
+    }
+
     /// Appends `CONS`, also as the effect of `constrain`, unless the session goes without.
-    /// `unmanaged` keeps clients from asking for a bandwidth, which is not implemented.
     pub fn write_cons(&self, out: &mut Vec<u8>) {
-        if !self.without_cons {
-            write_text(out, "CONS", "unmanaged");
+        if self.without_cons {
+            return;
+        }
+        match self.bandwidth_kbps.is_finite() {
+            true => write_text(out, "CONS", &self.bandwidth_kbps.to_string()),
+            false => write_text(out, "CONS", "unlimited"),
         }
     }
 
@@ -350,40 +376,45 @@ impl<H> Session<H> {
         Some(self.subscriptions.swap_remove(at))
     }
 
-    /// Appends `SUBOK` and `CONF` for a subscription that was added before. Like all data
-    /// notifications they are counted by whoever sends them.
+    /// Appends `SUBOK` for a subscription that was added before. `CONF` must follow.
     pub fn write_subok(&self, sub_id: u32, items: u32, fields: u32, out: &mut Vec<u8>) {
         write_numbers(out, "SUBOK", &[sub_id.into(), items.into(), fields.into()]);
-        self.write_conf(sub_id, out);
     }
 
-    /// Appends `CONF`, also as the effect of `reconf`. The frequency is the one that
-    /// is applied: there is no limit, whatever the client has asked for.
-    pub fn write_conf(&self, sub_id: u32, out: &mut Vec<u8>) {
+    /// As [`Self::write_subok`], for mode COMMAND: with the positions (from 1) of its two fields.
+    pub fn write_subcmd(
+        &self,
+        sub_id: u32,
+        (items, fields): (u32, u32),
+        (key_pos, command_pos): (u32, u32),
+        out: &mut Vec<u8>,
+    ) {
+        let numbers = [sub_id, items, fields, key_pos, command_pos].map(u64::from);
+        write_numbers(out, "SUBCMD", &numbers);
+    }
+
+    /// Appends `CONF`, also as the effect of `reconf`. The frequency (updates per second, `None` for
+    /// no limit) is the one that is applied.
+    pub fn write_conf(&self, sub_id: u32, max_frequency: Option<f64>, out: &mut Vec<u8>) {
         let known = self.subscription(sub_id);
         let unfiltered = known.is_none_or(|known| known.unfiltered);
         out.extend_from_slice(b"CONF,");
         push_number(out, sub_id);
+        match max_frequency {
+            // Never with an exponent.
+            Some(frequency) => out.extend_from_slice(format!(",{frequency}").as_bytes()),
+            None => out.extend_from_slice(b",unlimited"),
+        }
         out.extend_from_slice(match unfiltered {
-            true => b",unlimited,unfiltered".as_slice(),
-            false => b",unlimited,filtered",
+            true => b",unfiltered".as_slice(),
+            false => b",filtered",
         });
         push_line_end(out);
-    }
-
-    /// Appends `EOS`, the end of an item's snapshot in mode DISTINCT.
-    pub fn write_end_of_snapshot(&self, sub_id: u32, item_pos: u32, out: &mut Vec<u8>) {
-        write_numbers(out, "EOS", &[sub_id.into(), item_pos.into()]);
     }
 
     /// Appends `UNSUB`, the last line about a subscription.
     pub fn write_unsub(&self, sub_id: u32, out: &mut Vec<u8>) {
         write_numbers(out, "UNSUB", &[sub_id.into()]);
-    }
-
-    /// Appends `OV` at the place where `lost` updates of an item were dropped.
-    pub fn write_overflow(&self, sub_id: u32, item_pos: u32, lost: u64, out: &mut Vec<u8>) {
-        write_numbers(out, "OV", &[sub_id.into(), item_pos.into(), lost]);
     }
 }
 
@@ -435,7 +466,7 @@ mod tests {
         };
         let mut session = create(stream(Some(asked), false), &mut out);
         let conok = format!("CONOK,{},50000,", session.id().as_str());
-        let head = "SERVNAME,Weir\r\nCLIENTIP,::1\r\nCONS,unmanaged\r\n";
+        let head = "SERVNAME,Weir\r\nCLIENTIP,::1\r\nCONS,unlimited\r\n";
         assert_eq!(text(&mut out), format!("{conok}30000,*\r\n{head}"));
         assert_eq!(config.granted(asked).interval_ms, 15_000);
         assert_eq!(session.next_wake_ms(), u64::MAX);

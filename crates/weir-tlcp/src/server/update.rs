@@ -1,6 +1,7 @@
 //! Encoding of `U` lines. The payload depends on the previous and the new values only, so sessions
 //! with the same history can share its bytes; prefix and line end are per subscription.
 
+use super::line::write_numbers;
 use crate::text::{push_number, push_value};
 
 /// From this length on a run of unchanged fields is shorter as `^n` than as empty tokens.
@@ -25,6 +26,21 @@ pub fn push_update(out: &mut Vec<u8>, sub_id: u32, item_pos: u32, payload: &[u8]
     push_update_prefix(out, sub_id, item_pos);
     out.extend_from_slice(payload);
     push_line_end(out);
+}
+
+/// Appends `EOS`, the end of an item's snapshot in modes DISTINCT and COMMAND.
+pub fn push_end_of_snapshot(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
+    write_numbers(out, "EOS", &[sub_id.into(), item_pos.into()]);
+}
+
+/// Appends `CS`, the item is empty again; modes DISTINCT and COMMAND only.
+pub fn push_clear_snapshot(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
+    write_numbers(out, "CS", &[sub_id.into(), item_pos.into()]);
+}
+
+/// Appends `OV` at the place where `lost` updates of an item were dropped.
+pub fn push_overflow(out: &mut Vec<u8>, sub_id: u32, item_pos: u32, lost: u64) {
+    write_numbers(out, "OV", &[sub_id.into(), item_pos.into(), lost]);
 }
 
 /// Appends a payload with every field explicit, as the first update of an item must be.

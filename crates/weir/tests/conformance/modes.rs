@@ -133,13 +133,13 @@ pub(crate) fn distinct_live(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Code 24 for the one subscription.
+/// Code 16 for the one subscription: it has no field `command`.
 pub(crate) fn command_refused(case: &Case<'_>) -> Result<()> {
     let command = Subscription {
-        fields: vec!["key", "command", "value"],
+        fields: vec!["key", "value"],
         ..in_mode(case, "COMMAND", "a")
     };
-    refused(case, command, 24)
+    refused(case, command, 16)
 }
 
 /// The place of the MERGE subscription in [`all_modes`].

@@ -5,68 +5,38 @@ use std::collections::{BTreeMap, VecDeque};
 use weir_mapping::FieldSet;
 use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
 
-use super::{FIELDS, Known, Row};
+use super::rows::{Change, Rows, Seen, seen};
+use super::want::{PERIOD_MS, Values, Want};
+use super::{Item, Row};
 
-/// Mode and frequency of a subscription.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Raw,
-    Distinct,
-    Merge,
-    MergeUnfiltered,
-}
-
-impl Kind {
-    pub(super) fn mode(self) -> &'static str {
-        match self {
-            Self::Raw => "RAW",
-            Self::Distinct => "DISTINCT",
-            Self::Merge | Self::MergeUnfiltered => "MERGE",
-        }
-    }
-
-    pub(super) fn frequency(self) -> &'static str {
-        match self {
-            Self::MergeUnfiltered => "&LS_requested_max_frequency=unfiltered",
-            _ => "",
-        }
-    }
-
-    fn is_merge(self) -> bool {
-        matches!(self, Self::Merge | Self::MergeUnfiltered)
-    }
-}
-
-/// What a subscription asks for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Want {
-    pub(super) item: usize,
-    pub(super) fields: &'static [&'static str],
-    pub(super) kind: Kind,
-    pub(super) snapshot: bool,
-}
-
-impl Want {
-    pub(super) fn has(&self, index: usize) -> bool {
-        wanted(self.fields).contains(index)
-    }
-}
-
-type Values = Vec<Option<String>>;
+/// Lateness that a limit of frequency forgives.
+const SLACK_MS: u64 = 20;
 
 /// One subscription from its request to its end.
 #[derive(Debug)]
 struct Subscription {
     want: Want,
-    /// What comes or, in mode MERGE, what may be left out up to the last one.
+    /// What comes or, where something may be left out, may come.
     expected: VecDeque<Values>,
     /// The newest of `expected`, read or not.
     newest: Option<Values>,
+    /// Updates of the snapshot that have not been read; they may not be left out.
+    past: usize,
+    /// Mode COMMAND: the rows as they are, and as the client knows them.
+    rows: Rows,
+    seen: Seen,
+    /// Updates were reported as lost.
+    has_lost: bool,
     /// Nothing is expected any more.
     closed: bool,
     decoder: ItemState,
     confirmed: bool,
     snapshot_over: bool,
+    since_ms: u64,
+    /// Updates under a limit of frequency; of rows by key.
+    paced_updates: BTreeMap<String, u64>,
+    /// The limit is the one it was made with.
+    paced: bool,
 }
 
 /// One client.
@@ -77,31 +47,6 @@ pub(super) struct Client {
     rest: String,
     pub(super) data_lines: u64,
     ended: bool,
-}
-
-/// The fields of a schema that are mapped, by index.
-fn indexes(fields: &[&str]) -> impl Iterator<Item = Option<usize>> {
-    fields
-        .iter()
-        .map(|name| FIELDS.iter().position(|field| field == name))
-}
-
-fn wanted(fields: &[&str]) -> FieldSet {
-    indexes(fields).flatten().collect()
-}
-
-fn project(fields: &[&str], row: &Row) -> Values {
-    indexes(fields).map(|index| row[index?].clone()).collect()
-}
-
-/// The current values, if all are known.
-fn current(fields: &[&str], known: &Known) -> Option<Values> {
-    indexes(fields)
-        .map(|index| match index {
-            None => Some(None),
-            Some(index) => known[index].clone(),
-        })
-        .collect()
 }
 
 impl Client {
@@ -116,73 +61,92 @@ impl Client {
         last.filter(move |(_, one)| !one.closed && !ended)
     }
 
-    pub(super) fn has(&self, item: usize) -> bool {
-        self.active().any(|(_, one)| one.want.item == item)
+    fn active_mut(&mut self) -> impl Iterator<Item = &mut Subscription> {
+        let ended = self.ended;
+        let all = self.subscriptions.values_mut();
+        let last = all.filter_map(VecDeque::back_mut);
+        last.filter(move |one| !one.closed && !ended)
     }
 
-    pub(super) fn wants(&self, item: usize, index: usize) -> bool {
-        let mut of_item = self.active().filter(|(_, one)| one.want.item == item);
-        of_item.any(|(_, one)| wanted(one.want.fields).contains(index))
+    /// What is subscribed.
+    pub(super) fn wants(&self) -> impl Iterator<Item = &Want> {
+        self.active().map(|(_, one)| &one.want)
     }
 
     /// A record that is written now must be read with all fields that are subscribed.
     pub(super) fn check_route(&self, item: usize, fields: &FieldSet) {
-        for (_, one) in self.active().filter(|(_, one)| one.want.item == item) {
-            assert!(
-                wanted(one.want.fields).is_subset(fields),
-                "{one:?}: {fields:?}"
-            );
+        for want in self.wants().filter(|want| want.item == item) {
+            assert!(want.wanted().is_subset(fields), "{want:?}: {fields:?}");
         }
     }
 
-    pub(super) fn subscribe(&mut self, sub_id: u32, want: Want, known: &Known) {
+    pub(super) fn subscribe(&mut self, sub_id: u32, want: Want, item: &Item, now_ms: u64) {
         let mut subscription = Subscription {
             want,
             expected: VecDeque::new(),
             newest: None,
+            past: 0,
+            rows: item.rows.clone().unwrap_or_default(),
+            seen: Seen::default(),
+            has_lost: false,
             closed: false,
             decoder: ItemState::new(want.fields.len()),
             confirmed: false,
             snapshot_over: false,
+            since_ms: now_ms,
+            paced_updates: BTreeMap::new(),
+            paced: want.kind.is_paced(),
         };
-        // An item that nobody mapped a field of has no values that could be known.
-        let seen = indexes(want.fields).flatten().next().is_some();
-        if want.snapshot && want.kind.is_merge() && seen {
-            subscription.expect(current(want.fields, known));
+        if want.snapshot {
+            subscription.expect_snapshot(item);
         }
-        self.subscriptions
-            .entry(sub_id)
-            .or_default()
-            .push_back(subscription);
+        let list = self.subscriptions.entry(sub_id).or_default();
+        list.push_back(subscription);
     }
 
     /// Whether there is one to end.
     pub(super) fn unsubscribe(&mut self, sub_id: u32) -> bool {
         let active = self.is_active(sub_id);
-        let last = self
-            .subscriptions
-            .get_mut(&sub_id)
-            .and_then(VecDeque::back_mut);
-        if let (Some(one), true) = (last, active) {
+        let list = self.subscriptions.get_mut(&sub_id);
+        if let (Some(one), true) = (list.and_then(VecDeque::back_mut), active) {
             one.closed = true;
         }
         active
     }
 
-    /// An update went to the shard.
-    pub(super) fn expect(&mut self, item: usize, row: &Row, fields: &FieldSet, known: &Known) {
-        if self.ended {
-            return;
-        }
-        let all = self.subscriptions.values_mut();
-        for one in all.filter_map(VecDeque::back_mut).filter(|one| !one.closed) {
-            if one.want.item != item {
-                continue;
+    /// Whether there is one that may be told another frequency.
+    pub(super) fn reconfigure(&mut self, sub_id: u32) -> bool {
+        let active = self.is_active(sub_id);
+        let list = self.subscriptions.get_mut(&sub_id);
+        match list.and_then(VecDeque::back_mut) {
+            Some(one) if active && !one.want.kind.is_lossless() => {
+                one.paced = false;
+                true
             }
+            _ => false,
+        }
+    }
+
+    /// An update went to the shard; `change` is what it does to the item's rows.
+    pub(super) fn expect(
+        &mut self,
+        number: usize,
+        row: &Row,
+        fields: &FieldSet,
+        item: &Item,
+        change: Option<&Change>,
+    ) {
+        for one in self.active_mut().filter(|one| one.want.item == number) {
             if one.want.kind.is_merge() {
-                one.expect(current(one.want.fields, known));
-            } else if wanted(one.want.fields).is_subset(fields) {
-                one.expect(Some(project(one.want.fields, row)));
+                one.expect(one.want.current(&item.known));
+            } else if !one.want.wanted().is_subset(fields) {
+            } else if one.want.kind.is_command() {
+                if let Some(change) = change {
+                    one.rows.apply(row);
+                    one.expect(Some(seen(&one.want, &change.row, change.command)));
+                }
+            } else {
+                one.expect(Some(one.want.project(row)));
             }
         }
     }
@@ -192,14 +156,14 @@ impl Client {
         self.ended = true;
     }
 
-    pub(super) fn read(&mut self, text: &str) {
+    pub(super) fn read(&mut self, text: &str, now_ms: u64) {
         self.rest += text;
         let text = std::mem::take(&mut self.rest);
         let mut lines = Lines::new(text.as_bytes());
         for line in &mut lines {
             let line = parse_line(line).expect("a good line");
             self.data_lines += u64::from(line.is_data());
-            self.on_line(&line);
+            self.on_line(&line, now_ms);
         }
         self.rest = String::from_utf8_lossy(lines.remainder()).into_owned();
     }
@@ -211,66 +175,75 @@ impl Client {
         oldest.expect("a subscription that has not ended")
     }
 
-    fn on_line(&mut self, line: &Line<'_>) {
+    fn on_line(&mut self, line: &Line<'_>, now_ms: u64) {
         match *line {
-            Line::SubOk { sub_id, .. } => {
+            Line::SubOk { sub_id, .. } | Line::SubCmd { sub_id, .. } => {
                 let one = self.oldest(sub_id);
-                assert!(
-                    !std::mem::replace(&mut one.confirmed, true),
-                    "confirmed twice"
-                );
+                let is_command = matches!(line, Line::SubCmd { .. });
+                assert_eq!(is_command, one.want.kind.is_command());
+                let confirmed = std::mem::replace(&mut one.confirmed, true);
+                assert!(!confirmed, "confirmed twice");
             }
             Line::Update {
                 sub_id, payload, ..
-            } => self.oldest(sub_id).read(payload),
+            } => self.oldest(sub_id).read(payload, now_ms),
             Line::Eos { sub_id, .. } => {
                 let one = self.oldest(sub_id);
-                assert!(one.want.snapshot && one.want.kind == Kind::Distinct);
+                assert!(one.want.snapshot && !one.want.kind.is_merge());
+                // Rows may be gone before they are told.
+                let past = std::mem::take(&mut one.past);
+                assert!(past == 0 || one.want.kind.is_command(), "{one:?}");
                 assert!(!std::mem::replace(&mut one.snapshot_over, true));
+            }
+            Line::Overflow { sub_id, lost, .. } => self.oldest(sub_id).lose(lost),
+            Line::Cs { sub_id, .. } => {
+                let one = self.oldest(sub_id);
+                assert!(one.want.kind.is_command() && one.has_lost, "{one:?}");
+                one.seen = Seen::default();
             }
             Line::Unsub { sub_id } => {
                 let one = self.oldest(sub_id);
                 assert!(one.closed, "nobody asked for its end");
-                assert!(
-                    one.want.kind == Kind::Merge || one.expected.is_empty(),
-                    "{one:?}"
-                );
                 let list = self.subscriptions.get_mut(&sub_id);
                 list.expect("a known subscription").pop_front();
             }
             Line::End { code, .. } => assert_eq!(code, 48),
-            Line::ConOk { .. } | Line::Conf { .. } => {}
+            Line::ConOk { .. } | Line::Conf { .. } | Line::Cons { .. } => {}
+            Line::ReqOk { .. } => {}
             ref other => panic!("unexpected {other:?}"),
         }
     }
 
     /// All has been read.
-    pub(super) fn check(&self, known: &[Known]) {
+    pub(super) fn check(&self, items: &[Item]) {
         for (_, one) in self.active() {
-            assert!(one.confirmed, "{one:?}");
-            assert!(
-                one.want.kind == Kind::Merge || one.expected.is_empty(),
-                "{one:?}"
-            );
-            let distinct = one.want.snapshot && one.want.kind == Kind::Distinct;
-            assert_eq!(one.snapshot_over, distinct);
-            if let Some(newest) = &one.newest {
-                let values: Values = one.values();
-                assert_eq!(&values, newest, "{one:?}");
-                if one.want.kind.is_merge() {
-                    assert_eq!(
-                        current(one.want.fields, &known[one.want.item]),
-                        Some(values)
-                    );
-                }
-            } else {
-                assert!(!one.decoder.is_started(), "{one:?}");
-            }
+            one.check(&items[one.want.item]);
         }
     }
 }
 
 impl Subscription {
+    fn expect_snapshot(&mut self, item: &Item) {
+        let want = self.want;
+        if want.kind.is_merge() {
+            // An item that nobody mapped a field of has no values that could be known.
+            if want.indexes().flatten().next().is_some() {
+                self.expect(want.current(&item.known));
+                self.past = self.expected.len();
+            }
+        } else if want.kind.is_command() {
+            for (_, row) in self.rows.clone().iter() {
+                self.expect(Some(seen(&want, row, "ADD")));
+            }
+            self.past = self.rows.len();
+        } else {
+            for row in item.past(&want.wanted()) {
+                self.expect(Some(want.project(row)));
+            }
+            self.past = self.expected.len();
+        }
+    }
+
     fn expect(&mut self, values: Option<Values>) {
         if let Some(values) = values {
             self.newest = Some(values.clone());
@@ -283,20 +256,118 @@ impl Subscription {
         values.map(|value| value.map(str::to_owned)).collect()
     }
 
-    fn read(&mut self, payload: &[u8]) {
+    fn read(&mut self, payload: &[u8], now_ms: u64) {
         assert!(self.confirmed, "an update before SUBOK");
         self.decoder.apply(payload).expect("a payload that fits");
         let got = self.values();
+        self.check_pace(&got, now_ms);
+        if self.want.kind.is_command() {
+            self.seen.apply(&got);
+        }
+        let in_order =
+            !self.want.kind.is_command() || (self.want.kind.is_lossless() && !self.has_lost);
+        if in_order {
+            self.read_in_order(&got);
+        } else {
+            self.read_of_row(&got);
+        }
+    }
+
+    fn read_in_order(&mut self, got: &Values) {
         loop {
             let next = self.expected.pop_front();
             let next = next.unwrap_or_else(|| panic!("{got:?} is not expected any more: {self:?}"));
-            if next == got {
+            let is_past = self.past > 0;
+            self.past -= usize::from(is_past);
+            let is_deleted = got.get(1) == Some(&Some("DELETE".to_owned()));
+            if next == *got || (self.want.kind.is_command() && is_deleted && next[..2] == got[..2])
+            {
                 return;
             }
-            assert!(
-                self.want.kind == Kind::Merge,
-                "{got:?} in place of {next:?}: {self:?}"
-            );
+            let may_skip =
+                !(self.want.kind.is_lossless() || is_past && self.want.kind.is_distinct());
+            assert!(may_skip, "{got:?} in place of {next:?}: {self:?}");
+        }
+    }
+
+    /// Rows may be merged; what a row shows has been its state, and it never goes back.
+    fn read_of_row(&mut self, got: &Values) {
+        if got[1].as_deref() == Some("DELETE") || self.has_lost {
+            return;
+        }
+        self.past = self.past.saturating_sub(1);
+        let same = |next: &&mut Values| next[0] == got[0] && next[2..] == got[2..];
+        let mut expected = self.expected.iter_mut();
+        assert!(
+            expected.any(|mut next| same(&mut next)),
+            "{got:?}: {self:?}"
+        );
+    }
+
+    fn lose(&mut self, lost: u64) {
+        assert!(self.want.kind.is_lossless() || self.want.kind.is_command());
+        self.has_lost = true;
+        if !self.want.kind.is_command() {
+            assert!(lost as usize <= self.expected.len(), "{lost}: {self:?}");
+            self.expected.drain(..lost as usize);
+        }
+    }
+
+    fn check_pace(&mut self, got: &Values, now_ms: u64) {
+        let is_row = self.want.kind.is_command();
+        if !self.paced || self.past > 0 || (is_row && got[1].as_deref() != Some("UPDATE")) {
+            return;
+        }
+        // What was sent may have been read later, but not earlier.
+        let key = if is_row { got[0].clone() } else { None };
+        let count = self
+            .paced_updates
+            .entry(key.unwrap_or_default())
+            .or_default();
+        *count += 1;
+        let count = *count;
+        let most = 1 + (now_ms + SLACK_MS - self.since_ms) / PERIOD_MS;
+        assert!(count <= most, "{count} updates, {most} allowed: {self:?}");
+    }
+
+    fn check(&self, item: &Item) {
+        assert!(self.confirmed, "{self:?}");
+        let has_end = self.want.snapshot && !self.want.kind.is_merge();
+        assert_eq!(self.snapshot_over, has_end, "{self:?}");
+        if self.want.kind.is_command() {
+            return self.check_rows();
+        }
+        if self.want.kind.is_lossless() {
+            assert!(self.expected.is_empty(), "{self:?}");
+        }
+        let Some(newest) = &self.newest else {
+            return assert!(!self.decoder.is_started(), "{self:?}");
+        };
+        // Of what may not be merged the last may be among the lost.
+        if !self.has_lost || self.want.kind.is_merge() {
+            assert_eq!(&self.values(), newest, "{self:?}");
+        }
+        if self.want.kind.is_merge() {
+            assert_eq!(self.want.current(&item.known).as_ref(), Some(newest));
+        }
+    }
+
+    /// A client without a snapshot knows only what has changed since.
+    fn check_rows(&self) {
+        let mut rows = Seen::default();
+        for (key, row) in self.rows.iter() {
+            rows.0.push((key.clone(), seen(&self.want, row, "ADD")));
+        }
+        let (rows, seen) = (rows.sorted(), self.seen.sorted());
+        if self.want.snapshot || self.has_lost {
+            assert_eq!(seen, rows, "{self:?}");
+        } else {
+            for row in &seen {
+                assert!(rows.contains(row), "{row:?}: {self:?}");
+            }
+        }
+        if self.want.kind.is_lossless() && !self.has_lost {
+            assert!(self.expected.is_empty(), "{self:?}");
         }
     }
 }

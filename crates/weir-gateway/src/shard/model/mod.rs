@@ -1,19 +1,25 @@
 //! The real shard against a naive model of its clients, under random schedules of records, lag,
-//! subscribing and unsubscribing. Whatever the schedule: a MERGE client sees states in order and ends
-//! in the newest one; a RAW or DISTINCT client sees every update in order, or the `END` of its session.
+//! subscribing, unsubscribing and limits. Whatever the schedule: a MERGE client sees states in order
+//! and ends in the newest one; a client that is owed every update gets all in order, or is told how
+//! many it has lost; a COMMAND client ends with the same rows as the item.
 
 mod client;
+mod rows;
+mod want;
 mod wire;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
-use weir_mapping::{AdaptersFile, FieldValues, ItemNames, ParseOptions, RecordView};
+use weir_mapping::{AdaptersFile, FieldSet, FieldValues, ItemNames, ParseOptions, RecordView};
 use weir_tlcp::server::SessionConfig;
 
-use self::client::{Client, Kind, Want};
-use self::wire::{MemoryWire, conn_id};
+use self::client::Client;
+use self::rows::Rows;
+use self::want::{KINDS, Want};
+use self::wire::{MemoryWire, QUEUE_BYTES, conn_id};
+use super::catch_up::ALARM;
 use super::session::SessionKey;
 use super::wire::Wire;
 use super::{Shard, ShardMail, Shared};
@@ -23,7 +29,7 @@ use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
 /// Fields of the mapping, each a header that a record may lack.
-const FIELDS: [&str; 3] = ["a", "b", "c"];
+const FIELDS: [&str; 5] = ["a", "b", "c", "key", "command"];
 const SCHEMAS: [&[&str]; 5] = [
     &["a"],
     &["a", "b"],
@@ -31,15 +37,13 @@ const SCHEMAS: [&[&str]; 5] = [
     &["a", "b", "c"],
     &["x", "c"],
 ];
-const KINDS: [Kind; 4] = [
-    Kind::Raw,
-    Kind::Distinct,
-    Kind::Merge,
-    Kind::MergeUnfiltered,
-];
+/// Of mode COMMAND.
+const ROW_SCHEMAS: [&[&str]; 2] = [&["key", "command", "a"], &["key", "command", "x", "b", "c"]];
 const CLIENTS: usize = 3;
 const ITEMS: usize = 2;
 const WORKERS: usize = 2;
+/// Updates kept as snapshot of mode DISTINCT.
+const HISTORY: usize = 3;
 
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
@@ -49,13 +53,33 @@ const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
 <param name="fields.skip.failed.mapping.enable">true</param>
 <param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param>
-<param name="field.c">#{HEADERS.c}</param></data_provider></adapters_conf>"#;
+<param name="field.c">#{HEADERS.c}</param><param name="field.key">#{HEADERS.key}</param>
+<param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
 
 /// A value per field; `None` is a header the record lacks.
 type Row = [Option<String>; FIELDS.len()];
 
-/// What the model knows of an item: per field, unknown, or a value.
-pub(super) type Known = [Option<Option<String>>; FIELDS.len()];
+/// What is known of an item's values: per field, unknown, or a value.
+type Known = [Option<Option<String>>; FIELDS.len()];
+
+/// What the model knows of an item; forgotten when nobody is subscribed.
+#[derive(Debug, Default)]
+struct Item {
+    known: Known,
+    /// While it has subscribers in mode COMMAND.
+    rows: Option<Rows>,
+    /// The last updates with the fields that were read, since somebody needs them.
+    history: Option<VecDeque<(Row, FieldSet)>>,
+}
+
+impl Item {
+    /// The last updates that were read with these fields.
+    fn past(&self, wanted: &FieldSet) -> Vec<&Row> {
+        let history = self.history.iter().flatten();
+        let read = history.filter(|(_, fields)| wanted.is_subset(fields));
+        read.map(|(row, _)| row).collect()
+    }
+}
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -66,6 +90,17 @@ enum Op {
         schema: usize,
         kind: usize,
         snapshot: bool,
+    },
+    /// Another frequency; 0 is none.
+    Reconfigure {
+        client: usize,
+        sub_id: u32,
+        frequency: u32,
+    },
+    /// Another bandwidth; 0 is none.
+    Constrain {
+        client: usize,
+        kbps: u32,
     },
     Unsubscribe {
         client: usize,
@@ -88,6 +123,10 @@ enum Op {
     },
     /// The end of a turn.
     Flush,
+    /// Time passes.
+    Pass {
+        millis: u64,
+    },
 }
 
 /// The world around the shard, and what is expected of it.
@@ -99,8 +138,7 @@ struct World {
     /// Per ingest worker: what it has posted.
     mails: [VecDeque<(usize, ShardMail, Row)>; WORKERS],
     clients: Vec<Client>,
-    /// Per item of the shard; forgotten when nobody is subscribed.
-    known: [Known; ITEMS],
+    items: [Item; ITEMS],
 }
 
 impl World {
@@ -113,7 +151,11 @@ impl World {
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],
             session: SessionConfig::default(),
-            limits: Limits::default(),
+            limits: Limits {
+                distinct_snapshot: HISTORY,
+                queue_bytes: QUEUE_BYTES,
+                ..Limits::default()
+            },
             simulator: None,
             peers: OnceLock::new(),
         });
@@ -124,7 +166,7 @@ impl World {
             table: RoutingTable::new(),
             mails: Default::default(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
-            known: Default::default(),
+            items: Default::default(),
         };
         let create =
             "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_reduce_head=true&LS_send_sync=false";
@@ -153,9 +195,13 @@ impl World {
             } => {
                 let want = Want {
                     item,
-                    fields: SCHEMAS[schema],
+                    fields: match KINDS[kind].is_command() {
+                        true => ROW_SCHEMAS[schema % ROW_SCHEMAS.len()],
+                        false => SCHEMAS[schema],
+                    },
                     kind: KINDS[kind],
-                    snapshot,
+                    // There is none in mode RAW, whatever is asked for.
+                    snapshot: snapshot && KINDS[kind].mode() != "RAW",
                 };
                 self.subscribe(client, sub_id, want);
             }
@@ -171,18 +217,63 @@ impl World {
             Op::Produce { worker, item, row } => self.produce(worker, item, row),
             Op::Deliver { worker, count } => (0..count).for_each(|_| self.deliver(worker)),
             Op::Room { client, bytes } => self.wire.set_room(client, bytes),
+            Op::Reconfigure {
+                client,
+                sub_id,
+                frequency,
+            } => {
+                if self.wire.is_open(client) && self.clients[client].reconfigure(sub_id) {
+                    let frequency = limit(frequency);
+                    let text = format!(
+                        "control\r\nLS_reqId=1&LS_op=reconf&LS_subId={sub_id}\
+                         &LS_requested_max_frequency={frequency}"
+                    );
+                    self.request(client, &text);
+                }
+            }
+            Op::Constrain { client, kbps } => {
+                if self.wire.is_open(client) {
+                    let kbps = limit(kbps);
+                    let text = format!(
+                        "control\r\nLS_reqId=1&LS_op=constrain&LS_requested_max_bandwidth={kbps}"
+                    );
+                    self.request(client, &text);
+                }
+            }
             Op::Flush => self.wire.flush_all(),
+            Op::Pass { millis } => self.pass(millis),
         }
+        self.settle();
+        self.forget_unwanted();
+    }
+
+    /// Who has room catches up; who has got something reads it.
+    fn settle(&mut self) {
         while let Some((_, tag)) = self.wire.roomy() {
             self.shard
-                .catch_up(&mut self.wire, SessionKey::from_bits(tag));
+                .resume(&mut self.wire, SessionKey::from_bits(tag));
             self.wire.flush_all();
         }
         self.note_ends();
+        let now_ms = self.wire.now_ms();
         for (number, client) in self.clients.iter_mut().enumerate() {
-            client.read(&self.wire.take_lines(number));
+            client.read(&self.wire.take_lines(number), now_ms);
         }
-        self.forget_unwanted();
+    }
+
+    /// Time passes in steps, each no longer than a tick.
+    fn pass(&mut self, millis: u64) {
+        let until_ms = self.wire.now_ms() + millis;
+        while self.wire.now_ms() < until_ms {
+            self.wire.pass(until_ms);
+            for token in self.wire.due() {
+                if token == ALARM {
+                    self.shard.on_alarm(&mut self.wire);
+                }
+            }
+            self.wire.flush_all();
+            self.settle();
+        }
     }
 
     fn subscribe(&mut self, client: usize, sub_id: u32, want: Want) {
@@ -196,17 +287,33 @@ impl World {
             want.fields.join("%20"),
             want.kind.mode(),
             want.snapshot,
-            want.kind.frequency(),
+            want.kind.limits(),
         );
         // Values of a field that nobody wanted any more may be too old.
         for index in 0..FIELDS.len() {
-            let mut clients = self.clients.iter();
-            if want.has(index) && !clients.any(|client| client.wants(want.item, index)) {
-                self.known[want.item][index] = None;
+            if want.has(index) && !self.is_wanted(want.item, index) {
+                self.items[want.item].known[index] = None;
             }
         }
-        self.clients[client].subscribe(sub_id, want, &self.known[want.item]);
+        let item = &mut self.items[want.item];
+        if want.kind.is_command() {
+            item.rows.get_or_insert_default();
+        }
+        if want.kind.is_distinct() {
+            item.history.get_or_insert_default();
+        }
+        let now_ms = self.wire.now_ms();
+        self.clients[client].subscribe(sub_id, want, item, now_ms);
         self.request(client, &text);
+    }
+
+    fn wants(&self, item: usize) -> impl Iterator<Item = &Want> {
+        let all = self.clients.iter().flat_map(Client::wants);
+        all.filter(move |want| want.item == item)
+    }
+
+    fn is_wanted(&self, item: usize, index: usize) -> bool {
+        self.wants(item).any(|want| want.has(index))
     }
 
     /// What ingest does with a record.
@@ -266,25 +373,38 @@ impl World {
         };
         // An item that changed hands since is another one.
         if self.shard.items.get_mut(key).is_some() {
-            let wanted = |index| {
-                let mut clients = self.clients.iter();
-                clients.any(|client| client.wants(item, index))
-            };
-            for (index, value) in row.iter().enumerate() {
-                let known = &mut self.known[item][index];
-                match (fields.contains(index), value) {
-                    (true, Some(value)) => *known = Some(Some(value.clone())),
-                    (true, None) => *known = Some(known.take().flatten()),
-                    (false, _) if !wanted(index) => *known = None,
-                    (false, _) => {}
-                }
-            }
-            for client in &mut self.clients {
-                client.expect(item, &row, &fields, &self.known[item]);
-            }
+            self.note_update(item, &row, &fields);
         }
         self.shard.fan_out(&mut self.wire, key, update, &fields);
         self.note_ends();
+    }
+
+    fn note_update(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+        let wanted: FieldSet = (0..FIELDS.len())
+            .filter(|index| self.is_wanted(number, *index))
+            .collect();
+        let item = &mut self.items[number];
+        for (index, value) in row.iter().enumerate() {
+            let known = &mut item.known[index];
+            match (fields.contains(index), value) {
+                (true, Some(value)) => *known = Some(Some(value.clone())),
+                (true, None) => *known = Some(known.take().flatten()),
+                (false, _) if !wanted.contains(index) => *known = None,
+                (false, _) => {}
+            }
+        }
+        if let Some(history) = &mut item.history {
+            history.push_back((row.clone(), fields.clone()));
+            if history.len() > HISTORY {
+                history.pop_front();
+            }
+        }
+        let whole = fields.len() == FIELDS.len();
+        let rows = item.rows.as_mut().filter(|_| whole);
+        let change = rows.and_then(|rows| rows.apply(row));
+        for client in &mut self.clients {
+            client.expect(number, row, fields, item, change.as_ref());
+        }
     }
 
     fn note_ends(&mut self) {
@@ -296,9 +416,19 @@ impl World {
     }
 
     fn forget_unwanted(&mut self) {
-        for item in 0..ITEMS {
-            if !self.clients.iter().any(|client| client.has(item)) {
-                self.known[item] = Known::default();
+        for number in 0..ITEMS {
+            let has = |of: fn(&Want) -> bool| self.wants(number).any(of);
+            let (any, rows) = (has(|_| true), has(|want| want.kind.is_command()));
+            let events = has(|want| !want.kind.is_command() && !want.kind.is_merge());
+            let item = &mut self.items[number];
+            if !any {
+                *item = Item::default();
+            }
+            if !rows {
+                item.rows = None;
+            }
+            if !events {
+                item.history = None;
             }
         }
     }
@@ -316,13 +446,22 @@ impl World {
             });
         }
         self.run(Op::Flush);
+        for _ in 0..5_000 {
+            if self.shard.backlog.len() == 0 {
+                break;
+            }
+            self.pass(100);
+        }
         assert_eq!(
             self.shard.backlog.len(),
             0,
             "nothing waits for a client that reads"
         );
+        let rows = self.items.iter().filter_map(|item| item.rows.as_ref());
+        let rows: usize = rows.map(Rows::len).sum();
+        assert_eq!(self.shard.counters.rows.keys, rows as u64);
         for (number, client) in self.clients.iter().enumerate() {
-            client.check(&self.known);
+            client.check(&self.items);
             let tag = Wire::tag(&mut self.wire, conn_id(number));
             let entry = tag.and_then(|tag| self.shard.sessions.get_mut(SessionKey::from_bits(tag)));
             if let Some(entry) = entry {
@@ -336,6 +475,14 @@ impl World {
     }
 }
 
+/// A limit as a request says it.
+fn limit(number: u32) -> String {
+    match number {
+        0 => "unlimited".to_owned(),
+        number => number.to_string(),
+    }
+}
+
 fn value() -> impl Strategy<Value = Option<String>> {
     prop_oneof![
         1 => Just(None),
@@ -344,21 +491,44 @@ fn value() -> impl Strategy<Value = Option<String>> {
     ]
 }
 
+fn row() -> impl Strategy<Value = Row> {
+    let key = prop_oneof![
+        9 => (0u8..3).prop_map(|key| Some(format!("k{key}"))),
+        1 => Just(None),
+    ];
+    let command = prop_oneof![
+        2 => Just(Some("ADD")),
+        4 => Just(Some("UPDATE")),
+        2 => Just(Some("DELETE")),
+        1 => Just(Some("OTHER")),
+        1 => Just(None),
+    ];
+    let command = command.prop_map(|word| word.map(str::to_owned));
+    (value(), value(), value(), key, command)
+        .prop_map(|(a, b, c, key, command)| [a, b, c, key, command])
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let client = 0..CLIENTS;
     prop_oneof![
-        4 => (client.clone(), 1u32..3, 0..ITEMS, 0..SCHEMAS.len(), 0..KINDS.len(), any::<bool>())
+        5 => (client.clone(), 1u32..3, 0..ITEMS, 0..SCHEMAS.len(), 0..KINDS.len(), any::<bool>())
             .prop_map(|(client, sub_id, item, schema, kind, snapshot)| Op::Subscribe {
                 client, sub_id, item, schema, kind, snapshot,
             }),
         1 => (client.clone(), 1u32..3)
             .prop_map(|(client, sub_id)| Op::Unsubscribe { client, sub_id }),
-        8 => (0..WORKERS, 0..ITEMS, [value(), value(), value()])
+        1 => (client.clone(), 1u32..3, 0u32..8).prop_map(|(client, sub_id, frequency)| {
+            Op::Reconfigure { client, sub_id, frequency }
+        }),
+        1 => (client.clone(), prop_oneof![Just(0), 1u32..20])
+            .prop_map(|(client, kbps)| Op::Constrain { client, kbps }),
+        9 => (0..WORKERS, 0..ITEMS, row())
             .prop_map(|(worker, item, row)| Op::Produce { worker, item, row }),
-        6 => (0..WORKERS, 1usize..4).prop_map(|(worker, count)| Op::Deliver { worker, count }),
+        7 => (0..WORKERS, 1usize..4).prop_map(|(worker, count)| Op::Deliver { worker, count }),
         4 => (client, prop_oneof![Just(0), 0usize..500, Just(usize::MAX)])
             .prop_map(|(client, bytes)| Op::Room { client, bytes }),
         2 => Just(Op::Flush),
+        3 => prop_oneof![1u64..40, 50u64..400].prop_map(|millis| Op::Pass { millis }),
     ]
 }
 

@@ -12,7 +12,7 @@ use crate::shard::lifecycle::NOWHERE;
 use crate::shard::wire::Wire;
 
 /// Small, so that few updates fill it.
-const QUEUE_BYTES: usize = 800;
+pub(super) const QUEUE_BYTES: usize = 800;
 const LAG_BYTES: usize = 100;
 
 /// One connection.
@@ -33,7 +33,12 @@ struct Conn {
 pub(super) struct MemoryWire {
     conns: Vec<Conn>,
     roomy: Vec<usize>,
+    now_ms: u64,
+    timers: Vec<(u64, u64)>,
 }
+
+/// Timers are late by up to so much.
+const TICK_MS: u64 = 16;
 
 pub(super) fn conn_id(client: usize) -> ConnId {
     ConnId::from_parts(client as u32, 1)
@@ -54,7 +59,23 @@ impl MemoryWire {
         Self {
             conns: std::iter::repeat_with(conn).take(clients).collect(),
             roomy: Vec::new(),
+            now_ms: 1_000,
+            timers: Vec::new(),
         }
+    }
+
+    /// Lets a tick pass, but not beyond `until_ms`.
+    pub(super) fn pass(&mut self, until_ms: u64) {
+        self.now_ms = until_ms.min(self.now_ms + TICK_MS);
+    }
+
+    /// Tokens of the timers that are due.
+    pub(super) fn due(&mut self) -> Vec<u64> {
+        let now_ms = self.now_ms;
+        let (due, later) = self.timers.iter().partition(|(at_ms, _)| *at_ms <= now_ms);
+        self.timers = later;
+        let due: Vec<(u64, u64)> = due;
+        due.into_iter().map(|(_, token)| token).collect()
     }
 
     /// The peer takes at most so many bytes from now on.
@@ -137,7 +158,7 @@ impl Conn {
 
 impl Wire for MemoryWire {
     fn now_ms(&self) -> u64 {
-        0
+        self.now_ms
     }
 
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
@@ -159,6 +180,10 @@ impl Wire for MemoryWire {
         }
         state.queue.push_back(chunk);
         Offer::Queued
+    }
+
+    fn want_room(&mut self, conn: ConnId) {
+        self.conn(conn).wants_room = true;
     }
 
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
@@ -199,7 +224,9 @@ impl Wire for MemoryWire {
         self.conn(conn).tag = tag;
     }
 
-    fn set_timer(&mut self, _at_ms: u64, _token: u64) {}
+    fn set_timer(&mut self, at_ms: u64, token: u64) {
+        self.timers.push((at_ms, token));
+    }
 
     fn peer_ip(&mut self, _conn: ConnId) -> Option<IpAddr> {
         Some(Ipv4Addr::LOCALHOST.into())

@@ -1,0 +1,284 @@
+//! The last record of every item, subscribed or not, within a bound of memory: a first subscriber
+//! sees the current values at once.
+//!
+//! Records are kept as the bytes they came in, so that an item nobody subscribes to costs a copy and
+//! no extraction (docs/decisions/0017).
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use slab::Slab;
+use smallvec::SmallVec;
+use weir_mapping::RecordView;
+
+/// What an item costs besides its name and its record.
+const ENTRY_BYTES: usize = 192;
+const NONE: u32 = u32::MAX;
+
+/// Name and value, as records have them.
+type Header<'a> = (&'a str, Option<&'a [u8]>);
+
+/// Records by item name, the least recently updated ones evicted when they are too many.
+#[derive(Debug)]
+pub(super) struct LastValues {
+    bytes_max: usize,
+    bytes: usize,
+    entries: Slab<Entry>,
+    by_name: HashMap<Arc<str>, u32>,
+    topics: Vec<Box<str>>,
+    /// The ends of the list that goes from the least to the most recently updated one.
+    oldest: u32,
+    newest: u32,
+    evicted: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Arc<str>,
+    older: u32,
+    newer: u32,
+    topic: u32,
+    partition: i32,
+    offset: i64,
+    timestamp_ms: i64,
+    /// Key, value, then names and values of the headers, in one piece.
+    data: Vec<u8>,
+    key: Option<u32>,
+    value: Option<u32>,
+    headers: SmallVec<[(u32, Option<u32>); 2]>,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.name.len() + self.data.capacity()
+    }
+
+    fn fill(&mut self, topic: u32, record: &RecordView<'_>) {
+        (self.topic, self.partition) = (topic, record.partition);
+        (self.offset, self.timestamp_ms) = (record.offset, record.timestamp_ms);
+        self.data.clear();
+        self.headers.clear();
+        self.key = append(&mut self.data, record.key);
+        self.value = append(&mut self.data, record.value);
+        for (name, value) in record.headers {
+            let name = append(&mut self.data, Some(name.as_bytes())).unwrap_or(0);
+            let value = append(&mut self.data, *value);
+            self.headers.push((name, value));
+        }
+        if self.data.capacity() > 2 * self.data.len() + 64 {
+            self.data.shrink_to_fit();
+        }
+    }
+}
+
+fn append(data: &mut Vec<u8>, part: Option<&[u8]>) -> Option<u32> {
+    let part = part?;
+    data.extend_from_slice(part);
+    // A record is far smaller than 4 GiB: brokers refuse such.
+    u32::try_from(part.len()).ok()
+}
+
+/// Cuts the next part off.
+fn cut<'a>(data: &mut &'a [u8], len: u32) -> &'a [u8] {
+    let (part, rest) = data.split_at((len as usize).min(data.len()));
+    *data = rest;
+    part
+}
+
+impl LastValues {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            bytes: 0,
+            entries: Slab::new(),
+            by_name: HashMap::new(),
+            topics: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            evicted: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Items evicted so far.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Keeps a record as the last one of an item.
+    pub(super) fn put(&mut self, name: &str, record: &RecordView<'_>) {
+        let topic = self.topic(record.topic);
+        let index = match self.by_name.get(name) {
+            Some(index) => {
+                let index = *index;
+                self.bytes -= self.entries[index as usize].bytes();
+                self.unlink(index);
+                index
+            }
+            None => self.insert(name),
+        };
+        self.link_newest(index);
+        let entry = &mut self.entries[index as usize];
+        entry.fill(topic, record);
+        self.bytes += entry.bytes();
+        while self.bytes > self.bytes_max && self.oldest != NONE {
+            self.evict(self.oldest);
+        }
+    }
+
+    /// Hands an item's last record to `reader`.
+    pub(super) fn with<T>(
+        &self,
+        name: &str,
+        reader: impl FnOnce(&RecordView<'_>) -> T,
+    ) -> Option<T> {
+        let entry = &self.entries[*self.by_name.get(name)? as usize];
+        let mut data = entry.data.as_slice();
+        let key = entry.key.map(|len| cut(&mut data, len));
+        let value = entry.value.map(|len| cut(&mut data, len));
+        let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        for (name, value) in &entry.headers {
+            // It was text when it came.
+            let name = std::str::from_utf8(cut(&mut data, *name)).unwrap_or_default();
+            headers.push((name, value.map(|len| cut(&mut data, len))));
+        }
+        Some(reader(&RecordView {
+            topic: &self.topics[entry.topic as usize],
+            partition: entry.partition,
+            offset: entry.offset,
+            timestamp_ms: entry.timestamp_ms,
+            key,
+            value,
+            headers: &headers,
+        }))
+    }
+
+    /// A connection reads a handful of topics.
+    fn topic(&mut self, name: &str) -> u32 {
+        let known = self.topics.iter().position(|topic| **topic == *name);
+        known.unwrap_or_else(|| {
+            self.topics.push(name.into());
+            self.topics.len() - 1
+        }) as u32
+    }
+
+    fn insert(&mut self, name: &str) -> u32 {
+        let name: Arc<str> = name.into();
+        let index = self.entries.insert(Entry {
+            name: Arc::clone(&name),
+            older: NONE,
+            newer: NONE,
+            topic: 0,
+            partition: 0,
+            offset: 0,
+            timestamp_ms: 0,
+            data: Vec::new(),
+            key: None,
+            value: None,
+            headers: SmallVec::new(),
+        }) as u32;
+        self.by_name.insert(name, index);
+        index
+    }
+
+    fn evict(&mut self, index: u32) {
+        self.unlink(index);
+        let entry = self.entries.remove(index as usize);
+        self.by_name.remove(&entry.name);
+        self.bytes -= entry.bytes();
+        self.evicted += 1;
+    }
+
+    fn link_newest(&mut self, index: u32) {
+        let before = self.newest;
+        self.entries[index as usize].older = before;
+        self.entries[index as usize].newer = NONE;
+        match before {
+            NONE => self.oldest = index,
+            before => self.entries[before as usize].newer = index,
+        }
+        self.newest = index;
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry { older, newer, .. } = self.entries[index as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record<'a>(value: &'a [u8], headers: &'a [(&'a str, Option<&'a [u8]>)]) -> RecordView<'a> {
+        RecordView {
+            topic: "topic",
+            partition: 3,
+            offset: 4,
+            timestamp_ms: 5,
+            key: Some(b"key"),
+            value: (!value.is_empty()).then_some(value),
+            headers,
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let mut last = LastValues::new(10_000);
+        let headers = [("a", Some(&b"1"[..])), ("", None), ("b", Some(b""))];
+        last.put("item", &record(b"first", &[]));
+        last.put("item", &record(b"value", &headers));
+        last.put("deleted", &record(b"", &[]));
+        let shown = |name| last.with(name, |view| format!("{view:?}"));
+        assert_eq!(
+            shown("item"),
+            Some(format!("{:?}", record(b"value", &headers)))
+        );
+        assert_eq!(shown("deleted"), Some(format!("{:?}", record(b"", &[]))));
+        assert_eq!(shown("other"), None);
+        assert_eq!(last.len(), 2);
+    }
+
+    proptest! {
+        /// However records come, memory stays within its bound, and what is kept are the newest.
+        #[test]
+        fn the_least_recently_updated_go_first(
+            puts in proptest::collection::vec((0u8..20, 1usize..600), 1..200),
+        ) {
+            let mut last = LastValues::new(3_000);
+            let mut model: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
+            for (at, (name, len)) in puts.into_iter().enumerate() {
+                last.put(&name.to_string(), &record(&vec![name; len], &[]));
+                model.insert(name, (at, len));
+                prop_assert!(last.bytes() <= 3_000);
+            }
+            let kept = |name: &u8| last.with(&name.to_string(), |view| view.value.map(<[u8]>::len));
+            let mut by_age: Vec<_> = model.iter().collect();
+            by_age.sort_by_key(|(_, (at, _))| std::cmp::Reverse(*at));
+            let held = by_age.iter().take_while(|(name, _)| kept(name).is_some()).count();
+            prop_assert_eq!(held, last.len());
+            prop_assert!(held >= 1 && last.evicted() as usize >= model.len() - held);
+            for (name, (_, len)) in by_age.into_iter().take(held) {
+                prop_assert_eq!(kept(name), Some(Some(*len)));
+            }
+        }
+    }
+}

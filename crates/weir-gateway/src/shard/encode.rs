@@ -1,0 +1,113 @@
+//! From values to the frames of a class.
+
+use std::sync::Arc;
+
+use weir_mapping::FrozenValues;
+use weir_tlcp::server::{
+    push_clear_snapshot, push_delta_payload, push_end_of_snapshot, push_full_payload,
+    push_overflow, push_update_prefix,
+};
+
+use super::class::{FrameClass, Progress};
+use super::frame::Frame;
+use super::step::Emission;
+
+/// The two forms of an update within a class, each made when first needed.
+pub(super) struct Forms<'a> {
+    class: &'a FrameClass,
+    emission: &'a Emission<'a>,
+    full: Option<Frame>,
+    /// `None` inside: nothing to tell to those in step.
+    delta: Option<Option<Frame>>,
+}
+
+impl<'a> Forms<'a> {
+    pub(super) fn new(class: &'a FrameClass, emission: &'a Emission<'a>) -> Self {
+        Self {
+            class,
+            emission,
+            full: None,
+            delta: None,
+        }
+    }
+
+    /// What a member with this progress gets; `None` if that is nothing.
+    pub(super) fn get(&mut self, progress: Progress, line: &mut Vec<u8>) -> Option<&Frame> {
+        let (class, emission) = (self.class, self.emission);
+        match emission.before.filter(|_| progress == Progress::InStep) {
+            Some(before) => self
+                .delta
+                .get_or_insert_with(|| delta_frame(class, before, emission.values, line))
+                .as_ref(),
+            None => {
+                let full = &mut self.full;
+                Some(full.get_or_insert_with(|| full_frame(class, emission.whole, line)))
+            }
+        }
+    }
+}
+
+/// An update against what the client has got, or with every field if it has got nothing; `None` if
+/// there is nothing to tell.
+pub(super) fn update_frame(
+    class: &FrameClass,
+    seen: Option<&Arc<FrozenValues>>,
+    values: &FrozenValues,
+    line: &mut Vec<u8>,
+) -> Option<Frame> {
+    match seen {
+        Some(seen) => delta_frame(class, seen, values, line),
+        None => Some(full_frame(class, values, line)),
+    }
+}
+
+fn full_frame(class: &FrameClass, values: &FrozenValues, line: &mut Vec<u8>) -> Frame {
+    begin_update(class, line);
+    push_full_payload(line, class.schema.project(values));
+    framed_update(line)
+}
+
+/// An update with changes only; `None` if there is none and the mode leaves such updates out.
+fn delta_frame(
+    class: &FrameClass,
+    before: &FrozenValues,
+    values: &FrozenValues,
+    line: &mut Vec<u8>,
+) -> Option<Frame> {
+    begin_update(class, line);
+    let before = class.schema.project(before);
+    let changed = push_delta_payload(line, before, class.schema.project(values));
+    (changed || class.delivery.tells_unchanged()).then(|| framed_update(line))
+}
+
+fn begin_update(class: &FrameClass, line: &mut Vec<u8>) {
+    line.clear();
+    push_update_prefix(line, class.sub_id, class.position);
+}
+
+fn framed_update(line: &mut Vec<u8>) -> Frame {
+    line.extend_from_slice(b"\r\n");
+    Frame::of(line)
+}
+
+/// What is told about an item besides updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// All rows are gone.
+    Clear,
+    EndOfSnapshot,
+    /// So many updates were dropped here.
+    Lost(u64),
+}
+
+/// A mark as the members of a class get it.
+pub(super) fn mark_frame(class: &FrameClass, mark: Mark, line: &mut Vec<u8>) -> Frame {
+    line.clear();
+    let (sub_id, position) = (class.sub_id, class.position);
+    match mark {
+        Mark::Clear => push_clear_snapshot(line, sub_id, position),
+        Mark::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
+        Mark::Lost(lost) => push_overflow(line, sub_id, position, lost),
+    }
+    Frame::of(line)
+}

@@ -1,0 +1,96 @@
+//! Rows of mode COMMAND as the model and its clients keep them.
+
+use super::Row;
+use super::want::{Values, Want};
+
+/// Positions of the fields in a record.
+const KEY: usize = 3;
+const COMMAND: usize = 4;
+
+/// Rows by key, in the order of their ADD.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rows(Vec<(String, Row)>);
+
+/// What a record does to the rows.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    /// `ADD`, `UPDATE` or `DELETE`, as clients must be told.
+    pub(super) command: &'static str,
+    /// The row afterwards.
+    pub(super) row: Row,
+}
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(String, Row)> {
+        self.0.iter()
+    }
+
+    /// Takes in a record.
+    pub(super) fn apply(&mut self, record: &Row) -> Option<Change> {
+        let key = record[KEY].clone().filter(|key| !key.trim().is_empty())?;
+        let command = record[COMMAND].as_deref()?;
+        let known = self.0.iter().position(|(known, _)| *known == key);
+        match (command, known) {
+            ("DELETE", Some(index)) => {
+                let (_, row) = self.0.remove(index);
+                let command = "DELETE";
+                Some(Change { command, row })
+            }
+            ("ADD" | "UPDATE", Some(index)) => {
+                let row = &mut self.0[index].1;
+                for (old, new) in row.iter_mut().zip(record) {
+                    if new.is_some() {
+                        old.clone_from(new);
+                    }
+                }
+                let row = row.clone();
+                let command = "UPDATE";
+                Some(Change { command, row })
+            }
+            ("ADD" | "UPDATE", None) => {
+                self.0.push((key, record.clone()));
+                let (command, row) = ("ADD", record.clone());
+                Some(Change { command, row })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A row as a client sees it.
+pub(super) fn seen(want: &Want, row: &Row, command: &str) -> Values {
+    let mut row = row.clone();
+    row[COMMAND] = Some(command.to_owned());
+    want.project(&row)
+}
+
+/// What a client knows of a table, by what it has read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen(pub(super) Vec<(String, Values)>);
+
+impl Seen {
+    /// Takes in an update with `key` and `command` as its first two fields.
+    pub(super) fn apply(&mut self, values: &Values) {
+        let key = values[0].clone().expect("a key");
+        let known = self.0.iter().position(|(known, _)| *known == key);
+        match (values[1].as_deref(), known) {
+            (Some("DELETE"), Some(index)) => drop(self.0.remove(index)),
+            (Some("DELETE"), None) => {}
+            (Some("ADD" | "UPDATE"), Some(index)) => self.0[index].1.clone_from(values),
+            (Some("ADD" | "UPDATE"), None) => self.0.push((key, values.clone())),
+            (other, _) => panic!("no command: {other:?}"),
+        }
+    }
+
+    /// The rows without their commands, by key.
+    pub(super) fn sorted(&self) -> Vec<(String, Values)> {
+        let mut rows = self.0.clone();
+        rows.iter_mut().for_each(|(_, values)| values[1] = None);
+        rows.sort();
+        rows
+    }
+}

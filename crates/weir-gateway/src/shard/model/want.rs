@@ -1,0 +1,139 @@
+//! What the model's clients ask for.
+
+use weir_mapping::FieldSet;
+
+use super::{FIELDS, Known, Row};
+
+/// Mode and limits of a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Raw,
+    Distinct,
+    DistinctOne,
+    DistinctUnfiltered,
+    DistinctPaced,
+    Merge,
+    MergeTwo,
+    MergeUnfiltered,
+    MergePaced,
+    Command,
+    CommandUnfiltered,
+    CommandPaced,
+}
+
+pub(super) const KINDS: [Kind; 12] = [
+    Kind::Raw,
+    Kind::Distinct,
+    Kind::DistinctOne,
+    Kind::DistinctUnfiltered,
+    Kind::DistinctPaced,
+    Kind::Merge,
+    Kind::MergeTwo,
+    Kind::MergeUnfiltered,
+    Kind::MergePaced,
+    Kind::Command,
+    Kind::CommandUnfiltered,
+    Kind::CommandPaced,
+];
+
+/// Milliseconds between two updates of a paced kind.
+pub(super) const PERIOD_MS: u64 = 200;
+
+impl Kind {
+    pub(super) fn mode(self) -> &'static str {
+        match self {
+            Self::Raw => "RAW",
+            Self::Distinct | Self::DistinctOne | Self::DistinctUnfiltered | Self::DistinctPaced => {
+                "DISTINCT"
+            }
+            Self::Merge | Self::MergeTwo | Self::MergeUnfiltered | Self::MergePaced => "MERGE",
+            Self::Command | Self::CommandUnfiltered | Self::CommandPaced => "COMMAND",
+        }
+    }
+
+    pub(super) fn limits(self) -> &'static str {
+        match self {
+            Self::DistinctOne => "&LS_requested_buffer_size=1",
+            Self::MergeTwo => "&LS_requested_buffer_size=2",
+            Self::DistinctUnfiltered | Self::MergeUnfiltered | Self::CommandUnfiltered => {
+                "&LS_requested_max_frequency=unfiltered"
+            }
+            Self::DistinctPaced | Self::MergePaced | Self::CommandPaced => {
+                "&LS_requested_max_frequency=5"
+            }
+            _ => "",
+        }
+    }
+
+    pub(super) fn is_merge(self) -> bool {
+        self.mode() == "MERGE"
+    }
+
+    pub(super) fn is_command(self) -> bool {
+        self.mode() == "COMMAND"
+    }
+
+    pub(super) fn is_distinct(self) -> bool {
+        self.mode() == "DISTINCT"
+    }
+
+    /// Whether every update comes, or is reported as lost.
+    pub(super) fn is_lossless(self) -> bool {
+        matches!(
+            self,
+            Self::Raw | Self::DistinctUnfiltered | Self::MergeUnfiltered | Self::CommandUnfiltered
+        )
+    }
+
+    pub(super) fn is_paced(self) -> bool {
+        matches!(
+            self,
+            Self::DistinctPaced | Self::MergePaced | Self::CommandPaced
+        )
+    }
+}
+
+/// What a subscription asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Want {
+    pub(super) item: usize,
+    pub(super) fields: &'static [&'static str],
+    pub(super) kind: Kind,
+    pub(super) snapshot: bool,
+}
+
+pub(super) type Values = Vec<Option<String>>;
+
+impl Want {
+    /// The fields that are read for it: of rows all.
+    pub(super) fn wanted(&self) -> FieldSet {
+        match self.kind.is_command() {
+            true => FieldSet::all(FIELDS.len()),
+            false => self.indexes().flatten().collect(),
+        }
+    }
+
+    pub(super) fn has(&self, index: usize) -> bool {
+        self.wanted().contains(index)
+    }
+
+    /// The fields of the schema that are mapped, by index.
+    pub(super) fn indexes(&self) -> impl Iterator<Item = Option<usize>> {
+        let names = self.fields.iter();
+        names.map(|name| FIELDS.iter().position(|field| field == name))
+    }
+
+    pub(super) fn project(&self, row: &Row) -> Values {
+        self.indexes().map(|index| row[index?].clone()).collect()
+    }
+
+    /// The current values, if all are known.
+    pub(super) fn current(&self, known: &Known) -> Option<Values> {
+        self.indexes()
+            .map(|index| match index {
+                None => Some(None),
+                Some(index) => known[index].clone(),
+            })
+            .collect()
+    }
+}

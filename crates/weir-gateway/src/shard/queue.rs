@@ -1,0 +1,379 @@
+//! What waits for one item of one subscription while its client may not or can not be sent to: updates
+//! as shared values, never as bytes, merged or dropped as the mode allows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use weir_mapping::{Command, FrozenValues};
+
+use super::class::Delivery;
+use super::table::RowChange;
+
+/// What an update costs besides its texts.
+const SLOT_BYTES: usize = 64;
+
+/// One thing to be told.
+#[derive(Debug)]
+pub(super) enum Slot {
+    /// An update of the snapshot; neither paced nor dropped.
+    Past(Arc<FrozenValues>),
+    Update(Arc<FrozenValues>),
+    Row {
+        key: Arc<str>,
+        command: Command,
+        values: Arc<FrozenValues>,
+        /// What it counts for; 0 if the table has the values anyway.
+        bytes: usize,
+    },
+    /// So many updates were dropped here.
+    Lost(u64),
+    /// All rows are gone.
+    Clear,
+    EndOfSnapshot,
+    /// Told, or not worth telling any more.
+    Gone,
+}
+
+/// Things to be told, in order.
+#[derive(Debug)]
+pub(super) struct Queue {
+    delivery: Delivery,
+    /// Updates that may wait.
+    most: usize,
+    slots: VecDeque<Slot>,
+    updates: usize,
+    bytes: usize,
+    /// Number of the first slot since the beginning.
+    first: u64,
+    /// Of each key, the slot that is about it last.
+    latest: HashMap<Arc<str>, u64>,
+    /// Rows were lost: the table must be told anew.
+    renews: bool,
+    /// The end of the snapshot was lost with them.
+    ends: bool,
+}
+
+/// What became of updates that were not queued as they came.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shed {
+    /// Merged into a newer or older one.
+    pub(super) conflated: u64,
+    /// Dropped as the oldest.
+    pub(super) dropped: u64,
+    /// Lost; the client will be told.
+    pub(super) lost: u64,
+}
+
+impl Shed {
+    fn conflated(conflated: u64) -> Self {
+        Self {
+            conflated,
+            ..Self::default()
+        }
+    }
+
+    fn lost(lost: u64) -> Self {
+        Self {
+            lost,
+            ..Self::default()
+        }
+    }
+}
+
+fn cost(values: &FrozenValues) -> usize {
+    values.text_bytes() + SLOT_BYTES
+}
+
+impl Queue {
+    /// A queue in which at most `most` updates wait, where the delivery has such a limit.
+    pub(super) fn new(delivery: Delivery, most: usize) -> Self {
+        Self {
+            delivery,
+            most: most.max(1),
+            slots: VecDeque::new(),
+            updates: 0,
+            bytes: 0,
+            first: 0,
+            latest: HashMap::new(),
+            renews: false,
+            ends: false,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What the updates in it count for.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Slot> {
+        self.slots.get(index)
+    }
+
+    /// An update of the snapshot.
+    pub(super) fn push_past(&mut self, values: Arc<FrozenValues>) {
+        self.slots.push_back(Slot::Past(values));
+    }
+
+    /// A row of the snapshot.
+    pub(super) fn push_past_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
+        self.append_row(key, Command::Add, values, 0);
+    }
+
+    pub(super) fn push_end(&mut self) {
+        match self.renews {
+            true => self.ends = true,
+            false => self.slots.push_back(Slot::EndOfSnapshot),
+        }
+    }
+
+    /// All rows are gone, and with them what would have been told about them.
+    pub(super) fn push_clear(&mut self) {
+        let lost = match self.slots.front() {
+            Some(Slot::Lost(lost)) => Some(*lost),
+            _ => None,
+        };
+        let ends = self.take_end();
+        self.drop_all();
+        self.slots.extend(lost.map(Slot::Lost));
+        self.slots.push_back(Slot::Clear);
+        self.renews = false;
+        if ends {
+            self.slots.push_back(Slot::EndOfSnapshot);
+        }
+    }
+
+    /// An update, where updates and not rows are told; `room` is how many bytes may wait.
+    pub(super) fn push(&mut self, values: &Arc<FrozenValues>, room: usize) -> Shed {
+        let is_full = self.updates > 0 && self.bytes + cost(values) > room;
+        match self.delivery {
+            Delivery::List => {
+                let mut dropped = 0;
+                while self.updates >= self.most
+                    || (self.updates > 0 && self.bytes + cost(values) > room)
+                {
+                    self.drop_oldest();
+                    dropped += 1;
+                }
+                self.append(values);
+                Shed {
+                    dropped,
+                    ..Shed::default()
+                }
+            }
+            Delivery::Newest | Delivery::Buffered if is_full || self.updates >= self.most => {
+                self.pop_update();
+                self.append(values);
+                Shed::conflated(1)
+            }
+            Delivery::States if is_full => {
+                // The newest state is owed in any case; what it replaces is lost.
+                self.pop_update();
+                self.lose(1);
+                self.append(values);
+                Shed::lost(1)
+            }
+            _ if is_full => {
+                self.lose(1);
+                Shed::lost(1)
+            }
+            _ => {
+                self.append(values);
+                Shed::default()
+            }
+        }
+    }
+
+    /// A change of a row.
+    pub(super) fn push_row(&mut self, change: &RowChange, room: usize) -> Shed {
+        if self.renews {
+            self.lose(1);
+            return Shed::lost(1);
+        }
+        let values = match change.command {
+            Command::Delete => &change.whole,
+            _ => &change.values,
+        };
+        if self.delivery == Delivery::Rows && !change.is_stranger {
+            if let Some(shed) = self.merge(change, values) {
+                return shed;
+            }
+        }
+        if self.updates > 0 && self.bytes + cost(values) > room {
+            return self.give_up_rows();
+        }
+        let (key, bytes) = (Arc::clone(&change.key), cost(values));
+        self.append_row(key, change.command, Arc::clone(values), bytes);
+        Shed::default()
+    }
+
+    /// Merges a change into what waits about its row, if that is allowed.
+    fn merge(&mut self, change: &RowChange, newer: &Arc<FrozenValues>) -> Option<Shed> {
+        let number = *self.latest.get(&change.key)?;
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let Some(Slot::Row {
+            command,
+            values,
+            bytes,
+            ..
+        }) = self.slots.get_mut(index)
+        else {
+            return None;
+        };
+        match (*command, change.command) {
+            (Command::Add, Command::Delete) => {
+                self.take(index);
+                Some(Shed::conflated(2))
+            }
+            (Command::Add | Command::Update, Command::Update)
+            | (Command::Update, Command::Delete) => {
+                self.bytes = self.bytes - *bytes + cost(newer);
+                (*values, *bytes) = (Arc::clone(newer), cost(newer));
+                if change.command == Command::Delete {
+                    *command = Command::Delete;
+                }
+                Some(Shed::conflated(1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Too many rows wait: all are lost, and the table will be told anew.
+    fn give_up_rows(&mut self) -> Shed {
+        let lost = self.updates as u64 + 1;
+        self.ends = self.take_end();
+        self.drop_all();
+        self.lose(lost);
+        self.renews = true;
+        Shed::lost(lost)
+    }
+
+    /// Whether the table must be told anew, by [`Self::renew`].
+    pub(super) fn must_renew(&self) -> bool {
+        self.renews
+    }
+
+    /// Has the whole table told, in place of the changes that were lost.
+    pub(super) fn renew(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
+        self.renews = false;
+        self.slots.push_back(Slot::Clear);
+        for (key, values) in rows {
+            self.append_row(key, Command::Add, values, 0);
+        }
+        if std::mem::take(&mut self.ends) {
+            self.slots.push_back(Slot::EndOfSnapshot);
+        }
+    }
+
+    /// Takes out what has been told.
+    pub(super) fn take(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        match std::mem::replace(slot, Slot::Gone) {
+            Slot::Update(values) => {
+                self.updates -= 1;
+                self.bytes -= cost(&values);
+            }
+            Slot::Row { key, bytes, .. } => {
+                self.updates -= 1;
+                self.bytes -= bytes;
+                if self.latest.get(&key) == Some(&(self.first + index as u64)) {
+                    self.latest.remove(&key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets what has been told; true if nothing is left.
+    pub(super) fn trim(&mut self) -> bool {
+        while let Some(Slot::Gone) = self.slots.front() {
+            self.slots.pop_front();
+            self.first += 1;
+        }
+        if self.slots.len() > 32 {
+            let gone = |slot: &&Slot| matches!(slot, Slot::Gone);
+            if self.slots.iter().filter(gone).count() * 2 > self.slots.len() {
+                self.close_up();
+            }
+        }
+        self.slots.is_empty()
+    }
+
+    fn close_up(&mut self) {
+        self.slots.retain(|slot| !matches!(slot, Slot::Gone));
+        self.latest.clear();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Slot::Row { key, .. } = slot {
+                self.latest
+                    .insert(Arc::clone(key), self.first + index as u64);
+            }
+        }
+    }
+
+    fn append(&mut self, values: &Arc<FrozenValues>) {
+        self.updates += 1;
+        self.bytes += cost(values);
+        self.slots.push_back(Slot::Update(Arc::clone(values)));
+    }
+
+    fn append_row(
+        &mut self,
+        key: Arc<str>,
+        command: Command,
+        values: Arc<FrozenValues>,
+        bytes: usize,
+    ) {
+        self.updates += 1;
+        self.bytes += bytes;
+        let number = self.first + self.slots.len() as u64;
+        self.latest.insert(Arc::clone(&key), number);
+        self.slots.push_back(Slot::Row {
+            key,
+            command,
+            values,
+            bytes,
+        });
+    }
+
+    fn lose(&mut self, count: u64) {
+        match self.slots.back_mut() {
+            Some(Slot::Lost(lost)) => *lost += count,
+            _ => self.slots.push_back(Slot::Lost(count)),
+        }
+    }
+
+    fn pop_update(&mut self) {
+        if let Some(Slot::Update(_)) = self.slots.back() {
+            self.take(self.slots.len() - 1);
+            self.slots.pop_back();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let update = |slot: &Slot| matches!(slot, Slot::Update(_));
+        match self.slots.iter().position(update) {
+            Some(index) => self.take(index),
+            // It cannot be: there are as many as were counted.
+            None => self.updates = 0,
+        }
+        self.trim();
+    }
+
+    fn drop_all(&mut self) {
+        self.first += self.slots.len() as u64;
+        self.slots.clear();
+        self.latest.clear();
+        (self.updates, self.bytes) = (0, 0);
+    }
+
+    fn take_end(&mut self) -> bool {
+        let is_end = |slot: &Slot| matches!(slot, Slot::EndOfSnapshot);
+        std::mem::take(&mut self.ends) || self.slots.iter().any(is_end)
+    }
+}

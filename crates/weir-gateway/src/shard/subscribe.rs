@@ -1,0 +1,304 @@
+//! Subscriptions come and go, and change their frequency.
+
+use std::sync::Arc;
+
+use weir_tlcp::codes::ControlCode;
+use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
+use weir_tlcp::server::{Subscription, push_end_of_snapshot};
+
+use super::Shard;
+use super::backlog::Behind;
+use super::class::{Basis, ClassKey, Delivery, Progress};
+use super::item::{Ask, Item, ItemName};
+use super::kept::Keep;
+use super::pacing::Pacing;
+use super::queue::Queue;
+use super::session::{AdapterSet, SessionKey, Subscribed};
+use super::table::TableRules;
+use crate::resolve::{Refusal, Resolved, resolve};
+
+/// A refusal with the code's own text.
+pub(super) fn refusal(code: ControlCode) -> Refusal {
+    Refusal {
+        code,
+        message: code.text().to_owned(),
+    }
+}
+
+impl Shard {
+    pub(super) fn subscribe(
+        &mut self,
+        key: SessionKey,
+        add: &Add<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let shared = Arc::clone(&self.shared);
+        let set = self.sessions.get_mut(key).map(|entry| entry.set);
+        if set == Some(AdapterSet::LoadTests) {
+            return self.subscribe_start_item(key, add, out);
+        }
+        let Resolved { connection, items } = resolve(add, &shared.connections, &shared.limits)?;
+        let mapping = &shared.connections[usize::from(connection)].config.mapping;
+        let in_rows = add.mode == Mode::Command;
+        let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return Ok(());
+        };
+        let delivery = Delivery::of(add);
+        let pacing = Pacing::of(add);
+        let frequency = pacing.as_ref().and_then(|pacing| pacing.frequency);
+        let counts = (items.len() as u32, schema.len() as u32);
+        let subscription = Subscription {
+            sub_id: add.sub_id,
+            mode: add.mode,
+            unfiltered: add.mode == Mode::Raw
+                || add.requested_max_frequency == Frequency::Unfiltered,
+            handle: Subscribed {
+                connection,
+                schema: Arc::clone(&schema),
+                delivery,
+                pacing,
+                places: items.iter().map(|_| None).collect(),
+            },
+        };
+        let most = shared.limits.subscriptions_per_session;
+        let core = &mut entry.core;
+        core.add_subscription(subscription, most).map_err(refusal)?;
+        self.counters.subscriptions += 1;
+        match schema.command() {
+            Some(positions) => core.write_subcmd(add.sub_id, counts, positions, out),
+            None => core.write_subok(add.sub_id, counts.0, counts.1, out),
+        }
+        core.write_conf(add.sub_id, frequency, out);
+        let keep = match add.mode {
+            Mode::Command => {
+                let rules = TableRules {
+                    mode: mapping.command_mode(),
+                    fields: mapping.command_fields(),
+                    keys_max: shared.limits.command_keys,
+                };
+                Keep::Rows(rules, self.workers_to_hear(connection))
+            }
+            Mode::Distinct => Keep::History(shared.limits.distinct_snapshot),
+            Mode::Raw | Mode::Merge => Keep::Values,
+        };
+        for (index, name) in items.into_iter().enumerate() {
+            let class = ClassKey {
+                schema: &schema,
+                sub_id: add.sub_id,
+                position: index as u32 + 1,
+                delivery,
+            };
+            match name {
+                Some(name) => self.join(key, &(connection, name), class, keep, add.snapshot),
+                // Nothing will ever come, so this is all of it.
+                None if add.snapshot != Snapshot::No && delivery.has_end_of_snapshot() => {
+                    push_end_of_snapshot(out, add.sub_id, class.position);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ingest workers of a connection who may know rows of an item that this shard does not.
+    fn workers_to_hear(&self, connection: u16) -> usize {
+        let alone = self.shared.peers.get().is_none_or(|peers| peers.len() < 2);
+        match alone {
+            true => 0,
+            false => self.shared.connections[usize::from(connection)]
+                .workers
+                .len(),
+        }
+    }
+
+    /// Enters a session into an item's class, and asks ingest for what is new.
+    fn join(
+        &mut self,
+        key: SessionKey,
+        name: &ItemName,
+        class: ClassKey<'_>,
+        keep: Keep,
+        snapshot: Snapshot,
+    ) {
+        let (place, asked) = self.items.add(name, class, key, keep);
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let subscription = entry.core.subscription_mut(class.sub_id);
+        let Some(subscribed) = subscription.map(|one| &mut one.handle) else {
+            return;
+        };
+        if let Some(slot) = subscribed.places.get_mut(class.position as usize - 1) {
+            *slot = Some(place);
+        }
+        let pacing = subscribed.pacing.as_ref();
+        let paced = pacing.is_some_and(|pacing| pacing.frequency.is_some());
+        if let Some(item) = self.items.at_mut(place.slot) {
+            let waits = match snapshot {
+                Snapshot::No => None,
+                _ => entry.snapshot(item, class, snapshot),
+            };
+            let members = item.class_mut(class).map(|found| &mut found.members);
+            if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
+                member.paced = paced;
+                if let Some(waits) = waits {
+                    member.awaits = waits.awaits;
+                    if let Some(behind) = waits.behind {
+                        member.progress = Progress::Behind;
+                        self.backlog.push(key, behind);
+                    }
+                }
+            }
+        }
+        let ingest = &self.shared.connections[usize::from(name.0)];
+        let name = Arc::clone(&name.1);
+        match asked {
+            Ask::Nothing => {}
+            Ask::New(demand) => self.wishes.subscribe(ingest, name, demand),
+            Ask::More(demand) => self.wishes.change(ingest, name, demand),
+        }
+    }
+
+    /// Changes a subscription's frequency; `None` changes nothing, the answer says what holds.
+    pub(super) fn reconfigure(
+        &mut self,
+        key: SessionKey,
+        sub_id: u32,
+        wanted: Option<Frequency>,
+        now_ms: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return Ok(());
+        };
+        let Some(subscription) = entry.core.subscription_mut(sub_id) else {
+            return Err(refusal(ControlCode::SUBSCRIPTION_NOT_FOUND));
+        };
+        if subscription.unfiltered {
+            return Err(refusal(ControlCode::UNFILTERED));
+        }
+        let subscribed = &mut subscription.handle;
+        let before = subscribed
+            .pacing
+            .as_ref()
+            .and_then(|pacing| pacing.frequency);
+        let frequency = match wanted {
+            None => before,
+            Some(Frequency::PerSecond(frequency)) => Some(frequency),
+            Some(Frequency::Unlimited | Frequency::Unfiltered) => None,
+        };
+        if frequency != before {
+            let pacing = subscribed.pacing.get_or_insert_default();
+            pacing.set_frequency(frequency, now_ms);
+            for (index, place) in subscribed.places.iter().enumerate() {
+                let Some(place) = *place else { continue };
+                let class = ClassKey {
+                    schema: &subscribed.schema,
+                    sub_id,
+                    position: index as u32 + 1,
+                    delivery: subscribed.delivery,
+                };
+                let item = self.items.at_mut(place.slot);
+                let members = item.and_then(|item| Some(&mut item.class_mut(class)?.members));
+                if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
+                    member.paced = frequency.is_some();
+                }
+            }
+        }
+        entry.core.write_conf(sub_id, frequency, out);
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(
+        &mut self,
+        key: SessionKey,
+        sub_id: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let entry = self.sessions.get_mut(key);
+        let removed = entry.and_then(|entry| {
+            let subscription = entry.core.remove_subscription(sub_id)?;
+            entry.core.write_unsub(sub_id, out);
+            Some(subscription)
+        });
+        match removed {
+            Some(subscription) => {
+                self.release(key, subscription);
+                Ok(())
+            }
+            None => Err(Refusal {
+                code: ControlCode::SUBSCRIPTION_NOT_FOUND,
+                message: format!("no subscription {sub_id} in this session"),
+            }),
+        }
+    }
+}
+
+/// How a newcomer gets its snapshot.
+struct Waits {
+    /// What can be told now, in the order of the backlog.
+    behind: Option<Behind>,
+    /// Something of it will come later.
+    awaits: bool,
+}
+
+impl super::session::SessionEntry {
+    /// The snapshot of an item, as far as it is known.
+    fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<Waits> {
+        let behind = |queue| Behind {
+            sub_id: class.sub_id,
+            position: class.position,
+            seen: None,
+            queue,
+        };
+        let queue = self.new_queue(class.sub_id, class.delivery);
+        let Some(mut queue) = queue else {
+            let known = item.snapshot(class.schema).is_some();
+            return Some(Waits {
+                behind: known.then(|| behind(None)),
+                awaits: !known,
+            });
+        };
+        let awaits = fill(&mut queue, item, class, asked);
+        Some(Waits {
+            behind: (queue.len() > 0).then(|| behind(Some(queue))),
+            awaits,
+        })
+    }
+}
+
+/// Puts the snapshot of an item into a queue; whether something of it is still to come.
+fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
+    match class.delivery.basis() {
+        Basis::State => {
+            let known = item.snapshot(class.schema);
+            known
+                .into_iter()
+                .for_each(|values| queue.push_past(Arc::clone(values)));
+            return known.is_none();
+        }
+        Basis::Event if class.delivery.has_end_of_snapshot() => {
+            let most = match asked {
+                Snapshot::Length(most) => most as usize,
+                Snapshot::Yes | Snapshot::No => usize::MAX,
+            };
+            let past = item.history(class.schema, most).into_iter();
+            past.for_each(|values| queue.push_past(values));
+        }
+        Basis::Event => return false,
+        Basis::Row => {
+            let Some(table) = item.table() else {
+                return false;
+            };
+            for row in table.rows() {
+                queue.push_past_row(Arc::clone(&row.key), Arc::clone(&row.values));
+            }
+            if table.in_snapshot() {
+                return true;
+            }
+        }
+    }
+    queue.push_end();
+    false
+}
