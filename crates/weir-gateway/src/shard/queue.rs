@@ -377,3 +377,6 @@ impl Queue {
         std::mem::take(&mut self.ends) || self.slots.iter().any(is_end)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
+
+use super::super::table::{RowStep, Table, TableCounts, TableRules};
+use super::*;
+
+const ADAPTERS: &str = r#"<adapters_conf id="S"><metadata_provider>
+<adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
+<param name="logging.configuration.path">l</param></metadata_provider>
+<data_provider name="C"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<param name="bootstrap.servers">nowhere:9092</param><param name="map.t.to">item</param>
+<param name="record.value.evaluator.type">KVP</param><param name="field.key">#{KEY}</param>
+<param name="field.command">#{VALUE.c}</param><param name="field.v">#{VALUE.v}</param>
+</data_provider></adapters_conf>"#;
+const ROOMY: usize = usize::MAX;
+
+/// A table and what it makes of records.
+struct Rows {
+    mapping: Mapping,
+    table: Table,
+    counts: TableCounts,
+}
+
+impl Rows {
+    fn new(keys_max: usize) -> Self {
+        let none = |_: &str| None;
+        let options = ParseOptions::default();
+        let file = weir_mapping::AdaptersFile::parse("a.xml", ADAPTERS, &none, options);
+        let mapping = file.expect("a good file").connections.remove(0).mapping;
+        let rules = TableRules {
+            mode: mapping.command_mode(),
+            fields: mapping.command_fields(),
+            keys_max,
+        };
+        Self {
+            table: Table::new(rules, mapping.all_fields()),
+            mapping,
+            counts: TableCounts::default(),
+        }
+    }
+
+    fn values(&self, key: &str, value: &str) -> Arc<FrozenValues> {
+        let view = RecordView {
+            topic: "t",
+            partition: 0,
+            offset: 0,
+            timestamp_ms: 0,
+            key: Some(key.as_bytes()),
+            value: Some(value.as_bytes()),
+            headers: &[],
+        };
+        let (mut names, mut values) = (ItemNames::new(), FieldValues::new());
+        self.mapping.item_names(&view, &mut names).expect("a name");
+        let all = self.mapping.all_fields();
+        let read = self.mapping.field_values(&view, &all, &mut values);
+        read.expect("all fields are there");
+        Arc::new(values.freeze())
+    }
+
+    fn change(&mut self, key: &str, command: &str, v: u32) -> Option<RowChange> {
+        let values = self.values(key, &format!("c={command},v={v}"));
+        let all: FieldSet = self.mapping.all_fields();
+        match self.table.advance(&values, &all, &mut self.counts)? {
+            RowStep::Row(change) => Some(change),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn shown(queue: &Queue) -> Vec<String> {
+    let slots = (0..queue.len()).filter_map(|index| queue.get(index));
+    let text = |slot: &Slot| match slot {
+        Slot::Past(values) => format!("past {}", values.get(2).unwrap_or("-")),
+        Slot::Update(values) => format!("update {}", values.get(2).unwrap_or("-")),
+        Slot::Row {
+            key,
+            command,
+            values,
+            ..
+        } => format!(
+            "{} {key} {}",
+            command.as_str(),
+            values.get(2).unwrap_or("-")
+        ),
+        Slot::Lost(lost) => format!("lost {lost}"),
+        Slot::Clear => "clear".to_owned(),
+        Slot::EndOfSnapshot => "end".to_owned(),
+        Slot::Gone => "gone".to_owned(),
+    };
+    slots.map(text).collect()
+}
+
+#[test]
+fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
+    let mut rows = Rows::new(10);
+    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    rows.change("known", "ADD", 0);
+    let mut shed = Vec::new();
+    for (key, command, v) in [
+        ("known", "UPDATE", 1),
+        ("new", "ADD", 2),
+        ("new", "UPDATE", 3),
+        ("known", "ADD", 4),
+        ("brief", "ADD", 5),
+        ("brief", "DELETE", 6),
+        ("known", "DELETE", 7),
+        ("known", "UPDATE", 8),
+        ("known", "UPDATE", 9),
+    ] {
+        let change = rows.change(key, command, v).expect("a change");
+        shed.push(queue.push_row(&change, ROOMY).conflated);
+    }
+    assert_eq!(shed, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
+    let expected = ["DELETE known -", "ADD new 3", "gone", "ADD known 9"];
+    assert_eq!(shown(&queue), expected);
+    let mut unfiltered = Queue::new(Delivery::AllRows, usize::MAX);
+    for (command, v) in [("UPDATE", 1), ("UPDATE", 2), ("DELETE", 3)] {
+        let change = rows.change("known", command, v).expect("a change");
+        assert_eq!(unfiltered.push_row(&change, ROOMY), Shed::default());
+    }
+    let expected = ["UPDATE known 1", "UPDATE known 2", "DELETE known -"];
+    assert_eq!(shown(&unfiltered), expected);
+}
+
+#[test]
+fn rows_beyond_the_room_are_told_anew() {
+    let mut rows = Rows::new(10);
+    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    queue.push_end();
+    let room = 2 * SLOT_BYTES + 40;
+    for (number, expected) in [(1, 0), (2, 0), (3, 3), (4, 1)] {
+        let change = rows.change(&format!("k{number}"), "ADD", number);
+        assert_eq!(queue.push_row(&change.expect("new"), room).lost, expected);
+    }
+    assert_eq!(shown(&queue), ["lost 4"]);
+    assert!(queue.must_renew() && queue.bytes() == 0);
+    queue.take(0);
+    let all = rows.table.rows();
+    queue.renew(all.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values))));
+    let table = [
+        "gone", "clear", "ADD k1 1", "ADD k2 2", "ADD k3 3", "ADD k4 4", "end",
+    ];
+    assert_eq!(shown(&queue), table);
+    assert_eq!(queue.bytes(), 0, "the table has them anyway");
+    let change = rows.change("k2", "DELETE", 0).expect("known");
+    queue.push_row(&change, room);
+    assert_eq!(shown(&queue)[3], "gone");
+    queue.push_clear();
+    assert_eq!(shown(&queue), ["clear", "end"]);
+}
+
+#[test]
+fn keys_that_do_not_fit_are_passed_on_as_they_come() {
+    let mut rows = Rows::new(1);
+    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    assert!(
+        rows.change("c", "DELETE", 0).is_none(),
+        "all keys are known"
+    );
+    for (key, command, v) in [
+        ("a", "ADD", 1),
+        ("b", "ADD", 2),
+        ("b", "UPDATE", 3),
+        ("b", "DELETE", 4),
+        ("a", "UPDATE", 5),
+    ] {
+        let change = rows.change(key, command, v).expect("a change");
+        queue.push_row(&change, ROOMY);
+    }
+    assert_eq!(
+        shown(&queue),
+        ["ADD a 5", "ADD b 2", "ADD b 3", "DELETE b -"]
+    );
+    let TableCounts {
+        keys,
+        left_out,
+        refused,
+    } = rows.counts;
+    assert_eq!((keys, left_out, refused), (1, 2, 1));
+}
+
+#[test]
+fn updates_are_replaced_dropped_or_lost_by_what_is_owed() {
+    let rows = Rows::new(1);
+    let past = rows.values("", "c=,v=past");
+    let run = |delivery, most, room| {
+        let mut queue = Queue::new(delivery, most);
+        queue.push_past(Arc::clone(&past));
+        let mut shed = Shed::default();
+        for v in 0..5 {
+            let values = rows.values("", &format!("c=,v={v}"));
+            let one = queue.push(&values, room);
+            shed.conflated += one.conflated;
+            shed.dropped += one.dropped;
+            shed.lost += one.lost;
+        }
+        (shown(&queue).join(", "), shed)
+    };
+    let two = 2 * (SLOT_BYTES + 1);
+    let with = |text: &str| text.to_owned();
+    for (delivery, most, room) in [
+        (Delivery::Buffered, 2, ROOMY),
+        (Delivery::Buffered, usize::MAX, two),
+    ] {
+        let (text, shed) = run(delivery, most, room);
+        assert_eq!(text, with("past past, update 0, update 4"));
+        assert_eq!(shed, Shed::conflated(3));
+    }
+    for (most, room) in [(2, ROOMY), (usize::MAX, two)] {
+        let (text, shed) = run(Delivery::List, most, room);
+        assert!(text.starts_with("past past, ") && text.ends_with("update 3, update 4"));
+        assert_eq!((shed.dropped, shed.lost), (3, 0));
+    }
+    let (text, shed) = run(Delivery::Events, usize::MAX, two);
+    assert_eq!(text, with("past past, update 0, update 1, lost 3"));
+    assert_eq!(shed, Shed::lost(3));
+    let (text, shed) = run(Delivery::States, usize::MAX, two);
+    assert_eq!(text, with("past past, update 0, lost 3, update 4"));
+    assert_eq!(shed, Shed::lost(3));
+}
