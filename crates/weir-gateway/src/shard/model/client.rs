@@ -45,7 +45,11 @@ pub(super) struct Client {
     /// By number, oldest first: a number may be used again after its end.
     subscriptions: BTreeMap<u32, VecDeque<Subscription>>,
     rest: String,
+    /// Its session; empty before its first line has come.
+    session: String,
     pub(super) data_lines: u64,
+    /// Data notifications that come again after a recovery.
+    repeated: u64,
     ended: bool,
 }
 
@@ -151,6 +155,33 @@ impl Client {
         }
     }
 
+    /// The request that goes on with the session after its connection was cut.
+    pub(super) fn recover(&mut self) -> String {
+        // Half a line has not been received.
+        self.rest.clear();
+        let (id, received) = (&self.session, self.data_lines);
+        format!(
+            "bind_session\r\nLS_session={id}&LS_recovery_from={received}&LS_send_sync=false\
+             &LS_reduce_head=true"
+        )
+    }
+
+    /// The request that gives the session up for another one.
+    pub(super) fn replace(&self) -> String {
+        let old = &self.session;
+        format!(
+            "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_send_sync=false&LS_old_session={old}"
+        )
+    }
+
+    pub(super) fn has_session(&self) -> bool {
+        !self.session.is_empty()
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     /// The gateway gave up on this client.
     pub(super) fn end(&mut self) {
         self.ended = true;
@@ -162,6 +193,10 @@ impl Client {
         let mut lines = Lines::new(text.as_bytes());
         for line in &mut lines {
             let line = parse_line(line).expect("a good line");
+            if line.is_data() && self.repeated > 0 {
+                self.repeated -= 1;
+                continue;
+            }
             self.data_lines += u64::from(line.is_data());
             self.on_line(&line, now_ms);
         }
@@ -208,8 +243,15 @@ impl Client {
                 list.expect("a known subscription").pop_front();
             }
             Line::End { code, .. } => assert_eq!(code, 48),
-            Line::ConOk { .. } | Line::Conf { .. } | Line::Cons { .. } => {}
-            Line::ReqOk { .. } => {}
+            Line::ConOk { session_id, .. } => self.session = session_id.to_owned(),
+            Line::Prog { count } => {
+                let repeated = self.data_lines.checked_sub(count);
+                self.repeated = repeated.expect("never more than has been received");
+            }
+            // It is kept no more.
+            Line::ConErr { code: 4, .. } => self.ended = true,
+            Line::Conf { .. } | Line::Cons { .. } | Line::ReqOk { .. } => {}
+            Line::ServName { .. } | Line::ClientIp { .. } => {}
             ref other => panic!("unexpected {other:?}"),
         }
     }

@@ -18,7 +18,7 @@ use weir_tlcp::server::SessionConfig;
 use self::client::Client;
 use self::rows::Rows;
 use self::want::{KINDS, Want};
-use self::wire::{MemoryWire, QUEUE_BYTES, conn_id};
+use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::catch_up::ALARM;
 use super::session::SessionKey;
 use super::wire::Wire;
@@ -42,6 +42,8 @@ const ROW_SCHEMAS: [&[&str]; 2] = [&["key", "command", "a"], &["key", "command",
 const CLIENTS: usize = 3;
 const ITEMS: usize = 2;
 const WORKERS: usize = 2;
+/// So little that it is not always enough.
+const RECOVERY_BYTES: usize = 2_000;
 /// Updates kept as snapshot of mode DISTINCT.
 const HISTORY: usize = 3;
 
@@ -121,6 +123,12 @@ enum Op {
         client: usize,
         bytes: usize,
     },
+    /// The connection is lost, with all that has not been read.
+    Cut {
+        client: usize,
+    },
+    /// Those whose connection is lost come back.
+    Return,
     /// The end of a turn.
     Flush,
     /// Time passes.
@@ -154,6 +162,7 @@ impl World {
             limits: Limits {
                 distinct_snapshot: HISTORY,
                 queue_bytes: QUEUE_BYTES,
+                recovery_bytes: RECOVERY_BYTES,
                 ..Limits::default()
             },
             simulator: None,
@@ -168,15 +177,14 @@ impl World {
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             items: Default::default(),
         };
-        let create =
-            "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_reduce_head=true&LS_send_sync=false";
+        let create = "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_send_sync=false";
         (0..CLIENTS).for_each(|client| world.request(client, create));
         world
     }
 
     fn request(&mut self, client: usize, text: &str) {
-        self.shard
-            .handle_message(&mut self.wire, conn_id(client), text);
+        let conn = self.wire.id(client);
+        self.shard.handle_message(&mut self.wire, conn, text);
         let mut wishes = Vec::new();
         let worker = &self.connection.workers[0];
         worker.wishes.take(|wish| wishes.push(wish));
@@ -206,7 +214,7 @@ impl World {
                 self.subscribe(client, sub_id, want);
             }
             Op::Unsubscribe { client, sub_id } => {
-                if self.wire.is_open(client) && self.clients[client].unsubscribe(sub_id) {
+                if self.wire.is_connected(client) && self.clients[client].unsubscribe(sub_id) {
                     let text = format!(
                         "control\r\nLS_reqId=1&LS_op=delete&LS_subId={sub_id}&LS_ack=false"
                     );
@@ -222,7 +230,7 @@ impl World {
                 sub_id,
                 frequency,
             } => {
-                if self.wire.is_open(client) && self.clients[client].reconfigure(sub_id) {
+                if self.wire.is_connected(client) && self.clients[client].reconfigure(sub_id) {
                     let frequency = limit(frequency);
                     let text = format!(
                         "control\r\nLS_reqId=1&LS_op=reconf&LS_subId={sub_id}\
@@ -232,7 +240,7 @@ impl World {
                 }
             }
             Op::Constrain { client, kbps } => {
-                if self.wire.is_open(client) {
+                if self.wire.is_connected(client) {
                     let kbps = limit(kbps);
                     let text = format!(
                         "control\r\nLS_reqId=1&LS_op=constrain&LS_requested_max_bandwidth={kbps}"
@@ -240,11 +248,45 @@ impl World {
                     self.request(client, &text);
                 }
             }
+            Op::Cut { client } => self.cut(client),
+            Op::Return => (0..CLIENTS).for_each(|client| self.come_back(client)),
             Op::Flush => self.wire.flush_all(),
             Op::Pass { millis } => self.pass(millis),
         }
         self.settle();
         self.forget_unwanted();
+    }
+
+    /// As the event loop does when a connection is lost.
+    fn cut(&mut self, client: usize) {
+        // A session of which the client does not know would stay until its time runs out.
+        if !self.wire.is_connected(client) || !self.clients[client].has_session() {
+            return;
+        }
+        let (conn, tag) = self.wire.cut(client);
+        let key = SessionKey::from_bits(tag);
+        let entry = self.shard.sessions.get_mut(key);
+        if entry.is_some_and(|entry| entry.is_bound_to(conn)) {
+            self.shard.lost(&mut self.wire, key);
+        }
+    }
+
+    /// A client whose connection is lost goes on with its session or, where that is not possible
+    /// any more, begins another one.
+    fn come_back(&mut self, client: usize) {
+        if !self.wire.is_cut(client) {
+            return;
+        }
+        self.wire.connect(client);
+        let request = self.clients[client].recover();
+        self.request(client, &request);
+        self.wire.flush_all();
+        self.settle();
+        if self.clients[client].is_ended() && self.wire.is_connected(client) {
+            let request = self.clients[client].replace();
+            self.clients[client] = Client::default();
+            self.request(client, &request);
+        }
     }
 
     /// Who has room catches up; who has got something reads it.
@@ -277,7 +319,7 @@ impl World {
     }
 
     fn subscribe(&mut self, client: usize, sub_id: u32, want: Want) {
-        if !self.wire.is_open(client) || self.clients[client].is_active(sub_id) {
+        if !self.wire.is_connected(client) || self.clients[client].is_active(sub_id) {
             return;
         }
         let text = format!(
@@ -445,6 +487,7 @@ impl World {
                 bytes: usize::MAX,
             });
         }
+        self.run(Op::Return);
         self.run(Op::Flush);
         for _ in 0..5_000 {
             if self.shard.backlog.len() == 0 {
@@ -462,7 +505,8 @@ impl World {
         assert_eq!(self.shard.counters.rows.keys, rows as u64);
         for (number, client) in self.clients.iter().enumerate() {
             client.check(&self.items);
-            let tag = Wire::tag(&mut self.wire, conn_id(number));
+            let conn = self.wire.id(number);
+            let tag = Wire::tag(&mut self.wire, conn);
             let entry = tag.and_then(|tag| self.shard.sessions.get_mut(SessionKey::from_bits(tag)));
             if let Some(entry) = entry {
                 assert_eq!(
@@ -528,6 +572,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (client, prop_oneof![Just(0), 0usize..500, Just(usize::MAX)])
             .prop_map(|(client, bytes)| Op::Room { client, bytes }),
         2 => Just(Op::Flush),
+        1 => (0..CLIENTS).prop_map(|client| Op::Cut { client }),
+        1 => Just(Op::Return),
         3 => prop_oneof![1u64..40, 50u64..400].prop_map(|millis| Op::Pass { millis }),
     ]
 }

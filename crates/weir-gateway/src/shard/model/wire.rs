@@ -8,7 +8,6 @@ use weir_net::http1::Response;
 use weir_net::server::{ConnId, Offer};
 use weir_net::websocket::{Event, FrameReader, Role};
 
-use crate::shard::lifecycle::NOWHERE;
 use crate::shard::wire::Wire;
 
 /// Small, so that few updates fill it.
@@ -18,7 +17,12 @@ const LAG_BYTES: usize = 100;
 /// One connection.
 struct Conn {
     tag: u64,
+    /// Which of the client's connections it is.
+    generation: u32,
+    /// Neither side has ended it.
     open: bool,
+    /// It was cut.
+    cut: bool,
     queue: VecDeque<Bytes>,
     /// Bytes the peer's side still takes.
     room: usize,
@@ -40,22 +44,9 @@ pub(super) struct MemoryWire {
 /// Timers are late by up to so much.
 const TICK_MS: u64 = 16;
 
-pub(super) fn conn_id(client: usize) -> ConnId {
-    ConnId::from_parts(client as u32, 1)
-}
-
 impl MemoryWire {
     pub(super) fn new(clients: usize) -> Self {
-        let conn = || Conn {
-            tag: 0,
-            open: true,
-            queue: VecDeque::new(),
-            room: usize::MAX,
-            blocked: false,
-            wants_room: false,
-            reader: FrameReader::new(Role::Client, 1 << 20),
-            arrived: String::new(),
-        };
+        let conn = || Conn::new(1);
         Self {
             conns: std::iter::repeat_with(conn).take(clients).collect(),
             roomy: Vec::new(),
@@ -106,10 +97,39 @@ impl MemoryWire {
         }
     }
 
+    /// The name of a client's present connection.
+    pub(super) fn id(&self, client: usize) -> ConnId {
+        ConnId::from_parts(client as u32, self.conns[client].generation)
+    }
+
+    /// Loses a connection with all that has not arrived; its name and tag.
+    pub(super) fn cut(&mut self, client: usize) -> (ConnId, u64) {
+        let conn = &mut self.conns[client];
+        conn.cut = true;
+        conn.queue.clear();
+        let tag = conn.tag;
+        (self.id(client), tag)
+    }
+
+    /// Connects a client anew.
+    pub(super) fn connect(&mut self, client: usize) {
+        let generation = self.conns[client].generation + 1;
+        self.conns[client] = Conn::new(generation);
+    }
+
+    /// Whether what a client sends arrives.
+    pub(super) fn is_connected(&self, client: usize) -> bool {
+        self.conns[client].open && !self.conns[client].cut
+    }
+
+    pub(super) fn is_cut(&self, client: usize) -> bool {
+        self.conns[client].cut
+    }
+
     /// A connection that has caught up and whose handler is to hear of it.
     pub(super) fn roomy(&mut self) -> Option<(ConnId, u64)> {
         let client = self.roomy.pop()?;
-        Some((conn_id(client), self.conns[client].tag))
+        Some((self.id(client), self.conns[client].tag))
     }
 
     /// Lines that have arrived since the last call.
@@ -122,25 +142,42 @@ impl MemoryWire {
     }
 
     fn has_room(&mut self, conn: ConnId, bytes: usize) -> Option<bool> {
-        let client = (0..self.conns.len()).find(|client| conn_id(*client) == conn)?;
         let fits = |conn: &Conn| conn.queue.is_empty() || conn.queued() + bytes <= QUEUE_BYTES;
-        if !self.conns[client].open {
-            return None;
-        }
+        let client = self.client(conn)?;
         if !fits(&self.conns[client]) {
             self.flush(client);
         }
         Some(fits(&self.conns[client]))
     }
 
-    fn conn(&mut self, conn: ConnId) -> &mut Conn {
-        let mut conns = self.conns.iter_mut().enumerate();
-        let found = conns.find(|(client, _)| conn_id(*client) == conn);
-        found.expect("a connection of this network").1
+    /// Whose connection it is, if it still is one.
+    fn client(&self, conn: ConnId) -> Option<usize> {
+        let mut clients = 0..self.conns.len();
+        clients.find(|client| self.id(*client) == conn && self.is_connected(*client))
+    }
+
+    fn conn(&mut self, conn: ConnId) -> Option<&mut Conn> {
+        let client = self.client(conn)?;
+        self.conns.get_mut(client)
     }
 }
 
 impl Conn {
+    fn new(generation: u32) -> Self {
+        Self {
+            tag: 0,
+            generation,
+            open: true,
+            cut: false,
+            queue: VecDeque::new(),
+            room: usize::MAX,
+            blocked: false,
+            wants_room: false,
+            reader: FrameReader::new(Role::Client, 1 << 20),
+            arrived: String::new(),
+        }
+    }
+
     fn queued(&self) -> usize {
         self.queue.iter().map(Bytes::len).sum()
     }
@@ -163,17 +200,17 @@ impl Wire for MemoryWire {
 
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
         let room = self.has_room(conn, chunk.len()) == Some(true);
-        if room {
-            self.conn(conn).queue.push_back(chunk);
+        if let Some(state) = self.conn(conn).filter(|_| room) {
+            state.queue.push_back(chunk);
         }
         room
     }
 
     fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
-        let Some(room) = self.has_room(conn, chunk.len()) else {
+        let room = self.has_room(conn, chunk.len());
+        let (Some(room), Some(state)) = (room, self.conn(conn)) else {
             return Offer::Gone;
         };
-        let state = self.conn(conn);
         if !room || (state.blocked && state.queued() > LAG_BYTES) {
             state.wants_room = true;
             return Offer::Behind;
@@ -183,14 +220,13 @@ impl Wire for MemoryWire {
     }
 
     fn want_room(&mut self, conn: ConnId) {
-        self.conn(conn).wants_room = true;
+        if let Some(state) = self.conn(conn) {
+            state.wants_room = true;
+        }
     }
 
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
-        if conn == NOWHERE {
-            return;
-        }
-        let state = self.conn(conn);
+        let Some(state) = self.conn(conn) else { return };
         if drop_queued {
             // One chunk may have been begun.
             state.queue.truncate(1);
@@ -216,12 +252,13 @@ impl Wire for MemoryWire {
     }
 
     fn tag(&mut self, conn: ConnId) -> Option<u64> {
-        let state = self.conn(conn);
-        state.open.then_some(state.tag)
+        self.conn(conn).map(|state| state.tag)
     }
 
     fn set_tag(&mut self, conn: ConnId, tag: u64) {
-        self.conn(conn).tag = tag;
+        if let Some(state) = self.conn(conn) {
+            state.tag = tag;
+        }
     }
 
     fn set_timer(&mut self, at_ms: u64, token: u64) {
