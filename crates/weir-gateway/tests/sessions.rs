@@ -14,7 +14,7 @@ fn subscribe(client: &mut Client, id: u32, mode: &str, more: &str) {
          &LS_schema=value&LS_data_adapter=QuickStart&LS_ack=false{more}"
     ));
     assert_eq!(client.line(), format!("SUBOK,{id},1,1"));
-    assert!(client.line().starts_with(&format!("CONF,{id},unlimited,")));
+    assert!(client.line().starts_with(&format!("CONF,{id},")));
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn merge_and_distinct_each_keep_their_promise() {
     for (request, answers) in [
         (
             "LS_op=reconf&LS_subId=4&LS_requested_max_frequency=1",
-            ["REQOK,9", "CONF,4,unlimited,filtered"],
+            ["REQOK,9", "CONF,4,1,filtered"],
         ),
         (
             "LS_op=constrain&LS_requested_max_bandwidth=40",
-            ["REQOK,9", "CONS,unlimited"],
+            ["REQOK,9", "CONS,40"],
         ),
     ] {
         client.send(&format!("control\r\nLS_reqId=9&{request}"));
