@@ -14,7 +14,7 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 26] = [
+pub(crate) const CASES: [(&str, Run); 27] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -41,6 +41,7 @@ pub(crate) const CASES: [(&str, Run); 26] = [
     ("ws_polling", transports::ws_polling),
     ("http_streaming", transports::http_streaming),
     ("http_polling", transports::http_polling),
+    ("http_stream_cut", http_stream_cut),
 ];
 
 /// The case that waits for the other SDKs.
@@ -282,18 +283,41 @@ fn killed(case: &Case<'_>) -> Result<()> {
     recovers(case, &client)
 }
 
-/// A connection that breaks while the gateway lives.
+/// A connection that breaks while the gateway lives: the session goes on, nothing is lost.
 fn socket_cut(case: &Case<'_>) -> Result<()> {
+    cut(case, None)
+}
+
+/// The same for a stream over HTTP.
+fn http_stream_cut(case: &Case<'_>) -> Result<()> {
+    cut(case, Some("HTTP-STREAMING"))
+}
+
+fn cut(case: &Case<'_>, transport: Option<&'static str>) -> Result<()> {
+    const RECORDS: usize = 400;
     let proxy = Proxy::start(case.shared().address())?;
     let client = case.client_of(DriverConfig {
         keepalive_ms: Some(KEEPALIVE_MS),
+        transport,
         ..DriverConfig::new(proxy.address(), vec![case.raw(&["a"])])
     })?;
     client.subscribed(&[0])?;
-    case.produce("a", "before")?;
-    client.value(0, "before")?;
-    ensure!(proxy.cut() > 0, "there was no connection to cut");
-    recovers(case, &client)
+    for number in 0..RECORDS {
+        case.send("a", Some(&number.to_string()))?;
+        if number == RECORDS / 2 {
+            case.flush()?;
+            ensure!(proxy.cut() > 0, "there was no connection to cut");
+        }
+    }
+    case.flush()?;
+    for (number, update) in client.updates(RECORDS)?.iter().enumerate() {
+        ensure!(
+            update.value("value") == Some(&number.to_string()),
+            "wanted {number}: {update:?}"
+        );
+    }
+    case.produce("a", "after")?;
+    client.value(0, "after")
 }
 
 fn recovers(case: &Case<'_>, client: &super::driver::Driver) -> Result<()> {

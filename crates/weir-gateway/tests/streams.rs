@@ -1,0 +1,300 @@
+//! Every transport over real sockets: streams and polls over HTTP, polls over WebSocket, requests
+//! over whatever connection.
+
+mod support;
+
+use support::http::{Http, create_by_poll, post};
+use support::{Client, World, metric, wait_metric};
+
+const KEY: &str = "Quince";
+/// Connections of one gateway land on either of its event loops: so many that both get some.
+const MANY: usize = 8;
+
+fn add(id: u32, mode: &str) -> String {
+    format!(
+        "LS_reqId={id}&LS_op=add&LS_subId={id}&LS_mode={mode}&LS_group=ltest-[key={KEY}]\
+         &LS_schema=value&LS_data_adapter=QuickStart"
+    )
+}
+
+fn head(http: &mut Http, id: &str, keepalive_ms: u32) {
+    assert_eq!(http.line(), format!("CONOK,{id},50000,{keepalive_ms},*"));
+    for tag in ["SERVNAME,Weir", "CLIENTIP,127.0.0.1", "CONS,"] {
+        let line = http.line();
+        assert!(line.starts_with(tag), "{line}");
+    }
+}
+
+#[test]
+fn a_stream_over_http_goes_on_from_answer_to_answer() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let address = gateway.listen_address();
+    for _ in 0..MANY / 2 {
+        let id = create_by_poll(address);
+        let bind = format!("LS_session={id}&LS_content_length=1500&LS_send_sync=false");
+        // Sent before the stream is there, over another connection, as SDKs do.
+        let (_, lines) = post(
+            address,
+            "control",
+            &format!("LS_session={id}&{}", add(1, "RAW")),
+        );
+        assert_eq!(lines, ["REQOK,1"]);
+        let mut stream = Http::connect(address);
+        stream.post("bind_session", &bind);
+        assert!(
+            stream.head.contains("Transfer-Encoding: chunked"),
+            "{}",
+            stream.head
+        );
+        assert!(
+            stream
+                .head
+                .contains("Access-Control-Allow-Origin: http://app.example")
+        );
+        head(&mut stream, &id, 5_000);
+        assert_eq!(stream.line(), "SUBOK,1,1,1");
+        assert_eq!(stream.line(), "CONF,1,unlimited,unfiltered");
+        let mut loops = 0;
+        for number in 0..40 {
+            let value = format!("{number}-{}", "x".repeat(100));
+            world.produce(KEY, &value);
+            let mut line = stream.line();
+            while line == "LOOP,0" {
+                assert_eq!(stream.rest(), [""; 0], "LOOP is the last line");
+                stream.post("bind_session", &bind);
+                head(&mut stream, &id, 5_000);
+                loops += 1;
+                line = stream.line();
+            }
+            assert_eq!(line, format!("U,1,1,{value}"));
+        }
+        assert!(loops >= 3, "{loops} answers");
+        let destroy = format!("LS_session={id}&LS_reqId=9&LS_op=destroy");
+        assert_eq!(post(address, "control", &destroy).1, ["REQOK,9"]);
+        assert_eq!(stream.rest(), ["END,31,Session closed by the client"]);
+    }
+    assert_eq!(metric(&gateway, "weir_gateway_sessions"), 0);
+    gateway.shut_down();
+}
+
+#[test]
+fn a_session_begins_as_a_stream_over_http_and_by_get() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let mut stream = Http::connect(gateway.listen_address());
+    let create = format!(
+        "LS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false&LS_reduce_head=true\
+         &LS_ttl_millis=unlimited\r\n{}",
+        add(1, "RAW")
+    );
+    stream.post("create_session", &create);
+    let conok = stream.line();
+    let id = conok.split(',').nth(1).expect("an id");
+    assert_eq!(stream.line(), "SUBOK,1,1,1");
+    assert!(stream.line().starts_with("CONF,1,"));
+    world.produce(KEY, "one");
+    assert_eq!(stream.line(), "U,1,1,one");
+
+    // Everything in the query, no head, and a stream that is taken over without a word.
+    let mut other = Http::connect(gateway.listen_address());
+    let get = format!(
+        "GET /lightstreamer/bind_session.txt?LS_protocol=TLCP-2.5.0&LS_session={id}\
+         &LS_reduce_head=true&LS_send_sync=false&LS_keepalive_millis=1000 HTTP/1.1\r\nHost: x\r\n\r\n"
+    );
+    other.send(get.as_bytes());
+    other.read_head();
+    world.produce(KEY, "two");
+    assert_eq!(other.line(), "U,1,1,two");
+    let old = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stream.next()));
+    assert!(
+        old.is_err(),
+        "an answer that is given up has no end: {old:?}"
+    );
+    gateway.shut_down();
+}
+
+#[test]
+fn polls_get_what_there_is_and_wait_for_what_comes() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let address = gateway.listen_address();
+    for _ in 0..MANY / 2 {
+        let id = create_by_poll(address);
+        let mut http = Http::connect(address);
+        let poll = |idle| {
+            format!(
+                "LS_session={id}&LS_polling=true&LS_polling_millis=100&LS_idle_millis={idle}\
+                 &LS_reduce_head=true"
+            )
+        };
+        assert_eq!(http.post("bind_session", &poll(0)).rest(), ["LOOP,100"]);
+        let request = format!("LS_session={id}&{}", add(1, "RAW"));
+        assert_eq!(post(address, "control", &request).1, ["REQOK,1"]);
+        // Waiting notifications come at once, however long the poll might wait.
+        let lines = http.post("bind_session", &poll(19_000)).rest();
+        assert_eq!(
+            lines,
+            ["SUBOK,1,1,1", "CONF,1,unlimited,unfiltered", "LOOP,100"]
+        );
+        http.post("bind_session", &poll(19_000));
+        world.produce(KEY, "waited for");
+        assert_eq!(http.rest(), ["U,1,1,waited for", "LOOP,100"]);
+        world.produce(KEY, "between");
+        // Nobody reads it at once: the record may need its time.
+        let mut lines = http.post("bind_session", &poll(19_000)).rest();
+        assert_eq!(lines.remove(0), "U,1,1,between");
+        assert_eq!(lines, ["LOOP,100"]);
+        assert_eq!(http.post("bind_session", &poll(1)).rest(), ["LOOP,100"]);
+        let whole =
+            format!("LS_session={id}&LS_polling=true&LS_polling_millis=99000&LS_idle_millis=1");
+        http.post("bind_session", &whole);
+        head(&mut http, &id, 1);
+        assert_eq!(
+            http.rest(),
+            ["LOOP,15000"],
+            "the longest pause that is granted"
+        );
+    }
+    gateway.shut_down();
+}
+
+#[test]
+fn polls_on_a_websocket_need_not_name_the_session() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let id = create_by_poll(gateway.listen_address());
+    let mut client = Client::connect(&gateway);
+    client.send("wsok");
+    client.send(&format!(
+        "bind_session\r\nLS_session={id}&LS_polling=true&LS_polling_millis=500&LS_idle_millis=19000"
+    ));
+    client.send(&format!("control\r\n{}&LS_ack=false", add(1, "RAW")));
+    assert_eq!(client.line(), "WSOK");
+    assert_eq!(client.line(), format!("CONOK,{id},50000,19000,*"));
+    (0..3).for_each(|_| drop(client.line()));
+    assert_eq!(client.line(), "SUBOK,1,1,1");
+    assert_eq!(client.line(), "CONF,1,unlimited,unfiltered");
+    assert_eq!(client.line(), "LOOP,500");
+    for number in 0..5 {
+        if number % 2 == 0 {
+            world.produce(KEY, &number.to_string());
+        }
+        client.send(
+            "bind_session\r\nLS_polling=true&LS_polling_millis=500&LS_idle_millis=19000\
+             &LS_reduce_head=true",
+        );
+        if number % 2 == 1 {
+            world.produce(KEY, &number.to_string());
+        }
+        assert_eq!(client.line(), format!("U,1,1,{number}"));
+        assert_eq!(client.line(), "LOOP,500");
+    }
+    client.send("bind_session\r\nLS_polling=true&LS_polling_millis=0&LS_idle_millis=19000");
+    assert!(client.line().starts_with("CONOK,"));
+    client.send("bind_session\r\nLS_send_sync=false");
+    (0..3).for_each(|_| drop(client.line()));
+    assert!(
+        client.line().starts_with("CONERR,69,"),
+        "one stream at a time"
+    );
+    gateway.shut_down();
+}
+
+/// Requests reach a session from any connection, and each connection gets its answers in order.
+#[test]
+fn requests_come_over_any_connection() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let address = gateway.listen_address();
+    let mut client = Client::connect(&gateway);
+    client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false");
+    let id = client.line().split(',').nth(1).expect("an id").to_owned();
+    (0..3).for_each(|_| drop(client.line()));
+    for round in 0..MANY as u32 {
+        let session = format!("LS_session={id}");
+        let (first, second) = (round * 2 + 1, round * 2 + 2);
+        let batch = format!(
+            "{session}&{}\r\nLS_session=S1&LS_reqId=77&LS_op=reconf&LS_subId=1\r\n{session}&{}\r\n\
+             {session}&LS_reqId=99&LS_op=delete&LS_subId=5000\r\n",
+            add(first, "RAW"),
+            add(second, "MERGE"),
+        );
+        let answers = [
+            format!("REQOK,{first}"),
+            "REQERR,77,20,Session not found".to_owned(),
+            format!("REQOK,{second}"),
+            "REQERR,99,19,no subscription 5000 in this session".to_owned(),
+        ];
+        if round % 2 == 0 {
+            assert_eq!(post(address, "control", &batch).1, answers);
+        } else {
+            let mut other = Client::connect(&gateway);
+            other.send(&format!("control\r\n{batch}"));
+            other.send(&format!("heartbeat\r\n{session}"));
+            other.send(&format!("msg\r\n{session}&LS_reqId=5&LS_message=hi"));
+            other.send("wsok");
+            for answer in answers {
+                assert_eq!(other.line(), answer);
+            }
+            assert!(other.line().starts_with("REQERR,5,-1,"));
+            assert_eq!(other.line(), "WSOK");
+        }
+        for id in [first, second] {
+            assert_eq!(client.line(), format!("SUBOK,{id},1,1"));
+            assert!(client.line().starts_with(&format!("CONF,{id},")));
+        }
+    }
+    world.produce(KEY, "to all");
+    let mut updates: Vec<_> = (0..2 * MANY).map(|_| client.line()).collect();
+    updates.sort_by_key(|line| line.len());
+    let mut expected: Vec<_> = (1..=2 * MANY)
+        .map(|id| format!("U,{id},1,to all"))
+        .collect();
+    expected.sort_by_key(|line| line.len());
+    updates.sort();
+    expected.sort();
+    assert_eq!(updates, expected);
+    let (_, lines) = post(address, "heartbeat", &format!("LS_session={id}"));
+    assert_eq!(lines, ["REQOK"]);
+
+    // Whoever starts over says which session it gives up.
+    let create = format!(
+        "LS_polling=true&LS_polling_millis=0&LS_adapter_set=KafkaConnector&LS_cid=t&LS_old_session={id}"
+    );
+    post(address, "create_session", &create);
+    assert_eq!(client.any_line(), None, "the old session is gone at once");
+    wait_metric(&gateway, "weir_gateway_sessions", |sessions| sessions == 1);
+    gateway.shut_down();
+}
+
+/// A client that is silent for longer than it has promised loses its stream, not its session.
+#[test]
+fn heartbeats_over_other_connections_keep_a_promise() {
+    let world = World::new();
+    let gateway = world.start_gateway(|xml| xml);
+    let address = gateway.listen_address();
+    let id = create_by_poll(address);
+    let mut stream = Http::connect(address);
+    stream.post(
+        "bind_session",
+        &format!("LS_session={id}&LS_inactivity_millis=200&LS_send_sync=false&LS_reduce_head=true"),
+    );
+    let begin = std::time::Instant::now();
+    // It would be given up after 1.4 s.
+    while begin.elapsed() < std::time::Duration::from_millis(2_500) {
+        assert_eq!(
+            post(address, "heartbeat", &format!("LS_session={id}")).1,
+            ["REQOK"]
+        );
+        std::thread::yield_now();
+    }
+    assert_eq!(metric(&gateway, "weir_gateway_unbound_sessions"), 0);
+    wait_metric(&gateway, "weir_gateway_unbound_sessions", |unbound| {
+        unbound == 1
+    });
+    let body = format!("LS_session={id}&LS_recovery_from=0&LS_polling=true&LS_polling_millis=0");
+    let (_, lines) = post(address, "bind_session", &body);
+    assert!(lines.contains(&"PROG,0".to_owned()), "{lines:?}");
+    gateway.shut_down();
+}
