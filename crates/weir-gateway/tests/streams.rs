@@ -270,7 +270,7 @@ fn requests_come_over_any_connection() {
 
 /// A client that is silent for longer than it has promised loses its stream, not its session.
 #[test]
-fn heartbeats_over_other_connections_keep_a_promise() {
+fn a_broken_promise_costs_the_stream_and_not_the_session() {
     let world = World::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
@@ -280,16 +280,6 @@ fn heartbeats_over_other_connections_keep_a_promise() {
         "bind_session",
         &format!("LS_session={id}&LS_inactivity_millis=200&LS_send_sync=false&LS_reduce_head=true"),
     );
-    let begin = std::time::Instant::now();
-    // It would be given up after 1.4 s.
-    while begin.elapsed() < std::time::Duration::from_millis(2_500) {
-        assert_eq!(
-            post(address, "heartbeat", &format!("LS_session={id}")).1,
-            ["REQOK"]
-        );
-        std::thread::yield_now();
-    }
-    assert_eq!(metric(&gateway, "weir_gateway_unbound_sessions"), 0);
     wait_metric(&gateway, "weir_gateway_unbound_sessions", |unbound| {
         unbound == 1
     });
