@@ -53,6 +53,8 @@ pub(super) fn lines(lines: Vec<u8>, origin: Option<&str>) -> Response {
     let response = Response::text(200, lines)
         .with_header("Cache-Control", "no-store, no-cache, no-transform")
         .with_header("Pragma", "no-cache")
+        // Browsers would look at the first kilobyte of a stream before they show any of it.
+        .with_header("X-Content-Type-Options", "nosniff")
         // Proxies must not collect a stream before they pass it on.
         .with_header("X-Accel-Buffering", "no");
     shared_with(response, origin)
