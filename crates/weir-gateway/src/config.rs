@@ -8,8 +8,11 @@ use weir_mapping::{
     AdaptersFile, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source,
     Threads,
 };
+use weir_tlcp::diff::DiffSettings;
 
+use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::GatewayError;
+use crate::lightstreamer_conf;
 
 /// Adapter set name where no file gives one.
 const DEFAULT_SET: &str = "KafkaConnector";
@@ -34,6 +37,8 @@ pub struct GatewayConfig {
     pub connections: Vec<ConnectionConfig>,
     /// What peers may cost.
     pub limits: Limits,
+    /// Which values are sent as differences; default none.
+    pub diffs: DiffConfig,
     /// What the start item of the published load test's simulator says; absent: it is not served.
     pub simulator: Option<Simulator>,
     /// What is kept of items that nobody subscribes to.
@@ -157,6 +162,8 @@ pub struct Overrides {
     pub admin: Option<SocketAddr>,
     /// `--shards`
     pub shards: Option<usize>,
+    /// `--lightstreamer-conf`: what it says holds where `[diffs]` says nothing.
+    pub lightstreamer_conf: Option<PathBuf>,
 }
 
 /// `gateway.toml` as written.
@@ -172,6 +179,7 @@ struct RawFile {
     admin: RawAdmin,
     limits: Limits,
     last_values: LastValues,
+    diffs: RawDiffs,
     simulator: Option<Simulator>,
     connection: toml::Table,
 }
@@ -206,7 +214,18 @@ impl GatewayConfig {
             notes.extend(missing_log_file(path, parsed.logging_path.as_deref()));
             connections.extend(parsed.connections);
         }
+        let diffs = match &overrides.lightstreamer_conf {
+            None => DiffSettings::default(),
+            Some(path) => lightstreamer_conf::read(path, &read(path)?, &mut notes)?,
+        };
+        let names: Vec<&str> = connections.iter().map(|one| one.name.as_str()).collect();
+        let diffs = raw.diffs.over(&diffs, &names);
+        let diffs = diffs.map_err(|reason| GatewayError::Config {
+            file: file.display().to_string(),
+            reason,
+        })?;
         let config = Self {
+            diffs,
             listen: overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN),
             admin: overrides
                 .admin

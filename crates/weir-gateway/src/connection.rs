@@ -5,7 +5,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_mapping::{ConnectionConfig, Threads};
+use weir_tlcp::diff::DiffSettings;
 
+use crate::diffs::ConnectionDiffs;
 use crate::ingest::WishBox;
 use crate::routing::Wish;
 
@@ -14,6 +16,8 @@ use crate::routing::Wish;
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) config: ConnectionConfig,
+    /// Which of its values are sent as differences.
+    pub(crate) diffs: ConnectionDiffs,
     pub(crate) workers: Vec<Worker>,
     pub(crate) demand: Demand,
     pub(crate) state: ConnectionState,
@@ -27,7 +31,7 @@ pub(crate) struct Worker {
 }
 
 impl Connection {
-    pub(crate) fn new(config: ConnectionConfig) -> Self {
+    pub(crate) fn new(config: ConnectionConfig, diffs: &DiffSettings) -> Self {
         let threads = match config.threads {
             Threads::Count(count) => count as usize,
             Threads::Processors => {
@@ -40,6 +44,7 @@ impl Connection {
         };
         Self {
             config,
+            diffs: ConnectionDiffs::new(diffs),
             workers: std::iter::repeat_with(worker)
                 .take(threads.max(1))
                 .collect(),

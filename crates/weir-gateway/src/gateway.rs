@@ -65,7 +65,10 @@ impl Gateway {
         let connections: Vec<Arc<Connection>> = config
             .connections
             .into_iter()
-            .map(|connection| Arc::new(Connection::new(connection)))
+            .map(|connection| {
+                let diffs = config.diffs.of(&connection.name);
+                Arc::new(Connection::new(connection, diffs))
+            })
             .collect();
         let shared = Arc::new(Shared {
             set_id: config.set_id,
@@ -77,6 +80,7 @@ impl Gateway {
             },
             limits,
             simulator: config.simulator,
+            diff_bytes_per_second: config.diffs.budget_bytes_per_second,
             peers: OnceLock::new(),
         });
         let (listen, parts) = make_shards(config.listen, config.shards, &shared)?;

@@ -8,9 +8,11 @@
 mod admin;
 pub mod config;
 mod connection;
+pub mod diffs;
 mod error;
 mod gateway;
 mod ingest;
+mod lightstreamer_conf;
 mod metrics;
 mod resolve;
 mod routing;

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use weir_net::server::IoCounters;
 
 use crate::connection::Connection;
-use crate::shard::TableCounts;
+use crate::shard::{DiffCounters, TableCounts};
 
 /// What one shard counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +43,7 @@ pub(crate) struct ShardCounters {
     pub(crate) recoveries: u64,
     pub(crate) recoveries_refused: u64,
     pub(crate) kept_bytes: u64,
+    pub(crate) diffs: DiffCounters,
     pub(crate) io: IoCounters,
 }
 
@@ -56,7 +57,7 @@ enum Kind {
 /// and where its value is.
 struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
 
-const SHARD_METRICS: [ShardMetric; 31] = {
+const SHARD_METRICS: [ShardMetric; 35] = {
     use Kind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
@@ -199,6 +200,30 @@ const SHARD_METRICS: [ShardMetric; 31] = {
             Gauge,
             "Bytes of data notifications kept for clients that lose their connection or have none.",
             |c| c.kept_bytes,
+        ),
+        ShardMetric(
+            "weir_gateway_diffs_json_patch",
+            Counter,
+            "Values encoded as JSON Patch, once for all who share the frame.",
+            |c| c.diffs.json_patch,
+        ),
+        ShardMetric(
+            "weir_gateway_diffs_tlcp_diff",
+            Counter,
+            "Values encoded as TLCP-diff, once for all who share the frame.",
+            |c| c.diffs.tlcp_diff,
+        ),
+        ShardMetric(
+            "weir_gateway_diffs_useless",
+            Counter,
+            "Values compared and sent whole: no diff was clearly shorter and exact.",
+            |c| c.diffs.useless,
+        ),
+        ShardMetric(
+            "weir_gateway_diffs_over_budget",
+            Counter,
+            "Values sent whole because the budget for comparing was spent.",
+            |c| c.diffs.over_budget,
         ),
         ShardMetric(
             "weir_gateway_accepted",

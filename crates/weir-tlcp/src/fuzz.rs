@@ -187,7 +187,6 @@ pub fn diffs(data: &[u8], formats: &[DiffFormat], portable: bool) {
                 push_delta_payload_by(&mut payload, previous, values, |out, _, before, value| {
                     let mut field = FieldDiffs {
                         settings: &settings,
-                        order: settings.order,
                         budget: &mut budget,
                         scratch: &mut String::new(),
                     };

@@ -151,6 +151,57 @@ fn check_lists_every_parameter_with_what_becomes_of_it() {
 }
 
 #[test]
+fn check_names_diffs_and_what_is_not_read_of_another_servers_settings() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let conf = "<lightstreamer_conf>\n<http_server/>\n<default_diff_order>jsonpatch\
+                </default_diff_order>\n<max_delay_millis>30</max_delay_millis>\n</lightstreamer_conf>";
+    folder.write("conf.xml", conf);
+    let files = [
+        "check",
+        "--adapters",
+        "a.xml",
+        "--lightstreamer-conf",
+        "conf.xml",
+    ];
+    let (code, out, _) = folder.run(&files);
+    assert_eq!(code, 0, "{out}");
+    let all = ["diffs", "json_patch (^P) from 50 bytes"];
+    assert!(has_line(&out, &all), "{out}");
+    assert!(
+        out.contains("conf.xml:2: note: <http_server> is not read; see listen"),
+        "{out}"
+    );
+    let rest = "conf.xml:4: note: <max_delay_millis> is not read: only settings for diffs are";
+    assert!(out.contains(rest), "{out}");
+
+    folder.write("own.toml", "[diffs.connection.Quotes]\norder = []\n");
+    let (code, json) =
+        folder.json(&[files.as_slice(), &["--config", "own.toml", "--json"]].concat());
+    assert_eq!(
+        (code, &json["connections"][0]["diffs"]),
+        (0, &Value::from("none"))
+    );
+    folder.write("own.toml", "[diffs.connection.Quote]\n");
+    let (code, _, err) = folder.run(&[files.as_slice(), &["--config", "own.toml"]].concat());
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("diffs.connection.Quote: no such connection, there are: Quotes"),
+        "{err}"
+    );
+    folder.write(
+        "conf.xml",
+        "<lightstreamer_conf><default_diff_order>json</default_diff_order></lightstreamer_conf>",
+    );
+    let (code, _, err) = folder.run(&files);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("conf.xml: line 1: <default_diff_order> = \"json\": list jsonpatch"),
+        "{err}"
+    );
+}
+
+#[test]
 fn check_lists_all_that_is_wrong_and_ends_with_2() {
     let folder = Folder::new();
     let xml = adapters("localhost:9092")

@@ -9,6 +9,7 @@ use super::Shard;
 use super::backlog::Behind;
 use super::class::{ClassKey, Delivery, FrameClass, Progress};
 use super::courier::Courier;
+use super::diffing::Encoder;
 use super::encode::{Mark, mark_frame, update_frame};
 use super::frame::Frame;
 use super::pacing::{Paced, Wait};
@@ -114,11 +115,13 @@ impl Shard {
             return Told::All;
         };
         let schema = Arc::clone(&subscribed.schema);
+        let diffs = subscribed.diffs.clone();
         let key = ClassKey {
             schema: &schema,
             sub_id: behind.sub_id,
             position: behind.position,
             delivery: subscribed.delivery,
+            diffs: diffs.as_ref(),
         };
         let newest = match behind.queue {
             None => item.snapshot(&schema).map(Arc::clone),
@@ -133,7 +136,7 @@ impl Shard {
             entry,
             courier: &mut self.courier,
             counters: &mut self.counters,
-            line: &mut self.line,
+            encoder: &mut self.encoder,
         };
         let told = match &mut behind.queue {
             None => post.tell_newest(class, &mut behind.seen, newest.as_ref()),
@@ -160,7 +163,7 @@ struct Post<'a, W> {
     entry: &'a mut SessionEntry,
     courier: &'a mut Courier,
     counters: &'a mut ShardCounters,
-    line: &'a mut Vec<u8>,
+    encoder: &'a mut Encoder,
 }
 
 impl<W: Wire> Post<'_, W> {
@@ -186,7 +189,7 @@ impl<W: Wire> Post<'_, W> {
         values: &Arc<FrozenValues>,
         what: Paced<'_>,
     ) -> Told {
-        match update_frame(class, seen.as_ref(), values, self.line) {
+        match update_frame(class, seen.as_ref(), values, self.encoder) {
             None => self.counters.conflated += 1,
             Some(frame) => match self.send(class, &frame, what) {
                 Told::All => self.counters.updates_out += 1,
@@ -291,7 +294,7 @@ impl<W: Wire> Post<'_, W> {
     }
 
     fn tell_mark(&mut self, class: &FrameClass, mark: Mark) -> Told {
-        let frame = mark_frame(class, mark, self.line);
+        let frame = mark_frame(class, mark, self.encoder);
         self.send(class, &frame, Paced::Free)
     }
 }

@@ -1,11 +1,14 @@
-//! Frame classes: subscribers of an item that share schema, subscription number, position and delivery.
+//! Frame classes: subscribers of an item that share schema, subscription number, position,
+//! delivery and diffs.
 //! They receive the same bytes, which are encoded once. Typical clients (one subscription, one item)
 //! all fall into one class.
 
 use std::sync::Arc;
 
+use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
+use super::diffing::ClassDiffs;
 use super::schema::Schema;
 use super::session::SessionKey;
 
@@ -98,6 +101,8 @@ pub(super) struct FrameClass {
     /// The item's position in the subscription, from 1.
     pub(super) position: u32,
     pub(super) delivery: Delivery,
+    /// `None` if its members get none.
+    pub(super) diffs: Option<Box<ClassDiffs>>,
     pub(super) members: Vec<Member>,
     /// Where the next pass begins, so that no client is always the last one.
     pub(super) start: usize,
@@ -110,6 +115,7 @@ pub(super) struct ClassKey<'a> {
     pub(super) sub_id: u32,
     pub(super) position: u32,
     pub(super) delivery: Delivery,
+    pub(super) diffs: Option<&'a Arc<DiffSettings>>,
 }
 
 /// One subscriber in a class.
@@ -163,6 +169,9 @@ impl FrameClass {
             sub_id: key.sub_id,
             position: key.position,
             delivery: key.delivery,
+            diffs: key
+                .diffs
+                .map(|settings| Box::new(ClassDiffs::new(settings))),
             members: Vec::new(),
             start: 0,
         }
@@ -173,6 +182,10 @@ impl FrameClass {
             && self.position == key.position
             && self.delivery == key.delivery
             && Arc::ptr_eq(&self.schema, key.schema)
+            && match (&self.diffs, key.diffs) {
+                (Some(own), Some(settings)) => Arc::ptr_eq(&own.settings, settings),
+                (own, settings) => own.is_none() && settings.is_none(),
+            }
     }
 
     /// An update went by without all fields of this class. What its members have seen is no longer

@@ -9,6 +9,7 @@ use weir_tlcp::server::{
 };
 
 use super::class::{FrameClass, Progress};
+use super::diffing::Encoder;
 use super::frame::Frame;
 use super::step::Emission;
 
@@ -32,16 +33,16 @@ impl<'a> Forms<'a> {
     }
 
     /// What a member with this progress gets; `None` if that is nothing.
-    pub(super) fn get(&mut self, progress: Progress, line: &mut Vec<u8>) -> Option<&Frame> {
+    pub(super) fn get(&mut self, progress: Progress, encoder: &mut Encoder) -> Option<&Frame> {
         let (class, emission) = (self.class, self.emission);
         match emission.before.filter(|_| progress == Progress::InStep) {
             Some(before) => self
                 .delta
-                .get_or_insert_with(|| delta_frame(class, before, emission.values, line))
+                .get_or_insert_with(|| delta_frame(class, before, emission.values, encoder))
                 .as_ref(),
             None => {
                 let full = &mut self.full;
-                Some(full.get_or_insert_with(|| full_frame(class, emission.whole, line)))
+                Some(full.get_or_insert_with(|| full_frame(class, emission.whole, encoder)))
             }
         }
     }
@@ -53,18 +54,18 @@ pub(super) fn update_frame(
     class: &FrameClass,
     seen: Option<&Arc<FrozenValues>>,
     values: &FrozenValues,
-    line: &mut Vec<u8>,
+    encoder: &mut Encoder,
 ) -> Option<Frame> {
     match seen {
-        Some(seen) => delta_frame(class, seen, values, line),
-        None => Some(full_frame(class, values, line)),
+        Some(seen) => delta_frame(class, seen, values, encoder),
+        None => Some(full_frame(class, values, encoder)),
     }
 }
 
-fn full_frame(class: &FrameClass, values: &FrozenValues, line: &mut Vec<u8>) -> Frame {
-    begin_update(class, line);
-    push_full_payload(line, class.schema.project(values));
-    framed_update(line)
+fn full_frame(class: &FrameClass, values: &FrozenValues, encoder: &mut Encoder) -> Frame {
+    begin_update(class, encoder);
+    push_full_payload(&mut encoder.line, class.schema.project(values));
+    framed_update(encoder)
 }
 
 /// An update with changes only; `None` if there is none and the mode leaves such updates out.
@@ -72,22 +73,26 @@ fn delta_frame(
     class: &FrameClass,
     before: &FrozenValues,
     values: &FrozenValues,
-    line: &mut Vec<u8>,
+    encoder: &mut Encoder,
 ) -> Option<Frame> {
-    begin_update(class, line);
+    begin_update(class, encoder);
     let before = class.schema.project(before);
-    let changed = push_delta_payload(line, before, class.schema.project(values));
-    (changed || class.delivery.tells_unchanged()).then(|| framed_update(line))
+    let values = class.schema.project(values);
+    let changed = match &class.diffs {
+        None => push_delta_payload(&mut encoder.line, before, values),
+        Some(diffs) => encoder.push_delta(diffs, before, values),
+    };
+    (changed || class.delivery.tells_unchanged()).then(|| framed_update(encoder))
 }
 
-fn begin_update(class: &FrameClass, line: &mut Vec<u8>) {
-    line.clear();
-    push_update_prefix(line, class.sub_id, class.position);
+fn begin_update(class: &FrameClass, encoder: &mut Encoder) {
+    encoder.line.clear();
+    push_update_prefix(&mut encoder.line, class.sub_id, class.position);
 }
 
-fn framed_update(line: &mut Vec<u8>) -> Frame {
-    line.extend_from_slice(b"\r\n");
-    Frame::of(line)
+fn framed_update(encoder: &mut Encoder) -> Frame {
+    encoder.line.extend_from_slice(b"\r\n");
+    Frame::of(&encoder.line)
 }
 
 /// What is told about an item besides updates.
@@ -101,7 +106,8 @@ pub(super) enum Mark {
 }
 
 /// A mark as the members of a class get it.
-pub(super) fn mark_frame(class: &FrameClass, mark: Mark, line: &mut Vec<u8>) -> Frame {
+pub(super) fn mark_frame(class: &FrameClass, mark: Mark, encoder: &mut Encoder) -> Frame {
+    let line = &mut encoder.line;
     line.clear();
     let (sub_id, position) = (class.sub_id, class.position);
     match mark {

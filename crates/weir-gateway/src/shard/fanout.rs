@@ -9,6 +9,7 @@ use weir_net::server::Offer;
 use super::backlog::{Backlog, Behind};
 use super::class::{Basis, Delivery, FrameClass, Member, Progress};
 use super::courier::Courier;
+use super::diffing::Encoder;
 use super::encode::{Forms, Mark, mark_frame};
 use super::pacing::{Alarms, Paced, Wait};
 use super::queue::{Queue, Shed};
@@ -43,7 +44,7 @@ impl Shard {
             alarms: &mut self.alarms,
             courier: &mut self.courier,
             counters: &mut self.counters,
-            line: &mut self.line,
+            encoder: &mut self.encoder,
             now_ms,
         };
         for class in &mut item.classes {
@@ -90,7 +91,7 @@ impl Shard {
             alarms: &mut self.alarms,
             courier: &mut self.courier,
             counters: &mut self.counters,
-            line: &mut self.line,
+            encoder: &mut self.encoder,
             now_ms,
         };
         for class in &mut item.classes {
@@ -134,7 +135,7 @@ impl Shard {
             alarms: &mut self.alarms,
             courier: &mut self.courier,
             counters: &mut self.counters,
-            line: &mut self.line,
+            encoder: &mut self.encoder,
             now_ms,
         };
         for class in &mut item.classes {
@@ -160,7 +161,7 @@ struct Pass<'a, W> {
     alarms: &'a mut Alarms,
     courier: &'a mut Courier,
     counters: &'a mut ShardCounters,
-    line: &'a mut Vec<u8>,
+    encoder: &'a mut Encoder,
     now_ms: u64,
     /// Else it is for those who wait for their snapshot.
     is_news: bool,
@@ -181,7 +182,7 @@ impl<W: Wire> Pass<'_, W> {
                 self.queue_up(class, member, emission);
                 continue;
             }
-            let Some(frame) = forms.get(member.progress, self.line) else {
+            let Some(frame) = forms.get(member.progress, self.encoder) else {
                 self.counters.unchanged += 1;
                 continue;
             };
@@ -298,7 +299,7 @@ impl<W: Wire> Pass<'_, W> {
         if class.delivery.basis() != Basis::Row {
             return;
         }
-        let frame = mark_frame(class, mark, self.line);
+        let frame = mark_frame(class, mark, self.encoder);
         let mut members = std::mem::take(&mut class.members);
         for member in &mut members {
             if mark == Mark::EndOfSnapshot && !std::mem::take(&mut member.awaits) {

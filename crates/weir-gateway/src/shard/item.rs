@@ -414,6 +414,7 @@ mod tests {
             sub_id,
             position,
             delivery: Delivery::Events,
+            diffs: None,
         }
     }
 

@@ -5,6 +5,7 @@ mod catch_up;
 mod class;
 mod controls;
 mod courier;
+mod diffing;
 mod drain;
 mod encode;
 mod errands;
@@ -43,6 +44,8 @@ use self::backlog::Backlog;
 use self::catch_up::ALARM;
 use self::class::ClassKey;
 use self::courier::Courier;
+pub(crate) use self::diffing::DiffCounters;
+use self::diffing::Encoder;
 use self::drain::Drain;
 use self::errands::{Errand, Errands, Outcome};
 use self::item::{ItemTable, Removal};
@@ -119,6 +122,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// What the start item of the published simulator says, if it is served.
     pub(crate) simulator: Option<Simulator>,
+    /// Bytes of values that each shard compares per second at most.
+    pub(crate) diff_bytes_per_second: u64,
     /// The shards' inboxes, set once all of them exist.
     pub(crate) peers: OnceLock<Vec<MailSender<ShardMail>>>,
 }
@@ -140,8 +145,8 @@ pub(crate) struct Shard {
     errands: Errands,
     /// The connection in hand goes there when its message is dealt with.
     departure: Option<Departure>,
-    /// Scratch for one `U` line.
-    line: Vec<u8>,
+    /// Makes `U` lines.
+    encoder: Encoder,
     /// Scratch for the lines that answer one message.
     reply: Vec<u8>,
     /// Scratch for the data notifications that one request causes.
@@ -155,6 +160,7 @@ impl Shard {
             bytes: limits.recovery_bytes,
             age_ms: limits.recovery_ms,
         };
+        let encoder = Encoder::new(shared.diff_bytes_per_second);
         Self {
             number,
             wishes: Wishes::new(number),
@@ -170,7 +176,7 @@ impl Shard {
             drain: None,
             errands: Errands::default(),
             departure: None,
-            line: Vec::new(),
+            encoder,
             reply: Vec::new(),
             notes: Vec::new(),
         }
@@ -181,6 +187,7 @@ impl Shard {
         let Subscribed {
             schema,
             delivery,
+            diffs,
             places,
             ..
         } = subscription.handle;
@@ -193,6 +200,7 @@ impl Shard {
                 sub_id,
                 position: index as u32 + 1,
                 delivery,
+                diffs: diffs.as_ref(),
             };
             let Removal {
                 moved,
@@ -251,6 +259,8 @@ impl Shard {
         self.counters.lagging = self.backlog.len() as u64;
         self.counters.unbound = self.courier.unbound;
         self.counters.kept_bytes = self.courier.kept_bytes as u64;
+        self.encoder.refill(io.now_ms());
+        self.counters.diffs = self.encoder.counters;
         self.counters.connections = io.connections() as u64;
         self.counters.io = io.counters();
         self.metrics.publish(&self.counters);

@@ -270,6 +270,7 @@ impl Shard {
         });
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
+            entry.diffs = create.supported_diffs;
         }
         let mut notes = Vec::new();
         for control in &create.controls {

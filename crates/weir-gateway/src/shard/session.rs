@@ -5,6 +5,8 @@ use std::sync::Arc;
 use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
+use weir_tlcp::diff::DiffSettings;
+use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
 use super::frame::Framing;
@@ -60,6 +62,8 @@ pub(super) struct SessionEntry {
     /// What may be sent now, of a session with a limit.
     pub(super) bandwidth: Option<Box<TokenBucket>>,
     pub(super) set: AdapterSet,
+    /// Diffs that its client accepts.
+    pub(super) diffs: Diffs,
 }
 
 /// How a session reaches its client.
@@ -184,6 +188,8 @@ pub(super) struct Subscribed {
     pub(super) connection: u16,
     pub(super) schema: Arc<Schema>,
     pub(super) delivery: Delivery,
+    /// Which diffs its values are sent as.
+    pub(super) diffs: Option<Arc<DiffSettings>>,
     /// Limits that the client has asked for.
     pub(super) pacing: Option<Box<Pacing>>,
     /// One per item of the group, `None` for an item no template admits.
@@ -232,6 +238,7 @@ impl Sessions {
             journal: None,
             bandwidth: None,
             set,
+            diffs: Diffs::NONE,
         });
         SessionKey { index, serial }
     }
@@ -272,7 +279,7 @@ mod tests {
 
     /// With its connection and its places in the item table a session must stay below 1 KiB. 16 bytes
     /// lead to the journal that recovery needs, and to timers without a key at hand; 24 to limits of
-    /// bandwidth and frequency.
+    /// bandwidth and frequency, 8 to settings for diffs.
     #[test]
     fn an_entry_is_small() {
         assert!(

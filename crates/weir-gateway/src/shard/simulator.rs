@@ -69,6 +69,7 @@ impl Shard {
                 connection: u16::MAX,
                 schema: Schema::of([]).into(),
                 delivery: Delivery::Newest,
+                diffs: None,
                 pacing: None,
                 places: [None].into_iter().collect(),
             },

@@ -45,6 +45,9 @@ impl Shard {
             return Ok(());
         };
         let delivery = Delivery::of(add);
+        let diffs = shared.connections[usize::from(connection)]
+            .diffs
+            .of(entry.diffs);
         let pacing = Pacing::of(add);
         let frequency = pacing.as_ref().and_then(|pacing| pacing.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
@@ -57,6 +60,7 @@ impl Shard {
                 connection,
                 schema: Arc::clone(&schema),
                 delivery,
+                diffs: diffs.cloned(),
                 pacing,
                 places: items.iter().map(|_| None).collect(),
             },
@@ -88,6 +92,7 @@ impl Shard {
                 sub_id: add.sub_id,
                 position: index as u32 + 1,
                 delivery,
+                diffs,
             };
             match name {
                 Some(name) => self.join(key, &(connection, name), class, keep, add.snapshot),
@@ -198,6 +203,7 @@ impl Shard {
                     sub_id,
                     position: index as u32 + 1,
                     delivery: subscribed.delivery,
+                    diffs: subscribed.diffs.as_ref(),
                 };
                 let item = self.items.at_mut(place.slot);
                 let members = item.and_then(|item| Some(&mut item.class_mut(class)?.members));

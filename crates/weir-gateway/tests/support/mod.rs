@@ -114,6 +114,7 @@ impl World {
             listen: any,
             admin: any,
             shards: Some(2),
+            ..Overrides::default()
         };
         let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
         GatewayConfig {

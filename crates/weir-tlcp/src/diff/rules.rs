@@ -115,10 +115,8 @@ pub enum DiffTry {
 /// Decides about diffs and writes them.
 #[derive(Debug)]
 pub struct FieldDiffs<'a> {
-    /// What the server wants.
+    /// What the server wants, its order without what the client has excluded.
     pub settings: &'a DiffSettings,
-    /// What is left of that for this client.
-    pub order: DiffOrder,
     /// What computing may cost.
     pub budget: &'a mut DiffBudget,
     /// Memory for diffs before they are escaped.
@@ -146,7 +144,7 @@ impl FieldDiffs<'_> {
             return DiffTry::Excluded;
         }
         let mut tried = DiffTry::Excluded;
-        for format in self.order.formats() {
+        for format in self.settings.order.formats() {
             let (min, allowed) = match format {
                 DiffFormat::JsonPatch => {
                     let braces = [previous, new].iter().all(|text| looks_like_json(text));
@@ -230,7 +228,6 @@ mod tests {
         let mut out = Vec::new();
         let result = FieldDiffs {
             settings,
-            order: settings.order,
             budget: &mut DiffBudget::new(10_000, 0),
             scratch: &mut String::new(),
         }
@@ -356,7 +353,6 @@ mod tests {
         let mut push = || {
             FieldDiffs {
                 settings: &settings,
-                order: settings.order,
                 budget: &mut budget,
                 scratch: &mut String::new(),
             }

@@ -64,6 +64,10 @@ pub(crate) struct ConfigArgs {
     /// The gateway's own configuration: listeners, limits, connections (docs/configuration.md).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A Lightstreamer server's configuration file: its settings for diffs are honoured where --config
+    /// says nothing about them; `check` says what of it is not read.
+    #[arg(long, value_name = "FILE")]
+    lightstreamer_conf: Option<PathBuf>,
     /// Refuse what connector 1.5.2 does not know instead of warning.
     #[arg(long)]
     strict: bool,
@@ -101,10 +105,14 @@ fn load(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, Fail
     let options = ParseOptions {
         strict: files.strict,
     };
+    let overrides = Overrides {
+        lightstreamer_conf: files.lightstreamer_conf.clone(),
+        ..overrides.clone()
+    };
     GatewayConfig::load(
         files.adapters.as_deref(),
         files.config.as_deref(),
-        overrides,
+        &overrides,
         options,
     )
     .map_err(failure)
@@ -125,6 +133,7 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
         listen: args.listen,
         admin: args.admin,
         shards: args.shards,
+        ..Overrides::default()
     };
     let config = load(&args.files, &overrides)?;
     for note in &config.notes {

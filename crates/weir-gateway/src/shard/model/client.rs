@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_mapping::FieldSet;
 use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
+use weir_tlcp::request::Diffs;
 
 use super::rows::{Change, Rows, Seen, seen};
 use super::want::{PERIOD_MS, Values, Want};
@@ -47,6 +48,8 @@ pub(super) struct Client {
     rest: String,
     /// Its session; empty before its first line has come.
     session: String,
+    /// Those it has said it accepts; it accepts all if it has not.
+    pub(super) diffs: Option<Diffs>,
     pub(super) data_lines: u64,
     /// Data notifications that come again after a recovery.
     repeated: u64,
@@ -94,7 +97,7 @@ impl Client {
             seen: Seen::default(),
             has_lost: false,
             closed: false,
-            decoder: ItemState::new(want.fields.len()),
+            decoder: ItemState::accepting(want.fields.len(), self.diffs.unwrap_or(Diffs::ANY)),
             confirmed: false,
             snapshot_over: false,
             since_ms: now_ms,

@@ -4,6 +4,7 @@
 //! many it has lost; a COMMAND client ends with the same rows as the item.
 
 mod client;
+mod differences;
 mod rows;
 mod want;
 mod wire;
@@ -154,7 +155,7 @@ impl World {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
-        let connection = Arc::new(Connection::new(config));
+        let connection = Arc::new(Connection::new(config, &differences::settings()));
         let shared = Arc::new(Shared {
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],
@@ -166,6 +167,7 @@ impl World {
                 ..Limits::default()
             },
             simulator: None,
+            diff_bytes_per_second: u64::MAX,
             peers: OnceLock::new(),
         });
         let mut world = Self {
@@ -178,7 +180,11 @@ impl World {
             items: Default::default(),
         };
         let create = "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_send_sync=false";
-        (0..CLIENTS).for_each(|client| world.request(client, create));
+        for client in 0..CLIENTS {
+            let (diffs, parameter) = differences::accepted(client);
+            world.clients[client].diffs = diffs;
+            world.request(client, &format!("{create}{parameter}"));
+        }
         world
     }
 
@@ -532,6 +538,7 @@ fn value() -> impl Strategy<Value = Option<String>> {
         1 => Just(None),
         1 => Just(Some(String::new())),
         4 => (0u8..4, 0usize..90).prop_map(|(n, len)| Some(format!("{n}{}", "|".repeat(len)))),
+        5 => differences::similar_value().prop_map(Some),
     ]
 }
 

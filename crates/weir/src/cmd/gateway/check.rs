@@ -42,6 +42,8 @@ struct Findings {
 struct Connection {
     name: String,
     usable: Option<Settings>,
+    /// Which diffs are sent; known if the whole configuration is usable.
+    diffs: Option<String>,
     parameters: Vec<ParameterStatus>,
 }
 
@@ -70,7 +72,14 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 fn look(files: &ConfigArgs) -> Result<Findings, Failure> {
     match load(files, &Overrides::default()) {
         Ok(config) => Ok(Findings {
-            connections: config.connections.iter().map(Connection::of).collect(),
+            connections: config
+                .connections
+                .iter()
+                .map(|connection| Connection {
+                    diffs: Some(config.diffs.describe(&connection.name)),
+                    ..Connection::of(connection)
+                })
+                .collect(),
             notes: config.notes.clone(),
             errors: Vec::new(),
             config: Some(config),
@@ -92,6 +101,7 @@ fn look(files: &ConfigArgs) -> Result<Findings, Failure> {
                                 Err(refused) => Connection {
                                     name: refused.name.clone(),
                                     usable: None,
+                                    diffs: None,
                                     parameters: refused.parameters.clone(),
                                 },
                             });
@@ -127,6 +137,7 @@ impl Connection {
                 topics: mapping.topics().map(str::to_owned).collect(),
                 fields: mapping.fields().iter().map(FieldName::to_string).collect(),
             }),
+            diffs: None,
             parameters: config.parameters.clone(),
         }
     }
@@ -145,6 +156,9 @@ impl Connection {
             println!("  brokers  {}", settings.brokers);
             println!("  topics   {}", settings.topics.join(", "));
             println!("  fields   {}", few(&settings.fields, all).join(", "));
+        }
+        if let Some(diffs) = &self.diffs {
+            println!("  diffs    {diffs}");
         }
         println!();
         let columns = [
@@ -299,6 +313,7 @@ impl Connection {
             "brokers": settings.map(|s| &s.brokers),
             "topics": settings.map(|s| &s.topics),
             "fields": settings.map(|s| &s.fields),
+            "diffs": self.diffs,
             "parameters": parameters.collect::<Vec<_>>(),
         })
     }

@@ -1,0 +1,245 @@
+//! What a gateway is told about diffs: `[diffs]` of `gateway.toml`, for all connections and for
+//! each, over what `lightstreamer_conf.xml` says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
+use weir_tlcp::request::Diffs;
+
+/// Default of `budget_bytes_per_second`: about a tenth of a core.
+const BUDGET_BYTES_PER_SECOND: u64 = 100_000_000;
+
+/// Diffs of all connections, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffConfig {
+    /// For connections without settings of their own.
+    pub general: DiffSettings,
+    /// By the name of the connection.
+    pub connections: BTreeMap<String, DiffSettings>,
+    /// Bytes of values that each event loop compares per second at most, default 100,000,000. Beyond
+    /// it values are sent as they are.
+    pub budget_bytes_per_second: u64,
+}
+
+impl Default for DiffConfig {
+    fn default() -> Self {
+        Self {
+            general: DiffSettings::default(),
+            connections: BTreeMap::new(),
+            budget_bytes_per_second: BUDGET_BYTES_PER_SECOND,
+        }
+    }
+}
+
+impl DiffConfig {
+    /// The settings of a connection.
+    pub fn of(&self, connection: &str) -> &DiffSettings {
+        self.connections.get(connection).unwrap_or(&self.general)
+    }
+
+    /// Which diffs a connection's values are sent as, for people.
+    pub fn describe(&self, connection: &str) -> String {
+        let settings = self.of(connection);
+        let format = |format| match format {
+            DiffFormat::JsonPatch => {
+                let min = settings.json_patch_min_bytes;
+                format!("json_patch (^P) from {min} bytes")
+            }
+            DiffFormat::TlcpDiff => {
+                let min = settings.tlcp_diff_min_bytes;
+                format!("tlcp_diff (^T) from {min} bytes")
+            }
+        };
+        let formats: Vec<_> = settings.order.formats().map(format).collect();
+        match formats.is_empty() {
+            true => "none".to_owned(),
+            false => formats.join(", then "),
+        }
+    }
+}
+
+/// The settings of one connection for clients that exclude formats or do not.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionDiffs {
+    /// By what a client accepts; equal ones are one object, `None` is no diffs.
+    variants: [Option<Arc<DiffSettings>>; 4],
+}
+
+impl ConnectionDiffs {
+    pub(crate) fn new(settings: &DiffSettings) -> Self {
+        let mut variants: [Option<Arc<DiffSettings>>; 4] = [const { None }; 4];
+        for index in 0..variants.len() {
+            let order = settings.order.accepted_by(Diffs {
+                json_patch: index & 1 != 0,
+                tlcp_diff: index & 2 != 0,
+            });
+            let same = variants.iter().flatten().find(|one| one.order == order);
+            let own = || {
+                let settings = settings.clone();
+                Arc::new(DiffSettings { order, ..settings })
+            };
+            let shared = same.cloned();
+            variants[index] = (!order.is_none()).then(|| shared.unwrap_or_else(own));
+        }
+        Self { variants }
+    }
+
+    /// What a client that accepts these is sent.
+    pub(crate) fn of(&self, accepted: Diffs) -> Option<&Arc<DiffSettings>> {
+        let index = usize::from(accepted.json_patch) | usize::from(accepted.tlcp_diff) << 1;
+        self.variants[index].as_ref()
+    }
+}
+
+/// `[diffs]` as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawDiffs {
+    order: Option<Vec<Format>>,
+    json_patch_min_bytes: Option<usize>,
+    tlcp_diff_min_bytes: Option<usize>,
+    value_bytes_max: Option<usize>,
+    portable: Option<bool>,
+    budget_bytes_per_second: Option<u64>,
+    connection: BTreeMap<String, RawSettings>,
+}
+
+/// `[diffs.connection.NAME]` as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawSettings {
+    order: Option<Vec<Format>>,
+    json_patch_min_bytes: Option<usize>,
+    tlcp_diff_min_bytes: Option<usize>,
+    value_bytes_max: Option<usize>,
+    portable: Option<bool>,
+}
+
+/// A format by our name or by the one in `lightstreamer_conf.xml`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) enum Format {
+    #[serde(rename = "json_patch", alias = "jsonpatch")]
+    JsonPatch,
+    #[serde(rename = "tlcp_diff", alias = "diff_match_patch")]
+    TlcpDiff,
+}
+
+impl From<Format> for DiffFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::JsonPatch => Self::JsonPatch,
+            Format::TlcpDiff => Self::TlcpDiff,
+        }
+    }
+}
+
+impl RawDiffs {
+    /// Puts what is written over `base`.
+    ///
+    /// # Errors
+    /// A setting for a connection that does not exist.
+    pub(crate) fn over(
+        self,
+        base: &DiffSettings,
+        connections: &[&str],
+    ) -> Result<DiffConfig, String> {
+        let general = RawSettings {
+            order: self.order,
+            json_patch_min_bytes: self.json_patch_min_bytes,
+            tlcp_diff_min_bytes: self.tlcp_diff_min_bytes,
+            value_bytes_max: self.value_bytes_max,
+            portable: self.portable,
+        }
+        .over(base);
+        let mut own = BTreeMap::new();
+        for (name, settings) in self.connection {
+            if !connections.contains(&name.as_str()) {
+                let known = connections.join(", ");
+                return Err(format!(
+                    "diffs.connection.{name}: no such connection, there are: {known}"
+                ));
+            }
+            own.insert(name, settings.over(&general));
+        }
+        Ok(DiffConfig {
+            general,
+            connections: own,
+            budget_bytes_per_second: self
+                .budget_bytes_per_second
+                .unwrap_or(BUDGET_BYTES_PER_SECOND),
+        })
+    }
+}
+
+impl RawSettings {
+    fn over(self, base: &DiffSettings) -> DiffSettings {
+        let order = |formats: Vec<Format>| DiffOrder::of(formats.into_iter().map(DiffFormat::from));
+        DiffSettings {
+            order: self.order.map_or(base.order, order),
+            json_patch_min_bytes: self
+                .json_patch_min_bytes
+                .unwrap_or(base.json_patch_min_bytes),
+            tlcp_diff_min_bytes: self.tlcp_diff_min_bytes.unwrap_or(base.tlcp_diff_min_bytes),
+            value_bytes_max: self.value_bytes_max.unwrap_or(base.value_bytes_max),
+            portable: self.portable.unwrap_or(base.portable),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_have_the_general_settings_and_their_own() {
+        let text = r#"
+            order = ["jsonpatch"]
+            json_patch_min_bytes = 500
+            [connection.A]
+            order = ["diff_match_patch", "json_patch"]
+            portable = true
+        "#;
+        let raw: RawDiffs = toml::from_str(text).expect("valid");
+        let base = DiffSettings {
+            value_bytes_max: 10,
+            ..DiffSettings::default()
+        };
+        let diffs = raw.clone().over(&base, &["A", "B"]).expect("A exists");
+        let formats = |name| diffs.of(name).order.formats().collect::<Vec<_>>();
+        assert_eq!(formats("B"), [DiffFormat::JsonPatch]);
+        assert_eq!(formats("A"), [DiffFormat::TlcpDiff, DiffFormat::JsonPatch]);
+        let own = diffs.of("A");
+        assert!(own.portable && !diffs.of("B").portable);
+        assert_eq!((own.json_patch_min_bytes, own.value_bytes_max), (500, 10));
+        let error = raw.over(&base, &["B"]).expect_err("A is missing");
+        assert_eq!(
+            error,
+            "diffs.connection.A: no such connection, there are: B"
+        );
+        assert_eq!(diffs.describe("B"), "json_patch (^P) from 500 bytes");
+        assert_eq!(
+            diffs.describe("A"),
+            "tlcp_diff (^T) from 50 bytes, then json_patch (^P) from 500 bytes"
+        );
+        assert_eq!(DiffConfig::default().describe("A"), "none");
+    }
+
+    #[test]
+    fn clients_with_the_same_diffs_share_settings() {
+        let settings = DiffSettings {
+            order: DiffOrder::of([DiffFormat::JsonPatch]),
+            ..DiffSettings::default()
+        };
+        let diffs = ConnectionDiffs::new(&settings);
+        let only_patch = Diffs {
+            json_patch: true,
+            tlcp_diff: false,
+        };
+        let (any, patch) = (diffs.of(Diffs::ANY), diffs.of(only_patch));
+        assert!(Arc::ptr_eq(any.expect("patches"), patch.expect("patches")));
+        assert_eq!(any.map(|one| one.order), Some(settings.order));
+        assert!(diffs.of(Diffs::NONE).is_none());
+    }
+}

@@ -1,0 +1,206 @@
+//! `lightstreamer_conf.xml`: what it says about diffs; the rest of it is for another server.
+
+use std::path::Path;
+
+use weir_mapping::{Location, Note, Severity};
+use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
+
+use crate::error::GatewayError;
+
+/// Elements that have a counterpart among our own settings.
+const COUNTERPARTS: [(&str, &str); 7] = [
+    ("http_server", "listen in gateway.toml, or --listen"),
+    ("https_server", "gateway.toml"),
+    ("request_limit", "limits.request_bytes in gateway.toml"),
+    ("max_sessions", "limits.sessions in gateway.toml"),
+    ("max_buffer_size", "limits.queue_bytes in gateway.toml"),
+    ("monitor", "admin.listen in gateway.toml, or --admin"),
+    ("adapters_dir", "--adapters"),
+];
+
+/// Reads the settings for diffs; everything else becomes notes.
+///
+/// # Errors
+/// A file that is not XML, or a value that one of the elements cannot have.
+pub(crate) fn read(
+    path: &Path,
+    text: &str,
+    notes: &mut Vec<Note>,
+) -> Result<DiffSettings, GatewayError> {
+    let file = path.display().to_string();
+    let fail = |reason: String| GatewayError::Config {
+        file: file.clone(),
+        reason,
+    };
+    // A document type would be the way to entities that grow without bound; it is refused.
+    let document =
+        roxmltree::Document::parse(text).map_err(|error| fail(format!("not XML: {error}")))?;
+    let root = document.root_element();
+    if root.tag_name().name() != "lightstreamer_conf" {
+        let name = root.tag_name().name();
+        return Err(fail(format!(
+            "root element <{name}>: expected <lightstreamer_conf>"
+        )));
+    }
+    let mut settings = DiffSettings::default();
+    let mut deltas = true;
+    let mut ignored = Vec::new();
+    for element in root.children().filter(roxmltree::Node::is_element) {
+        let name = element.tag_name().name();
+        let line = document.text_pos_at(element.range().start).row;
+        let value = element.text().unwrap_or_default().trim();
+        let refuse = |remedy: &str| fail(format!("line {line}: <{name}> = \"{value}\": {remedy}"));
+        match name {
+            "delta_delivery" => {
+                deltas = match value {
+                    "Y" | "y" => true,
+                    "N" | "n" => false,
+                    _ => return Err(refuse("use Y or N")),
+                };
+            }
+            "default_diff_order" => {
+                settings.order = order(value).ok_or_else(|| {
+                    refuse("list jsonpatch and diff_match_patch, or leave it empty")
+                })?;
+            }
+            "jsonpatch_min_length" => {
+                settings.json_patch_min_bytes = value
+                    .parse()
+                    .map_err(|_| refuse("give a number of characters, such as 50"))?;
+            }
+            other => ignored.push((line, other)),
+        }
+    }
+    let mut note = |line: u32, text: String| {
+        notes.push(Note {
+            severity: Severity::Info,
+            at: Location {
+                file: file.clone(),
+                line: Some(line),
+                connection: None,
+            },
+            text,
+        });
+    };
+    if !deltas {
+        settings.order = DiffOrder::NONE;
+        note(
+            1,
+            "delta_delivery is off: no diffs; unchanged fields are left out all the same"
+                .to_owned(),
+        );
+    }
+    for (line, name) in ignored {
+        let counterpart = COUNTERPARTS.iter().find(|(theirs, _)| *theirs == name);
+        note(
+            line,
+            match counterpart {
+                Some((_, ours)) => format!("<{name}> is not read; see {ours}"),
+                None => format!("<{name}> is not read: only settings for diffs are"),
+            },
+        );
+    }
+    Ok(settings)
+}
+
+/// A list of algorithms, separated by commas or blanks.
+fn order(text: &str) -> Option<DiffOrder> {
+    let names = text.split([',', ' ', '\t', '\n', '\r']);
+    let formats = names
+        .filter(|name| !name.is_empty())
+        .map(|name| match name {
+            "jsonpatch" => Some(DiffFormat::JsonPatch),
+            "diff_match_patch" | "tlcp_diff" => Some(DiffFormat::TlcpDiff),
+            _ => None,
+        });
+    formats.collect::<Option<Vec<_>>>().map(DiffOrder::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(inside: &str) -> Result<(DiffSettings, Vec<String>), String> {
+        let text =
+            format!("<?xml version=\"1.0\"?>\n<lightstreamer_conf>{inside}</lightstreamer_conf>");
+        let mut notes = Vec::new();
+        let settings = read(Path::new("conf.xml"), &text, &mut notes);
+        let notes = notes.iter().map(ToString::to_string).collect();
+        settings
+            .map(|settings| (settings, notes))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn diffs_are_read_and_the_rest_is_named() {
+        let (settings, notes) = parsed(
+            "\n<http_server name=\"x\"><port>8080</port></http_server>\n\
+             <default_diff_order> jsonpatch, diff_match_patch </default_diff_order>\n\
+             <jsonpatch_min_length>500</jsonpatch_min_length>\n<collector_millis>2000</collector_millis>",
+        )
+        .expect("valid");
+        assert!(
+            settings
+                .order
+                .formats()
+                .eq([DiffFormat::JsonPatch, DiffFormat::TlcpDiff])
+        );
+        assert_eq!(settings.json_patch_min_bytes, 500);
+        assert_eq!(
+            notes,
+            [
+                "conf.xml:3: note: <http_server> is not read; see listen in gateway.toml, or --listen",
+                "conf.xml:6: note: <collector_millis> is not read: only settings for diffs are",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_deltas_there_are_no_diffs() {
+        let order = "<default_diff_order>jsonpatch</default_diff_order>";
+        let (settings, notes) =
+            parsed(&format!("{order}<delta_delivery>N</delta_delivery>")).expect("valid");
+        assert!(settings.order.is_none() && notes.len() == 1);
+        let (settings, notes) =
+            parsed(&format!("{order}<delta_delivery>Y</delta_delivery>")).expect("valid");
+        assert!(!settings.order.is_none() && notes.is_empty());
+        assert!(
+            parsed("<default_diff_order/>")
+                .expect("valid")
+                .0
+                .order
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn mistakes_are_told_with_line_and_remedy() {
+        for (inside, expected) in [
+            (
+                "\n<default_diff_order>json</default_diff_order>",
+                "conf.xml: line 3: <default_diff_order> = \"json\": list jsonpatch and diff_match_patch, or leave it empty",
+            ),
+            (
+                "<jsonpatch_min_length>x</jsonpatch_min_length>",
+                "conf.xml: line 2: <jsonpatch_min_length> = \"x\": give a number of characters, such as 50",
+            ),
+            (
+                "<delta_delivery>on</delta_delivery>",
+                "conf.xml: line 2: <delta_delivery> = \"on\": use Y or N",
+            ),
+        ] {
+            assert_eq!(parsed(inside).expect_err(inside), expected);
+        }
+        let mut notes = Vec::new();
+        for text in [
+            "<x/>",
+            "no",
+            "<!DOCTYPE a [<!ENTITY b \"c\">]><lightstreamer_conf/>",
+        ] {
+            assert!(
+                read(Path::new("conf.xml"), text, &mut notes).is_err(),
+                "{text}"
+            );
+        }
+    }
+}

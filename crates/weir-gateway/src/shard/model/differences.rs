@@ -1,0 +1,37 @@
+//! Diffs in the model: the gateway sends whatever it may, and each client accepts something else.
+
+use proptest::prelude::*;
+use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
+use weir_tlcp::request::Diffs;
+
+/// Both formats, for values of any length.
+pub(super) fn settings() -> DiffSettings {
+    DiffSettings {
+        order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff]),
+        json_patch_min_bytes: 0,
+        tlcp_diff_min_bytes: 0,
+        ..DiffSettings::default()
+    }
+}
+
+/// What a client accepts, and how it says so; the first one says nothing and accepts all.
+pub(super) fn accepted(client: usize) -> (Option<Diffs>, &'static str) {
+    let only = |json_patch| Diffs {
+        json_patch,
+        tlcp_diff: !json_patch,
+    };
+    match client {
+        0 => (None, ""),
+        1 => (Some(only(true)), "&LS_supported_diffs=P"),
+        _ => (Some(only(false)), "&LS_supported_diffs=T"),
+    }
+}
+
+/// Documents and texts that have much in common, so that differences are worth sending.
+pub(super) fn similar_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => (0u8..4, 1usize..3)
+            .prop_map(|(n, len)| format!(r#"{{"n":{n},"text":"{}"}}"#, "|".repeat(len * 40))),
+        2 => (0u8..4).prop_map(|n| format!("{n}{}", "|".repeat(40))),
+    ]
+}
