@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
+use weir_load::clients::DiffChoice;
 use weir_load::clock::Clock;
 use weir_load::consumer::{self, ConsumerClient, ConsumerOptions, LeanGroups};
 use weir_load::error::Fault;
@@ -463,6 +464,7 @@ fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
         listen: ([127, 0, 0, 1], 0).into(),
         bootstrap_servers: bootstrap().to_owned(),
         topic: topic.clone(),
+        diffs: DiffChoice::NONE,
         fields: ["key", "value", "ts", "partition", "offset", "weir"]
             .map(str::to_owned)
             .into(),

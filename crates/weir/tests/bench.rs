@@ -68,6 +68,7 @@ fn runs_on_a_real_broker() {
     let broker = Broker::start();
     all_architectures_are_measured(&broker);
     changed_fields_are_all_that_travels(&broker);
+    patches_are_all_that_travels(&broker);
     everybody_gets_every_record(&broker);
     interrupted_run_keeps_what_was_measured(&broker);
     unreachable_parts_have_their_exit_code(&broker);
@@ -231,6 +232,17 @@ fn changed_fields_are_all_that_travels(broker: &Broker) {
     let [standalone, gateway, floor] = [&cells[0], &cells[1], &cells[2]].map(bytes_each);
     assert!(standalone > 1200.0, "{standalone}");
     assert!(gateway < 800.0 && floor < 800.0, "{gateway} {floor}");
+}
+
+/// Scenario 3 with JSON Patch: clients have whole records, of which patches are sent; the floor sends
+/// the same.
+fn patches_are_all_that_travels(broker: &Broker) {
+    for cell in cells_of(broker, JSON_PATCH, "patch", "gateway,floor") {
+        let delivery = &cell["delivery"];
+        let delivered = delivery["delivered"].as_f64().unwrap();
+        let bytes_each = delivery["received_bytes"].as_f64().unwrap() / delivered;
+        assert!((400.0..700.0).contains(&bytes_each), "{cell}");
+    }
 }
 
 /// Scenario 1: 4 records a second to each of 40 clients.
@@ -474,4 +486,5 @@ const BROKER_GONE: &str = "the broker started for this run has ended";
 const LOOK: Duration = Duration::from_millis(20);
 const BROADCAST: &str = include_str!("../../../plans/broadcast.toml");
 const JSON_FIELDS: &str = include_str!("../../../plans/json-fields.toml");
+const JSON_PATCH: &str = include_str!("../../../plans/json-patch.toml");
 const KEYED: &str = include_str!("../../../plans/keyed.toml");

@@ -161,6 +161,7 @@ fn clients_at_real_gateways() {
     the_simulators_file_is_taken(&world, &gateways[0].listen);
     agents_can_be_started_by_hand(&urls);
     json_fields_are_timed_and_probed(&world);
+    diffs_give_what_whole_values_give(&world);
 }
 
 fn agents_at_two_gateways_count_as_one(world: &Broker, topic: &str, urls: &str) {
@@ -387,6 +388,48 @@ const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
     </data_provider>
 </adapters_conf>
 "##;
+
+/// Scenario 3 with whole values: of each key one client gets them as they are, the other as diffs.
+fn diffs_give_what_whole_values_give(world: &Broker) {
+    let topic = format!("clients-diffs-{}", std::process::id());
+    let records = ["--kind", "complex", "--text-stamp"];
+    world.produce_with(&topic, 1, &records);
+    let conf = world.file("conf.xml");
+    let settings = "<default_diff_order>jsonpatch,diff_match_patch</default_diff_order>";
+    let text = format!("<lightstreamer_conf>{settings}</lightstreamer_conf>");
+    fs::write(&conf, text).unwrap();
+    let xml = include_str!("../../../plans/json-patch-adapters.xml");
+    let xml = xml.replace("@TOPIC@", &topic);
+    let xml = xml.replace("@BOOTSTRAP@", &world.bootstrap);
+    let options = ["--lightstreamer-conf", conf.to_str().unwrap()];
+    let folder = world.scratch.path();
+    let (_process, listen) = support::gateway_with(folder, "diffs", &xml, &options);
+    for scenario in ["3jp", "3td"] {
+        let verified = ["--fields", "key,value,weir", "--verify-values"];
+        let args = ["--scenario", scenario, "--keys", "2", "--clients", "4"];
+        let mut clients = Clients::start(&listen, &[args.as_slice(), &verified].concat());
+        clients.event("ready");
+        world.produce_with(&topic, 40, &records);
+        clients.updates(80);
+        let last = clients.seen.last().unwrap();
+        assert_eq!(last["counters"]["values_compared"], 40, "{last}");
+        let end = clients.interrupt();
+        assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
+        // Half of the clients are sent about a third of the bytes, after the first update.
+        let bytes = end["summary"]["bytes_received"].as_u64().unwrap();
+        assert!(bytes < 80 * 1150, "{end}");
+
+        // Without the stamp, the time is inside the value.
+        let args = ["--scenario", scenario, "--keys", "2", "--clients", "2"];
+        let mut clients = Clients::start(&listen, &args);
+        clients.event("ready");
+        world.produce_with(&topic, 40, &records);
+        clients.updates(40);
+        let end = clients.interrupt();
+        assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
+        assert_eq!(end["response"]["count"], 40, "{end}");
+    }
+}
 
 fn json_fields_are_timed_and_probed(world: &Broker) {
     let topics = ["complex", "json"].map(|kind| format!("clients-{kind}-{}", std::process::id()));

@@ -30,6 +30,8 @@ fn plans_are_listed_exported_and_read_back() {
         "broadcast-adapters.xml",
         "keyed-adapters.xml",
         "json-fields-adapters.xml",
+        "json-patch-adapters.xml",
+        "json-patch-lightstreamer_conf.xml",
     ] {
         assert!(export.join(file).is_file(), "{file}");
     }
@@ -64,7 +66,9 @@ fn mistakes_in_plans_name_file_and_key() {
     );
     let unnamed = stderr(Path::new("nosuch"), &[]);
     assert!(
-        unnamed.contains("unknown plan \"nosuch\": built in are broadcast, keyed, json-fields"),
+        unnamed.contains(
+            "unknown plan \"nosuch\": built in are broadcast, keyed, json-fields, json-patch"
+        ),
         "{unnamed}"
     );
     let architecture = stderr(&plan, &["--architectures", "gatewy"]);

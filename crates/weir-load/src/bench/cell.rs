@@ -234,7 +234,7 @@ impl<'a> Running<'a> {
     fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, Abort> {
         let files = GatewayFiles::write(
             &self.dir,
-            &self.context.plan.gateway_config,
+            self.context.plan,
             &self.context.bootstrap,
             &self.topic,
         )?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::BenchError;
+use crate::plan::Plan;
 
 /// What the gateway writes when it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -22,24 +23,37 @@ pub(super) struct GatewayReady {
 #[derive(Debug)]
 pub(super) struct GatewayFiles {
     adapters: PathBuf,
+    server: Option<PathBuf>,
     ready: PathBuf,
 }
 
 impl GatewayFiles {
-    /// Writes the configuration for `topic` at `bootstrap` into `dir`.
+    /// Writes the plan's configuration for `topic` at `bootstrap` into `dir`.
     pub(super) fn write(
         dir: &Path,
-        template: &str,
+        plan: &Plan,
         bootstrap: &str,
         topic: &str,
     ) -> Result<Self, BenchError> {
         let adapters = dir.join("adapters.xml");
-        let text = template
+        let text = plan
+            .gateway_config
             .replace("@BOOTSTRAP@", bootstrap)
             .replace("@TOPIC@", topic);
         fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;
+        let server = plan.server_config.as_ref().map(|text| {
+            let path = dir.join("lightstreamer_conf.xml");
+            let written = fs::write(&path, text);
+            written
+                .map_err(|error| BenchError::file(&path, error))
+                .map(|()| path)
+        });
         let ready = dir.join("gateway-ready.json");
-        Ok(Self { adapters, ready })
+        Ok(Self {
+            adapters,
+            server: server.transpose()?,
+            ready,
+        })
     }
 
     /// The arguments that start it at `listen`, with its admin page on a free port.
@@ -58,6 +72,10 @@ impl GatewayFiles {
         .into_iter()
         .chain(["--admin", "127.0.0.1:0", "--ready-file", &ready])
         .map(str::to_owned)
+        .chain(self.server.iter().flat_map(|server| {
+            let server = server.display().to_string();
+            ["--lightstreamer-conf".to_owned(), server]
+        }))
         .collect()
     }
 
@@ -102,7 +120,7 @@ const METRICS_BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::{BUILT_IN, Plan};
+    use crate::plan::BUILT_IN;
 
     use super::*;
 

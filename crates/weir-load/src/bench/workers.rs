@@ -40,6 +40,11 @@ impl Workers<'_> {
         let mut args = self.topic_args("floor");
         push(&mut args, "--listen", "127.0.0.1:0");
         push(&mut args, "--fields", self.plan.clients.fields.join(","));
+        push(
+            &mut args,
+            "--diffs",
+            self.plan.clients.scenario.diffs().name(),
+        );
         args
     }
 

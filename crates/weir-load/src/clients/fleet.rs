@@ -13,7 +13,8 @@ use super::items::assign_keys;
 use super::session::{Context, Phase, Session, close_text};
 use super::shared::Shared;
 use super::target::Target;
-use super::{ClientsError, ClientsOptions, Kind};
+use super::verify::ClientCheck;
+use super::{ClientsError, ClientsOptions, DiffChoice, Kind};
 use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyId;
@@ -25,6 +26,8 @@ use crate::worker::protocol::{Command, Event, Summary};
 pub(super) struct Fleet<'a> {
     target: &'a Target,
     plans: Vec<ClientPlan<'a>>,
+    /// Those of clients that allow no diffs.
+    plain_plans: Vec<ClientPlan<'a>>,
     link: &'a Link,
     setup_timeout: Duration,
     sessions: Vec<Session>,
@@ -65,16 +68,28 @@ impl<'a> Fleet<'a> {
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
         let own = options.share.numbers(options.clients);
-        let sessions = own.map(|client| Session::new(assigned[client] as u32, conflation));
+        // The first client of each key gets whole values, if values are to be compared.
+        let mut has_plain = vec![!options.verify_values; target.keys.len()];
+        let sessions = own.map(|client| {
+            let key = assigned[client];
+            let plain = !std::mem::replace(&mut has_plain[key], true);
+            let diffs = match plain {
+                true => DiffChoice::NONE,
+                false => target.diffs,
+            };
+            let check = ClientCheck::new(conflation).with_diffs(diffs, target);
+            Session::new(key as u32, plain, check)
+        });
         let mut shared = Shared::new(options, clock);
         let key_ids = target.keys.iter().map(|key| shared.key_id(key)).collect();
         let now = Instant::now();
         Self {
             target,
-            plans: target.plans(),
+            sessions: sessions.collect(),
+            plans: target.plans(target.diffs),
+            plain_plans: target.plans(DiffChoice::NONE),
             link,
             setup_timeout: options.setup_timeout,
-            sessions: sessions.collect(),
             shared,
             key_ids,
             ledger: None,
@@ -153,7 +168,10 @@ impl<'a> Fleet<'a> {
         session.silent = false;
         let context = Context {
             target: self.target,
-            plan: self.plans.get(session.key as usize),
+            plan: match session.plain {
+                true => self.plain_plans.get(session.key as usize),
+                false => self.plans.get(session.key as usize),
+            },
         };
         let read_unix_ns = self.shared.clock.unix_ns(read_at);
         let (shared, key_id) = (&mut self.shared, self.key_ids[session.key as usize]);
@@ -280,6 +298,7 @@ impl<'a> Fleet<'a> {
             ("in_window", shared.meter.in_window),
             ("early", shared.meter.early),
             ("background", shared.background),
+            ("values_compared", shared.witness.compared),
             ("errors", shared.errors.values().sum()),
             ("disconnects", shared.disconnects),
             ("bytes_received", self.io.bytes_received),

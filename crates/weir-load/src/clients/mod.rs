@@ -2,6 +2,7 @@
 //! sockets of the floor server. Every update is parsed, timed and checked.
 
 mod descriptors;
+mod diff_choice;
 mod fields;
 mod fleet;
 mod items;
@@ -13,6 +14,7 @@ mod shared;
 pub mod simulator_file;
 mod target;
 mod verify;
+mod witness;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -30,6 +32,7 @@ use crate::worker::Link;
 use crate::worker::protocol::Role;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
+pub use diff_choice::DiffChoice;
 pub use fields::FieldMap;
 pub use items::{Share, assign_keys};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
@@ -55,6 +58,12 @@ pub struct ClientsOptions {
     pub seed: u64,
     /// Field schema, in order.
     pub fields: Vec<String>,
+    /// Diffs that sessions allow; they are applied where a value is looked at.
+    #[serde(default)]
+    pub diffs: DiffChoice,
+    /// Compare the values of all clients with those of one client per key that allows no diffs.
+    #[serde(default)]
+    pub verify_values: bool,
     /// Take latencies only of records whose timestamp carries [`MARK`](crate::payload::MARK).
     pub marked_only: bool,
     /// How often the published programs' report is made; `None`: never.
@@ -98,6 +107,8 @@ impl ClientsOptions {
             keys: subscribe.pool.names(KEYS, false),
             seed: 1,
             fields: subscribe.fields.clone(),
+            diffs: DiffChoice::NONE,
+            verify_values: false,
             marked_only: false,
             seed_report: None,
             setup_timeout: Duration::from_secs(30),

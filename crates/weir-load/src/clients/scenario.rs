@@ -1,6 +1,7 @@
 //! What the clients of the published load tests subscribe: scenarios 1 to 3 with their JSON Patch
 //! and text diff variants, and the client that measures the filtering tests.
 
+use super::DiffChoice;
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 
 /// Stands for a client's key in an item template.
@@ -15,9 +16,9 @@ pub enum Scenario {
     Two,
     /// `3`: each client wants the fields of the JSON records of one of 40 first names.
     Three,
-    /// `3jp`: whole JSON values, meant for JSON Patch.
+    /// `3jp`: whole JSON values, of which changes travel as JSON Patch.
     ThreePatch,
-    /// `3td`: whole JSON values, meant for text diffs.
+    /// `3td`: whole JSON values, of which changes travel as text diffs.
     ThreeDiff,
 }
 
@@ -71,6 +72,14 @@ impl Scenario {
         Self::ALL
             .into_iter()
             .find(|scenario| scenario.name() == name)
+    }
+
+    /// The diffs that the scenario is about.
+    pub fn diffs(self) -> DiffChoice {
+        DiffChoice {
+            json_patch: self == Self::ThreePatch,
+            tlcp_diff: self == Self::ThreeDiff,
+        }
     }
 
     /// What fits the published connector configuration of the scenario: its data adapter, its item

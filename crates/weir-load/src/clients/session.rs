@@ -11,7 +11,6 @@ use weir_tlcp::client::{ClientPlan, ClientSession, Event, Line, Lines, parse_lin
 use super::target::{SUB_ID, Target};
 use super::verify::ClientCheck;
 use super::{FieldMap, Kind};
-use crate::delivery::Conflation;
 
 /// How far a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +33,8 @@ pub(super) struct Session {
     pub(super) phase: Phase,
     /// Index of its key.
     pub(super) key: u32,
+    /// Allows no diffs, whatever the others do.
+    pub(super) plain: bool,
     reader: FrameReader,
     tlcp: ClientSession,
     /// Bytes of an answer that is not complete: upgrade, `OK`.
@@ -62,17 +63,18 @@ pub(super) enum Step {
 }
 
 impl Session {
-    pub(super) fn new(key: u32, conflation: Conflation) -> Self {
+    pub(super) fn new(key: u32, plain: bool, check: ClientCheck) -> Self {
         Self {
             phase: Phase::Idle,
             key,
+            plain,
             reader: FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX),
             tlcp: ClientSession::new(),
             partial: Vec::new(),
             started_ms: 0,
             last_read_ms: 0,
             silent: false,
-            check: ClientCheck::new(conflation),
+            check,
         }
     }
 

@@ -7,6 +7,7 @@ use super::meter::Meter;
 use super::session::{Phase, Session, Step};
 use super::target::Target;
 use super::verify::{ClientCheck, Identity, Received, Tools, Wanted};
+use super::witness::Witness;
 use crate::clock::Clock;
 use crate::delivery::{Conflation, Verdict};
 use crate::due_text::DueReader;
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     /// Updates that were not to be timed.
     pub(super) background: u64,
     pub(super) seed: Option<SeedReporter>,
+    pub(super) witness: Witness,
 }
 
 impl Shared {
@@ -61,6 +63,7 @@ impl Shared {
             disconnects: 0,
             background: 0,
             seed: options.seed_report.map(SeedReporter::start),
+            witness: Witness::new(),
         }
     }
 
@@ -113,6 +116,14 @@ impl Shared {
                 return self.error(fault.to_string());
             }
         };
+        if let (Identity::Stamp(stamp), true) = (&received.identity, target.verify_values) {
+            let values = check.values();
+            if !values.is_none_or(|values| self.witness.agrees(key_id, stamp, values)) {
+                self.error(
+                    "update whose values are not those of a client without diffs".to_owned(),
+                );
+            }
+        }
         let Some(due_unix_ns) = received.due_unix_ns else {
             self.meter.record_untimed();
             check.checker.on_unstamped(false);

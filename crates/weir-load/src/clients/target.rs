@@ -4,7 +4,7 @@ use weir_net::websocket;
 use weir_tlcp::client::{AddParams, ClientPlan, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
-use super::{ClientsOptions, FieldMap, KEY_PLACEHOLDER, Kind};
+use super::{ClientsOptions, DiffChoice, FieldMap, KEY_PLACEHOLDER, Kind};
 use weir_tlcp::Mode;
 
 /// The texts a run needs; the sessions borrow from it.
@@ -22,6 +22,9 @@ pub(super) struct Target {
     schema: String,
     pub(super) fields: FieldMap,
     pub(super) kind: Kind,
+    pub(super) diffs: DiffChoice,
+    /// Compare values; needs the stamp.
+    pub(super) verify_values: bool,
     /// `Sec-WebSocket-Key` of all sessions; it guards against caches, not against anybody.
     pub(super) websocket_key: String,
     /// The upgrade requests, by server.
@@ -58,6 +61,8 @@ impl Target {
             schema: options.fields.join(" "),
             fields: FieldMap::new(&options.fields),
             kind: options.kind.clone(),
+            diffs: options.diffs,
+            verify_values: options.verify_values,
             keys,
             upgrades: authorities.iter().map(upgrade).collect(),
             websocket_key,
@@ -69,8 +74,8 @@ impl Target {
         &self.upgrades[conn % self.upgrades.len()]
     }
 
-    /// What a TLCP session asks for, by key index; empty for the floor.
-    pub(super) fn plans(&self) -> Vec<ClientPlan<'_>> {
+    /// What a TLCP session that allows these diffs asks for, by key index; empty for the floor.
+    pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientPlan<'_>> {
         let Kind::Tlcp {
             adapter_set,
             data_adapter,
@@ -84,6 +89,7 @@ impl Target {
             .map(|item| ClientPlan {
                 create: CreateParams {
                     adapter_set: Some(adapter_set),
+                    supported_diffs: Some(diffs.tags()),
                     ..CreateParams::default()
                 },
                 adds: vec![AddParams {

@@ -11,6 +11,7 @@ use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
 use super::session::{Context, Phase, Session, Step};
 use super::target::Target;
+use super::verify::ClientCheck;
 use super::*;
 use crate::delivery::Conflation;
 use crate::worker::EventSender;
@@ -405,12 +406,12 @@ fn floor_clients_send_their_key() {
 fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
     let options = options("ws://h:1".to_owned(), 1);
     let target = Target::new(&options, &["h:1".to_owned()]);
-    let plans = target.plans();
+    let plans = target.plans(DiffChoice::NONE);
     let context = Context {
         target: &target,
         plan: Some(&plans[0]),
     };
-    let mut session = Session::new(0, Conflation::Forbidden);
+    let mut session = Session::new(0, false, ClientCheck::new(Conflation::Forbidden));
     let mut out = Vec::new();
     session.open(0, &target, &mut out);
     let mut seen = Vec::new();

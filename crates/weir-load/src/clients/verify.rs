@@ -2,10 +2,11 @@
 
 use thiserror::Error;
 use weir_stats::CompactHistogram;
-use weir_tlcp::client::{FieldToken, field_tokens};
+use weir_tlcp::client::{FieldToken, ItemState, field_tokens};
 use weir_tlcp::text::percent_decode;
 
-use super::FieldMap;
+use super::target::Target;
+use super::{DiffChoice, FieldMap};
 use crate::delivery::{Conflation, DeliveryChecker};
 use crate::due_text::{Due, DueReader};
 use crate::keys::{KeyId, KeyTable};
@@ -15,6 +16,10 @@ use crate::stamp::Stamp;
 #[derive(Debug, Clone)]
 pub(super) struct ClientCheck {
     started: bool,
+    /// Diffs it may be sent.
+    diffs: DiffChoice,
+    /// All values, where they are looked at beyond what one update says.
+    state: Option<Box<ItemState>>,
     /// What was last received, which unchanged marks repeat.
     last_stamp: Option<Stamp>,
     last_due: Option<Due>,
@@ -48,6 +53,8 @@ impl ClientCheck {
     pub(super) fn new(conflation: Conflation) -> Self {
         Self {
             started: false,
+            diffs: DiffChoice::NONE,
+            state: None,
             last_stamp: None,
             last_due: None,
             last_key: None,
@@ -56,6 +63,23 @@ impl ClientCheck {
             checker: DeliveryChecker::new(conflation),
             latency: CompactHistogram::default(),
         }
+    }
+
+    /// Lets it be sent these diffs. Values are kept if they are to be compared, or if a time stamp is
+    /// inside one that may come as a diff.
+    pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &Target) -> Self {
+        self.diffs = diffs;
+        let inside = diffs.any() && target.fields.stamp.is_none();
+        if inside || target.verify_values {
+            let state = ItemState::accepting(target.fields.count, diffs.accepted());
+            self.state = Some(Box::new(state));
+        }
+        self
+    }
+
+    /// The values after the last update, if they are kept.
+    pub(super) fn values(&self) -> Option<impl Iterator<Item = Option<&str>>> {
+        self.state.as_ref().map(|state| state.values())
     }
 
     /// Reads one update. After an error the update counts for nothing.
@@ -70,7 +94,10 @@ impl ClientCheck {
             Wanted::Key(key, _) => Some(key),
             Wanted::All(_) => None,
         };
-        let found = Found::scan(payload, expected, fields, self.started)?;
+        let found = Found::scan(payload, expected, fields, (self.started, self.diffs))?;
+        if let Some(state) = &mut self.state {
+            state.apply(payload).map_err(|_| Fault::Undecodable)?;
+        }
         self.started = true;
         let key = match wanted {
             Wanted::Key(_, id) => Some(id),
@@ -87,6 +114,12 @@ impl ClientCheck {
             _ if stamp.is_some() && !tools.marks => None,
             Some(FieldToken::Raw(text)) => {
                 Some(tools.due.read(text)).filter(|due| due.unix_ns.is_some())
+            }
+            Some(FieldToken::JsonPatch(_) | FieldToken::TlcpDiff(_)) => {
+                let value = self.state.as_ref().zip(fields.due);
+                let value = value.and_then(|(state, field)| state.value(field));
+                let due = value.map(|value| tools.due.read(value.as_bytes()));
+                due.filter(|due| due.unix_ns.is_some())
             }
             Some(FieldToken::Unchanged { .. }) => self.last_due,
             _ => None,
@@ -154,6 +187,8 @@ pub(super) enum Fault {
     NotExplicit,
     #[error("update with a diff although the session allowed none")]
     Diff,
+    #[error("update that cannot be applied to the values before")]
+    Undecodable,
     #[error("update whose key field is not the key of its item")]
     ForeignKey,
     #[error("update with a malformed stamp")]
@@ -176,7 +211,7 @@ impl<'a> Found<'a> {
         payload: &'a [u8],
         key: Option<&str>,
         fields: &FieldMap,
-        started: bool,
+        (started, diffs): (bool, DiffChoice),
     ) -> Result<Self, Fault> {
         let mut found = Self::default();
         let mut end = 0;
@@ -185,7 +220,8 @@ impl<'a> Found<'a> {
             let width = match token {
                 FieldToken::Unchanged { .. } if !started => return Err(Fault::NotExplicit),
                 FieldToken::Unchanged { count } => count,
-                FieldToken::JsonPatch(_) | FieldToken::TlcpDiff(_) => return Err(Fault::Diff),
+                FieldToken::JsonPatch(_) if !diffs.json_patch => return Err(Fault::Diff),
+                FieldToken::TlcpDiff(_) if !diffs.tlcp_diff => return Err(Fault::Diff),
                 FieldToken::Raw(text)
                     if fields.key == Some(first) && key.is_some_and(|key| !is_text(text, key)) =>
                 {

@@ -3,8 +3,11 @@
 use serde_json::Value;
 use weir_kafka::Record;
 use weir_net::websocket::push_server_text;
-use weir_tlcp::server::{push_delta_payload, push_full_payload};
+use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOrder, DiffSettings, DiffTry, FieldDiffs};
+use weir_tlcp::server::{push_delta_payload_by, push_full_payload};
+use weir_tlcp::text::push_value;
 
+use crate::clients::DiffChoice;
 use crate::stamp::TEXT_HEADER;
 
 /// The fields of a record, in the order of the schema.
@@ -54,18 +57,28 @@ impl Source {
 pub(super) struct FrameBuilder {
     sources: Vec<Source>,
     is_json: bool,
+    diffs: DiffSettings,
+    budget: DiffBudget,
+    scratch: String,
     line: Vec<u8>,
     frame: Vec<u8>,
 }
 
 impl FrameBuilder {
-    /// Frames of these fields.
-    pub(super) fn new(fields: &[String]) -> Self {
+    /// Frames of these fields; changed values are sent as these diffs where they are shorter.
+    pub(super) fn new(fields: &[String], diffs: DiffChoice) -> Self {
         let sources: Vec<Source> = fields.iter().map(|name| Source::of(name)).collect();
         let member = |source: &Source| matches!(source, Source::Member(_));
         Self {
             is_json: sources.iter().any(member),
             sources,
+            diffs: DiffSettings {
+                order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff])
+                    .accepted_by(diffs.accepted()),
+                ..DiffSettings::default()
+            },
+            budget: DiffBudget::unlimited(),
+            scratch: String::new(),
             line: Vec::new(),
             frame: Vec::new(),
         }
@@ -102,7 +115,20 @@ impl FrameBuilder {
         self.line.extend_from_slice(b"U,1,1,");
         match previous {
             Some(previous) => {
-                push_delta_payload(&mut self.line, previous.texts(), values.texts());
+                // Nobody remembers how a value was set; a text diff must not follow a patch.
+                let patched = self.diffs.order.formats().next() == Some(DiffFormat::JsonPatch);
+                let mut field = FieldDiffs {
+                    settings: &self.diffs,
+                    budget: &mut self.budget,
+                    scratch: &mut self.scratch,
+                };
+                let (line, old, new) = (&mut self.line, previous.texts(), values.texts());
+                push_delta_payload_by(line, old, new, |out, _, before, value| {
+                    match field.push(out, before, value, patched) {
+                        DiffTry::Pushed(_) => {}
+                        _ => push_value(out, value),
+                    }
+                });
             }
             None => push_full_payload(&mut self.line, values.texts()),
         }
@@ -155,7 +181,7 @@ mod tests {
 
     fn builder(fields: &str) -> FrameBuilder {
         let names: Vec<String> = fields.split(' ').map(str::to_owned).collect();
-        FrameBuilder::new(&names)
+        FrameBuilder::new(&names, DiffChoice::NONE)
     }
 
     fn read(builder: &FrameBuilder, record: &Record<'_>) -> Values {
@@ -203,6 +229,21 @@ mod tests {
         assert_eq!(
             &builder.build(None, &values)[2..],
             b"U,1,1,James|#|#|#|#\r\n"
+        );
+    }
+
+    #[test]
+    fn changed_documents_are_patched() {
+        let names = ["key", "value", "weir"].map(str::to_owned);
+        let choice = DiffChoice::parse("json-patch").unwrap();
+        let mut builder = FrameBuilder::new(&names, choice);
+        const OLD: &[u8] = br#"{"number":1,"text":"some text that is long enough to make the whole worth a patch"}"#;
+        const NEW: &[u8] = br#"{"number":2,"text":"some text that is long enough to make the whole worth a patch"}"#;
+        let old = read(&builder, &record(Some(b"Apple"), OLD));
+        let new = read(&builder, &record(Some(b"Apple"), NEW));
+        assert_eq!(
+            &builder.build(Some(&old), &new)[2..],
+            b"U,1,1,|^P[{\"op\":\"replace\",\"path\":\"/number\",\"value\":2}]|\r\n"
         );
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use weir_kafka::{IngestConfig, KafkaIngest, RecordSource as _, StartFrom};
 
-use crate::clients::raise_descriptors;
+use crate::clients::{DiffChoice, raise_descriptors};
 use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::topic;
@@ -39,6 +39,8 @@ pub struct FloorOptions {
     /// Fields of a frame: `key`, `value`, `ts`, `partition`, `offset`, `weir` (the stamp); any other
     /// name is a member of the value, which has to be JSON then.
     pub fields: Vec<String>,
+    /// Diffs that changed values are sent as.
+    pub diffs: DiffChoice,
 }
 
 /// Serves until told to stop; returns what was reported last.
@@ -54,7 +56,7 @@ pub fn run(options: &FloorOptions, link: &Link) -> Result<FloorSummary, LoadErro
     })?;
     let door = Door::open(options.listen)?;
     let ingest = start_ingest(options)?;
-    let frames = FrameBuilder::new(&options.fields);
+    let frames = FrameBuilder::new(&options.fields, options.diffs);
     let summary = Floor::new(ingest, &door, link, frames).serve()?;
     link.events.send(&Event::Final {
         summary: Summary::Floor(summary.clone()),

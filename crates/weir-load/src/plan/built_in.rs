@@ -13,6 +13,8 @@ pub struct BuiltIn {
     pub adapters_file: &'static str,
     /// That configuration.
     pub adapters: &'static str,
+    /// The server settings that go with it, if any: name of the file and its text.
+    pub server: Option<(&'static str, &'static str)>,
 }
 
 /// All of them: the scenarios of the published load test, in its order.
@@ -23,6 +25,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
         text: include_str!("../../../../plans/broadcast.toml"),
         adapters_file: "broadcast-adapters.xml",
         adapters: include_str!("../../../../plans/broadcast-adapters.xml"),
+        server: None,
     },
     BuiltIn {
         name: "keyed",
@@ -30,6 +33,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
         text: include_str!("../../../../plans/keyed.toml"),
         adapters_file: "keyed-adapters.xml",
         adapters: include_str!("../../../../plans/keyed-adapters.xml"),
+        server: None,
     },
     BuiltIn {
         name: "json-fields",
@@ -37,5 +41,17 @@ pub const BUILT_IN: &[BuiltIn] = &[
         text: include_str!("../../../../plans/json-fields.toml"),
         adapters_file: "json-fields-adapters.xml",
         adapters: include_str!("../../../../plans/json-fields-adapters.xml"),
+        server: None,
+    },
+    BuiltIn {
+        name: "json-patch",
+        file: "json-patch.toml",
+        text: include_str!("../../../../plans/json-patch.toml"),
+        adapters_file: "json-patch-adapters.xml",
+        adapters: include_str!("../../../../plans/json-patch-adapters.xml"),
+        server: Some((
+            "json-patch-lightstreamer_conf.xml",
+            include_str!("../../../../plans/json-patch-lightstreamer_conf.xml"),
+        )),
     },
 ];

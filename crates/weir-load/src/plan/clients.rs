@@ -15,6 +15,9 @@ pub struct Clients {
     /// The gateway's configuration: a file beside the plan, or one of the built-in plans'.
     /// `@BOOTSTRAP@` and `@TOPIC@` stand for those of the cell.
     pub adapters: String,
+    /// The gateway's server settings, a `lightstreamer_conf.xml`: a file beside the plan, or one of the
+    /// built-in plans'.
+    pub lightstreamer_conf: Option<String>,
     /// Field schema; `weir` is the stamp.
     pub fields: Vec<String>,
 }
@@ -25,6 +28,7 @@ impl Default for Clients {
         Self {
             scenario: Scenario::Two,
             adapters: "keyed-adapters.xml".to_owned(),
+            lightstreamer_conf: None,
             fields: ["key", "value", "ts", "partition", "offset", "weir"]
                 .map(str::to_owned)
                 .into(),
@@ -48,7 +52,11 @@ impl Clients {
 
 fn scenario<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::Error> {
     let name = String::deserialize(deserializer)?;
-    let unknown = || D::Error::custom(format!("unknown scenario \"{name}\": use 1, 2 or 3"));
+    let unknown = || {
+        D::Error::custom(format!(
+            "unknown scenario \"{name}\": use 1, 2, 3, 3jp or 3td"
+        ))
+    };
     Scenario::of_name(&name).ok_or_else(unknown)
 }
 

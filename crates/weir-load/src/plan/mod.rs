@@ -97,6 +97,8 @@ pub struct Plan {
     pub clients: Clients,
     /// The gateway's configuration, with its place holders.
     pub gateway_config: String,
+    /// Its `lightstreamer_conf.xml`.
+    pub server_config: Option<String>,
     /// Limits of the instrument.
     pub validity: Validity,
     /// When a ladder ends.
@@ -140,16 +142,17 @@ pub enum PlanError {
 
 impl Plan {
     /// Reads a plan; `file` is the name that errors carry. The gateway's configuration that it names
-    /// comes from `adapters`, else it has to be a built-in one.
+    /// comes from `beside`, else it has to be a built-in one.
     ///
     /// # Errors
     /// [`PlanError`] if it is not a plan, or names a configuration that is not there.
     pub fn parse(
         text: &str,
         file: &str,
-        adapters: impl Fn(&str) -> Option<String>,
+        beside: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, PlanError> {
         let raw: PlanFile = toml::from_str(text).map_err(|error| syntax(text, file, &error))?;
+        let server = raw.clients.lightstreamer_conf.as_deref();
         let mut plan = Self {
             name: raw.name,
             title: raw.title,
@@ -164,7 +167,10 @@ impl Plan {
             hold: raw.hold,
             drain: raw.drain,
             workload: raw.workload,
-            gateway_config: gateway_config(&raw.clients.adapters, file, adapters)?,
+            gateway_config: config_file("clients.adapters", &raw.clients.adapters, file, &beside)?,
+            server_config: server
+                .map(|name| config_file("clients.lightstreamer_conf", name, file, &beside))
+                .transpose()?,
             clients: raw.clients,
             validity: raw.validity,
             stop: raw.stop,
@@ -294,20 +300,27 @@ impl Plan {
 }
 
 /// The text of a configuration: the plan's own file, else a built-in one.
-fn gateway_config(
+fn config_file(
+    key: &'static str,
     name: &str,
     file: &str,
-    adapters: impl Fn(&str) -> Option<String>,
+    beside: impl Fn(&str) -> Option<String>,
 ) -> Result<String, PlanError> {
-    let built_in = || BUILT_IN.iter().find(|plan| plan.adapters_file == name);
-    adapters(name)
-        .or_else(|| built_in().map(|plan| plan.adapters.to_owned()))
-        .ok_or_else(|| PlanError::Value {
-            file: file.to_owned(),
-            key: "clients.adapters",
-            value: name.to_owned(),
-            remedy: "no such file beside the plan, and no built-in configuration of that name",
-        })
+    let mut built_in = BUILT_IN.iter().flat_map(|plan| {
+        plan.server
+            .into_iter()
+            .chain([(plan.adapters_file, plan.adapters)])
+    });
+    let found = beside(name).or_else(|| {
+        let (_, text) = built_in.find(|(found, _)| *found == name)?;
+        Some(text.to_owned())
+    });
+    found.ok_or_else(|| PlanError::Value {
+        file: file.to_owned(),
+        key,
+        value: name.to_owned(),
+        remedy: "no such file beside the plan, and no built-in configuration of that name",
+    })
 }
 
 fn is_rate(value: f64) -> bool {

@@ -55,8 +55,15 @@ pub(super) struct Reference {
     pub(super) note: String,
     #[serde(default)]
     pub(super) published: String,
+    /// The published series that the gateway's figures stand beside.
+    #[serde(default = "lightstreamer")]
+    pub(super) gateway_series: String,
     #[serde(default)]
     pub(super) rows: Vec<ReferenceRow>,
+}
+
+fn lightstreamer() -> String {
+    "lightstreamer".to_owned()
 }
 
 fn one() -> u32 {

@@ -7,7 +7,7 @@ use super::model::Reference;
 impl Reference {
     /// The rows of the plan and those of the built-in scenario it names.
     pub(super) fn figures(self) -> ReferenceFigures {
-        let mut all = rows(&self.published);
+        let mut all = rows(&self.published, &self.gateway_series);
         all.extend(self.rows);
         ReferenceFigures {
             source: self.source,
@@ -18,8 +18,9 @@ impl Reference {
     }
 }
 
-/// The rows of one published scenario, such as `scenario2`; empty if there is none of that name.
-pub(super) fn rows(scenario: &str) -> Vec<ReferenceRow> {
+/// The rows of one published scenario, such as `scenario2`; empty if there is none of that name. Our
+/// gateway stands beside `gateway_series`.
+pub(super) fn rows(scenario: &str, gateway_series: &str) -> Vec<ReferenceRow> {
     let mut rows = Vec::new();
     for line in LATENCY.lines().chain(THROUGHPUT.lines()) {
         let cells: Vec<&str> = line.split(',').collect();
@@ -30,24 +31,31 @@ pub(super) fn rows(scenario: &str) -> Vec<ReferenceRow> {
             continue;
         };
         if test == scenario && status != "not_published" {
-            enter(&mut rows, series, clients, metric, (value, status));
+            let architecture = match series {
+                "kafka_consumer_groups" => Some("groups"),
+                "kafka_standalone" => Some("standalone"),
+                series if series == gateway_series => Some("gateway"),
+                _ => None,
+            };
+            let row = entry(&mut rows, series, clients, architecture);
+            enter(row, metric, (value, status));
         }
     }
     rows
 }
 
-fn enter(
-    rows: &mut Vec<ReferenceRow>,
+/// The row of a series at a level.
+fn entry<'a>(
+    rows: &'a mut Vec<ReferenceRow>,
     series: &str,
     clients: u64,
-    metric: &str,
-    (value, status): (&str, &str),
-) {
+    architecture: Option<&str>,
+) -> &'a mut ReferenceRow {
     let same = |row: &ReferenceRow| row.series == series && row.clients == clients;
     let at = rows.iter().position(same).unwrap_or_else(|| {
         rows.push(ReferenceRow {
             series: series.to_owned(),
-            architecture: architecture(series).map(str::to_owned),
+            architecture: architecture.map(str::to_owned),
             clients,
             latency_mean_ms: None,
             latency_stddev_ms: None,
@@ -56,7 +64,10 @@ fn enter(
         });
         rows.len() - 1
     });
-    let row = &mut rows[at];
+    &mut rows[at]
+}
+
+fn enter(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
     row.sustained &= status != "not_sustained";
     let value: Option<u64> = value.parse().ok();
     match metric {
@@ -65,16 +76,6 @@ fn enter(
         // Printed with the wrong prefix: G for M.
         _ if status == "suspect_unit" => row.throughput_bit_per_s = value.map(|bits| bits / 1000),
         _ => row.throughput_bit_per_s = value,
-    }
-}
-
-/// Which of our architectures a published series stands beside.
-fn architecture(series: &str) -> Option<&'static str> {
-    match series {
-        "kafka_consumer_groups" => Some("groups"),
-        "kafka_standalone" => Some("standalone"),
-        "lightstreamer" => Some("gateway"),
-        _ => None,
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn cells_are_those_that_were_printed() {
-        let first = rows("scenario1");
+        let first = rows("scenario1", "lightstreamer");
         let groups = row(&first, "kafka_consumer_groups", 16_000);
         assert_eq!(
             (groups.latency_mean_ms, groups.latency_stddev_ms),
@@ -104,17 +105,22 @@ mod tests {
         assert!(groups.sustained && !row(&first, "kafka_consumer_groups", 18_000).sustained);
         let no_dash = |row: &ReferenceRow| !row.sustained || row.latency_mean_ms.is_some();
         assert!(first.iter().all(no_dash));
-        let second = rows("scenario2");
+        let second = rows("scenario2", "lightstreamer");
         let server = row(&second, "lightstreamer", 52_000);
         assert_eq!(server.latency_mean_ms, Some(24));
         assert_eq!(server.throughput_bit_per_s, Some(1_160_000_000));
-        let third = rows("scenario3");
+        let third = rows("scenario3", "lightstreamer");
         let wrong_prefix = row(&third, "lightstreamer", 75_000);
         assert_eq!(wrong_prefix.throughput_bit_per_s, Some(537_000_000));
         assert_eq!(
             row(&third, "lightstreamer_jsonpatch", 2000).architecture,
             None
         );
-        assert!(rows("scenario9").is_empty());
+        assert!(rows("scenario9", "lightstreamer").is_empty());
+        let patches = rows("scenario3", "lightstreamer_jsonpatch");
+        let ours = row(&patches, "lightstreamer_jsonpatch", 75_000);
+        assert_eq!(ours.architecture.as_deref(), Some("gateway"));
+        assert_eq!(ours.throughput_bit_per_s, Some(655_000_000));
+        assert_eq!(row(&patches, "lightstreamer", 75_000).architecture, None);
     }
 }

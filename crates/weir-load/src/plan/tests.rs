@@ -28,6 +28,8 @@ fn built_in_plans_parse_under_their_own_name() {
         assert_eq!(plan.name, built_in.name);
         assert_eq!(plan.architectures, Architecture::ALL, "{}", plan.name);
         assert_eq!(plan.gateway_config, built_in.adapters);
+        let server = built_in.server.map(|(_, text)| text.to_owned());
+        assert_eq!(plan.server_config, server);
         assert!(plan.full_scale.is_some());
         let published = plan.reference.unwrap().rows;
         // Every published level is one of the plan's.
@@ -65,6 +67,7 @@ fn plans_have_the_published_loads() {
     assert_eq!(load("broadcast"), ("base".to_owned(), 2, 4.0));
     assert_eq!(load("keyed"), ("keyed".to_owned(), 10, 100.0));
     assert_eq!(load("json-fields"), ("complex".to_owned(), 10, 100.0));
+    assert_eq!(load("json-patch"), load("json-fields"));
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub enum Metric {
     ResponseMeanMs,
     /// 99th percentile of the response time.
     ResponseP99Ms,
+    /// Bytes that a client receives for each delivery.
+    ReceivedBytesPerDelivered,
     /// Deliveries that never arrived.
     Lost,
     /// User memory of the delivering role for each client.
@@ -47,6 +49,7 @@ impl Metric {
             Self::CpuUsPerDelivered => "cpu_us_per_delivered",
             Self::ResponseMeanMs => "response_mean_ms",
             Self::ResponseP99Ms => "response_p99_ms",
+            Self::ReceivedBytesPerDelivered => "received_bytes_per_delivered",
             Self::Lost => "lost",
             Self::UserMemoryPerClientBytes => "user_memory_per_client_bytes",
         }
@@ -57,7 +60,7 @@ impl Metric {
             Self::CpuUsPerDelivered => "us",
             Self::ResponseMeanMs | Self::ResponseP99Ms => "ms",
             Self::Lost => "deliveries",
-            Self::UserMemoryPerClientBytes => "bytes",
+            Self::ReceivedBytesPerDelivered | Self::UserMemoryPerClientBytes => "bytes",
         }
     }
 
@@ -67,6 +70,11 @@ impl Metric {
             Self::CpuUsPerDelivered => cell.delivering_role()?.cpu_us_per_delivered,
             Self::ResponseMeanMs => response?.mean_us.map(|us| us / 1e3),
             Self::ResponseP99Ms => response?.p99_us.map(|us| us / 1e3),
+            Self::ReceivedBytesPerDelivered => {
+                let delivery = cell.delivery.as_ref()?;
+                let delivered = Some(delivery.delivered).filter(|count| *count > 0)?;
+                Some(delivery.received_bytes as f64 / delivered as f64)
+            }
             Self::Lost => cell.delivery.as_ref().map(|delivery| delivery.lost as f64),
             Self::UserMemoryPerClientBytes => cell.delivering_role()?.user_memory_per_client_bytes,
         }

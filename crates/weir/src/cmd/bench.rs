@@ -104,7 +104,9 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
             let files = [
                 (built_in.file, built_in.text),
                 (built_in.adapters_file, built_in.adapters),
-            ];
+            ]
+            .into_iter()
+            .chain(built_in.server);
             for (file, text) in files {
                 let path = dir.join(file);
                 std::fs::create_dir_all(dir)

@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
-use weir_load::clients::{ClientsOptions, Kind, Mode, Scenario, Share, Subscribe};
+use weir_load::clients::{ClientsOptions, DiffChoice, Kind, Mode, Scenario, Share, Subscribe};
 use weir_load::units::{parse_count, parse_duration};
 
 /// What the clients do.
@@ -40,7 +40,7 @@ pub(crate) struct ClientsArgs {
 
     /// What to subscribe: a scenario of the published load test, matched to the published connector
     /// configuration. 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields;
-    /// 3jp, 3td: one of 40 first names, whole JSON values [default: 2].
+    /// 3jp, 3td: one of 40 first names, whole JSON values, changes as JSON Patch or text diff [default: 2].
     #[arg(long, value_name = "NAME", value_parser = scenario, help_heading = SUBSCRIBING)]
     scenario: Option<Scenario>,
     /// Subscribe word by word what the published simulator does, although in scenario 1 and 3 it asks
@@ -62,6 +62,13 @@ pub(crate) struct ClientsArgs {
     /// `value`, and order from `partition` and `offset`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = SUBSCRIBING)]
     fields: Vec<String>,
+    /// Diffs that sessions allow instead of whole values: none, json-patch, tlcp-diff, or the latter two
+    /// with a comma. [default: json-patch for 3jp, tlcp-diff for 3td, else none]
+    #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse, conflicts_with = "probe", help_heading = SUBSCRIBING)]
+    diffs: Option<DiffChoice>,
+    /// Compare all values with those of one client per key that allows no diffs; needs the field `weir`.
+    #[arg(long, conflicts_with = "floor", help_heading = SUBSCRIBING)]
+    verify_values: bool,
     /// Subscription mode; RAW unless --probe.
     #[arg(long, value_enum, ignore_case = true, help_heading = SUBSCRIBING)]
     mode: Option<ModeArg>,
@@ -187,6 +194,13 @@ impl ClientsArgs {
         let ramp = self.ramp.map(|ramp| ramp.max(1) as f64);
         let ramp = ramp.or_else(|| file.and_then(|file| file.ramp_per_s));
         let subscribe = self.subscribe(file);
+        if self.verify_values && !subscribe.fields.iter().any(|field| field == "weir") {
+            bail!("--verify-values: add weir to --fields, by which records are told apart");
+        }
+        let diffs = match self.probe {
+            true => DiffChoice::NONE,
+            false => self.scenario(file).diffs(),
+        };
         let options = ClientsOptions {
             servers,
             kind: match self.floor {
@@ -206,6 +220,8 @@ impl ClientsArgs {
             items: subscribe.items,
             seed: self.seed,
             fields: subscribe.fields,
+            diffs: self.diffs.unwrap_or(diffs),
+            verify_values: self.verify_values,
             marked_only: match self.timed {
                 Some(timed) => timed == Timed::Marked,
                 None => self.probe,
@@ -222,10 +238,14 @@ impl ClientsArgs {
         })
     }
 
+    fn scenario(&self, file: Option<&SimulatorFile>) -> Scenario {
+        let scenario = self.scenario.or_else(|| file.map(|file| file.scenario));
+        scenario.unwrap_or(Scenario::Two)
+    }
+
     /// The scenario with what was given in place of its parts.
     fn subscribe(&self, file: Option<&SimulatorFile>) -> Subscribe {
-        let scenario = self.scenario.or_else(|| file.map(|file| file.scenario));
-        let scenario = scenario.unwrap_or(Scenario::Two);
+        let scenario = self.scenario(file);
         let mut subscribe = match (self.probe, self.as_committed) {
             (true, _) => probe(),
             (false, true) => scenario.as_committed(),
@@ -294,6 +314,8 @@ Examples:
     weir load clients --fields key,value,weir
   Beside a background load, time only the marked records of one item:
     weir load clients --probe --extended-key --clients 1
+  JSON Patch, every value compared with what a client without it gets:
+    weir load clients --scenario 3jp --fields key,value,weir --verify-values
   As the published simulator is told by its file, for a minute only:
     weir load clients --configuration client-simulator-configuration.xml --duration 1m
   40,000 clients at two gateways, in as many processes as the limit of descriptors asks for:
@@ -325,6 +347,22 @@ mod tests {
         expected.servers = vec!["ws://a:1".to_owned(), "b:2".to_owned()];
         assert_eq!(options("--url ws://a:1,b:2"), expected);
         assert_eq!(options("--server ws://a:1 --url b:2"), expected);
+    }
+
+    #[test]
+    fn diffs_follow_the_scenario() {
+        let diffs = |line: &str| options(line).diffs.name();
+        assert_eq!(diffs("--scenario 3jp"), "json-patch");
+        assert_eq!(diffs("--scenario 3td"), "tlcp-diff");
+        assert_eq!(diffs("--scenario 3jp --diffs none"), "none");
+        assert_eq!(
+            diffs("--scenario 3 --diffs json-patch,tlcp-diff"),
+            "json-patch,tlcp-diff"
+        );
+        assert!(options("--verify-values --fields key,weir").verify_values);
+        let line = Line::try_parse_from(["clients", "--verify-values"]).unwrap();
+        let error = line.args.run().unwrap_err().to_string();
+        assert!(error.starts_with("--verify-values: add weir"), "{error}");
     }
 
     #[test]

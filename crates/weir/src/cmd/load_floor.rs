@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use weir_load::clients::DiffChoice;
 use weir_load::floor::{self, FloorOptions};
 use weir_load::worker::protocol::{Event, FloorSummary, Progress};
 
@@ -35,6 +36,9 @@ pub(crate) struct FloorArgs {
         default_value = "key,value,ts,partition,offset,weir"
     )]
     fields: Vec<String>,
+    /// Diffs that changed values are sent as: none, json-patch, tlcp-diff.
+    #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse, default_value = "none")]
+    diffs: DiffChoice,
     /// Print events and the result as JSON lines.
     #[arg(long)]
     json: bool,
@@ -50,6 +54,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
         bootstrap_servers: args.bootstrap.clone(),
         topic: args.topic.clone(),
         fields: args.fields.clone(),
+        diffs: args.diffs,
     };
     if args.worker {
         return run_worker(|link| floor::run(&options, link));

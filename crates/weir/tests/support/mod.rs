@@ -112,6 +112,16 @@ impl Drop for Process {
 
 /// A gateway that is ready, and where its clients connect. `folder` gets its configuration.
 pub(crate) fn gateway(folder: &Path, name: &str, adapters: &str) -> (Process, String) {
+    gateway_with(folder, name, adapters, &[])
+}
+
+/// The same with more options.
+pub(crate) fn gateway_with(
+    folder: &Path,
+    name: &str,
+    adapters: &str,
+    options: &[&str],
+) -> (Process, String) {
     let file = folder.join(format!("{name}.xml"));
     fs::write(&file, adapters).unwrap();
     let ready = folder.join(format!("{name}.json"));
@@ -119,7 +129,7 @@ pub(crate) fn gateway(folder: &Path, name: &str, adapters: &str) -> (Process, St
     let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     command.args(["gateway", "run"]).args(anywhere);
     command.arg("--adapters").arg(&file);
-    command.arg("--ready-file").arg(&ready);
+    command.arg("--ready-file").arg(&ready).args(options);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = Process::spawn(&mut command);
     let deadline = Instant::now() + GATEWAY_READY_WITHIN;

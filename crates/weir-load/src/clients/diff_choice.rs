@@ -1,0 +1,89 @@
+//! Which diffs clients ask for.
+
+use serde::{Deserialize, Serialize};
+use weir_tlcp::request::Diffs;
+
+/// Formats that a session allows instead of whole values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiffChoice {
+    /// JSON Patch, `^P`.
+    pub json_patch: bool,
+    /// TLCP-diff, `^T`.
+    pub tlcp_diff: bool,
+}
+
+impl DiffChoice {
+    /// Whole values only.
+    pub const NONE: Self = Self {
+        json_patch: false,
+        tlcp_diff: false,
+    };
+
+    /// Reads `none`, or `json-patch` and `tlcp-diff` separated by a comma.
+    ///
+    /// # Errors
+    /// What would do, for a person.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut choice = Self::NONE;
+        for word in text.split(',').filter(|_| text != "none") {
+            match word {
+                "json-patch" => choice.json_patch = true,
+                "tlcp-diff" => choice.tlcp_diff = true,
+                _ => {
+                    return Err(
+                        "it is none, json-patch, tlcp-diff, or the latter two with a comma"
+                            .to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(choice)
+    }
+
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// The value of `LS_supported_diffs`.
+    pub(super) fn tags(self) -> &'static str {
+        match (self.json_patch, self.tlcp_diff) {
+            (false, false) => "",
+            (true, false) => "P",
+            (false, true) => "T",
+            (true, true) => "P,T",
+        }
+    }
+
+    /// As [`Self::parse`] reads it.
+    pub fn name(self) -> &'static str {
+        match (self.json_patch, self.tlcp_diff) {
+            (false, false) => "none",
+            (true, false) => "json-patch",
+            (false, true) => "tlcp-diff",
+            (true, true) => "json-patch,tlcp-diff",
+        }
+    }
+
+    pub(crate) fn accepted(self) -> Diffs {
+        Diffs {
+            json_patch: self.json_patch,
+            tlcp_diff: self.tlcp_diff,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_as_they_are_written() {
+        for name in ["none", "json-patch", "tlcp-diff", "json-patch,tlcp-diff"] {
+            assert_eq!(DiffChoice::parse(name).map(DiffChoice::name), Ok(name));
+        }
+        for text in ["", "P", "json-patch,", "none,json-patch"] {
+            assert!(DiffChoice::parse(text).is_err(), "{text}");
+        }
+    }
+}
