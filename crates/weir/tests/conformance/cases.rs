@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 
 use super::events::{DriverConfig, Subscription};
 use super::modes;
-use super::proxy::Proxy;
 use super::transports;
 use super::world::{Case, any_port};
 
@@ -14,11 +13,17 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 27] = [
+pub(crate) const CASES: [(&str, Run); 31] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
-    ("socket_cut", socket_cut),
+    ("recovery_ws_streaming", transports::recovery_ws_streaming),
+    ("recovery_ws_polling", transports::recovery_ws_polling),
+    (
+        "recovery_http_streaming",
+        transports::recovery_http_streaming,
+    ),
+    ("recovery_http_polling", transports::recovery_http_polling),
     ("idle_probe", idle_probe),
     ("restart_drain", restart_drain),
     ("raw_many", raw_many),
@@ -41,7 +46,8 @@ pub(crate) const CASES: [(&str, Run); 27] = [
     ("ws_polling", transports::ws_polling),
     ("http_streaming", transports::http_streaming),
     ("http_polling", transports::http_polling),
-    ("http_stream_cut", http_stream_cut),
+    ("content_length", transports::content_length),
+    ("transport_changed", transports::transport_changed),
 ];
 
 /// The case that waits for the other SDKs.
@@ -281,43 +287,6 @@ fn killed(case: &Case<'_>) -> Result<()> {
     gateway.kill()?;
     let _gateway = case.gateway(address)?;
     recovers(case, &client)
-}
-
-/// A connection that breaks while the gateway lives: the session goes on, nothing is lost.
-fn socket_cut(case: &Case<'_>) -> Result<()> {
-    cut(case, None)
-}
-
-/// The same for a stream over HTTP.
-fn http_stream_cut(case: &Case<'_>) -> Result<()> {
-    cut(case, Some("HTTP-STREAMING"))
-}
-
-fn cut(case: &Case<'_>, transport: Option<&'static str>) -> Result<()> {
-    const RECORDS: usize = 400;
-    let proxy = Proxy::start(case.shared().address())?;
-    let client = case.client_of(DriverConfig {
-        keepalive_ms: Some(KEEPALIVE_MS),
-        transport,
-        ..DriverConfig::new(proxy.address(), vec![case.raw(&["a"])])
-    })?;
-    client.subscribed(&[0])?;
-    for number in 0..RECORDS {
-        case.send("a", Some(&number.to_string()))?;
-        if number == RECORDS / 2 {
-            case.flush()?;
-            ensure!(proxy.cut() > 0, "there was no connection to cut");
-        }
-    }
-    case.flush()?;
-    for (number, update) in client.updates(RECORDS)?.iter().enumerate() {
-        ensure!(
-            update.value("value") == Some(&number.to_string()),
-            "wanted {number}: {update:?}"
-        );
-    }
-    case.produce("a", "after")?;
-    client.value(0, "after")
 }
 
 fn recovers(case: &Case<'_>, client: &super::driver::Driver) -> Result<()> {

@@ -240,6 +240,12 @@ impl Driver {
         self.command(&serde_json::json!({ "cmd": "disconnect" }))
     }
 
+    /// Changes an option of the connection.
+    pub(crate) fn option(&mut self, name: &str, value: impl Into<serde_json::Value>) -> Result<()> {
+        let value: serde_json::Value = value.into();
+        self.command(&serde_json::json!({ "cmd": "option", "name": name, "value": value }))
+    }
+
     fn command(&mut self, command: &serde_json::Value) -> Result<()> {
         writeln!(self.stdin, "{command}").context("the driver reads no command")?;
         Ok(self.stdin.flush()?)

@@ -51,6 +51,16 @@ impl DriverConfig {
             subscriptions,
         }
     }
+
+    /// The same with an option of the SDK.
+    pub(crate) fn option(
+        mut self,
+        name: &'static str,
+        value: impl Into<serde_json::Value>,
+    ) -> Self {
+        self.options.insert(name, value.into());
+        self
+    }
 }
 
 /// What the driver tells. `sub` is the subscription's place in the configuration, from 0.

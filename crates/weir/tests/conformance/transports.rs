@@ -1,10 +1,21 @@
 //! Cases about the ways to a client: every mode over each of them, from one to another, and cut ones.
 
-use anyhow::{Result, ensure};
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
-use super::events::DriverConfig;
+use anyhow::{Context as _, Result, ensure};
+
+use super::cases::{KEEPALIVE_MS, RECOVERY};
+use super::driver::Driver;
+use super::events::{DriverConfig, Event, Update};
 use super::modes::{MERGE, VALUES, all_modes};
-use super::world::Case;
+use super::proxy::Proxy;
+use super::world::{Case, PATIENCE};
+
+/// Records of the cases with many.
+const RECORDS: usize = 600;
+/// When a cut was not noticed by then, there may have been nothing to cut.
+const CUT_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) fn ws_streaming(case: &Case<'_>) -> Result<()> {
     over(case, "WS-STREAMING")
@@ -56,4 +67,151 @@ fn over(case: &Case<'_>, transport: &'static str) -> Result<()> {
         last = Some(value);
     }
     Ok(())
+}
+
+/// A response that is full asks for the next one: nothing is lost between them.
+pub(crate) fn content_length(case: &Case<'_>) -> Result<()> {
+    let config = forced(case, "HTTP-STREAMING").option("ContentLength", 4000);
+    let client = case.client_of(config)?;
+    client.subscribed(&[0, 1, 2])?;
+    send(case, 0..RECORDS)?;
+    Sequence::default().until(&client, RECORDS)
+}
+
+/// The application asks for other transports while updates come.
+pub(crate) fn transport_changed(case: &Case<'_>) -> Result<()> {
+    let mut client = case.client_of(forced(case, "WS-STREAMING"))?;
+    client.subscribed(&[0, 1, 2])?;
+    let mut sequence = Sequence::default();
+    let others = [
+        "HTTP-STREAMING",
+        "HTTP-POLLING",
+        "WS-POLLING",
+        "WS-STREAMING",
+    ];
+    let part = RECORDS / others.len();
+    for (number, transport) in others.into_iter().enumerate() {
+        client.option("ForcedTransport", transport)?;
+        send(case, number * part..(number + 1) * part)?;
+        sequence.until_status(&client, &format!("CONNECTED:{transport}"))?;
+        sequence.until(&client, (number + 1) * part)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn recovery_ws_streaming(case: &Case<'_>) -> Result<()> {
+    recovery(case, "WS-STREAMING")
+}
+
+pub(crate) fn recovery_ws_polling(case: &Case<'_>) -> Result<()> {
+    recovery(case, "WS-POLLING")
+}
+
+pub(crate) fn recovery_http_streaming(case: &Case<'_>) -> Result<()> {
+    recovery(case, "HTTP-STREAMING")
+}
+
+pub(crate) fn recovery_http_polling(case: &Case<'_>) -> Result<()> {
+    recovery(case, "HTTP-POLLING")
+}
+
+/// Connections are cut while updates come: the session goes on, and nothing is lost or repeated.
+fn recovery(case: &Case<'_>, transport: &'static str) -> Result<()> {
+    const CUTS: usize = 2;
+    let proxy = Proxy::start(case.shared().address())?;
+    let mut config = DriverConfig {
+        keepalive_ms: Some(KEEPALIVE_MS),
+        ..forced(case, transport)
+    };
+    config.server = format!("http://{}", proxy.address());
+    if transport == "WS-POLLING" {
+        // The Python SDK notices a cut poll only 4 s after this time, and the gateway waits 10 s for it.
+        config = config.option("IdleTimeout", 1000);
+    }
+    let client = case.client_of(config)?;
+    client.subscribed(&[0, 1, 2])?;
+    let mut sequence = Sequence::default();
+    let part = RECORDS / (CUTS + 1);
+    for number in 0..CUTS {
+        let end = (number + 1) * part;
+        send(case, number * part..end - part / 2)?;
+        sequence.until(&client, number * part + part / 4)?;
+        send(case, end - part / 2..end)?;
+        sequence.cut(&client, &proxy)?;
+        sequence.until(&client, end)?;
+    }
+    send(case, CUTS * part..RECORDS)?;
+    sequence.until(&client, RECORDS)
+}
+
+/// Sends records whose values are these numbers.
+fn send(case: &Case<'_>, numbers: Range<usize>) -> Result<()> {
+    for number in numbers {
+        case.send("a", Some(&number.to_string()))?;
+    }
+    case.flush()
+}
+
+/// How far a client with a subscription in each mode has come: the next record of each.
+#[derive(Debug, Default)]
+struct Sequence {
+    next: [usize; 3],
+}
+
+impl Sequence {
+    /// Takes updates until all modes have come to `end`. RAW and DISTINCT get every record once
+    /// and in order, MERGE may skip some; nothing but the status may change meanwhile.
+    fn until(&mut self, client: &Driver, end: usize) -> Result<()> {
+        while self.next.iter().any(|next| *next < end) {
+            self.next(client)?;
+        }
+        Ok(())
+    }
+
+    /// The same until the status is this one.
+    fn until_status(&mut self, client: &Driver, wanted: &str) -> Result<()> {
+        while self.next(client)?.as_deref() != Some(wanted) {}
+        Ok(())
+    }
+
+    /// Cuts connections until the SDK tries to recover: it may have none just now.
+    fn cut(&mut self, client: &Driver, proxy: &Proxy) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        proxy.cut();
+        loop {
+            ensure!(Instant::now() < deadline, "no recovery was tried");
+            let Some(event) = client.next_within(CUT_AGAIN)? else {
+                proxy.cut();
+                continue;
+            };
+            if self.take(event)?.as_deref() == Some(RECOVERY) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn next(&mut self, client: &Driver) -> Result<Option<String>> {
+        let event = client.next_within(PATIENCE)?;
+        let event = event.with_context(|| format!("nothing came after {:?}", self.next))?;
+        self.take(event)
+    }
+
+    /// Counts an update; tells a status.
+    fn take(&mut self, event: Event) -> Result<Option<String>> {
+        match event {
+            Event::Status { status } => return Ok(Some(status)),
+            Event::Update(update) => self.count(&update)?,
+            event => ensure!(event.is_detail(), "among updates: {event:?}"),
+        }
+        Ok(None)
+    }
+
+    fn count(&mut self, update: &Update) -> Result<()> {
+        let number: usize = update.value("value").unwrap_or_default().parse()?;
+        let next = &mut self.next[update.sub];
+        let skips = update.sub == MERGE && number > *next;
+        ensure!(number == *next || skips, "wanted {next}: {update:?}");
+        *next = number + 1;
+        Ok(())
+    }
 }
