@@ -13,7 +13,7 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 31] = [
+pub(crate) const CASES: [(&str, Run); 30] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -40,7 +40,6 @@ pub(crate) const CASES: [(&str, Run); 31] = [
     ("merge_snapshot", modes::merge_snapshot),
     ("merge_nulls", modes::merge_nulls),
     ("distinct_live", modes::distinct_live),
-    ("command_refused", modes::command_refused),
     ("two_gateways", modes::two_gateways),
     ("ws_streaming", transports::ws_streaming),
     ("ws_polling", transports::ws_polling),
@@ -234,7 +233,7 @@ fn bad_item(case: &Case<'_>) -> Result<()> {
     refused(case, bad, 21)
 }
 
-pub(crate) fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<()> {
+fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<()> {
     let client = case.client(vec![subscription])?;
     let code = client.subscription_error(0)?;
     ensure!(code == wanted, "code {code}, wanted {wanted}");

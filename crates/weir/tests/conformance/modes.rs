@@ -2,7 +2,6 @@
 
 use anyhow::{Result, ensure};
 
-use super::cases::refused;
 use super::driver::Driver;
 use super::events::{DriverConfig, Subscription, Update};
 use super::world::{Case, any_port};
@@ -131,15 +130,6 @@ pub(crate) fn distinct_live(case: &Case<'_>) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Code 16 for the one subscription: it has no field `command`.
-pub(crate) fn command_refused(case: &Case<'_>) -> Result<()> {
-    let command = Subscription {
-        fields: vec!["key", "value"],
-        ..in_mode(case, "COMMAND", "a")
-    };
-    refused(case, command, 16)
 }
 
 /// The place of the MERGE subscription in [`all_modes`].
