@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,6 +14,11 @@ use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
 use crate::connection::Connection;
+use crate::dashboard::{self, Dashboard};
+use crate::tls::TlsFiles;
+
+/// How often the files of the certificate are looked at.
+const TLS_LOOK: Duration = Duration::from_secs(2);
 
 /// What the pages are made from.
 pub(crate) struct AdminState {
@@ -20,6 +26,8 @@ pub(crate) struct AdminState {
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) token: Option<String>,
+    pub(crate) tls: Option<Arc<TlsFiles>>,
+    pub(crate) dashboard: Arc<Dashboard>,
 }
 
 /// Serves the admin pages until `stop` is sent or dropped.
@@ -29,14 +37,22 @@ pub(crate) async fn serve(
     stop: oneshot::Receiver<()>,
 ) -> std::io::Result<()> {
     let state = Arc::new(state);
+    if let Some(tls) = state.tls.clone() {
+        // It ends with the runtime.
+        tokio::spawn(watch(tls));
+    }
+    tokio::spawn(Arc::clone(&state.dashboard).run());
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health/live", get(|| async { "alive\n" }))
         .route("/health/ready", get(ready))
+        .route("/dashboard.json", get(samples))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&state),
             authorize,
         ))
+        // After the layer, so without it.
+        .merge(dashboard::routes())
         .with_state(state);
     let stopped = async {
         // A dropped sender means the same as a message: the gateway is gone.
@@ -45,6 +61,15 @@ pub(crate) async fn serve(
     axum::serve(listener, router)
         .with_graceful_shutdown(stopped)
         .await
+}
+
+/// Notices when the certificate's files change.
+async fn watch(tls: Arc<TlsFiles>) {
+    let mut ticks = tokio::time::interval(TLS_LOOK);
+    loop {
+        ticks.tick().await;
+        tls.look();
+    }
 }
 
 async fn authorize(State(state): State<Arc<AdminState>>, request: Request, next: Next) -> Response {
@@ -70,6 +95,16 @@ async fn authorize(State(state): State<Arc<AdminState>>, request: Request, next:
 /// Compares without telling by its duration where the first difference is.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+/// The samples after number `after` of the query, which the page has.
+async fn samples(State(state): State<Arc<AdminState>>, uri: Uri) -> Response {
+    let after = uri.query().and_then(|query| query.strip_prefix("after="));
+    let after = after.and_then(|number| number.parse().ok()).unwrap_or(0);
+    let draining = state.draining.load(Ordering::Relaxed);
+    let json = state.dashboard.to_json(after, draining).to_string();
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, dashboard::guarded(), json).into_response()
 }
 
 async fn metrics(State(state): State<Arc<AdminState>>) -> Response {

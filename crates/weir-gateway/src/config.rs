@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use weir_mapping::{
@@ -12,7 +13,10 @@ use weir_tlcp::diff::DiffSettings;
 
 use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::GatewayError;
+use crate::guard::Origins;
+pub use crate::guard::PerAddress;
 use crate::lightstreamer_conf;
+use crate::tls::{TlsConfig, TlsFiles};
 
 /// Adapter set name where no file gives one.
 const DEFAULT_SET: &str = "KafkaConnector";
@@ -25,6 +29,8 @@ const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 pub struct GatewayConfig {
     /// Where clients connect; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// The certificate clients are shown, and where; absent: no TLS.
+    pub tls: Option<TlsFiles>,
     /// Where `/metrics` and `/health` are served; loopback unless a token is set.
     pub admin: SocketAddr,
     /// What a request to the admin port must carry as bearer token.
@@ -39,6 +45,8 @@ pub struct GatewayConfig {
     pub limits: Limits,
     /// Which values are sent as differences; default none.
     pub diffs: DiffConfig,
+    /// Origins of web pages that may connect; none: any.
+    pub allowed_origins: Vec<String>,
     /// What the start item of the published load test's simulator says; absent: it is not served.
     pub simulator: Option<Simulator>,
     /// What is kept of items that nobody subscribes to.
@@ -87,9 +95,47 @@ pub struct Limits {
     pub stalled_ms: u64,
     /// Bytes of one request, default 50,000; told to clients.
     pub request_bytes: usize,
-    /// `sessions` divided over the shards, set when the gateway starts.
+    /// Client connections of the whole gateway, sessions or not; default 0: an eighth more than
+    /// `sessions`.
+    pub connections: usize,
+    /// Subscriptions of the whole gateway, default 0: no limit of their own.
+    pub subscriptions: usize,
+    /// Subscribed items of the whole gateway, counted once per shard; default 0: no limit of their own.
+    pub items: usize,
+    /// New sessions a second, default 0: no limit.
+    pub sessions_per_second: f32,
+    /// Requests a second, default 0: no limit.
+    pub requests_per_second: f32,
+    /// What one address may have, default: no limits, since a proxy or a company is one address.
+    pub per_address: PerAddress,
+    /// `sessions`, `subscriptions` and `items` divided over the shards, set when the gateway starts.
     #[serde(skip)]
     pub(crate) sessions_per_shard: usize,
+    #[serde(skip)]
+    pub(crate) subscriptions_per_shard: usize,
+    #[serde(skip)]
+    pub(crate) items_per_shard: usize,
+}
+
+impl Limits {
+    /// Gives each of so many shards its share.
+    pub(crate) fn divide(&mut self, shards: usize) {
+        let share = |all: usize| match all {
+            0 => usize::MAX,
+            most => most.div_ceil(shards),
+        };
+        self.sessions_per_shard = share(self.sessions);
+        self.subscriptions_per_shard = share(self.subscriptions);
+        self.items_per_shard = share(self.items);
+    }
+
+    /// The most client connections, with room for those that are not sessions yet or no longer.
+    pub(crate) fn connections_in_all(&self, shards: usize) -> usize {
+        match self.connections {
+            0 => self.sessions + self.sessions / 8 + 64 * shards,
+            most => most,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -107,7 +153,15 @@ impl Default for Limits {
             distinct_snapshot: 10,
             stalled_ms: 60_000,
             request_bytes: 50_000,
+            connections: 0,
+            subscriptions: 0,
+            items: 0,
+            sessions_per_second: 0.0,
+            requests_per_second: 0.0,
+            per_address: PerAddress::default(),
             sessions_per_shard: 100_000,
+            subscriptions_per_shard: usize::MAX,
+            items_per_shard: usize::MAX,
         }
     }
 }
@@ -177,9 +231,11 @@ struct RawFile {
     drain_spread_ms: Option<u64>,
     control_link: Option<String>,
     admin: RawAdmin,
+    tls: Option<TlsConfig>,
     limits: Limits,
     last_values: LastValues,
     diffs: RawDiffs,
+    allowed_origins: Vec<String>,
     simulator: Option<Simulator>,
     connection: toml::Table,
 }
@@ -224,7 +280,15 @@ impl GatewayConfig {
             file: file.display().to_string(),
             reason,
         })?;
+        let folder = file.parent().unwrap_or_else(|| Path::new(""));
+        let tls = raw.tls.map(|tls| TlsFiles::open(tls, folder)).transpose()?;
+        let now_unix_s = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |now| now.as_secs());
+        let ending = tls.as_ref().and_then(|tls| tls.remark(now_unix_s as i64));
+        notes.extend(ending.map(|text| warning(file, text)));
         let config = Self {
+            tls,
             diffs,
             listen: overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN),
             admin: overrides
@@ -236,6 +300,7 @@ impl GatewayConfig {
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
+            allowed_origins: raw.allowed_origins,
             simulator: raw.simulator,
             last_values: raw.last_values,
             drain_ms: raw.drain_ms.unwrap_or(5_000),
@@ -307,6 +372,34 @@ impl GatewayConfig {
                 return fail(format!("limits.{key} = {value}: use at most 600000"));
             }
         }
+        if let Some(tls) = &self.tls {
+            if tls
+                .config
+                .listen
+                .is_some_and(|address| address == self.listen && address.port() != 0)
+            {
+                let address = self.listen;
+                return fail(format!(
+                    "tls.listen = {address} is also listen: leave it out for TLS only"
+                ));
+            }
+            if !(100..=600_000).contains(&tls.config.handshake_ms) {
+                let given = tls.config.handshake_ms;
+                return fail(format!("tls.handshake_ms = {given}: use 100 to 600000"));
+            }
+        }
+        if let Err(reason) = Origins::parse(&self.allowed_origins) {
+            return fail(reason);
+        }
+        let rates = [
+            self.limits.sessions_per_second,
+            self.limits.requests_per_second,
+            self.limits.per_address.sessions_per_second,
+            self.limits.per_address.requests_per_second,
+        ];
+        if rates.iter().any(|rate| !(0.0..=1e9).contains(rate)) {
+            return fail("limits: rates per second must not be negative; 0 is no limit".into());
+        }
         if self.limits.sessions == 0
             || self.limits.queue_bytes == 0
             || !(1_000..=3_600_000).contains(&self.limits.stalled_ms)
@@ -340,6 +433,18 @@ fn read_adapters(path: &Path, options: ParseOptions) -> Result<AdaptersFile, Gat
     let env = |name: &str| std::env::var(name).ok();
     let name = path.display().to_string();
     Ok(AdaptersFile::parse(&name, &read(path)?, &env, options)?)
+}
+
+fn warning(file: &Path, text: String) -> Note {
+    Note {
+        severity: Severity::Warning,
+        at: Location {
+            file: file.display().to_string(),
+            line: None,
+            connection: None,
+        },
+        text,
+    }
 }
 
 /// The connector's log settings are not read, so their absence is worth a word and no more.

@@ -35,6 +35,16 @@ pub enum GatewayError {
         /// What the operating system says.
         error: std::io::Error,
     },
+    /// A certificate and its key cannot be used.
+    #[error("tls.certificate = {certificate}, tls.key = {key}: {error}")]
+    Tls {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong with them.
+        error: weir_net::tls::TlsError,
+    },
     /// The operating system refuses a thread or a descriptor.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

@@ -10,17 +10,21 @@ use crossbeam_channel::Receiver;
 use tokio::sync::oneshot;
 use weir_net::MailSender;
 use weir_net::http1::ParseLimits;
-use weir_net::listener::{end_stalled, limit_unsent, listen_shared};
+use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::server::{self, Listener, ShardOptions};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admin::{self, AdminState};
 use crate::config::{GatewayConfig, Limits};
 use crate::connection::Connection;
+use crate::dashboard::{Dashboard, Identity};
+use crate::doors::{Doors, client_addresses};
 use crate::error::GatewayError;
+use crate::guard::{Guard, Origins};
 use crate::ingest::Ingest;
-use crate::metrics::{self, ShardMetrics};
+use crate::metrics::{self, ShardMetrics, Sources};
 use crate::shard::{Shard, ShardMail, Shared};
+use crate::tls::TlsFiles;
 
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
 /// ingest waits, and Kafka keeps the rest.
@@ -38,6 +42,8 @@ const LAST_POST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Gateway {
     listen: SocketAddr,
+    tls_listen: Option<SocketAddr>,
+    tls: Option<Arc<TlsFiles>>,
     admin: SocketAddr,
     connections: Vec<Arc<Connection>>,
     mail: Vec<MailSender<ShardMail>>,
@@ -61,7 +67,7 @@ impl Gateway {
     /// An address that cannot be listened on, or a refusal of the operating system.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let mut limits = config.limits;
-        limits.sessions_per_shard = limits.sessions.div_ceil(config.shards);
+        limits.divide(config.shards);
         let connections: Vec<Arc<Connection>> = config
             .connections
             .into_iter()
@@ -70,7 +76,14 @@ impl Gateway {
                 Arc::new(Connection::new(connection, diffs))
             })
             .collect();
+        let origins = Origins::parse(&config.allowed_origins).map_err(|reason| {
+            let file = "gateway.toml".to_owned();
+            GatewayError::Config { file, reason }
+        })?;
+        let most = limits.connections_in_all(config.shards);
+        let guard = Arc::new(Guard::new(&limits, origins, most));
         let shared = Arc::new(Shared {
+            guard: Arc::clone(&guard),
             set_id: config.set_id,
             connections: connections.clone(),
             session: SessionConfig {
@@ -83,13 +96,18 @@ impl Gateway {
             diff_bytes_per_second: config.diffs.budget_bytes_per_second,
             peers: OnceLock::new(),
         });
-        let (listen, parts) = make_shards(config.listen, config.shards, &shared)?;
+        let tls = config.tls.map(Arc::new);
+        let doors = Doors::open(config.listen, tls.as_deref(), config.shards)?;
+        let (listen, tls_listen) = (doors.listen, doors.tls_listen);
+        let parts = make_shards(doors.listeners, &shared, most.div_ceil(config.shards))?;
         let inboxes = parts.iter().map(|(_, mail, _)| mail.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes);
         let (admin_listener, admin) = listen_admin(config.admin)?;
         let mut gateway = Self {
             listen,
+            tls_listen,
+            tls,
             admin,
             connections,
             mail: Vec::new(),
@@ -119,7 +137,18 @@ impl Gateway {
         for number in 0..gateway.connections.len() {
             gateway.start_ingest(number)?;
         }
-        gateway.start_admin(admin_listener, shard_metrics, config.admin_token)?;
+        let identity = Identity {
+            adapter_set: shared.set_id.clone(),
+            clients: client_addresses(listen, tls_listen),
+            shards: config.shards,
+        };
+        let sources = Sources {
+            shards: shard_metrics,
+            connections: gateway.connections.clone(),
+            tls: gateway.tls.clone(),
+            guard,
+        };
+        gateway.start_admin(admin_listener, sources, identity, config.admin_token)?;
         Ok(gateway)
     }
 
@@ -145,14 +174,17 @@ impl Gateway {
     fn start_admin(
         &mut self,
         listener: std::net::TcpListener,
-        shards: Vec<Arc<ShardMetrics>>,
+        sources: Sources,
+        identity: Identity,
         token: Option<String>,
     ) -> Result<(), GatewayError> {
         let state = AdminState {
-            registry: metrics::registry(shards, self.connections.clone()),
+            registry: metrics::registry(sources.clone()),
             connections: self.connections.clone(),
             draining: Arc::clone(&self.draining),
             token,
+            tls: self.tls.clone(),
+            dashboard: Arc::new(Dashboard::new(identity, Arc::new(sources))),
         };
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -174,6 +206,20 @@ impl Gateway {
     /// Where clients connect.
     pub fn listen_address(&self) -> SocketAddr {
         self.listen
+    }
+
+    /// Where clients connect with TLS, if that is served; the same as [`Self::listen_address`] if it is
+    /// served alone.
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.tls_listen
+    }
+
+    /// Reads certificate and key again now, whether their files have changed or not. If they cannot be
+    /// used, those in use stay, and the log says so.
+    pub fn reload_certificate(&self) {
+        if let Some(tls) = &self.tls {
+            tls.reload();
+        }
     }
 
     /// Where metrics and health are served.
@@ -231,48 +277,38 @@ type ShardParts = (
 );
 
 fn make_shards(
-    address: SocketAddr,
-    count: usize,
+    listeners: Vec<Vec<Listener>>,
     shared: &Arc<Shared>,
-) -> Result<(SocketAddr, Vec<ShardParts>), GatewayError> {
-    let fail = |error| GatewayError::Listen {
-        address,
-        key: "--listen",
-        error,
-    };
-    if address.port() != 0 {
-        // With SO_REUSEPORT a second gateway on the port would silently take half of the clients.
-        drop(std::net::TcpListener::bind(address).map_err(fail)?);
-    }
-    let listeners = listen_shared(address, count).map_err(fail)?;
-    let listen = listeners[0].local_addr().map_err(fail)?;
+    connections: usize,
+) -> Result<Vec<ShardParts>, GatewayError> {
     let epoch = Instant::now();
-    let mut parts = Vec::with_capacity(count);
-    for (number, listener) in listeners.into_iter().enumerate() {
-        end_stalled(&listener, Duration::from_millis(shared.limits.stalled_ms))?;
-        limit_unsent(&listener, UNSENT_BYTES)?;
+    let mut parts = Vec::with_capacity(listeners.len());
+    for (number, listeners) in listeners.into_iter().enumerate() {
+        for listener in &listeners {
+            end_stalled(
+                &listener.socket,
+                Duration::from_millis(shared.limits.stalled_ms),
+            )?;
+            limit_unsent(&listener.socket, UNSENT_BYTES)?;
+        }
         let metrics = Arc::new(ShardMetrics::new());
         let handler = Shard::new(number as u16, Arc::clone(shared), Arc::clone(&metrics));
         let options = ShardOptions {
-            listeners: vec![Listener {
-                socket: listener,
-                tls: None,
-            }],
-            limits: net_limits(&shared.limits),
+            listeners,
+            limits: net_limits(&shared.limits, connections),
             mail_capacity: MAIL_CAPACITY,
             epoch,
         };
         let (shard, mail) = server::Shard::new(options, handler)?;
         parts.push((shard, mail, metrics));
     }
-    Ok((listen, parts))
+    Ok(parts)
 }
 
-fn net_limits(limits: &Limits) -> server::Limits {
+fn net_limits(limits: &Limits, connections: usize) -> server::Limits {
     let defaults = server::Limits::default();
     server::Limits {
-        // Room for connections that are not sessions yet or no longer.
-        connections: limits.sessions_per_shard + limits.sessions_per_shard / 8 + 64,
+        connections,
         http: ParseLimits {
             body_bytes: limits.request_bytes,
             ..defaults.http

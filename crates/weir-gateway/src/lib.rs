@@ -8,16 +8,22 @@
 mod admin;
 pub mod config;
 mod connection;
+mod dashboard;
 pub mod diffs;
+mod doors;
 mod error;
 mod gateway;
+mod guard;
 mod ingest;
+mod latency;
 mod lightstreamer_conf;
 mod metrics;
 mod resolve;
 mod routing;
 mod shard;
+pub mod tls;
 
 pub use config::{GatewayConfig, Limits};
+pub use doors::client_addresses;
 pub use error::GatewayError;
 pub use gateway::Gateway;

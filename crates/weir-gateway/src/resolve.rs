@@ -8,6 +8,7 @@ use weir_tlcp::request::{Add, Mode};
 
 use crate::config::Limits;
 use crate::connection::Connection;
+use crate::guard::{Guard, Limit};
 
 /// Data adapter name of a request that names none.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
@@ -38,6 +39,7 @@ pub(crate) fn resolve(
     add: &Add<'_>,
     connections: &[Arc<Connection>],
     limits: &Limits,
+    guard: &Guard,
 ) -> Result<Resolved, Refusal> {
     let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
     let found = connections
@@ -61,13 +63,14 @@ pub(crate) fn resolve(
     }
     let fields = split_fields(&add.schema).count();
     if fields == 0 || fields > limits.fields_per_subscription {
+        guard.note(Limit::SubscriptionFields);
         let most = limits.fields_per_subscription;
         return refuse(
             ControlCode::BAD_SCHEMA,
             format!("{fields} fields; from 1 to {most} are allowed"),
         );
     }
-    let items = resolve_items(add, connection, limits)?;
+    let items = resolve_items(add, connection, limits, guard)?;
     Ok(Resolved {
         connection: number as u16,
         items,
@@ -99,11 +102,13 @@ fn resolve_items(
     add: &Add<'_>,
     connection: &Connection,
     limits: &Limits,
+    guard: &Guard,
 ) -> Result<Vec<Option<Arc<str>>>, Refusal> {
     let mapping = &connection.config.mapping;
     let mut items = Vec::new();
     for written in split_items(&add.group) {
         if items.len() == limits.items_per_subscription {
+            guard.note(Limit::SubscriptionItems);
             let most = limits.items_per_subscription;
             return refuse(
                 ControlCode::BAD_GROUP,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Registers Ctrl-C and SIGTERM: the first sets the returned flag, so that a command ends in
 /// order; a second one ends the process at once with code 130.
@@ -15,4 +15,11 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
+}
+
+/// Registers SIGHUP: each sets the returned flag, and the process goes on.
+pub(crate) fn reload_flag() -> std::io::Result<Arc<AtomicBool>> {
+    let reload = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&reload))?;
+    Ok(reload)
 }

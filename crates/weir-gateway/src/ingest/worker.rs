@@ -189,6 +189,7 @@ impl Mapper {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
+                record_ms: record.timestamp_ms,
             };
             add(&counters.updates, 1);
             self.post.send(target.shard, mail, counters);

@@ -225,6 +225,9 @@ impl Shard {
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let mut entry = self.sessions.remove(key)?;
         self.courier.forget(&entry);
+        if let Some(ticket) = self.tickets.remove(&key) {
+            self.shared.guard.end_session(ticket);
+        }
         let ids: Vec<u32> = entry
             .core
             .subscriptions()

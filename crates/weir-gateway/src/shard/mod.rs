@@ -11,6 +11,7 @@ mod encode;
 mod errands;
 mod fanout;
 mod frame;
+mod guarding;
 mod http;
 mod item;
 mod journal;
@@ -31,7 +32,10 @@ mod table;
 mod wire;
 mod wishes;
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::MailSender;
@@ -58,6 +62,8 @@ use self::wire::Wire;
 use self::wishes::Wishes;
 use crate::config::{Limits, Simulator};
 use crate::connection::Connection;
+use crate::guard::{Guard, Ticket};
+use crate::latency::Sent;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
 
@@ -78,6 +84,8 @@ pub(crate) enum ShardMail {
         update: Arc<FrozenValues>,
         /// What was extracted; other fields are absent although the record may have them.
         fields: Arc<FieldSet>,
+        /// When the record was written, in milliseconds since 1970; -1 if it does not say so.
+        record_ms: i64,
     },
     /// The present values of an item that the shard has begun to want, or wants more fields of.
     Known {
@@ -120,6 +128,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) session: SessionConfig,
     pub(crate) limits: Limits,
+    pub(crate) guard: Arc<Guard>,
     /// What the start item of the published simulator says, if it is served.
     pub(crate) simulator: Option<Simulator>,
     /// Bytes of values that each shard compares per second at most.
@@ -147,6 +156,12 @@ pub(crate) struct Shard {
     departure: Option<Departure>,
     /// Makes `U` lines.
     encoder: Encoder,
+    /// Updates of this pass over the connections, for their latency.
+    sent: Sent,
+    /// What the guard counts sessions under, where it does.
+    tickets: HashMap<SessionKey, Ticket>,
+    /// When sessions were counted by transport.
+    census_ms: u64,
     /// Scratch for the lines that answer one message.
     reply: Vec<u8>,
     /// Scratch for the data notifications that one request causes.
@@ -177,6 +192,9 @@ impl Shard {
             errands: Errands::default(),
             departure: None,
             encoder,
+            sent: Sent::default(),
+            tickets: HashMap::new(),
+            census_ms: 0,
             reply: Vec::new(),
             notes: Vec::new(),
         }
@@ -253,8 +271,20 @@ impl Shard {
         }
     }
 
+    /// What was queued has been written as far as sockets took it.
+    fn count_sent(&mut self) {
+        if !self.sent.is_empty() {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+            self.sent.count(now_ms, &self.metrics.latency);
+        }
+    }
+
     fn publish(&mut self, io: &Io) {
         self.counters.sessions = self.sessions.len() as u64;
+        self.take_census(io.now_ms());
         self.counters.items = self.items.len() as u64;
         self.counters.lagging = self.backlog.len() as u64;
         self.counters.unbound = self.courier.unbound;
@@ -270,11 +300,25 @@ impl Shard {
 impl Handler for Shard {
     type Mail = ShardMail;
 
+    fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
+        self.shared.guard.enter(peer.ip()).ok()
+    }
+
+    fn on_departure(&mut self, ticket: u32) {
+        self.shared.guard.leave(ticket);
+    }
+
     fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
-        http::answer(self, io, conn, request)
+        match self.turn_away(io, conn, request) {
+            Some(refusal) => Answer::Reply(refusal),
+            None => http::answer(self, io, conn, request),
+        }
     }
 
     fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+        if self.is_flooding(io, conn) {
+            return;
+        }
         self.handle_message(io, conn, text);
     }
 
@@ -312,7 +356,15 @@ impl Handler for Shard {
                 item,
                 update,
                 fields,
-            } => self.fan_out(io, item, update, &fields),
+                record_ms,
+            } => {
+                let before = self.counters.updates_out;
+                self.fan_out(io, item, update, &fields);
+                let deliveries = self.counters.updates_out - before;
+                if self.sent.note(record_ms, deliveries) {
+                    self.count_sent();
+                }
+            }
             ShardMail::Known {
                 item,
                 update,
@@ -329,6 +381,10 @@ impl Handler for Shard {
                 within_ms,
             } => self.drain(io, spread_ms, within_ms),
         }
+    }
+
+    fn on_flushed(&mut self, _io: &mut Io) {
+        self.count_sent();
     }
 
     fn on_turn(&mut self, io: &mut Io) {

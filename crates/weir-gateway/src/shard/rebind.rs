@@ -189,6 +189,7 @@ impl Shard {
             connection,
         } = handover;
         if let Some(conn) = io.adopt(connection) {
+            self.enter_adopted(io, conn);
             self.bind_adopted(io, conn, via, &bind);
         }
     }

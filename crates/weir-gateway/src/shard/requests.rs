@@ -16,6 +16,7 @@ use super::lifecycle::NOWHERE;
 use super::session::{AdapterSet, SessionKey};
 use super::wire::Wire;
 use super::{Shard, simulator};
+use crate::guard::Limit;
 use crate::resolve::Refusal;
 
 /// What becomes of the connection after a message.
@@ -66,7 +67,7 @@ impl Reply {
 pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
 
 /// Text of the refusal when the limit is reached.
-const TOO_MANY: &str = "too many sessions, try again later";
+pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
 pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
     wire.peer_ip(conn)
@@ -261,6 +262,7 @@ impl Shard {
         reply: &mut Reply,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
         let set = self.may_create(create)?;
+        let ticket = self.begin_counted(wire, reply.conn)?;
         let ip = client_ip(wire, reply.conn);
         let (now_ms, begin) = (wire.now_ms(), reply.lines.len());
         let config = &self.shared.session;
@@ -271,6 +273,9 @@ impl Shard {
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
             entry.diffs = create.supported_diffs;
+        }
+        if ticket != 0 {
+            self.tickets.insert(key, ticket);
         }
         let mut notes = Vec::new();
         for control in &create.controls {
@@ -324,6 +329,7 @@ impl Shard {
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
         if self.sessions.len() >= self.shared.limits.sessions_per_shard {
+            self.shared.guard.note(Limit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         Ok(())

@@ -74,6 +74,15 @@ pub(super) enum Link {
     Other(Box<Way>),
 }
 
+/// The four ways that metrics tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    WebSocketStream,
+    HttpStream,
+    WebSocketPoll,
+    HttpPoll,
+}
+
 /// What is not streaming on a WebSocket.
 #[derive(Debug)]
 pub(super) enum Way {
@@ -129,6 +138,19 @@ impl SessionEntry {
                 Way::Http { .. } => Some(Framing::Chunk),
                 Way::Poll(poll) => Some(poll.framing),
             },
+        }
+    }
+
+    /// How it reaches its client, if it does.
+    fn transport(&self) -> Option<Transport> {
+        let Link::Other(way) = &self.link else {
+            return Some(Transport::WebSocketStream);
+        };
+        match &**way {
+            Way::Unbound { .. } => None,
+            Way::Http { .. } => Some(Transport::HttpStream),
+            Way::Poll(poll) if poll.framing == Framing::WebSocket => Some(Transport::WebSocketPoll),
+            Way::Poll(_) => Some(Transport::HttpPoll),
         }
     }
 
@@ -261,6 +283,17 @@ impl Sessions {
     pub(super) fn remove(&mut self, key: SessionKey) -> Option<SessionEntry> {
         self.get_mut(key)?;
         Some(self.entries.remove(key.index as usize))
+    }
+
+    /// How many reach their clients in which way, in the order of [`Transport`].
+    pub(super) fn by_transport(&self) -> [u64; 4] {
+        let mut counts = [0; 4];
+        for (_, entry) in &self.entries {
+            if let Some(transport) = entry.transport() {
+                counts[transport as usize] += 1;
+            }
+        }
+        counts
     }
 
     pub(super) fn keys(&self) -> Vec<SessionKey> {

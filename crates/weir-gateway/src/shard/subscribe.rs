@@ -15,6 +15,7 @@ use super::pacing::Pacing;
 use super::queue::Queue;
 use super::session::{AdapterSet, SessionKey, Subscribed};
 use super::table::TableRules;
+use crate::guard::Limit;
 use crate::resolve::{Refusal, Resolved, resolve};
 
 /// A refusal with the code's own text.
@@ -37,7 +38,9 @@ impl Shard {
         if set == Some(AdapterSet::LoadTests) {
             return self.subscribe_start_item(key, add, out);
         }
-        let Resolved { connection, items } = resolve(add, &shared.connections, &shared.limits)?;
+        let Resolved { connection, items } =
+            resolve(add, &shared.connections, &shared.limits, &shared.guard)?;
+        self.may_subscribe(items.len())?;
         let mapping = &shared.connections[usize::from(connection)].config.mapping;
         let in_rows = add.mode == Mode::Command;
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
@@ -67,7 +70,12 @@ impl Shard {
         };
         let most = shared.limits.subscriptions_per_session;
         let core = &mut entry.core;
-        core.add_subscription(subscription, most).map_err(refusal)?;
+        core.add_subscription(subscription, most).map_err(|code| {
+            if code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
+                shared.guard.note(Limit::SessionSubscriptions);
+            }
+            refusal(code)
+        })?;
         self.counters.subscriptions += 1;
         match schema.command() {
             Some(positions) => core.write_subcmd(add.sub_id, counts, positions, out),

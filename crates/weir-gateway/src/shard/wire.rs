@@ -23,6 +23,7 @@ pub(super) trait Wire {
     fn set_tag(&mut self, conn: ConnId, tag: u64);
     fn set_timer(&mut self, at_ms: u64, token: u64);
     fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr>;
+    fn ticket(&mut self, conn: ConnId) -> u32;
 
     /// Queues lines as one WebSocket message.
     fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
@@ -81,5 +82,9 @@ impl Wire for Io {
 
     fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr> {
         self.peer(conn).map(|peer| peer.ip())
+    }
+
+    fn ticket(&mut self, conn: ConnId) -> u32 {
+        self.ticket(conn)
     }
 }

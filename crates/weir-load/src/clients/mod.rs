@@ -9,6 +9,7 @@ mod items;
 pub(crate) mod meter;
 mod mode_name;
 pub mod scenario;
+mod servers;
 mod session;
 mod shared;
 pub mod simulator_file;
@@ -17,7 +18,6 @@ mod verify;
 mod witness;
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,10 @@ pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 /// What the clients of a run do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientsOptions {
-    /// `ws://host:port`, also just `host:port`; clients take them in turn.
+    /// `ws://host:port` or `wss://host:port`, also just `host:port`; clients take them in turn.
     pub servers: Vec<String>,
+    /// What is trusted where a server's address begins with `wss://`.
+    pub tls: TlsTrust,
     /// TLCP or floor.
     pub kind: Kind,
     /// Number of clients of the whole run.
@@ -72,6 +74,19 @@ pub struct ClientsOptions {
     pub setup_timeout: Duration,
 }
 
+/// Which certificates clients accept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsTrust {
+    /// None was named: `wss://` is refused.
+    #[default]
+    Nobody,
+    /// Those of these authorities, as the text of a PEM file.
+    Authorities(String),
+    /// Any: who answers is not checked.
+    Anybody,
+}
+
 /// What the clients speak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,6 +110,7 @@ impl ClientsOptions {
     pub fn new(server: impl Into<String>, subscribe: &Subscribe, clients: usize) -> Self {
         Self {
             servers: vec![server.into()],
+            tls: TlsTrust::Nobody,
             kind: Kind::Tlcp {
                 adapter_set: subscribe.adapter_set.clone(),
                 data_adapter: Some(subscribe.data_adapter.clone()),
@@ -202,55 +218,15 @@ pub fn run(options: &ClientsOptions, link: &Link) -> Result<DeliverySummary, Cli
             allowed,
         });
     }
-    let (authorities, addresses) = local_servers(options)?;
-    let mut loop_options = ClientOptions::new(addresses[0], clients);
-    loop_options.more_servers = addresses[1..].to_vec();
+    let servers = servers::local_servers(options)?;
+    let mut loop_options = ClientOptions::new(servers.addresses[0], clients);
+    loop_options.more_servers = servers.addresses[1..].to_vec();
+    loop_options.tls = servers.tls;
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
-    let target = target::Target::new(options, &authorities);
+    let target = target::Target::new(options, &servers.authorities);
     let mut fleet = fleet::Fleet::new(options, &target, link, Clock::start());
     ClientLoop::new(loop_options)?.run(&mut fleet)?;
     fleet.finish()
-}
-
-/// Authorities and addresses in the order in which this process' own connections take them: client
-/// `n` of the whole run goes to server `n` modulo their number.
-fn local_servers(options: &ClientsOptions) -> Result<(Vec<String>, Vec<SocketAddr>), ClientsError> {
-    let resolved: Vec<_> = options
-        .servers
-        .iter()
-        .map(|server| resolve(server))
-        .collect::<Result<_, _>>()?;
-    if resolved.is_empty() {
-        return Err(ClientsError::Server {
-            server: String::new(),
-            reason: "none given".to_owned(),
-        });
-    }
-    let count = resolved.len();
-    let Share { index, of } = options.share;
-    let in_turn = (0..count).map(|n| resolved[(index + n * of) % count].clone());
-    Ok(in_turn.unzip())
-}
-
-/// The authority for the `Host` header and the first address it resolves to.
-fn resolve(server: &str) -> Result<(String, SocketAddr), ClientsError> {
-    let refused = |reason: &str| ClientsError::Server {
-        server: server.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let authority = server.strip_prefix("ws://").unwrap_or(server);
-    if authority.starts_with("wss://") {
-        return Err(refused("TLS is not supported here"));
-    }
-    let authority = authority.trim_end_matches('/');
-    if authority.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) {
-        return Err(refused("neither path nor blanks are allowed"));
-    }
-    let mut addresses = authority
-        .to_socket_addrs()
-        .map_err(|error| refused(&error.to_string()))?;
-    let address = addresses.next().ok_or_else(|| refused("no address"))?;
-    Ok((authority.to_owned(), address))
 }
 
 /// Clients that fit one process, by its limit of descriptors.

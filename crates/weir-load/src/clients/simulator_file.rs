@@ -144,8 +144,8 @@ impl<'a> Params<'a> {
 
     fn urls(&self) -> Result<Vec<String>, Refusal> {
         let (protocol, line) = self.required("protocol")?;
-        if protocol != "ws://" {
-            let reason = format!("protocol \"{protocol}\": these clients speak ws:// only");
+        if !matches!(protocol, "ws://" | "wss://") {
+            let reason = format!("protocol \"{protocol}\": these clients speak ws:// and wss://");
             return Err((line, reason));
         }
         let (host, _) = self.required("host")?;
@@ -159,7 +159,7 @@ impl<'a> Params<'a> {
             .and_then(|more| base.checked_add(more))
             .ok_or_else(|| out_of_range("serverPorts"))?;
         Ok((base..=beyond)
-            .map(|port| format!("ws://{host}:{port}"))
+            .map(|port| format!("{protocol}{host}:{port}"))
             .collect())
     }
 
@@ -303,8 +303,8 @@ mod tests {
         for (from, to, error) in [
             (
                 "ws://",
-                "wss://",
-                "c.xml:4: protocol \"wss://\": these clients speak ws:// only",
+                "http://",
+                "c.xml:4: protocol \"http://\": these clients speak ws:// and wss://",
             ),
             (
                 "3jp",

@@ -8,7 +8,9 @@ use anyhow::bail;
 use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
-use weir_load::clients::{ClientsOptions, DiffChoice, Kind, Mode, Scenario, Share, Subscribe};
+use weir_load::clients::{
+    ClientsOptions, DiffChoice, Kind, Mode, Scenario, Share, Subscribe, TlsTrust,
+};
 use weir_load::units::{parse_count, parse_duration};
 
 /// What the clients do.
@@ -24,6 +26,12 @@ pub(crate) struct ClientsArgs {
         value_delimiter = ','
     )]
     url: Vec<String>,
+    /// Trust servers (wss://) whose certificates lead to one of those in this PEM file.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Check no server's certificate (wss://): for measurements only.
+    #[arg(long)]
+    insecure: bool,
     /// Number of clients, for example 500 or 10k [default: 100].
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     clients: Option<u64>,
@@ -203,6 +211,7 @@ impl ClientsArgs {
         };
         let options = ClientsOptions {
             servers,
+            tls: self.trust()?,
             kind: match self.floor {
                 true => Kind::Floor,
                 false => Kind::Tlcp {
@@ -279,6 +288,17 @@ impl ClientsArgs {
         pool.names(self.keys.into(), self.extended_key)
     }
 
+    fn trust(&self) -> anyhow::Result<TlsTrust> {
+        match &self.ca {
+            Some(path) => match std::fs::read_to_string(path) {
+                Ok(pem) => Ok(TlsTrust::Authorities(pem)),
+                Err(error) => bail!("--ca {}: {error}", path.display()),
+            },
+            None if self.insecure => Ok(TlsTrust::Anybody),
+            None => Ok(TlsTrust::Nobody),
+        }
+    }
+
     fn mode(&self) -> Mode {
         match self.mode {
             Some(ModeArg::Raw) => Mode::Raw,
@@ -318,6 +338,8 @@ Examples:
     weir load clients --scenario 3jp --fields key,value,weir --verify-values
   As the published simulator is told by its file, for a minute only:
     weir load clients --configuration client-simulator-configuration.xml --duration 1m
+  Over TLS, with a certificate of your own authority:
+    weir load clients --url wss://localhost:8443 --ca ca.pem --clients 1k
   40,000 clients at two gateways, in as many processes as the limit of descriptors asks for:
     weir load clients --url ws://10.0.0.1:8080,ws://10.0.0.2:8080 --clients 40k --ramp 2k --engine local";
 

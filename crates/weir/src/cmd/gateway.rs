@@ -8,12 +8,13 @@ mod table;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use weir_gateway::config::Overrides;
-use weir_gateway::{Gateway, GatewayConfig, GatewayError};
+use weir_gateway::{Gateway, GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{ParseOptions, Severity};
 
 use crate::descriptors;
@@ -31,7 +32,8 @@ pub(crate) enum GatewayCommand {
     /// Serve clients until Ctrl-C or SIGTERM.
     ///
     /// Clients connect with any Lightstreamer SDK over WebSocket; sessions and subscriptions are
-    /// checked against the configuration. Metrics and health are on the admin port.
+    /// checked against the configuration. Metrics and health are on the admin port. SIGHUP reads the
+    /// certificate and its key again.
     #[command(
         after_help = "Example:\n  weir gateway run --adapters adapters.xml\n  \
         curl http://127.0.0.1:8090/health/ready"
@@ -142,6 +144,11 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
             Severity::Info => tracing::info!("{}: {}", note.at, note.text),
         }
     }
+    // Without a certificate a closed terminal ends the gateway, as usual.
+    let reload = match config.tls {
+        Some(_) => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
+        None => Arc::default(),
+    };
     let descriptors = descriptors::raise_limit();
     if config.limits.sessions as u64 + 100 > descriptors {
         let sessions = config.limits.sessions;
@@ -150,19 +157,22 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
         );
     }
     let gateway = Gateway::start(config).map_err(failure)?;
-    tracing::info!(
-        "clients connect to ws://{}/lightstreamer; metrics and health on http://{}",
-        gateway.listen_address(),
-        gateway.admin_address()
-    );
-    wait(&gateway, &stop, args.ready_file.as_deref())?;
+    let addresses = client_addresses(gateway.listen_address(), gateway.tls_address());
+    let admin = gateway.admin_address();
+    tracing::info!("clients connect to {addresses}; metrics and health on http://{admin}");
+    wait(&gateway, [&stop, &reload], args.ready_file.as_deref())?;
     tracing::info!("shutting down");
     gateway.shut_down();
     Ok(Exit::Fine)
 }
 
-/// Waits for the end, telling when the gateway becomes ready and why it does not.
-fn wait(gateway: &Gateway, stop: &AtomicBool, ready_file: Option<&Path>) -> Result<(), Failure> {
+/// Waits for the end, telling when the gateway becomes ready and why it does not. The certificate is
+/// read again whenever the second flag is up.
+fn wait(
+    gateway: &Gateway,
+    [stop, reload]: [&AtomicBool; 2],
+    ready_file: Option<&Path>,
+) -> Result<(), Failure> {
     let mut announced = false;
     let mut complained = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -172,6 +182,9 @@ fn wait(gateway: &Gateway, stop: &AtomicBool, ready_file: Option<&Path>) -> Resu
             if let Some(path) = ready_file {
                 write_ready_file(path, gateway)?;
             }
+        }
+        if reload.swap(false, Ordering::Relaxed) {
+            gateway.reload_certificate();
         }
         if complained.elapsed() >= TROUBLE_PERIOD {
             complained = Instant::now();
@@ -189,6 +202,7 @@ fn wait(gateway: &Gateway, stop: &AtomicBool, ready_file: Option<&Path>) -> Resu
 fn write_ready_file(path: &Path, gateway: &Gateway) -> Result<(), Failure> {
     let ready = serde_json::json!({
         "listen": gateway.listen_address().to_string(),
+        "tls": gateway.tls_address().map(|address| address.to_string()),
         "admin": gateway.admin_address().to_string(),
         "pid": std::process::id(),
     });

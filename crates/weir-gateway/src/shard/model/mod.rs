@@ -26,6 +26,7 @@ use super::wire::Wire;
 use super::{Shard, ShardMail, Shared};
 use crate::config::Limits;
 use crate::connection::Connection;
+use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
@@ -166,6 +167,7 @@ impl World {
                 recovery_bytes: RECOVERY_BYTES,
                 ..Limits::default()
             },
+            guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), CLIENTS)),
             simulator: None,
             diff_bytes_per_second: u64::MAX,
             peers: OnceLock::new(),
@@ -401,6 +403,7 @@ impl World {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
+                record_ms: -1,
             };
             self.mails[worker].push_back((item, mail, row.clone()));
         }
@@ -415,6 +418,7 @@ impl World {
             item: key,
             update,
             fields,
+            ..
         } = mail
         else {
             unreachable!("only updates are posted here");

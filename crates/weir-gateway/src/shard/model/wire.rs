@@ -268,4 +268,8 @@ impl Wire for MemoryWire {
     fn peer_ip(&mut self, _conn: ConnId) -> Option<IpAddr> {
         Some(Ipv4Addr::LOCALHOST.into())
     }
+
+    fn ticket(&mut self, _conn: ConnId) -> u32 {
+        0
+    }
 }

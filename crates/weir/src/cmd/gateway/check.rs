@@ -4,8 +4,9 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use weir_gateway::GatewayConfig;
 use weir_gateway::config::Overrides;
+use weir_gateway::tls::ends;
+use weir_gateway::{GatewayConfig, client_addresses};
 use weir_mapping::{
     ConfigError, ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions,
     Severity, Status, Survey,
@@ -234,10 +235,17 @@ impl Findings {
     fn print(&self, all: bool) {
         if let Some(config) = &self.config {
             println!("adapter set   {}", config.set_id);
-            println!(
-                "clients       ws://{}/lightstreamer, {} event loops",
-                config.listen, config.shards
-            );
+            let tls = config.tls.as_ref();
+            let beside = tls.map(|tls| tls.config.listen.unwrap_or(config.listen));
+            let addresses = client_addresses(config.listen, beside);
+            println!("clients       {addresses}, {} event loops", config.shards);
+            if let Some(tls) = tls {
+                let until = ends(tls.not_after_unix_s());
+                println!(
+                    "certificate   {}, until {until}",
+                    tls.config.certificate.display()
+                );
+            }
             println!("admin         http://{}", config.admin);
         }
         for connection in &self.connections {
@@ -279,6 +287,11 @@ impl Findings {
             json!({
                 "adapter_set": config.set_id,
                 "listen": config.listen.to_string(),
+                "tls": config.tls.as_ref().map(|tls| json!({
+                    "listen": tls.config.listen.unwrap_or(config.listen).to_string(),
+                    "certificate": tls.config.certificate.display().to_string(),
+                    "certificate_ends_unix_s": tls.not_after_unix_s(),
+                })),
                 "admin": config.admin.to_string(),
                 "shards": config.shards,
             })

@@ -1,0 +1,75 @@
+//! What a sample consists of.
+
+/// How a column comes from a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// As it is.
+    Now,
+    /// Its growth per second.
+    PerSecond,
+}
+
+use How::{Now, PerSecond};
+
+/// Columns from metrics of shards: column, how, metric.
+pub(super) const SHARDS: &[(&str, How, &str)] = &[
+    ("sessions", Now, "weir_gateway_sessions"),
+    (
+        "sessions.ws_streaming",
+        Now,
+        "weir_gateway_websocket_streams",
+    ),
+    ("sessions.http_streaming", Now, "weir_gateway_http_streams"),
+    ("sessions.ws_polling", Now, "weir_gateway_websocket_polls"),
+    ("sessions.http_polling", Now, "weir_gateway_http_polls"),
+    ("sessions.unbound", Now, "weir_gateway_unbound_sessions"),
+    ("connections", Now, "weir_gateway_connections"),
+    ("subscriptions", Now, "weir_gateway_subscriptions"),
+    ("items", Now, "weir_gateway_items"),
+    ("lagging", Now, "weir_gateway_lagging_sessions"),
+    ("created", PerSecond, "weir_gateway_sessions_created"),
+    ("refused", PerSecond, "weir_gateway_sessions_refused"),
+    (
+        "requests_refused",
+        PerSecond,
+        "weir_gateway_requests_refused",
+    ),
+    ("updates", PerSecond, "weir_gateway_updates_sent"),
+    ("conflated", PerSecond, "weir_gateway_updates_conflated"),
+    ("unchanged", PerSecond, "weir_gateway_updates_unchanged"),
+    ("slow_ended", PerSecond, "weir_gateway_slow_sessions"),
+    ("bytes_in", PerSecond, "weir_gateway_received_bytes"),
+    ("bytes_out", PerSecond, "weir_gateway_sent_bytes"),
+    ("writes", PerSecond, "weir_gateway_writes"),
+    ("blocked_writes", PerSecond, "weir_gateway_blocked_writes"),
+    ("handshakes", PerSecond, "weir_gateway_tls_handshakes"),
+    ("handshakes_failed", PerSecond, "weir_gateway_tls_failures"),
+];
+
+/// Columns from metrics of Kafka connections, summed over them.
+pub(super) const CONNECTIONS: &[(&str, How, &str)] = &[
+    ("records", PerSecond, "weir_gateway_kafka_records"),
+    ("record_bytes", PerSecond, "weir_gateway_kafka_record_bytes"),
+    ("records_failed", PerSecond, "weir_gateway_kafka_failed"),
+    ("kafka_errors", PerSecond, "weir_gateway_kafka_errors"),
+    ("shard_waits", PerSecond, "weir_gateway_shard_waits"),
+];
+
+/// The metric of each Kafka connection that has a column of its own, `lag.NAME`.
+pub(super) const LAG: &str = "weir_gateway_kafka_lag_records";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Sources;
+
+    #[test]
+    fn every_column_has_a_metric() {
+        for (column, _, metric) in SHARDS {
+            assert!(Sources::knows(metric)[0], "{column}: {metric}");
+        }
+        for (column, _, metric) in CONNECTIONS.iter().chain(&[("lag", Now, LAG)]) {
+            assert!(Sources::knows(metric)[1], "{column}: {metric}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `/dashboard`: one page with what happens now and has happened in the last hour. A task of the admin
+//! thread takes a sample every two seconds; the page asks for those it does not have.
+
+mod columns;
+mod page;
+mod procfs;
+mod ring;
+mod sampler;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use self::ring::Ring;
+use self::sampler::Sampler;
+use crate::metrics::Sources;
+
+pub(crate) use self::page::{guarded, routes};
+
+/// Time between two samples.
+const PERIOD: Duration = Duration::from_secs(2);
+/// Samples kept: those of the last hour.
+const KEPT: usize = 1_800;
+
+/// What the page shows beside the samples, and does not change.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) adapter_set: String,
+    pub(crate) clients: String,
+    pub(crate) shards: usize,
+}
+
+/// The last hour.
+#[derive(Debug)]
+pub(crate) struct Dashboard {
+    identity: Identity,
+    sources: Arc<Sources>,
+    history: Mutex<History>,
+}
+
+#[derive(Debug)]
+struct History {
+    sampler: Sampler,
+    ring: Ring,
+    started_unix_ms: u64,
+}
+
+impl Dashboard {
+    pub(crate) fn new(identity: Identity, sources: Arc<Sources>) -> Self {
+        let sampler = Sampler::new(&sources);
+        Self {
+            identity,
+            sources,
+            history: Mutex::new(History {
+                started_unix_ms: sampler.unix_ms(),
+                sampler,
+                ring: Ring::new(KEPT),
+            }),
+        }
+    }
+
+    /// Takes samples until the runtime ends.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(PERIOD);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.sample();
+        }
+    }
+
+    fn sample(&self) {
+        let mut history = self.history();
+        let sample = history.sampler.sample(&self.sources);
+        history.ring.push(sample);
+    }
+
+    /// What is known, with the samples after number `after`.
+    pub(crate) fn to_json(&self, after: u64, draining: bool) -> Value {
+        let history = self.history();
+        let connections = self.sources.connections.iter().map(|connection| {
+            json!({
+                "name": connection.config.name,
+                "enabled": connection.config.enabled,
+                "ready": connection.state.ready(),
+                "error": connection.state.error(),
+            })
+        });
+        let limits = crate::guard::Limit::ALL
+            .iter()
+            .map(|limit| json!({ "limit": limit.label(), "met": self.sources.guard.met(*limit) }));
+        let tls = self.sources.tls.as_deref();
+        let (rows, next) = history.ring.after(after);
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "adapter_set": self.identity.adapter_set,
+            "clients": self.identity.clients,
+            "shards": self.identity.shards,
+            "started_unix_ms": history.started_unix_ms,
+            "now_unix_ms": history.sampler.unix_ms(),
+            "period_ms": PERIOD.as_millis() as u64,
+            "draining": draining,
+            "certificate_ends_unix_s": tls.and_then(crate::tls::TlsFiles::not_after_unix_s),
+            "connections": connections.collect::<Vec<_>>(),
+            "limits": limits.collect::<Vec<_>>(),
+            "columns": history.sampler.columns(),
+            "rows": rows,
+            "next": next,
+        })
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        // No code that can panic runs under the lock.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,196 @@
+//! What keeps a few clients from taking the gateway from all others: allowed origins, numbers and
+//! rates by address and in all. Looked at when clients come and ask, never when updates go out.
+
+mod addresses;
+mod bucket;
+mod origin;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+
+use self::addresses::Addresses;
+use self::bucket::Bucket;
+pub(crate) use self::origin::Origins;
+use crate::config::Limits;
+
+/// `[limits.per_address]`: what one address may have; 0 is no limit. An IPv6 address counts by its
+/// first 64 bits: who has one of them has all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PerAddress {
+    /// Connections, sessions or not.
+    pub connections: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// New sessions a second.
+    pub sessions_per_second: f32,
+    /// Requests a second: HTTP requests and WebSocket messages.
+    pub requests_per_second: f32,
+}
+
+impl PerAddress {
+    /// Whether nothing is limited, so that nobody needs to be counted.
+    fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+macro_rules! limits {
+    ($($name:ident = $label:literal;)*) => {
+        /// A limit that was met.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Limit { $($name),* }
+
+        impl Limit {
+            /// All of them, in the order of their declaration.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The metric's label, the key of the configuration.
+            pub(crate) const fn label(self) -> &'static str {
+                match self { $(Self::$name => $label),* }
+            }
+        }
+    };
+}
+
+limits! {
+    Origin = "allowed_origins";
+    Sessions = "sessions";
+    SessionRate = "sessions_per_second";
+    RequestRate = "requests_per_second";
+    Subscriptions = "subscriptions";
+    Items = "items";
+    SessionSubscriptions = "subscriptions_per_session";
+    SubscriptionItems = "items_per_subscription";
+    SubscriptionFields = "fields_per_subscription";
+    AddressConnections = "per_address.connections";
+    AddressSessions = "per_address.sessions";
+    AddressSessionRate = "per_address.sessions_per_second";
+    AddressRequestRate = "per_address.requests_per_second";
+}
+
+/// Names the address of a client as long as it has a connection or a session; 0 where addresses do not
+/// matter.
+pub(crate) type Ticket = u32;
+
+/// Shared by all shards.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pub(crate) origins: Origins,
+    per_address: PerAddress,
+    /// Absent if no address has a limit.
+    addresses: Option<Mutex<Addresses>>,
+    session_rate: Option<Mutex<Bucket>>,
+    sessions_per_second: f32,
+    request_rate: Option<Mutex<Bucket>>,
+    requests_per_second: f32,
+    met: [AtomicU64; Limit::ALL.len()],
+}
+
+impl Guard {
+    /// Lets in whom `limits` allow; at most so many connections there may be.
+    pub(crate) fn new(limits: &Limits, origins: Origins, connections: usize) -> Self {
+        let per_address = limits.per_address;
+        // Whoever is in the table has a connection or a session, or is remembered for its rate.
+        let capacity = connections + limits.sessions + REMEMBERED;
+        let table = || Mutex::new(Addresses::new(capacity));
+        let bucket = |rate: f32| (rate > 0.0).then(|| Mutex::new(Bucket::full(rate, 0)));
+        Self {
+            origins,
+            per_address,
+            addresses: (!per_address.is_unlimited()).then(table),
+            session_rate: bucket(limits.sessions_per_second),
+            sessions_per_second: limits.sessions_per_second,
+            request_rate: bucket(limits.requests_per_second),
+            requests_per_second: limits.requests_per_second,
+            met: [const { AtomicU64::new(0) }; Limit::ALL.len()],
+        }
+    }
+
+    /// How often a limit was met.
+    pub(crate) fn met(&self, limit: Limit) -> u64 {
+        self.met[limit as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts that a limit was met, and hands it on.
+    pub(crate) fn note(&self, limit: Limit) -> Limit {
+        self.met[limit as usize].fetch_add(1, Ordering::Relaxed);
+        limit
+    }
+
+    /// A connection comes; [`Self::leave`] when it is gone.
+    pub(crate) fn enter(&self, address: IpAddr) -> Result<Ticket, Limit> {
+        let Some(addresses) = &self.addresses else {
+            return Ok(0);
+        };
+        let most = self.per_address.connections;
+        let entered = lock(addresses).enter(address, most);
+        entered.ok_or_else(|| self.note(Limit::AddressConnections))
+    }
+
+    /// A connection has gone.
+    pub(crate) fn leave(&self, ticket: Ticket) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+            lock(addresses).leave(ticket);
+        }
+    }
+
+    /// A session begins; [`Self::end_session`] when it ends.
+    pub(crate) fn begin_session(&self, ticket: Ticket, now_ms: u64) -> Result<(), Limit> {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+            let limits = &self.per_address;
+            let begun = lock(addresses).begin_session(ticket, limits, now_ms);
+            begun.map_err(|limit| self.note(limit))?;
+        }
+        let allowed = take(self.session_rate.as_ref(), self.sessions_per_second, now_ms);
+        if !allowed {
+            self.end_session(ticket);
+            return Err(self.note(Limit::SessionRate));
+        }
+        Ok(())
+    }
+
+    /// A session has ended, or did not begin after all.
+    pub(crate) fn end_session(&self, ticket: Ticket) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+            lock(addresses).end_session(ticket);
+        }
+    }
+
+    /// A request comes.
+    pub(crate) fn request(&self, ticket: Ticket, now_ms: u64) -> Result<(), Limit> {
+        let rate = self.per_address.requests_per_second;
+        let counted = self
+            .addresses
+            .as_ref()
+            .filter(|_| ticket != 0 && rate > 0.0);
+        if let Some(addresses) = counted {
+            if !lock(addresses).request(ticket, rate, now_ms) {
+                return Err(self.note(Limit::AddressRequestRate));
+            }
+        }
+        match take(self.request_rate.as_ref(), self.requests_per_second, now_ms) {
+            true => Ok(()),
+            false => Err(self.note(Limit::RequestRate)),
+        }
+    }
+}
+
+/// Addresses remembered although they have nothing here, so that leaving and coming back does not give
+/// them a fresh rate.
+const REMEMBERED: usize = 16_384;
+
+fn take(bucket: Option<&Mutex<Bucket>>, rate: f32, now_ms: u64) -> bool {
+    bucket.is_none_or(|bucket| lock(bucket).take(rate, now_ms))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

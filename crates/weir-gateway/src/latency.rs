@@ -1,0 +1,235 @@
+//! How old records are when their updates leave: one small histogram per shard, written by it alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::connection::add;
+
+/// Milliseconds below this have a bucket each.
+const LINEAR: u64 = 16;
+/// Buckets between a power of two and the next.
+const STEPS: usize = 8;
+/// The first power of two that is divided into steps.
+const FIRST_POWER: usize = LINEAR.ilog2() as usize;
+/// Up to 131 s, and all beyond.
+const POWERS: usize = 13;
+/// Number of buckets.
+pub(crate) const BUCKETS: usize = LINEAR as usize + POWERS * STEPS;
+
+/// Counts of deliveries by age in milliseconds.
+#[derive(Debug)]
+pub(crate) struct Latency {
+    buckets: [AtomicU64; BUCKETS],
+    sum_ms: AtomicU64,
+}
+
+/// A histogram at one moment, or what came between two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LatencyCounts {
+    pub(crate) buckets: [u64; BUCKETS],
+    pub(crate) sum_ms: u64,
+}
+
+impl Latency {
+    pub(crate) fn new() -> Self {
+        Self {
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            sum_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts `deliveries` of this age; by the one thread that writes.
+    pub(crate) fn record(&self, age_ms: u64, deliveries: u64) {
+        add(&self.buckets[bucket(age_ms)], deliveries);
+        add(&self.sum_ms, age_ms.saturating_mul(deliveries));
+    }
+
+    /// Adds what it counts now to `counts`.
+    pub(crate) fn add_to(&self, counts: &mut LatencyCounts) {
+        for (sum, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
+            *sum += bucket.load(Ordering::Relaxed);
+        }
+        counts.sum_ms += self.sum_ms.load(Ordering::Relaxed);
+    }
+}
+
+impl LatencyCounts {
+    pub(crate) fn new() -> Self {
+        Self {
+            buckets: [0; BUCKETS],
+            sum_ms: 0,
+        }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// What has come since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut between = self.clone();
+        for (count, before) in between.buckets.iter_mut().zip(&earlier.buckets) {
+            *count = count.saturating_sub(*before);
+        }
+        between.sum_ms = self.sum_ms.saturating_sub(earlier.sum_ms);
+        between
+    }
+
+    /// The age in milliseconds that this share of deliveries did not exceed; `None` without any.
+    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
+        let total = self.total();
+        let rank = ((total as f64 * share).ceil() as u64).clamp(1, total.max(1));
+        let mut sum = 0;
+        let found = self.buckets.iter().position(|count| {
+            sum += count;
+            sum >= rank
+        });
+        found.filter(|_| total > 0).map(highest_ms)
+    }
+
+    /// Deliveries up to each power of two of milliseconds, by buckets that do not overlap; the last
+    /// is for all beyond.
+    pub(crate) fn by_power(&self) -> Vec<(u64, u64)> {
+        let powers = FIRST_POWER + POWERS;
+        let mut counts: Vec<_> = (0..=powers).map(|power| (1 << power, 0)).collect();
+        for (index, count) in self.buckets.iter().enumerate() {
+            let power = highest_ms(index).next_power_of_two().ilog2() as usize;
+            counts[power.min(powers)].1 += count;
+        }
+        counts
+    }
+}
+
+fn bucket(ms: u64) -> usize {
+    if ms < LINEAR {
+        return ms as usize;
+    }
+    let power = ms.ilog2() as usize;
+    let step = (ms >> (power - STEPS.ilog2() as usize)) as usize % STEPS;
+    (LINEAR as usize + (power - FIRST_POWER) * STEPS + step).min(BUCKETS - 1)
+}
+
+/// The highest age that falls into a bucket.
+fn highest_ms(index: usize) -> u64 {
+    let Some(above) = index.checked_sub(LINEAR as usize) else {
+        return index as u64;
+    };
+    let power = FIRST_POWER + above / STEPS;
+    let width = 1 << (power - STEPS.ilog2() as usize);
+    (1 << power) + (above % STEPS + 1) as u64 * width - 1
+}
+
+/// Deliveries of one pass over the sockets, until they have been written.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Record time in milliseconds since 1970 and number of deliveries.
+    updates: Vec<(i64, u64)>,
+}
+
+/// Record times that wait to be counted; more are counted as soon as they come.
+const WAITING_MAX: usize = 1_024;
+
+impl Sent {
+    /// Notes that an update of a record of this time went to so many; records without a time are
+    /// left out. True if it must be counted now.
+    pub(crate) fn note(&mut self, record_ms: i64, deliveries: u64) -> bool {
+        if record_ms < 0 || deliveries == 0 {
+            return false;
+        }
+        match self.updates.last_mut() {
+            Some((last_ms, count)) if *last_ms == record_ms => *count += deliveries,
+            _ => self.updates.push((record_ms, deliveries)),
+        }
+        self.updates.len() >= WAITING_MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.updates.is_empty()
+    }
+
+    /// They have left at this time. Records from the future, by a clock that is ahead, are of age 0.
+    pub(crate) fn count(&mut self, now_ms: i64, latency: &Latency) {
+        for (record_ms, deliveries) in self.updates.drain(..) {
+            let age_ms = u64::try_from(now_ms.saturating_sub(record_ms)).unwrap_or(0);
+            latency.record(age_ms, deliveries);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other_without_gap() {
+        let mut last = 0;
+        for ms in 0..300_000 {
+            let index = bucket(ms);
+            assert!(index == last || index == last + 1, "{ms}");
+            assert!(ms <= highest_ms(index) || index == BUCKETS - 1, "{ms}");
+            let width = highest_ms(index).saturating_sub(ms) as f64;
+            assert!(index == BUCKETS - 1 || width <= ms as f64 / 8.0, "{ms}");
+            last = index;
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_of_deliveries() {
+        let latency = Latency::new();
+        latency.record(3, 98);
+        latency.record(40, 1);
+        let mut first = LatencyCounts::new();
+        latency.add_to(&mut first);
+        latency.record(1_000, 1);
+        let mut all = LatencyCounts::new();
+        latency.add_to(&mut all);
+        assert_eq!((all.quantile(0.5), all.quantile(0.99)), (Some(3), Some(43)));
+        assert_eq!(all.quantile(1.0), Some(1_023));
+        let last = all.since(&first);
+        assert_eq!(
+            (last.total(), last.quantile(0.5), last.sum_ms),
+            (1, Some(1_023), 1_000)
+        );
+        assert_eq!(LatencyCounts::new().quantile(0.5), None);
+    }
+
+    #[test]
+    fn powers_count_each_delivery_once() {
+        let latency = Latency::new();
+        for ms in [0, 1, 2, 3, 4, 5, 16, 17, 1_024, 1_025, 10_000_000] {
+            latency.record(ms, 1);
+        }
+        let mut counts = LatencyCounts::new();
+        latency.add_to(&mut counts);
+        let by_power = counts.by_power();
+        assert_eq!(by_power.iter().map(|(_, count)| count).sum::<u64>(), 11);
+        let up_to = |limit| {
+            by_power
+                .iter()
+                .filter(|(ms, _)| *ms <= limit)
+                .map(|(_, count)| count)
+                .sum::<u64>()
+        };
+        assert_eq!([1, 2, 4, 8].map(up_to), [2, 3, 5, 6]);
+        assert_eq!(by_power.last(), Some(&(131_072, 1)));
+    }
+
+    #[test]
+    fn ages_run_from_the_record_to_the_write() {
+        let (mut sent, latency) = (Sent::default(), Latency::new());
+        assert!(!sent.note(1_000, 5) && !sent.note(1_000, 5) && !sent.note(2_000, 1));
+        assert!(!sent.note(-1, 7) && !sent.note(3_000, 0));
+        sent.count(1_500, &latency);
+        assert!(sent.is_empty());
+        let mut counts = LatencyCounts::new();
+        latency.add_to(&mut counts);
+        assert_eq!(
+            (counts.total(), counts.sum_ms, counts.buckets[0]),
+            (11, 5_000, 1)
+        );
+        assert!(
+            (0..2_000).any(|ms| sent.note(ms, 1)),
+            "it does not grow for ever"
+        );
+    }
+}

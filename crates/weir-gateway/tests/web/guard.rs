@@ -1,0 +1,137 @@
+//! Who is let in, and what is answered to those who are not.
+
+use super::*;
+
+fn limited(limit: &str, count: u32) -> String {
+    format!("weir_gateway_limited_total{{limit=\"{limit}\"}} {count}")
+}
+
+#[test]
+fn pages_of_other_origins_are_refused_and_nothing_else_is() {
+    let gateway =
+        Files::new().start("allowed_origins = [\"https://app.example.com\", \"http://*.local\"]");
+    let data = gateway.listen_address();
+    let open = |origin| upgrade(connect(data), origin).map(drop);
+    assert_eq!(open(None), Ok(()));
+    assert_eq!(open(Some("https://app.example.com")), Ok(()));
+    assert_eq!(open(Some("http://a.local")), Ok(()));
+    assert_eq!(open(Some("https://evil.example.com")), Err(403));
+    let path = "/lightstreamer/control.txt?LS_protocol=TLCP-2.5.0";
+    let (status, head, _) = get(data, path, "Origin: https://app.example.com\r\n");
+    assert_eq!(status, 200);
+    assert!(
+        head.contains("access-control-allow-origin: https://app.example.com"),
+        "{head}"
+    );
+    let (status, head, _) = get(data, path, "Origin: https://evil.example.com\r\n");
+    assert_eq!(status, 403);
+    assert!(!head.contains("access-control"), "{head}");
+    await_metric(&gateway, &limited("allowed_origins", 2));
+    gateway.shut_down();
+}
+
+#[test]
+fn connections_of_an_address_are_counted_over_all_event_loops() {
+    let gateway = Files::new().start("[limits.per_address]\nconnections = 3");
+    let open: Vec<_> = (0..3)
+        .map(|_| upgrade(connect(gateway.listen_address()), None).expect("a WebSocket"))
+        .collect();
+    let mut fourth = connect(gateway.listen_address());
+    let ended = fourth.read(&mut [0]);
+    assert!(
+        ended.is_err() || ended.is_ok_and(|count| count == 0),
+        "it is closed at once"
+    );
+    await_metric(&gateway, &limited("per_address.connections", 1));
+    drop(open);
+    await_metric(&gateway, "weir_gateway_connections 0");
+    assert!(upgrade(connect(gateway.listen_address()), None).is_ok());
+    gateway.shut_down();
+}
+
+#[test]
+fn requests_beyond_the_rate_are_answered_429_or_end_the_session() {
+    let gateway = Files::new().start("[limits.per_address]\nrequests_per_second = 0.001");
+    let data = gateway.listen_address();
+    let mut socket = upgrade(connect(data), None).expect("a WebSocket");
+    assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
+    let path = "/lightstreamer/heartbeat.txt?LS_protocol=TLCP-2.5.0";
+    let answers: Vec<_> = (0..10).map(|_| get(data, path, "").0).collect();
+    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 8);
+    assert_eq!(answers.last(), Some(&429));
+    let (_, head, _) = get(data, path, "");
+    assert!(head.contains("retry-after: 1"), "{head}");
+    let end = exchange(&mut socket, "heartbeat\r\nLS_reqId=1", "END");
+    assert_eq!(end, "END,48,too many requests");
+    await_metric(&gateway, &limited("per_address.requests_per_second", 4));
+    gateway.shut_down();
+}
+
+#[test]
+fn sessions_of_an_address_are_counted_until_they_end() {
+    let gateway = Files::new().start("[limits.per_address]\nsessions = 1");
+    let open = || upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
+    let (mut first, mut second) = (open(), open());
+    assert!(exchange(&mut first, CREATE, "CON").starts_with("CONOK,"));
+    let refused = exchange(&mut second, CREATE, "CON");
+    assert!(refused.starts_with("CONERR,6,"), "{refused}");
+    await_metric(&gateway, &limited("per_address.sessions", 1));
+    let destroy = "control\r\nLS_reqId=1&LS_op=destroy&LS_close_socket=false";
+    exchange(&mut first, destroy, "END");
+    assert!(exchange(&mut second, CREATE, "CON").starts_with("CONOK,"));
+    gateway.shut_down();
+}
+
+#[test]
+fn new_sessions_have_a_rate() {
+    let gateway = Files::new().start("[limits]\nsessions_per_second = 0.001");
+    let answers: Vec<_> = (0..12)
+        .map(|_| {
+            let socket = upgrade(connect(gateway.listen_address()), None);
+            exchange(&mut socket.expect("a WebSocket"), CREATE, "CON")
+        })
+        .collect();
+    let begun = answers.iter().filter(|answer| answer.starts_with("CONOK,"));
+    assert_eq!(begun.count(), 10, "{answers:?}");
+    assert!(answers[11].starts_with("CONERR,6,"), "{answers:?}");
+    await_metric(&gateway, &limited("sessions_per_second", 2));
+    gateway.shut_down();
+}
+
+#[test]
+fn subscriptions_and_items_have_an_end_in_all() {
+    let gateway =
+        Files::new().start("[limits]\nsubscriptions = 6\nitems = 4\nfields_per_subscription = 1");
+    let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
+    assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
+    let mut add = |number: u32, group: &str, schema: &str| {
+        let request = format!(
+            "control\r\nLS_reqId={number}&LS_op=add&LS_subId={number}&LS_mode=RAW&LS_group={group}&\
+             LS_schema={schema}&LS_data_adapter=QuickStart&LS_ack=true"
+        );
+        exchange(&mut socket, &request, "REQ")
+    };
+    let item = |name: &str| format!("ltest-%5Bkey%3D{name}%5D");
+    let three = format!("{}%20{}%20{}", item("a"), item("b"), item("c"));
+    // Half of each is for each of the two event loops.
+    assert!(add(1, &three, "value").starts_with("REQERR,1,68,too many items"));
+    assert!(add(2, &item("a"), "value%20value").starts_with("REQERR,2,23,"));
+    for number in 3..6 {
+        assert_eq!(add(number, &item("a"), "value"), format!("REQOK,{number}"));
+    }
+    assert!(add(6, &item("a"), "value").starts_with("REQERR,6,68,too many subscriptions"));
+    for limit in ["items", "fields_per_subscription", "subscriptions"] {
+        await_metric(&gateway, &limited(limit, 1));
+    }
+    gateway.shut_down();
+}
+
+#[test]
+fn wrong_limits_are_refused_with_the_remedy() {
+    let files = Files::new();
+    let said = |lines: &str| files.load(lines).expect_err("it cannot start").to_string();
+    let error = said("allowed_origins = [\"example.com\"]");
+    assert!(error.contains("write https://example.com"), "{error}");
+    let error = said("[limits.per_address]\nrequests_per_second = -1.0");
+    assert!(error.contains("must not be negative"), "{error}");
+}

@@ -1,0 +1,142 @@
+//! What the gateway shows to the web: TLS, origins and limits, metrics and dashboard. None of it needs a
+//! broker: the gateways here wait for one that never comes.
+
+mod guard;
+mod pages;
+mod tls;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
+use tungstenite::{Message, WebSocket};
+use weir_gateway::config::Overrides;
+use weir_gateway::{Gateway, GatewayConfig, GatewayError};
+use weir_mapping::ParseOptions;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A `gateway.toml` in a folder of its own.
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A configuration with these lines in front of a connection whose brokers are not there.
+    fn load(&self, lines: &str) -> Result<GatewayConfig, GatewayError> {
+        let text = format!(
+            "drain_ms = 200\n{lines}\n[connection.QuickStart]\nbootstrap.servers = \"127.0.0.1:1\"\n\
+             item-template.ltest = \"ltest-#{{key=KEY}}\"\nmap.LTest.to = \"item-template.ltest\"\n\
+             field.value = \"#{{VALUE}}\"\n"
+        );
+        let file = self.path("gateway.toml");
+        std::fs::write(&file, text).expect("a file");
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let overrides = Overrides {
+            listen: any,
+            admin: any,
+            shards: Some(2),
+            ..Overrides::default()
+        };
+        GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default())
+    }
+
+    fn start(&self, lines: &str) -> Gateway {
+        Gateway::start(self.load(lines).expect("a usable configuration")).expect("a gateway")
+    }
+}
+
+/// A file of the tests of `weir-net`.
+fn fixture(name: &str) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-net/tests/tls");
+    tests.join(name)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+/// Status, head and body of the answer to one request with these header lines.
+fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).expect("a status");
+    (
+        status.parse().expect("a number"),
+        head.to_ascii_lowercase(),
+        body.to_owned(),
+    )
+}
+
+/// A WebSocket for TLCP over whatever carries bytes; the status of the refusal if there is one.
+fn upgrade<S: Read + Write>(stream: S, origin: Option<&str>) -> Result<WebSocket<S>, u16> {
+    let mut request = "ws://localhost/lightstreamer"
+        .into_client_request()
+        .expect("a request");
+    let headers = request.headers_mut();
+    let protocol = HeaderValue::from_static("TLCP-2.5.0.lightstreamer.com");
+    headers.insert("Sec-WebSocket-Protocol", protocol);
+    if let Some(origin) = origin {
+        headers.insert("Origin", HeaderValue::from_str(origin).expect("a value"));
+    }
+    match tungstenite::client(request, stream) {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(response))) => {
+            Err(response.status().as_u16())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const CREATE: &str =
+    "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_send_sync=false";
+
+/// Sends a message; the answer is a line that begins like this.
+fn exchange<S: Read + Write>(socket: &mut WebSocket<S>, text: &str, begin: &str) -> String {
+    socket.send(Message::text(text)).expect("the gateway reads");
+    loop {
+        if let Message::Text(lines) = socket.read().expect("an answer") {
+            if let Some(line) = lines.lines().find(|line| line.starts_with(begin)) {
+                return line.to_owned();
+            }
+        }
+    }
+}
+
+fn metrics(gateway: &Gateway) -> String {
+    let (status, _, body) = get(gateway.admin_address(), "/metrics", "");
+    assert_eq!(status, 200);
+    body
+}
+
+/// Waits until a line of the metrics is there.
+fn await_metric(gateway: &Gateway, line: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let metrics = metrics(gateway);
+        if metrics.lines().any(|one| one == line) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no {line} in:\n{metrics}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,138 @@
+//! Clients with TLS, and the certificate's life.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::*;
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect_tls(address: SocketAddr) -> Tls {
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_file(fixture("ca.pem")).expect("PEM");
+    roots.add(authority).expect("an authority");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    let session = ClientConnection::new(Arc::new(config), name).expect("a session");
+    StreamOwned::new(session, connect(address))
+}
+
+fn shown(stream: &Tls) -> CertificateDer<'static> {
+    let chain = stream.conn.peer_certificates().expect("a certificate");
+    chain[0].clone().into_owned()
+}
+
+fn certificate(name: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(fixture(name)).expect("PEM")
+}
+
+fn install(files: &Files, name: &str) {
+    for (kind, to) in [("key", "key.pem"), ("pem", "cert.pem")] {
+        std::fs::copy(fixture(&format!("{name}.{kind}")), files.path(to)).expect("a copy");
+    }
+}
+
+const BESIDE: &str =
+    "[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\nlisten = \"127.0.0.1:0\"";
+
+#[test]
+fn sessions_live_over_tls_and_beside_it() {
+    let files = Files::new();
+    install(&files, "server");
+    let gateway = files.start(BESIDE);
+    let tls = gateway.tls_address().expect("TLS is served");
+    assert_ne!(tls, gateway.listen_address());
+    let mut secure = upgrade(connect_tls(tls), None).expect("a WebSocket");
+    let mut plain = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
+    assert!(exchange(&mut secure, CREATE, "CON").starts_with("CONOK,"));
+    assert!(exchange(&mut plain, CREATE, "CON").starts_with("CONOK,"));
+    let add = "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group=ltest-%5Bkey%3DApple%5D&\
+               LS_schema=value&LS_data_adapter=QuickStart";
+    assert_eq!(exchange(&mut secure, add, "SUBOK"), "SUBOK,1,1,1");
+    await_metric(&gateway, "weir_gateway_sessions 2");
+    await_metric(&gateway, "weir_gateway_tls_handshakes_total 1");
+    await_metric(
+        &gateway,
+        "weir_gateway_tls_certificate_end_seconds 4733510400",
+    );
+    gateway.shut_down();
+}
+
+#[test]
+fn without_an_address_of_its_own_tls_is_all_there_is() {
+    let files = Files::new();
+    install(&files, "server");
+    let gateway = files.start(&BESIDE.replace("listen", "#"));
+    assert_eq!(gateway.tls_address(), Some(gateway.listen_address()));
+    let mut secure = upgrade(connect_tls(gateway.listen_address()), None).expect("a WebSocket");
+    assert!(exchange(&mut secure, CREATE, "CON").starts_with("CONOK,"));
+    let mut plain = connect(gateway.listen_address());
+    plain
+        .write_all(b"GET /lightstreamer HTTP/1.1\r\nHost: x\r\n\r\n")
+        .expect("a request");
+    let mut answer = Vec::new();
+    plain.read_to_end(&mut answer).unwrap_or_default();
+    assert!(
+        !answer.starts_with(b"HTTP"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
+    await_metric(&gateway, "weir_gateway_tls_failures_total 1");
+    gateway.shut_down();
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_without_a_restart() {
+    let files = Files::new();
+    install(&files, "server");
+    let gateway = files.start(BESIDE);
+    let address = gateway.tls_address().expect("TLS is served");
+    let mut old = upgrade(connect_tls(address), None).expect("a WebSocket");
+    assert_eq!(shown(old.get_ref()), certificate("server.pem"));
+    // Nobody says so: the files are looked at.
+    install(&files, "second");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let new = upgrade(connect_tls(address), None).expect("a WebSocket");
+        if shown(new.get_ref()) == certificate("second.pem") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the old certificate stays");
+    }
+    assert!(
+        exchange(&mut old, CREATE, "CON").starts_with("CONOK,"),
+        "it goes on"
+    );
+    // What cannot be used is not: those that come meanwhile see no difference.
+    std::fs::write(files.path("key.pem"), "nonsense").expect("a file");
+    gateway.reload_certificate();
+    await_metric(&gateway, "weir_gateway_tls_reload_failures_total 1");
+    let after = upgrade(connect_tls(address), None).expect("a WebSocket");
+    assert_eq!(shown(after.get_ref()), certificate("second.pem"));
+    gateway.shut_down();
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_refused_with_its_file() {
+    let files = Files::new();
+    let said = |lines: &str| files.load(lines).expect_err("it cannot start").to_string();
+    assert!(said(BESIDE).contains("cert.pem"), "{}", said(BESIDE));
+    install(&files, "server");
+    std::fs::copy(fixture("second.key"), files.path("key.pem")).expect("a copy");
+    assert!(
+        said(BESIDE).contains("cannot be used together"),
+        "{}",
+        said(BESIDE)
+    );
+    install(&files, "server");
+    let error = said(&format!("{BESIDE}\nhandshake_ms = 5"));
+    assert!(error.contains("tls.handshake_ms = 5"), "{error}");
+}

@@ -1,0 +1,83 @@
+//! Where the clients of this process connect.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use weir_net::client::ServerTls;
+use weir_net::tls::ClientTls;
+
+use super::{ClientsError, ClientsOptions, Share, TlsTrust};
+
+/// Servers in the order in which this process' own connections take them.
+#[derive(Debug)]
+pub(super) struct Servers {
+    /// For the `Host` header.
+    pub(super) authorities: Vec<String>,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) tls: Vec<Option<ServerTls>>,
+}
+
+/// Client `n` of the whole run goes to server `n` modulo their number.
+pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, ClientsError> {
+    let count = options.servers.len();
+    if count == 0 {
+        return Err(refused("", "none given"));
+    }
+    let Share { index, of } = options.share;
+    let mut servers = Servers {
+        authorities: Vec::new(),
+        addresses: Vec::new(),
+        tls: Vec::new(),
+    };
+    for server in (0..count).map(|n| &options.servers[(index + n * of) % count]) {
+        let (authority, address, secure) = resolve(server)?;
+        let tls = secure.then(|| server_tls(server, &authority, &options.tls));
+        servers.authorities.push(authority);
+        servers.addresses.push(address);
+        servers.tls.push(tls.transpose()?);
+    }
+    Ok(servers)
+}
+
+fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerTls, ClientsError> {
+    let failed = |error: weir_net::tls::TlsError| refused(server, &error.to_string());
+    let trust = match trust {
+        TlsTrust::Nobody => {
+            return Err(refused(
+                server,
+                "give --ca FILE, or --insecure to check nothing",
+            ));
+        }
+        TlsTrust::Authorities(pem) => ClientTls::trusting(pem.as_bytes()),
+        TlsTrust::Anybody => ClientTls::trusting_anybody(),
+    };
+    Ok(ServerTls {
+        trust: trust.map_err(failed)?,
+        name: ClientTls::server_name(authority).map_err(failed)?,
+    })
+}
+
+/// The authority for the `Host` header, the first address it resolves to, and whether TLS is spoken.
+fn resolve(server: &str) -> Result<(String, SocketAddr, bool), ClientsError> {
+    let (authority, secure) = match server.strip_prefix("wss://") {
+        Some(authority) => (authority, true),
+        None => (server.strip_prefix("ws://").unwrap_or(server), false),
+    };
+    let authority = authority.trim_end_matches('/');
+    if authority.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) {
+        return Err(refused(server, "neither path nor blanks are allowed"));
+    }
+    let mut addresses = authority
+        .to_socket_addrs()
+        .map_err(|error| refused(server, &error.to_string()))?;
+    let address = addresses
+        .next()
+        .ok_or_else(|| refused(server, "no address"))?;
+    Ok((authority.to_owned(), address, secure))
+}
+
+fn refused(server: &str, reason: &str) -> ClientsError {
+    ClientsError::Server {
+        server: server.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
