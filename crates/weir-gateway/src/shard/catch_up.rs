@@ -7,8 +7,8 @@ use weir_net::server::Offer;
 
 use super::Shard;
 use super::backlog::Behind;
-use super::class::{ClassKey, Delivery, FrameClass, Progress};
-use super::courier::Courier;
+use super::class::{ClassKey, FrameClass, Progress};
+use super::courier::{Courier, Urgency};
 use super::diffing::Encoder;
 use super::encode::{Mark, mark_frame, update_frame};
 use super::frame::Frame;
@@ -21,9 +21,6 @@ use crate::metrics::ShardCounters;
 
 /// Timer token of the alarms; no session has this key.
 pub(super) const ALARM: u64 = u64::MAX;
-
-/// What waits here may wait on: nothing is owed at once.
-const MAY_WAIT: Delivery = Delivery::Newest;
 
 /// How far one item came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,7 +204,10 @@ impl<W: Wire> Post<'_, W> {
             Some(Wait::Item(at_ms)) => return Told::Until(at_ms),
             None => {}
         }
-        match self.courier.data(self.wire, self.entry, frame, 1, MAY_WAIT) {
+        match self
+            .courier
+            .data(self.wire, self.entry, frame, 1, Urgency::CanWait)
+        {
             Offer::Queued => {
                 let bytes = frame.lines().len();
                 self.entry.note_paced(at, what, bytes, now_ms);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
+use super::courier::Urgency;
 use super::diffing::ClassDiffs;
 use super::schema::Schema;
 use super::session::SessionKey;
@@ -74,11 +75,11 @@ impl Delivery {
         self.basis() != Basis::State
     }
 
-    /// Whether updates may be merged or left out, so that they wait as values and not as bytes.
-    pub(super) fn is_filtered(self) -> bool {
+    /// Updates that may be merged or left out wait as values, not as bytes.
+    pub(super) fn urgency(self) -> Urgency {
         match self {
-            Self::Events | Self::States | Self::AllRows => false,
-            Self::List | Self::Newest | Self::Buffered | Self::Rows => true,
+            Self::Events | Self::States | Self::AllRows => Urgency::Must,
+            Self::List | Self::Newest | Self::Buffered | Self::Rows => Urgency::CanWait,
         }
     }
 

@@ -6,7 +6,6 @@ use weir_tlcp::server::write_loop;
 
 use super::SETTLE_POLLS;
 use super::frame::{Frame, Framing};
-use super::item::Delivery;
 use super::journal::{Journal, JournalLimits};
 use super::lifecycle::NOWHERE;
 use super::session::{Link, SessionEntry, SessionKey, Way};
@@ -31,12 +30,12 @@ pub(super) struct Courier {
     pub(super) unbound: u64,
 }
 
-/// How urgent bytes are.
+/// How urgent a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    /// They go out now or the session ends.
+pub(super) enum Urgency {
+    /// It is queued as bytes as long as there is any room.
     Must,
-    /// Whoever has them waits for room.
+    /// Whoever has it waits while the client lags.
     CanWait,
 }
 
@@ -52,22 +51,16 @@ impl Courier {
         }
     }
 
-    /// Puts `count` data notifications on their way. `Behind`: offer something newer when the
-    /// client has caught up, only in delivery `Newest`. `Gone`: there is no room for what may not be
-    /// left out, so the session must end; in delivery `Newest` its end is on the way already.
+    /// Puts `count` data notifications on their way. `Behind`: offer them, or something newer, when
+    /// the client has caught up; only for what can wait. `Gone`: there is no room.
     pub(super) fn data(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
         frame: &Frame,
         count: u32,
-        delivery: Delivery,
+        urgency: Urgency,
     ) -> Offer {
-        let newest = delivery == Delivery::Newest;
-        let urgency = match newest {
-            true => Urgency::CanWait,
-            false => Urgency::Must,
-        };
         let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
         let sent = match waits {
             true => None,
@@ -82,7 +75,7 @@ impl Courier {
                 Offer::Queued
             }
             Some(refused) => refused,
-            None if newest => Offer::Behind,
+            None if urgency == Urgency::CanWait => Offer::Behind,
             None => self.hold(entry, frame, count),
         }
     }

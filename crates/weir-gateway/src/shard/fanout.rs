@@ -7,8 +7,8 @@ use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Offer;
 
 use super::backlog::{Backlog, Behind};
-use super::class::{Basis, Delivery, FrameClass, Member, Progress};
-use super::courier::Courier;
+use super::class::{Basis, FrameClass, Member, Progress};
+use super::courier::{Courier, Urgency};
 use super::diffing::Encoder;
 use super::encode::{Forms, Mark, mark_frame};
 use super::pacing::{Alarms, Paced, Wait};
@@ -197,7 +197,7 @@ impl<W: Wire> Pass<'_, W> {
                     continue;
                 }
             }
-            let urgency = urgency(class.delivery);
+            let urgency = class.delivery.urgency();
             match (self.courier).data(self.wire, session, frame, 1, urgency) {
                 Offer::Queued => {
                     // A row that is deleted has no values that changes could refer to.
@@ -309,7 +309,7 @@ impl<W: Wire> Pass<'_, W> {
                 let Some(session) = self.sessions.get_mut(member.session) else {
                     continue;
                 };
-                let sent = (self.courier).data(self.wire, session, &frame, 1, Delivery::Events);
+                let sent = (self.courier).data(self.wire, session, &frame, 1, Urgency::Must);
                 if sent == Offer::Queued {
                     continue;
                 }
@@ -334,14 +334,6 @@ impl<W: Wire> Pass<'_, W> {
             });
         }
         class.members = members;
-    }
-}
-
-/// Whether an update is queued as bytes as long as there is any room.
-fn urgency(delivery: Delivery) -> Delivery {
-    match delivery.is_filtered() {
-        true => Delivery::Newest,
-        false => Delivery::Events,
     }
 }
 

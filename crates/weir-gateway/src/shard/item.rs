@@ -6,8 +6,8 @@ use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::class::{Basis, ClassKey, FrameClass, Member, Progress};
-pub(super) use super::class::{Delivery, Place};
+use super::class::{Basis, ClassKey, FrameClass, Member, Place, Progress};
+
 use super::kept::{Keep, More};
 use super::schema::Schema;
 use super::session::SessionKey;

@@ -5,8 +5,8 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{Wake, write_end};
 
+use super::courier::Urgency;
 use super::frame::{Frame, Framing};
-use super::item::Delivery;
 use super::session::{Link, SessionKey, Way};
 use super::wire::Wire;
 use super::{Shard, ShardMail};
@@ -22,7 +22,7 @@ impl Shard {
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
         let frame = Frame::of(lines);
-        let offer = (self.courier).data(wire, entry, &frame, count, Delivery::Events);
+        let offer = (self.courier).data(wire, entry, &frame, count, Urgency::Must);
         if offer != Offer::Queued {
             self.end_slow(wire, key);
         }

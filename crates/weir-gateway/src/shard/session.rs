@@ -9,8 +9,8 @@ use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
+use super::class::{Delivery, Place};
 use super::frame::Framing;
-use super::item::{Delivery, Place};
 use super::journal::Journal;
 use super::pacing::Pacing;
 use super::schema::Schema;

@@ -8,7 +8,7 @@ use weir_tlcp::request::{Add, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_full_payload, push_line_end, push_update_prefix};
 
 use super::Shard;
-use super::item::Delivery;
+use super::class::Delivery;
 use super::schema::Schema;
 use super::session::{SessionKey, Subscribed};
 use crate::config::Simulator;
