@@ -402,6 +402,7 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
+    use super::super::class::Delivery;
     use super::*;
 
     fn session(index: u32) -> SessionKey {
