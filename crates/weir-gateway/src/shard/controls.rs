@@ -26,6 +26,9 @@ impl Shard {
             let refusal = refusal(ControlCode::SESSION_NOT_FOUND);
             return self.refuse(control, &refusal, &mut reply.lines);
         };
+        if let Some(cause) = &control.cause {
+            tracing::debug!(session = ?control.session, %cause, op = ?control.op, "control");
+        }
         let mut notes = std::mem::take(&mut self.notes);
         notes.clear();
         let done = match &control.op {

@@ -27,6 +27,8 @@ mod schema;
 mod session;
 mod simulator;
 mod step;
+#[cfg(test)]
+mod stream_tests;
 mod subscribe;
 mod table;
 mod wire;

@@ -183,12 +183,15 @@ impl SessionEntry {
 
     /// Sees to it that a timer fires when something may be due, or earlier.
     pub(super) fn arm(&mut self, wire: &mut impl Wire) {
-        let at_ms = self.next_wake_ms();
+        let mut at_ms = self.next_wake_ms();
+        if at_ms as u32 == 0 {
+            // 0 stands for none.
+            at_ms += 1;
+        }
         let earlier =
             self.armed_ms != 0 && (at_ms as u32).wrapping_sub(self.armed_ms) <= u32::MAX / 2;
         if !earlier {
-            // 0 stands for none.
-            self.armed_ms = (at_ms as u32).max(1);
+            self.armed_ms = at_ms as u32;
             wire.set_timer(at_ms, self.key().to_bits());
         }
     }

@@ -17,6 +17,8 @@ pub struct Control<'a> {
     pub request_id: Option<Cow<'a, str>>,
     /// `LS_ack`: whether success is answered with `REQOK`. Errors always are answered.
     pub ack: bool,
+    /// `LS_cause` (undocumented): why the client asks, for diagnosis.
+    pub cause: Option<Cow<'a, str>>,
     /// What to do.
     pub op: ControlOp<'a>,
 }
@@ -68,6 +70,7 @@ impl Control<'_> {
             session: self.session.map(SessionRef::into_owned),
             request_id: self.request_id.map(owned),
             ack: self.ack,
+            cause: self.cause.map(owned),
             op: self.op.into_owned(),
         }
     }

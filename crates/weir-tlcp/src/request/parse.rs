@@ -121,6 +121,7 @@ fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, Fault> {
         session: None,
         request_id: None,
         ack: false,
+        cause: None,
         op,
     })
 }
@@ -165,6 +166,7 @@ fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
             session,
             request_id: Some(request_id),
             ack,
+            cause: params.text("LS_cause"),
             op,
         })),
         Err(fault) => Err(RequestError::new(Answer::ReqErr(request_id.into()), fault)),

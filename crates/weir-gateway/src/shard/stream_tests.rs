@@ -1,0 +1,468 @@
+//! Sessions over all transports on a scripted clock, without sockets: who is told what when, and when
+//! a session ends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use weir_mapping::{AdaptersFile, ParseOptions};
+use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
+use weir_net::server::{Answer, ConnId, Offer};
+use weir_net::websocket::server_text_payload;
+use weir_tlcp::server::SessionConfig;
+
+use super::session::SessionKey;
+use super::wire::Wire;
+use super::{DRAIN_STEP, SETTLE_POLLS, Shard, Shared, http};
+use crate::config::Limits;
+use crate::connection::Connection;
+use crate::metrics::ShardMetrics;
+
+const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
+<adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
+<param name="logging.configuration.path">log4j.properties</param></metadata_provider>
+<data_provider name="Data"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<param name="bootstrap.servers">nowhere:9092</param>
+<param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
+<param name="field.a">#{HEADERS.a}</param></data_provider></adapters_conf>"#;
+
+/// One connection as its peer sees it.
+#[derive(Default)]
+struct Peer {
+    tag: u64,
+    lines: String,
+    /// It has begun an answer of unknown length.
+    streams: bool,
+    finished: usize,
+    closed: bool,
+    /// The gateway's side takes nothing.
+    full: bool,
+}
+
+#[derive(Default)]
+struct ScriptedWire {
+    now_ms: u64,
+    peers: HashMap<u32, Peer>,
+    timers: BTreeMap<u64, Vec<u64>>,
+}
+
+fn conn(number: u32) -> ConnId {
+    ConnId::from_parts(number, 1)
+}
+
+impl ScriptedWire {
+    fn peer(&mut self, id: ConnId) -> Option<&mut Peer> {
+        let number = (0..1_000).find(|number| conn(*number) == id)?;
+        Some(self.peers.entry(number).or_default())
+    }
+
+    fn lines(&mut self, number: u32) -> Vec<String> {
+        let peer = self.peers.entry(number).or_default();
+        let text = std::mem::take(&mut peer.lines);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn take(&mut self, id: ConnId, bytes: &[u8]) {
+        let Some(peer) = self.peer(id) else { return };
+        let lines = if bytes[0] == 0x81 {
+            server_text_payload(bytes)
+        } else {
+            assert!(peer.streams, "a chunk without an answer");
+            let at = bytes
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .expect("a size");
+            &bytes[at + 1..bytes.len() - 2]
+        };
+        peer.lines += std::str::from_utf8(lines).expect("text");
+    }
+}
+
+impl Wire for ScriptedWire {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn send(&mut self, id: ConnId, chunk: Bytes) -> bool {
+        let open = self.peer(id).is_some_and(|peer| !peer.closed && !peer.full);
+        if open {
+            self.take(id, &chunk);
+        }
+        open
+    }
+
+    fn offer(&mut self, id: ConnId, chunk: Bytes) -> Offer {
+        match self.send(id, chunk) {
+            true => Offer::Queued,
+            false => Offer::Behind,
+        }
+    }
+
+    fn want_room(&mut self, _id: ConnId) {}
+
+    fn close(&mut self, id: ConnId, last: Option<Bytes>, _drop_queued: bool) {
+        if let Some(last) = last {
+            self.take(id, &last);
+        }
+        if let Some(peer) = self.peer(id) {
+            peer.closed = true;
+        }
+    }
+
+    fn begin_body(&mut self, id: ConnId, _head: &Response) {
+        self.peer(id).expect("a peer").streams = true;
+    }
+
+    fn finish(&mut self, id: ConnId) {
+        let peer = self.peer(id).expect("a peer");
+        assert!(std::mem::take(&mut peer.streams), "nothing to finish");
+        peer.finished += 1;
+    }
+
+    fn reply(&mut self, id: ConnId, response: &Response) {
+        let text = String::from_utf8(response.body.clone()).expect("text");
+        self.peer(id).expect("a peer").lines += &text;
+    }
+
+    fn detach(&mut self, _id: ConnId) {
+        unreachable!("there is one shard only");
+    }
+
+    fn tag(&mut self, id: ConnId) -> Option<u64> {
+        self.peer(id)
+            .filter(|peer| !peer.closed)
+            .map(|peer| peer.tag)
+    }
+
+    fn set_tag(&mut self, id: ConnId, tag: u64) {
+        if let Some(peer) = self.peer(id) {
+            peer.tag = tag;
+        }
+    }
+
+    fn set_timer(&mut self, at_ms: u64, token: u64) {
+        self.timers.entry(at_ms).or_default().push(token);
+    }
+
+    fn peer_ip(&mut self, _id: ConnId) -> Option<IpAddr> {
+        Some(Ipv4Addr::LOCALHOST.into())
+    }
+}
+
+struct World {
+    shard: Shard,
+    wire: ScriptedWire,
+}
+
+impl World {
+    fn new(limits: Limits) -> Self {
+        let none = |_: &str| None;
+        let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
+        let config = parsed.expect("a good file").connections.remove(0);
+        let shared = Arc::new(Shared {
+            set_id: "Set".to_owned(),
+            connections: vec![Arc::new(Connection::new(config))],
+            session: SessionConfig::default(),
+            limits,
+            simulator: None,
+            peers: OnceLock::new(),
+        });
+        Self {
+            shard: Shard::new(0, shared, Arc::new(ShardMetrics::new())),
+            wire: ScriptedWire::default(),
+        }
+    }
+
+    fn ws(&mut self, number: u32, text: &str) -> Vec<String> {
+        self.wire.peers.entry(number).or_default();
+        self.shard
+            .handle_message(&mut self.wire, conn(number), text);
+        self.wire.lines(number)
+    }
+
+    fn http(&mut self, number: u32, name: &str, body: &str) -> Vec<String> {
+        let text = format!(
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.wire.peers.entry(number).or_default();
+        let limits = ParseLimits {
+            head_bytes: 1_000,
+            body_bytes: 1_000,
+        };
+        let parsed = parse_request(text.as_bytes(), limits, ([127, 0, 0, 1], 1).into());
+        let Ok(Parsed::Complete(request, _)) = parsed else {
+            panic!("{parsed:?}")
+        };
+        let answer = http::answer(&mut self.shard, &mut self.wire, conn(number), &request);
+        if let Answer::Reply(response) = answer {
+            self.wire.reply(conn(number), &response);
+        }
+        self.wire.lines(number)
+    }
+
+    fn create(&mut self, number: u32, options: &str) -> String {
+        let lines = self.ws(
+            number,
+            &format!("create_session\r\nLS_adapter_set=Set&LS_send_sync=false{options}"),
+        );
+        lines[0].split(',').nth(1).expect("an id").to_owned()
+    }
+
+    /// A subscription: two data notifications.
+    fn add(&mut self, id: &str, sub_id: u32) {
+        let body = format!(
+            "LS_session={id}&LS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_mode=RAW&LS_group=item-[key=x]\
+             &LS_schema=a&LS_data_adapter=Data"
+        );
+        assert_eq!(self.http(999, "control", &body), ["REQOK,1"]);
+    }
+
+    /// Lets time pass; what is due happens at its instant.
+    fn pass(&mut self, ms: u64) {
+        let end = self.wire.now_ms + ms;
+        while let Some((at_ms, tokens)) = self.wire.timers.pop_first() {
+            if at_ms > end {
+                self.wire.timers.insert(at_ms, tokens);
+                break;
+            }
+            self.wire.now_ms = self.wire.now_ms.max(at_ms);
+            for token in tokens {
+                match token {
+                    SETTLE_POLLS => self.shard.settle_polls(&mut self.wire),
+                    DRAIN_STEP => self.shard.drain_step(&mut self.wire),
+                    session => {
+                        let key = SessionKey::from_bits(session);
+                        self.shard.wake(&mut self.wire, key);
+                    }
+                }
+            }
+        }
+        self.wire.now_ms = end;
+    }
+
+    /// A connection breaks.
+    fn lose(&mut self, number: u32) {
+        let peer = self.wire.peers.get_mut(&number).expect("a peer");
+        peer.closed = true;
+        let key = SessionKey::from_bits(peer.tag);
+        self.shard.lost(&mut self.wire, key);
+    }
+
+    fn sessions(&self) -> usize {
+        self.shard.sessions.len()
+    }
+}
+
+const POLL: &str = "&LS_polling=true&LS_polling_millis=300&LS_idle_millis=8000&LS_reduce_head=true";
+
+#[test]
+fn silence_is_broken_on_streams_and_ends_polls() {
+    let mut world = World::new(Limits::default());
+    let first = world.create(1, "&LS_keepalive_millis=2000");
+    let second = world.create(2, "");
+    let bind = format!(
+        "LS_session={second}&LS_send_sync=false&LS_keepalive_millis=3000&LS_reduce_head=true"
+    );
+    assert_eq!(world.http(3, "bind_session", &bind), [""; 0]);
+    assert!(
+        world.wire.peers[&2].closed,
+        "it had a stream, which is given up"
+    );
+    let third = world.create(4, POLL);
+    world.pass(6_500);
+    assert_eq!(world.wire.lines(1), ["PROBE"; 3]);
+    assert_eq!(world.wire.lines(3), ["PROBE"; 2]);
+    assert_eq!(world.wire.lines(4), [""; 0], "a poll is not probed");
+    world.pass(2_000);
+    assert_eq!(world.wire.lines(4), ["LOOP,300"]);
+    assert!(!world.wire.peers[&4].closed);
+    world.add(&third, 1);
+    let lines = world.ws(4, &format!("bind_session\r\n{}", &POLL[1..]));
+    assert_eq!(
+        lines,
+        ["SUBOK,1,1,1", "CONF,1,unlimited,unfiltered", "LOOP,300"]
+    );
+    assert_ne!(first, third);
+}
+
+#[test]
+fn sessions_without_a_stream_end_in_their_time() {
+    let limits = Limits::default();
+    let (unbound_ms, recovery_ms) = (limits.unbound_ms, limits.recovery_ms);
+    let mut world = World::new(limits);
+    world.create(1, "&LS_polling=true&LS_polling_millis=300");
+    world.pass(unbound_ms + 299);
+    assert_eq!(world.sessions(), 1);
+    world.pass(1);
+    assert_eq!(world.sessions(), 0);
+    assert!(world.wire.peers[&1].closed, "its WebSocket goes with it");
+
+    let id = world.create(2, "");
+    world.add(&id, 1);
+    world.lose(2);
+    world.pass(recovery_ms - 1);
+    let recover = format!(
+        "LS_session={id}&LS_recovery_from=1&LS_polling=true&LS_polling_millis=0&LS_reduce_head=true"
+    );
+    let lines = world.http(3, "bind_session", &recover);
+    assert_eq!(
+        lines,
+        [
+            "PROG,0",
+            "SUBOK,1,1,1",
+            "CONF,1,unlimited,unfiltered",
+            "LOOP,0"
+        ],
+        "both came in one frame, so both come again"
+    );
+    world.pass(unbound_ms - 1);
+    assert_eq!(world.sessions(), 1);
+    world.pass(1);
+    assert_eq!(world.sessions(), 0);
+    assert_eq!(world.shard.courier.kept_bytes, 0);
+    assert_eq!(world.shard.courier.unbound, 0);
+}
+
+#[test]
+fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
+    let limits = Limits::default();
+    let recovery_ms = limits.recovery_ms;
+    let mut world = World::new(limits);
+    let id = world.create(1, "");
+    world.add(&id, 1);
+    assert!(world.shard.courier.kept_bytes > 0);
+    world.pass(recovery_ms + 6_000);
+    assert_eq!(
+        world.shard.courier.kept_bytes, 0,
+        "an idle session keeps nothing"
+    );
+    world.add(&id, 2);
+    world.lose(1);
+    let recover = |from| {
+        format!(
+            "LS_session={id}&LS_recovery_from={from}&LS_polling=true&LS_polling_millis=0&LS_reduce_head=true"
+        )
+    };
+    assert!(world.http(2, "bind_session", &recover(1))[0].starts_with("CONERR,4,"));
+    let lines = world.http(2, "bind_session", &recover(2));
+    assert_eq!(lines[..2], ["PROG,2", "SUBOK,2,1,1"]);
+}
+
+#[test]
+fn heartbeats_keep_a_promise_over_any_connection() {
+    let mut world = World::new(Limits::default());
+    let id = world.create(1, "&LS_inactivity_millis=1000");
+    for _ in 0..10 {
+        world.pass(2_999);
+        let beat = format!("LS_session={id}");
+        assert_eq!(world.http(2, "heartbeat", &beat), ["REQOK"]);
+        assert_eq!(world.ws(3, &format!("heartbeat\r\n{beat}")), [""; 0]);
+    }
+    assert!(!world.wire.peers[&1].closed);
+    world.pass(3_000);
+    assert!(world.wire.peers[&1].closed);
+    assert_eq!((world.sessions(), world.shard.courier.unbound), (1, 1));
+}
+
+#[test]
+fn an_answer_keeps_to_its_length() {
+    let mut world = World::new(Limits::default());
+    let id = world.create(1, "");
+    let bind =
+        format!("LS_session={id}&LS_content_length=1000&LS_send_sync=false&LS_reduce_head=true");
+    let (mut answers, mut bytes) = (0, 0);
+    world.http(2, "bind_session", &bind);
+    let mut confirmed = 0;
+    for sub_id in 1..200 {
+        world.add(&id, sub_id);
+        let text = std::mem::take(&mut world.wire.peers.get_mut(&2).expect("a peer").lines);
+        bytes += text.len();
+        assert!(bytes <= 1_000, "{bytes}");
+        confirmed += text.matches("SUBOK").count();
+        if text.ends_with("LOOP,0\r\n") {
+            answers += 1;
+            assert_eq!(world.wire.peers[&2].finished, answers);
+            assert!(bytes > 900, "{bytes}");
+            let lines = world.http(2, "bind_session", &bind);
+            confirmed += lines
+                .iter()
+                .filter(|line| line.starts_with("SUBOK"))
+                .count();
+            bytes = lines.iter().map(|line| line.len() + 2).sum();
+        }
+    }
+    assert!(answers > 5);
+    assert_eq!(
+        confirmed, 199,
+        "nothing is lost on the way from answer to answer"
+    );
+}
+
+#[test]
+fn timers_do_not_pile_up() {
+    let mut world = World::new(Limits::default());
+    let id = world.create(1, POLL);
+    for sub_id in 1..500 {
+        world.add(&id, sub_id);
+        world.pass(16);
+        world.ws(1, &format!("bind_session\r\n{}", &POLL[1..]));
+        world.pass(1);
+    }
+    let waiting: usize = world.wire.timers.values().map(Vec::len).sum();
+    assert!(waiting < 10, "{waiting} timers");
+}
+
+#[test]
+fn a_full_connection_gets_what_waited_before_anything_new() {
+    let mut world = World::new(Limits::default());
+    let id = world.create(1, "");
+    world.ws(1, "control\r\nLS_reqId=7&LS_op=force_rebind");
+    world.add(&id, 1);
+    world.wire.peers.entry(2).or_default();
+    let bind = format!("bind_session\r\nLS_session={id}&LS_send_sync=false&LS_reduce_head=true");
+    world.wire.peers.get_mut(&2).expect("a peer").full = true;
+    assert_eq!(world.ws(2, &bind), [""; 0]);
+    world.add(&id, 2);
+    world.wire.peers.get_mut(&2).expect("a peer").full = false;
+    world.add(&id, 3);
+    assert_eq!(world.wire.lines(2), [""; 0], "it would overtake");
+    let key = SessionKey::from_bits(world.wire.peers[&2].tag);
+    world.shard.resume(&mut world.wire, key);
+    let lines = world.wire.lines(2);
+    let confirmed: Vec<_> = lines
+        .iter()
+        .filter(|line| line.starts_with("SUBOK"))
+        .collect();
+    assert_eq!(confirmed, ["SUBOK,1,1,1", "SUBOK,2,1,1", "SUBOK,3,1,1"]);
+}
+
+#[test]
+fn a_drain_takes_the_time_it_is_given() {
+    let mut world = World::new(Limits::default());
+    for number in 1..=50 {
+        world.create(number, "");
+    }
+    world.shard.begin_drain(&mut world.wire, 1_000);
+    let mut left = Vec::new();
+    for _ in 0..10 {
+        left.push(world.sessions());
+        world.pass(100);
+    }
+    assert_eq!(world.sessions(), 0);
+    assert_eq!(left[0], 49);
+    assert!(
+        left.windows(2)
+            .all(|two| (4..=7).contains(&(two[0] - two[1]))),
+        "{left:?}"
+    );
+    for number in 1..=50 {
+        assert_eq!(
+            world.wire.lines(number),
+            ["END,48,the gateway is shutting down"]
+        );
+    }
+    let refused = world.ws(51, "create_session\r\nLS_adapter_set=Set");
+    assert!(refused[0].starts_with("CONERR,6,"), "{refused:?}");
+}
