@@ -162,10 +162,11 @@ impl World {
         let config = parsed.expect("a good file").connections.remove(0);
         let shared = Arc::new(Shared {
             set_id: "Set".to_owned(),
-            connections: vec![Arc::new(Connection::new(config))],
+            connections: vec![Arc::new(Connection::new(config, &Default::default()))],
             session: SessionConfig::default(),
             limits,
             simulator: None,
+            diff_bytes_per_second: 0,
             peers: OnceLock::new(),
         });
         Self {
