@@ -17,6 +17,7 @@ use super::wire::Wire;
 use super::{DRAIN_STEP, SETTLE_POLLS, Shard, Shared, http};
 use crate::config::Limits;
 use crate::connection::Connection;
+use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
 
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
@@ -145,6 +146,10 @@ impl Wire for ScriptedWire {
         self.timers.entry(at_ms).or_default().push(token);
     }
 
+    fn ticket(&mut self, _id: ConnId) -> u32 {
+        0
+    }
+
     fn peer_ip(&mut self, _id: ConnId) -> Option<IpAddr> {
         Some(Ipv4Addr::LOCALHOST.into())
     }
@@ -167,6 +172,7 @@ impl World {
             limits,
             simulator: None,
             diff_bytes_per_second: 0,
+            guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), 1)),
             peers: OnceLock::new(),
         });
         Self {
