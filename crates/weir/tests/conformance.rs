@@ -8,11 +8,14 @@
 mod conformance {
     pub(crate) mod browser;
     pub(crate) mod cases;
+    pub(crate) mod command;
+    pub(crate) mod diffs;
     pub(crate) mod driver;
     pub(crate) mod events;
     pub(crate) mod expected;
     pub(crate) mod gateway;
     pub(crate) mod modes;
+    pub(crate) mod pacing;
     pub(crate) mod proxy;
     pub(crate) mod restarts;
     pub(crate) mod runner;

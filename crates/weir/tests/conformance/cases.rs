@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use super::command;
+use super::diffs;
 use super::events::{DriverConfig, Subscription};
 use super::modes;
+use super::pacing;
 use super::transports;
 use super::world::{Case, any_port};
 
@@ -13,7 +16,7 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 30] = [
+pub(crate) const CASES: [(&str, Run); 39] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -47,6 +50,15 @@ pub(crate) const CASES: [(&str, Run); 30] = [
     ("http_polling", transports::http_polling),
     ("content_length", transports::content_length),
     ("transport_changed", transports::transport_changed),
+    ("frequency", pacing::frequency),
+    ("bandwidth", pacing::bandwidth),
+    ("command_live", command::live),
+    ("command_auto", command::auto),
+    ("command_mode_refused", command::mode_refused),
+    ("command_two_levels", command::two_levels),
+    ("command_recovery", command::recovery),
+    ("json_patch", diffs::json_patch),
+    ("tlcp_diff", diffs::tlcp_diff),
 ];
 
 /// The case that waits for the other SDKs.

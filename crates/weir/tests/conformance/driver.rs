@@ -240,6 +240,11 @@ impl Driver {
         self.command(&serde_json::json!({ "cmd": "disconnect" }))
     }
 
+    /// Changes how many updates per second are wanted of the subscription with this place.
+    pub(crate) fn frequency(&mut self, sub: usize, value: &str) -> Result<()> {
+        self.command(&serde_json::json!({ "cmd": "frequency", "sub": sub, "value": value }))
+    }
+
     /// Changes an option of the connection.
     pub(crate) fn option(&mut self, name: &str, value: impl Into<serde_json::Value>) -> Result<()> {
         let value: serde_json::Value = value.into();

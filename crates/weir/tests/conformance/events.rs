@@ -34,7 +34,15 @@ pub(crate) struct Subscription {
     pub(crate) snapshot: Option<&'static str>,
     /// Updates per second and item, "unlimited" or "unfiltered".
     pub(crate) max_frequency: Option<&'static str>,
-    pub(crate) buffer: Option<&'static str>,
+    /// Of mode COMMAND: what the SDK subscribes to for each key.
+    pub(crate) second_level: Option<SecondLevel>,
+}
+
+/// Subscriptions that the SDK makes by itself, with keys as items.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SecondLevel {
+    pub(crate) data_adapter: String,
+    pub(crate) fields: Vec<&'static str>,
 }
 
 impl DriverConfig {

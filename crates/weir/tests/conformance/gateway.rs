@@ -35,11 +35,13 @@ impl GatewayProcess {
         dir: &Path,
         name: &str,
         adapters: &Path,
+        settings: Option<&Path>,
         listen: SocketAddr,
     ) -> Result<Self> {
         let ready_file = dir.join(format!("{name}.json"));
         let log = File::create(dir.join(format!("{name}.log")))?;
-        let child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
             .args([
                 "gateway",
                 "run",
@@ -51,7 +53,11 @@ impl GatewayProcess {
             ])
             .arg(adapters)
             .args(["--listen", &listen.to_string(), "--ready-file"])
-            .arg(&ready_file)
+            .arg(&ready_file);
+        if let Some(settings) = settings {
+            command.arg("--config").arg(settings);
+        }
+        let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

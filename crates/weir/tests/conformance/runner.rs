@@ -164,7 +164,8 @@ fn run_sdk(
     }
     fs::create_dir_all(&dir)?;
     let sdk = Arc::new(Sdk::install(name, &dir)?);
-    let world = World::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?;
+    let world = World::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?
+        .extended(&shared.bootstrap)?;
     let cases = Mutex::new(cases);
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {

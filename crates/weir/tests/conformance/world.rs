@@ -16,12 +16,23 @@ use super::gateway::GatewayProcess;
 use super::restarts::Restarts;
 use super::sdk::Sdk;
 
-/// How long anything may take before a case gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before a case gives up on it, also on a machine that is busy with
+/// other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Interval at which a condition of another process is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 /// The adapter set of `conformance/adapters.xml`.
 pub(crate) const ADAPTER_SET: &str = "KafkaConnector";
+
+const ADAPTERS: &str = include_str!("../../../../conformance/adapters.xml");
+const EXTENDED: &str = include_str!("../../../../conformance/extended.xml");
+const EXTENDED_SETTINGS: &str = include_str!("../../../../conformance/extended.toml");
+
+fn filled_in(adapters: &str, bootstrap: &str, topic: &str) -> String {
+    adapters
+        .replace("BOOTSTRAP", bootstrap)
+        .replace("map.TOPIC", &format!("map.{topic}"))
+}
 
 /// A free port.
 pub(crate) fn any_port() -> SocketAddr {
@@ -33,6 +44,8 @@ pub(crate) struct World {
     pub(crate) sdk: Arc<Sdk>,
     /// The gateway of the cases that leave it alone.
     pub(crate) gateway: GatewayProcess,
+    /// The one with tables and diffs; not there in a world of one case.
+    extended: Option<GatewayProcess>,
     restarts: Arc<Restarts>,
     adapters: PathBuf,
     topic: String,
@@ -51,7 +64,9 @@ impl World {
         fs::create_dir_all(&dir)?;
         let topic = format!("conformance-{}-{}", std::process::id(), sdk.name());
         let admin = Admin::connect(bootstrap, PATIENCE)?;
-        for name in ["", "-whole", "-merge"].map(|end| format!("{topic}{end}")) {
+        for name in
+            ["", "-whole", "-merge", "-commands", "-rows"].map(|end| format!("{topic}{end}"))
+        {
             admin.create_topic(&name, 1, 1, &[])?;
         }
         let config = ProducerConfig {
@@ -60,22 +75,31 @@ impl World {
         };
         let producer = Producer::start(&config, Box::new(|_| {}))?;
         let adapters = dir.join("adapters.xml");
-        let xml = include_str!("../../../../conformance/adapters.xml");
-        fs::write(
-            &adapters,
-            xml.replace("BOOTSTRAP", bootstrap)
-                .replace("map.TOPIC", &format!("map.{topic}")),
-        )?;
-        let gateway = GatewayProcess::start(&dir, "gateway", &adapters, any_port())?;
+        fs::write(&adapters, filled_in(ADAPTERS, bootstrap, &topic))?;
+        let gateway = GatewayProcess::start(&dir, "gateway", &adapters, None, any_port())?;
         Ok(Self {
             sdk,
             gateway,
+            extended: None,
             restarts,
             adapters,
             topic,
             producer,
             dir,
         })
+    }
+
+    /// The same with the gateway that has tables and diffs.
+    pub(crate) fn extended(mut self, bootstrap: &str) -> Result<Self> {
+        let adapters = self.dir.join("extended.xml");
+        fs::write(&adapters, filled_in(EXTENDED, bootstrap, &self.topic))?;
+        let settings = self.dir.join("extended.toml");
+        fs::write(&settings, EXTENDED_SETTINGS)?;
+        let listen = any_port();
+        let gateway =
+            GatewayProcess::start(&self.dir, "extended", &adapters, Some(&settings), listen)?;
+        self.extended = Some(gateway);
+        Ok(self)
     }
 
     /// A folder of its own, and keys and items nobody else uses.
@@ -117,6 +141,7 @@ impl Case<'_> {
             &self.dir,
             &format!("gateway-{number}"),
             &self.world.adapters,
+            None,
             listen,
         )
     }
@@ -155,7 +180,7 @@ impl Case<'_> {
             fields: vec!["key", "value"],
             snapshot: None,
             max_frequency: None,
-            buffer: None,
+            second_level: None,
         }
     }
 
@@ -168,6 +193,18 @@ impl Case<'_> {
     pub(crate) fn client_of(&self, config: DriverConfig) -> Result<Driver> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         Driver::start(&self.world.sdk, &config, &self.dir, number)
+    }
+
+    /// The gateway with tables and diffs, shared with other cases.
+    pub(crate) fn extended(&self) -> &GatewayProcess {
+        // Invariant: only the case of the broker that is restarted has a world without it.
+        let extended = self.world.extended.as_ref();
+        extended.expect("the SDK's world has one")
+    }
+
+    /// An SDK client of that gateway.
+    pub(crate) fn extended_client(&self, subscriptions: Vec<Subscription>) -> Result<Driver> {
+        self.client_of(DriverConfig::new(self.extended().address(), subscriptions))
     }
 
     /// Sends one record to this case's key and waits until the broker has it.
