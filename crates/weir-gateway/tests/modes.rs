@@ -270,6 +270,12 @@ fn bandwidth_is_limited_and_changed() {
     });
     client.send("control\r\nLS_reqId=6&LS_op=constrain");
     assert_eq!([client.line(), client.line()], ["REQOK,6", "CONS,0.01"]);
+    let mut second = Client::connect(&gateway);
+    second.send(
+        "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_requested_max_bandwidth=50.5",
+    );
+    let head = [(); 4].map(|()| second.line());
+    assert_eq!(head[3], "CONS,50.5");
     client.send("control\r\nLS_reqId=7&LS_op=constrain&LS_requested_max_bandwidth=unlimited");
     assert_eq!(
         [client.line(), client.line()],

@@ -37,7 +37,6 @@ impl Shard {
         };
         let step = item.advance(update, extracted, &mut self.counters.rows);
         let mut pass = Pass {
-            is_news: true,
             wire,
             sessions: &mut self.sessions,
             backlog: &mut self.backlog,
@@ -84,7 +83,6 @@ impl Shard {
         };
         let step = item.learn(values, fields);
         let mut pass = Pass {
-            is_news: false,
             wire,
             sessions: &mut self.sessions,
             backlog: &mut self.backlog,
@@ -98,7 +96,7 @@ impl Shard {
             let is_state = class.delivery.basis() == Basis::State;
             if is_state && class.schema.wanted().is_subset(&item.known) {
                 if let Some(emission) = step.emission(class.delivery) {
-                    pass.spread(class, &emission);
+                    pass.spread(class, &emission.past());
                 }
             }
         }
@@ -128,7 +126,6 @@ impl Shard {
         let changes: Vec<RowChange> = changes.collect();
         let is_complete = table.hear(told.in_snapshot);
         let mut pass = Pass {
-            is_news: false,
             wire,
             sessions: &mut self.sessions,
             backlog: &mut self.backlog,
@@ -143,7 +140,7 @@ impl Shard {
                 continue;
             }
             for change in &changes {
-                pass.spread(class, &Emission::of_row(change));
+                pass.spread(class, &Emission::of_row(change).past());
             }
             if is_complete {
                 pass.mark(class, Mark::EndOfSnapshot);
@@ -163,8 +160,6 @@ struct Pass<'a, W> {
     counters: &'a mut ShardCounters,
     encoder: &'a mut Encoder,
     now_ms: u64,
-    /// Else it is for those who wait for their snapshot.
-    is_news: bool,
 }
 
 impl<W: Wire> Pass<'_, W> {
@@ -175,7 +170,7 @@ impl<W: Wire> Pass<'_, W> {
         let mut forms = Forms::new(class, emission);
         let (second, first) = members.split_at_mut(start);
         for member in first.iter_mut().chain(second) {
-            if !self.is_news && !member.wants_past(class.delivery) {
+            if !emission.is_news && !member.wants_past(class.delivery) {
                 continue;
             }
             if member.progress == Progress::Behind {

@@ -65,6 +65,11 @@ impl Schema {
         self.fields.len()
     }
 
+    /// Whether any of its fields is another in the one than in the other.
+    pub(super) fn differs(&self, one: &FrozenValues, other: &FrozenValues) -> bool {
+        !self.project(one).eq(self.project(other))
+    }
+
     /// The values of an update in this schema's order.
     pub(super) fn project<'a>(
         &'a self,

@@ -27,6 +27,9 @@ pub(super) struct Emission<'a> {
     /// What those get who are not in step.
     pub(super) whole: &'a Arc<FrozenValues>,
     pub(super) row: Option<&'a RowChange>,
+    /// Else it is what was there before: for those who wait for their snapshot, and as far as it
+    /// changes what others have got.
+    pub(super) is_news: bool,
 }
 
 impl Step {
@@ -47,11 +50,20 @@ impl Step {
             before,
             whole: values,
             row: None,
+            is_news: true,
         })
     }
 }
 
 impl<'a> Emission<'a> {
+    /// The same as no news.
+    pub(super) fn past(self) -> Self {
+        Self {
+            is_news: false,
+            ..self
+        }
+    }
+
     /// A change of a row.
     pub(super) fn of_row(change: &'a RowChange) -> Self {
         Self {
@@ -59,6 +71,7 @@ impl<'a> Emission<'a> {
             before: change.before.as_ref(),
             whole: &change.whole,
             row: Some(change),
+            is_news: true,
         }
     }
 }
