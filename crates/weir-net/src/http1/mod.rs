@@ -1,6 +1,8 @@
 //! HTTP/1.1 as a data port needs it: whole small requests in, answers whole or in pieces out.
 
 mod chunked;
+#[doc(hidden)]
+pub mod fuzz;
 mod request;
 mod response;
 

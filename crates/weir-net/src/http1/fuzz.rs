@@ -1,0 +1,85 @@
+//! The fuzz body of the request parser: never a panic, and a request is the same however its bytes
+//! arrive.
+
+use std::net::SocketAddr;
+
+use super::{ParseLimits, Parsed, parse_request};
+
+/// Parses every prefix of `data`, whose first byte chooses the limits.
+pub fn read(data: &[u8]) {
+    let [limit, stream @ ..] = data else {
+        return;
+    };
+    let limits = ParseLimits {
+        head_bytes: 64 + usize::from(*limit) * 4,
+        body_bytes: usize::from(*limit) * 2,
+    };
+    let mut before = None;
+    for end in 0..=stream.len().min(2_000) {
+        let outcome = parse(&stream[..end], limits);
+        // What is complete or refused stays so, whatever follows.
+        if let Some(before) = before {
+            assert_eq!(before, outcome, "{end} bytes");
+        }
+        if outcome != Outcome::Partial {
+            before = Some(outcome);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Partial,
+    /// Bytes of the request, and of its body.
+    Complete(usize, usize),
+    Refused,
+}
+
+fn parse(bytes: &[u8], limits: ParseLimits) -> Outcome {
+    match parse_request(bytes, limits, SocketAddr::from(([127, 0, 0, 1], 1))) {
+        Ok(Parsed::Partial) => Outcome::Partial,
+        Ok(Parsed::Complete(request, used)) => {
+            assert!(used <= bytes.len());
+            assert!(request.body.len() <= limits.body_bytes, "over the limit");
+            Outcome::Complete(used, request.body.len())
+        }
+        Err(error) => {
+            assert!((400..600).contains(&error.status));
+            Outcome::Refused
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    const PIECES: [&str; 14] = [
+        "GET / HTTP/1.1\r\n",
+        "POST /x?y HTTP/1.0\r\n",
+        "Content-Length: 5\r\n",
+        "Content-Length: 99999\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Connection: close\r\n",
+        "\r\n",
+        "\n",
+        "5\r\nhello\r\n",
+        "0\r\n\r\n",
+        "ffffffff\r\n",
+        "a;b=c\r\n0123456789\r\n",
+        "hello",
+        "\u{0}",
+    ];
+
+    proptest! {
+        #[test]
+        fn pieces_of_requests_are_read_alike_however_they_arrive(
+            limit in any::<u8>(),
+            pieces in proptest::collection::vec(0..PIECES.len(), 0..10),
+        ) {
+            let mut data = vec![limit];
+            pieces.iter().for_each(|piece| data.extend_from_slice(PIECES[*piece].as_bytes()));
+            super::read(&data);
+        }
+    }
+}
