@@ -103,6 +103,34 @@ fn has_line(text: &str, words: &[&str]) -> bool {
 }
 
 #[test]
+fn check_reads_the_certificate() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let fixture = |name: &str| {
+        let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../weir-net/tests/tls");
+        fs::read_to_string(tests.join(name)).unwrap()
+    };
+    folder.write("cert.pem", &fixture("server.pem"));
+    folder.write("key.pem", &fixture("server.key"));
+    let tls = "[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\nlisten = \"0.0.0.0:8443\"\n";
+    folder.write("g.toml", tls);
+    let check = ["check", "--adapters", "a.xml", "--config", "g.toml"];
+    let (code, out, err) = folder.run(&check);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(has_line(&out, &["clients", "wss://0.0.0.0:8443"]), "{out}");
+    assert!(
+        has_line(&out, &["certificate", "cert.pem", "until 2120-01-01"]),
+        "{out}"
+    );
+    let (_, json) = folder.json(&[&check[..], &["--json"]].concat());
+    assert_eq!(json["gateway"]["tls"]["listen"], "0.0.0.0:8443");
+    folder.write("key.pem", &fixture("second.key"));
+    let (code, _, err) = folder.run(&check);
+    assert_eq!(code, 2);
+    assert!(err.contains("tls.key = key.pem"), "{err}");
+}
+
+#[test]
 fn check_lists_every_parameter_with_what_becomes_of_it() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));

@@ -27,7 +27,8 @@ function niceAbove(value, base) {
   const scaled = value / unit;
   const power = 10 ** Math.floor(Math.log10(scaled));
   const step = [1, 2, 5, 10].find((one) => one * power >= scaled * 0.999);
-  return step * power * unit;
+  // 1000 KiB is a MiB for an axis.
+  return base && step * power >= 1000 ? unit * base : step * power * unit;
 }
 
 class Chart {

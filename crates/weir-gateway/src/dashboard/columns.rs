@@ -36,6 +36,8 @@ pub(super) const SHARDS: &[(&str, How, &str)] = &[
     ),
     ("updates", PerSecond, "weir_gateway_updates_sent"),
     ("conflated", PerSecond, "weir_gateway_updates_conflated"),
+    ("dropped", PerSecond, "weir_gateway_updates_dropped"),
+    ("lost", PerSecond, "weir_gateway_updates_lost"),
     ("unchanged", PerSecond, "weir_gateway_updates_unchanged"),
     ("slow_ended", PerSecond, "weir_gateway_slow_sessions"),
     ("bytes_in", PerSecond, "weir_gateway_received_bytes"),

@@ -90,7 +90,7 @@ function chartList(history) {
     { title: "Bandwidth", format: Format.bytesPerSecond, base: 1024, least: 1024, series: [["bytes_out", "to clients"], ["bytes_in", "from clients"], ["record_bytes", "from Kafka"]] },
     { title: "Latency, record to send", format: Format.milliseconds, least: 4, peak: true, series: [["latency_p50", "median"], ["latency_p99", "99 %"], ["latency_max", "longest"]] },
     { title: "Kafka lag", format: count, least: 4, peak: true, series: each("lag.", (name) => name) },
-    { title: "Conflated and dropped updates", format: Format.perSecond, least: 4, series: [["conflated", "conflated"], ["lost", "dropped"], ["unchanged", "unchanged"]] },
+    { title: "Conflated and dropped updates", format: Format.perSecond, least: 4, series: [["conflated", "conflated"], ["dropped", "dropped"], ["lost", "lost, told with OV"], ["unchanged", "unchanged"]] },
     { title: "Slow clients", format: count, least: 4, peak: true, series: [["lagging", "lagging"], ["slow_ended", "ended per s"], ["blocked_writes", "full sockets per s"]] },
     { title: "Processor, by thread", format: Format.cores, least: 0.1, series: each("cpu.", (name) => name) },
     { title: "Processor, by core of the machine", format: Format.percent, least: 1, series: each("core.", (name) => `core ${name}`) },
@@ -134,7 +134,10 @@ function draw() {
   const { history, charts } = page;
   if (history.times.length === 0 || page.drawnTo === undefined) return;
   const to = page.drawnTo;
-  for (const chart of charts) chart.draw(history, to - page.minutes * 60000, to, page.at);
+  // Soon after the start there is less to show than was asked for.
+  const begin = Math.min(history.times[0], to - 60000);
+  const from = Math.max(to - page.minutes * 60000, begin);
+  for (const chart of charts) chart.draw(history, from, to, page.at);
 }
 
 function showTiles() {
@@ -161,12 +164,18 @@ function showTables(answer) {
     return row;
   });
   find("connections").replaceChildren(...connections);
-  const limits = answer.limits.map(({ limit, met }) => {
+  const limits = answer.limits.filter(({ met }) => met > 0).map(({ limit, met }) => {
     const row = html("tr");
-    html("td", met > 0 ? "" : "zero", row, limit);
-    html("td", met > 0 ? "number" : "number zero", row, String(met));
+    html("td", "", row, limit);
+    html("td", "number", row, String(met));
     return row;
   });
+  if (limits.length === 0) {
+    const row = html("tr");
+    html("td", "zero", row, `none of ${answer.limits.length}`);
+    html("td", "number zero", row, "0");
+    limits.push(row);
+  }
   find("limits").replaceChildren(...limits);
 }
 
