@@ -185,6 +185,20 @@ impl Client {
         self.ended
     }
 
+    /// The shard has learned the values of an item: no update, but what completes a snapshot.
+    pub(super) fn learn(&mut self, number: usize, item: &Item) {
+        let all = self.active_mut().filter(|one| one.want.item == number);
+        for one in all.filter(|one| one.want.kind.is_merge()) {
+            let Some(values) = one.want.current(&item.known) else {
+                continue;
+            };
+            let changes = one.newest.as_ref().is_some_and(|newest| *newest != values);
+            if changes || (one.newest.is_none() && one.want.snapshot) {
+                one.expect(Some(values));
+            }
+        }
+    }
+
     /// The gateway gave up on this client.
     pub(super) fn end(&mut self) {
         self.ended = true;

@@ -28,7 +28,7 @@ use crate::config::Limits;
 use crate::connection::Connection;
 use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
-use crate::routing::RoutingTable;
+use crate::routing::{ItemKey, RoutingTable, Wish};
 
 /// Fields of the mapping, each a header that a record may lack.
 const FIELDS: [&str; 5] = ["a", "b", "c", "key", "command"];
@@ -144,7 +144,8 @@ struct World {
     shard: Shard,
     wire: MemoryWire,
     connection: Arc<Connection>,
-    table: RoutingTable,
+    /// Per ingest worker: who wants what.
+    tables: [RoutingTable; WORKERS],
     /// Per ingest worker: what it has posted.
     mails: [VecDeque<(usize, ShardMail, Row)>; WORKERS],
     clients: Vec<Client>,
@@ -176,7 +177,7 @@ impl World {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new())),
             wire: MemoryWire::new(CLIENTS),
             connection,
-            table: RoutingTable::new(),
+            tables: [(); WORKERS].map(|()| RoutingTable::new()),
             mails: Default::default(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             items: Default::default(),
@@ -196,7 +197,50 @@ impl World {
         let mut wishes = Vec::new();
         let worker = &self.connection.workers[0];
         worker.wishes.take(|wish| wishes.push(wish));
-        wishes.into_iter().for_each(|wish| self.table.apply(wish));
+        for wish in wishes {
+            for worker in 0..WORKERS {
+                self.tell_known(worker, &wish);
+                self.tables[worker].apply(wish.clone());
+            }
+        }
+    }
+
+    /// Another shard wants all fields of all items from the beginning.
+    fn add_shard(&mut self) {
+        for item in 0..ITEMS {
+            let wish = Wish::Subscribe {
+                name: format!("item-[key={item}]").into(),
+                shard: 1,
+                item: ItemKey { slot: 0, epoch: 0 },
+                fields: FieldSet::all(FIELDS.len()),
+                rows: None,
+            };
+            for table in &mut self.tables {
+                table.apply(wish.clone());
+            }
+        }
+    }
+
+    /// What a worker answers to a wish, if it knows the item for another shard.
+    fn tell_known(&mut self, worker: usize, wish: &Wish) {
+        let Wish::Subscribe {
+            name, item, fields, ..
+        } = wish
+        else {
+            return;
+        };
+        let route = self.tables[worker].route(name);
+        let Some((update, fields)) = route.and_then(|route| route.known(fields)) else {
+            return;
+        };
+        let row: Row = std::array::from_fn(|index| update.get(index).map(str::to_owned));
+        let number = (0..ITEMS).find(|number| **name == *format!("item-[key={number}]"));
+        let mail = ShardMail::Known {
+            item: *item,
+            update,
+            fields,
+        };
+        self.mails[worker].push_back((number.expect("an item of the model"), mail, row));
     }
 
     fn run(&mut self, op: Op) {
@@ -387,7 +431,7 @@ impl World {
         let (mut names, mut values) = (ItemNames::default(), FieldValues::default());
         mapping.item_names(&view, &mut names).expect("a name");
         let name = names.iter().next().expect("one item");
-        let Some(route) = self.table.route(name) else {
+        let Some(route) = self.tables[worker].route(name) else {
             return;
         };
         for client in &self.clients {
@@ -398,7 +442,8 @@ impl World {
             .field_values(&view, &fields, &mut values)
             .expect("skipped at worst");
         let update = Arc::new(values.freeze());
-        for target in route.targets() {
+        route.keep(&update, &fields);
+        for target in route.targets().iter().filter(|target| target.shard == 0) {
             let mail = ShardMail::Update {
                 item: target.item,
                 update: Arc::clone(&update),
@@ -414,30 +459,50 @@ impl World {
         let Some((item, mail, row)) = self.mails[worker].pop_front() else {
             return;
         };
-        let ShardMail::Update {
-            item: key,
-            update,
-            fields,
-            ..
-        } = mail
-        else {
-            unreachable!("only updates are posted here");
-        };
-        // An item that changed hands since is another one.
-        if self.shard.items.get_mut(key).is_some() {
-            self.note_update(item, &row, &fields);
+        match mail {
+            ShardMail::Update {
+                item: key,
+                update,
+                fields,
+                ..
+            } => {
+                // An item that changed hands since is another one.
+                if self.shard.items.get_mut(key).is_some() {
+                    self.note_update(item, &row, &fields);
+                }
+                let wire = &mut self.wire;
+                self.shard.fan_out(wire, key, update, &fields);
+            }
+            ShardMail::Known {
+                item: key,
+                update,
+                fields,
+            } => {
+                let known = self.shard.items.get_mut(key);
+                if known.is_some_and(|known| !known.knows_all()) {
+                    self.note_known(item, &row, &fields);
+                }
+                self.shard.learn(&mut self.wire, key, update, &fields);
+            }
+            other => unreachable!("nobody posts {other:?} here"),
         }
-        self.shard.fan_out(&mut self.wire, key, update, &fields);
         self.note_ends();
     }
 
-    fn note_update(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+    fn note_known(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+        self.merge(number, row, fields);
+        for client in &mut self.clients {
+            client.learn(number, &self.items[number]);
+        }
+    }
+
+    /// What is known of an item after values have come.
+    fn merge(&mut self, number: usize, row: &Row, fields: &FieldSet) {
         let wanted: FieldSet = (0..FIELDS.len())
             .filter(|index| self.is_wanted(number, *index))
             .collect();
-        let item = &mut self.items[number];
         for (index, value) in row.iter().enumerate() {
-            let known = &mut item.known[index];
+            let known = &mut self.items[number].known[index];
             match (fields.contains(index), value) {
                 (true, Some(value)) => *known = Some(Some(value.clone())),
                 (true, None) => *known = Some(known.take().flatten()),
@@ -445,6 +510,11 @@ impl World {
                 (false, _) => {}
             }
         }
+    }
+
+    fn note_update(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+        self.merge(number, row, fields);
+        let item = &mut self.items[number];
         if let Some(history) = &mut item.history {
             history.push_back((row.clone(), fields.clone()));
             if history.len() > HISTORY {
@@ -593,8 +663,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn clients_see_what_their_mode_promises(ops in proptest::collection::vec(op(), 1..80)) {
+    fn clients_see_what_their_mode_promises(
+        has_other_shard in any::<bool>(),
+        ops in proptest::collection::vec(op(), 1..80),
+    ) {
         let mut world = World::new();
+        if has_other_shard {
+            world.add_shard();
+        }
         ops.into_iter().for_each(|op| world.run(op));
         world.finish();
     }
