@@ -150,11 +150,11 @@ pub(super) struct Place {
 }
 
 impl Member {
-    /// Whether it gets what was there before the shard wanted it. A row it is not told leaves it
-    /// behind what others have got last.
-    pub(super) fn wants_past(&mut self, delivery: Delivery) -> bool {
+    /// Whether it gets what was there before the shard wanted it; `changes` tells that it changes
+    /// what others have got. A row it is not told leaves it behind what others have got last.
+    pub(super) fn wants_past(&mut self, delivery: Delivery, changes: bool) -> bool {
         if self.awaits || (delivery.basis() == Basis::State && self.progress != Progress::New) {
-            return true;
+            return self.awaits || changes;
         }
         if self.progress == Progress::InStep {
             self.progress = Progress::New;

@@ -38,11 +38,7 @@ impl<'a> Forms<'a> {
         match emission.before.filter(|_| progress == Progress::InStep) {
             Some(before) => self
                 .delta
-                .get_or_insert_with(|| {
-                    let values = emission.values;
-                    let told = emission.is_news || class.schema.differs(before, values);
-                    told.then(|| delta_frame(class, before, values, encoder))?
-                })
+                .get_or_insert_with(|| delta_frame(class, before, emission.values, encoder))
                 .as_ref(),
             None => {
                 let full = &mut self.full;

@@ -167,10 +167,12 @@ impl<W: Wire> Pass<'_, W> {
     fn spread(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
         let mut members = std::mem::take(&mut class.members);
         let start = class.start % members.len().max(1);
+        let before = emission.before.filter(|_| !emission.is_news);
+        let changes = before.is_none_or(|before| class.schema.differs(before, emission.values));
         let mut forms = Forms::new(class, emission);
         let (second, first) = members.split_at_mut(start);
         for member in first.iter_mut().chain(second) {
-            if !emission.is_news && !member.wants_past(class.delivery) {
+            if !emission.is_news && !member.wants_past(class.delivery, changes) {
                 continue;
             }
             if member.progress == Progress::Behind {
@@ -229,6 +231,8 @@ impl<W: Wire> Pass<'_, W> {
     ) {
         let in_step = member.progress == Progress::InStep;
         member.progress = Progress::Behind;
+        // What waits now is its snapshot.
+        member.awaits &= class.delivery.basis() == Basis::Row;
         let behind = Behind {
             sub_id: class.sub_id,
             position: class.position,

@@ -330,9 +330,25 @@ impl Item {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }
 
-    /// Takes in values that are no update; see [`Self::advance`].
+    /// Takes in values that are no update, as far as they are not known: those that are may be newer,
+    /// where several workers read the item's records.
     pub(super) fn learn(&mut self, values: Arc<FrozenValues>, fields: &Arc<FieldSet>) -> Step {
-        let (state, state_before) = self.merge(&values, fields);
+        let state_before = self.state.take();
+        let state = match &state_before {
+            None => Arc::clone(&values),
+            Some(state) => {
+                let of_either = |index, learned| match self.known.contains(index) {
+                    true => state.value(index),
+                    false => learned,
+                };
+                let filled = values.map(of_either);
+                filled.map_or_else(|| Arc::clone(state), Arc::new)
+            }
+        };
+        self.state = Some(Arc::clone(&state));
+        let mut known = FieldSet::clone(&self.known);
+        known.union_with(fields);
+        self.known = Arc::new(known);
         Step {
             event_before: None,
             event: values,

@@ -490,7 +490,14 @@ impl World {
     }
 
     fn note_known(&mut self, number: usize, row: &Row, fields: &FieldSet) {
-        self.merge(number, row, fields);
+        let known = &mut self.items[number].known;
+        for index in fields
+            .iter()
+            .filter(|index| known[*index].is_none())
+            .collect::<Vec<_>>()
+        {
+            known[index] = Some(row[index].clone());
+        }
         for client in &mut self.clients {
             client.learn(number, &self.items[number]);
         }
