@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -13,13 +14,14 @@ use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
 };
 use weir_net::MailSender;
+use weir_net::client;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
     Answer, CloseReason, ConnId, Detached, Handler, Io, IoCounters, Limits, Listener, Offer, Shard,
     ShardOptions,
 };
-use weir_net::tls::{Identity, TlsAcceptor};
+use weir_net::tls::{ClientTls, Identity, TlsAcceptor};
 use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame, push_server_text};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -521,4 +523,67 @@ fn sessions_are_resumed() {
         assert_eq!(kinds, expected, "{:?}", version.version);
         assert_ne!(version.version, ProtocolVersion::TLSv1_1);
     }
+}
+
+/// A client of the loop for outgoing connections: says a word, keeps what comes until the end.
+#[derive(Default)]
+struct Caller {
+    received: Vec<u8>,
+    closed: Option<client::CloseReason>,
+}
+
+impl client::Handler for Caller {
+    fn on_connected(&mut self, io: &mut client::Io<'_>, conn: usize) {
+        io.send(
+            conn,
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nword",
+        );
+    }
+
+    fn on_data(&mut self, _io: &mut client::Io<'_>, _conn: usize, bytes: &[u8], _at: Instant) {
+        self.received.extend_from_slice(bytes);
+    }
+
+    fn on_closed(&mut self, _io: &mut client::Io<'_>, _conn: usize, reason: client::CloseReason) {
+        self.closed = Some(reason);
+    }
+
+    fn on_tick(&mut self, _io: &mut client::Io<'_>, _now: Instant) -> ControlFlow<()> {
+        match self.closed {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn call(server: &Server, trust: ClientTls, authority: &str) -> Caller {
+    let mut options = client::ClientOptions::new(server.tls, 1);
+    let name = ClientTls::server_name(authority).expect("a name");
+    options.tls = vec![Some(client::ServerTls { trust, name })];
+    let mut caller = Caller::default();
+    let mut calls = client::ClientLoop::new(options).expect("a loop");
+    calls.run(&mut caller).expect("an end in order");
+    caller
+}
+
+#[test]
+fn outgoing_connections_check_whom_they_reach() {
+    let server = Server::start();
+    let authority: &[u8] = include_bytes!("tls/ca.pem");
+    let trusting = || ClientTls::trusting(authority).expect("an authority");
+    for trust in [
+        trusting(),
+        ClientTls::trusting_anybody().expect("a configuration"),
+    ] {
+        let caller = call(&server, trust, "localhost:1");
+        assert_eq!(caller.closed, Some(client::CloseReason::ByPeer));
+        assert!(caller.received.ends_with(b"word"), "{:?}", caller.received);
+    }
+    let refused = Some(client::CloseReason::Tls(
+        "the server's certificate is not trusted",
+    ));
+    assert_eq!(call(&server, trusting(), "example.com").closed, refused);
+    let other = ClientTls::trusting(SECOND.0).expect("a certificate");
+    assert_eq!(call(&server, other, "localhost").closed, refused);
+    server.await_counters(|counters| counters.tls_failures == 2);
 }

@@ -292,8 +292,9 @@ impl Core {
             handler.on_data(&mut Io { core: self }, conn, &plain, read_at);
         }
         self.plain = plain;
+        let ended = opened?;
         self.bytes_sent += answered? as u64;
-        match opened? {
+        match ended {
             true => Err(CloseReason::ByPeer),
             false => Ok(()),
         }

@@ -20,8 +20,8 @@ impl Session {
     /// The records for `bytes`, with what TLS itself has to say; during the handshake they are kept
     /// until it is done.
     pub(super) fn seal(&mut self, bytes: &[u8]) -> Result<Vec<u8>, CloseReason> {
-        let taken = self.tls.writer().write(bytes).map_err(failed)?;
-        if taken < bytes.len() {
+        // After an error there is still an alert to be sent, and nothing else.
+        if !bytes.is_empty() && self.tls.writer().write(bytes).map_err(failed)? < bytes.len() {
             return Err(CloseReason::WriteQueueFull);
         }
         self.outgoing()
