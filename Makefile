@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test lint bench fuzz clean
+.PHONY: help bootstrap build demo test lint bench soak fuzz clean
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -10,6 +10,8 @@ WEIR := $(TARGET_DIR)/release/weir
 DEMO ?=
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
+# Minutes of `make soak`.
+SOAK_MINUTES ?= 30
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' Makefile | expand -t 18
@@ -31,6 +33,9 @@ lint: ## rustfmt, clippy, rustdoc, cargo-deny, shellcheck (if present)
 
 bench: build ## the benchmarks of bench/, raw results kept in bench/runs
 	@WEIR=$(WEIR) bench/run
+
+soak: build ## SOAK_MINUTES (30) of churning keys, clients and brokers: nothing lost, nothing stale, memory flat
+	@WEIR=$(WEIR) scripts/soak --minutes $(SOAK_MINUTES)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly compiler
 	@scripts/bootstrap

@@ -16,10 +16,11 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 39] = [
+pub(crate) const CASES: [(&str, Run); 40] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
+    ("recovery_defaults", transports::recovery_defaults),
     ("recovery_ws_streaming", transports::recovery_ws_streaming),
     ("recovery_ws_polling", transports::recovery_ws_polling),
     (
