@@ -3,23 +3,17 @@
 //! Hot paths add to plain numbers; each shard publishes them once a turn into atomics of its own,
 //! and a scrape sums them. No label names an item: their number is not bounded.
 
-use std::fmt;
-use std::sync::Arc;
+mod scrape;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
 use weir_net::server::IoCounters;
 
 use crate::connection::Connection;
-use crate::guard::{Guard, Limit};
-use crate::latency::{Latency, LatencyCounts};
+use crate::latency::Latency;
 use crate::shard::{DiffCounters, TableCounts};
-use crate::tls::TlsFiles;
+
+pub(crate) use self::scrape::{Sources, registry};
 
 /// What one shard counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -464,170 +458,3 @@ const CONNECTION_METRICS: [ConnectionMetric; 19] = {
         ),
     ]
 };
-
-/// One metric of the certificate.
-struct TlsMetric(&'static str, Kind, &'static str, fn(&TlsFiles) -> u64);
-
-const TLS_METRICS: [TlsMetric; 3] = {
-    use Kind::{Counter, Gauge};
-    [
-        TlsMetric(
-            "weir_gateway_tls_reloads",
-            Counter,
-            "Times that certificate and key were read again.",
-            |tls| tls.reloads.load(Ordering::Relaxed),
-        ),
-        TlsMetric(
-            "weir_gateway_tls_reload_failures",
-            Counter,
-            "Times that they could not be used and the old ones stayed.",
-            |tls| tls.failures.load(Ordering::Relaxed),
-        ),
-        TlsMetric(
-            "weir_gateway_tls_certificate_end_seconds",
-            Gauge,
-            "When the certificate in use ends, in seconds since 1970; 0 if unknown.",
-            |tls| {
-                tls.not_after_unix_s()
-                    .map_or(0, |end| u64::try_from(end).unwrap_or(0))
-            },
-        ),
-    ]
-};
-
-/// What the metrics are read from at each scrape.
-#[derive(Debug, Clone)]
-pub(crate) struct Sources {
-    pub(crate) shards: Vec<Arc<ShardMetrics>>,
-    pub(crate) connections: Vec<Arc<Connection>>,
-    pub(crate) tls: Option<Arc<TlsFiles>>,
-    pub(crate) guard: Arc<Guard>,
-}
-
-impl Sources {
-    /// A metric of shards, summed over them; 0 for a name that is none.
-    pub(crate) fn of_shards(&self, name: &str) -> u64 {
-        let index = SHARD_METRICS.iter().position(|metric| metric.0 == name);
-        index.map_or(0, |index| self.shard_sum(index))
-    }
-
-    /// A metric of Kafka connections, summed over them; 0 for a name that is none.
-    pub(crate) fn of_connections(&self, name: &str) -> u64 {
-        self.each_connection(name).sum()
-    }
-
-    /// A metric of Kafka connections, of each.
-    pub(crate) fn each_connection(&self, name: &str) -> impl Iterator<Item = u64> {
-        let metric = CONNECTION_METRICS.iter().find(|metric| metric.0 == name);
-        let of = metric.map(|metric| metric.3);
-        let connections = self.connections.iter();
-        connections.filter_map(move |connection| Some(of?(connection)))
-    }
-
-    /// Ages of delivered updates, over all shards.
-    pub(crate) fn latency(&self) -> LatencyCounts {
-        let mut counts = LatencyCounts::new();
-        self.shards
-            .iter()
-            .for_each(|shard| shard.latency.add_to(&mut counts));
-        counts
-    }
-
-    fn shard_sum(&self, index: usize) -> u64 {
-        let values = self.shards.iter().map(|shard| &shard.values[index]);
-        values.map(|value| value.load(Ordering::Relaxed)).sum()
-    }
-
-    fn encode_latency(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let counts = self.latency();
-        let mut buckets: Vec<_> = counts
-            .by_power()
-            .into_iter()
-            .map(|(ms, count)| (ms as f64 / 1000.0, count))
-            .collect();
-        if let Some((bound, _)) = buckets.last_mut() {
-            *bound = f64::MAX;
-        }
-        let sum = counts.sum_ms as f64 / 1000.0;
-        let help = "Age of records, by their timestamps, when an update left for a client.";
-        let name = "weir_gateway_delivery_latency_seconds";
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Histogram)?
-            .encode_histogram::<NoLabelSet>(sum, counts.total(), &buckets, None)
-    }
-}
-
-impl Collector for Sources {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for (index, metric) in SHARD_METRICS.iter().enumerate() {
-            let sum = self.shard_sum(index);
-            let described =
-                encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
-            metric.1.encode(sum, described)?;
-        }
-        for metric in &CONNECTION_METRICS {
-            let mut described =
-                encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
-            for connection in &self.connections {
-                let labels = [("connection", connection.config.name.as_str())];
-                metric
-                    .1
-                    .encode((metric.3)(connection), described.encode_family(&labels)?)?;
-            }
-        }
-        self.encode_latency(&mut encoder)?;
-        let mut described = encoder.encode_descriptor(
-            "weir_gateway_limited",
-            "Times that a limit was met.",
-            None,
-            MetricType::Counter,
-        )?;
-        for limit in Limit::ALL {
-            let labels = [("limit", limit.label())];
-            let met = self.guard.met(*limit);
-            Kind::Counter.encode(met, described.encode_family(&labels)?)?;
-        }
-        for metric in TLS_METRICS.iter().filter(|_| self.tls.is_some()) {
-            let value = self.tls.as_deref().map_or(0, metric.3);
-            let described =
-                encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
-            metric.1.encode(value, described)?;
-        }
-        Ok(())
-    }
-}
-
-impl Kind {
-    fn metric_type(self) -> MetricType {
-        match self {
-            Self::Gauge => MetricType::Gauge,
-            Self::Counter => MetricType::Counter,
-        }
-    }
-
-    fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        match self {
-            Self::Gauge => {
-                ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)
-            }
-            Self::Counter => ConstCounter::new(value).encode(encoder),
-        }
-    }
-}
-
-/// The registry that `/metrics` is written from.
-pub(crate) fn registry(sources: Sources) -> Registry {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(sources));
-    registry
-}
-
-#[cfg(test)]
-impl Sources {
-    /// Whether a name is one of a metric of shards, or of connections.
-    pub(crate) fn knows(name: &str) -> [bool; 2] {
-        let shards = SHARD_METRICS.iter().any(|metric| metric.0 == name);
-        let connections = CONNECTION_METRICS.iter().any(|metric| metric.0 == name);
-        [shards, connections]
-    }
-}
