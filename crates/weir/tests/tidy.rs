@@ -249,13 +249,11 @@ fn decisions_are_numbered_and_listed() {
         .filter_map(|path| path.strip_prefix("docs/decisions/").map(str::to_owned))
         .filter(|name| name != "README.md")
         .collect();
-    let mut numbers = BTreeSet::new();
-    for name in &decisions {
-        let number = name.split('-').next().unwrap_or_default();
-        let digits = number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits || !numbers.insert(number) {
+    for (place, name) in decisions.iter().enumerate() {
+        let number = format!("{:04}", place + 1);
+        if !name.starts_with(&format!("{number}-")) {
             findings.push(format!(
-                "{name}: begin it with a number of four digits that no other has"
+                "{name}: {number} should come here (numbers have no gaps)"
             ));
         }
         if !index.contains(&format!("]({name})")) {
