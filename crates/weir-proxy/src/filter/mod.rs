@@ -1,0 +1,1 @@
+//! What may look into record batches on their way, and change them.
