@@ -124,6 +124,58 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
+    /// Takes an unsigned number of at most 5 bytes, as flexible versions have them.
+    pub fn uvarint(&mut self, what: &'static str) -> Result<u32, WireError> {
+        let raw = self.base128(5, what)?;
+        u32::try_from(raw).map_err(|_| WireError::Varint { what })
+    }
+
+    /// Takes bytes of a flexible version; a length of 0 is null, others count from 1.
+    pub fn compact_bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+        let length = self.uvarint(what)?;
+        self.sized(i64::from(length) - 1, what)
+    }
+
+    /// Takes text of a flexible version that may be null.
+    pub fn compact_nullable_string(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Option<&'a str>, WireError> {
+        let text = self.compact_bytes(what)?.map(std::str::from_utf8);
+        text.transpose().map_err(|_| WireError::Utf8 { what })
+    }
+
+    /// Takes text of a flexible version.
+    pub fn compact_string(&mut self, what: &'static str) -> Result<&'a str, WireError> {
+        self.compact_nullable_string(what)?
+            .ok_or(WireError::Length { what, value: -1 })
+    }
+
+    /// Takes an array's count of a flexible version; null counts as 0. Refuses what cannot fit, as
+    /// [`Self::count`] does.
+    pub fn compact_count(
+        &mut self,
+        element_bytes_min: usize,
+        what: &'static str,
+    ) -> Result<usize, WireError> {
+        let value = i64::from(self.uvarint(what)?) - 1;
+        let count = usize::try_from(value.max(0)).unwrap_or(usize::MAX);
+        if count > self.left.len() / element_bytes_min.max(1) {
+            return Err(WireError::Length { what, value });
+        }
+        Ok(count)
+    }
+
+    /// Passes over the tagged fields that end a structure of a flexible version.
+    pub fn skip_tags(&mut self, what: &'static str) -> Result<(), WireError> {
+        for _ in 0..self.uvarint(what)? {
+            self.uvarint(what)?;
+            let bytes = self.uvarint(what)?;
+            self.bytes(bytes as usize, what)?;
+        }
+        Ok(())
+    }
+
     fn sized(&mut self, length: i64, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         if length == -1 {
             return Ok(None);
@@ -221,6 +273,39 @@ mod tests {
         assert!(
             Reader::new(&[0xff, 0xff, 0xff, 0xfe])
                 .count(4, "topics")
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn fields_of_flexible_versions() {
+        assert_eq!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).uvarint("n"),
+            Ok(u32::MAX)
+        );
+        let too_long = WireError::Varint { what: "n" };
+        assert_eq!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).uvarint("n"),
+            Err(too_long)
+        );
+        assert_eq!(Reader::new(&[0]).compact_bytes("b"), Ok(None));
+        assert_eq!(Reader::new(&[1]).compact_bytes("b"), Ok(Some(&[][..])));
+        assert_eq!(Reader::new(&[3, b'a', b'b']).compact_string("s"), Ok("ab"));
+        assert!(Reader::new(&[0]).compact_string("s").is_err());
+        assert!(
+            Reader::new(&[2, 0xfe])
+                .compact_nullable_string("s")
+                .is_err()
+        );
+        assert_eq!(Reader::new(&[0]).compact_count(4, "c"), Ok(0));
+        assert_eq!(Reader::new(&[2, 1, 2, 3, 4]).compact_count(4, "c"), Ok(1));
+        assert!(Reader::new(&[3, 1, 2, 3, 4]).compact_count(4, "c").is_err());
+        let mut tags = Reader::new(&[2, 0, 1, 9, 200, 1, 0, 7]);
+        assert_eq!(tags.skip_tags("t"), Ok(()));
+        assert_eq!(tags.rest(), &[7]);
+        assert!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f])
+                .skip_tags("t")
                 .is_err()
         );
     }
