@@ -2,7 +2,7 @@
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -110,7 +110,7 @@ impl Coordinator {
             Kind::Tlcp { .. } => Role::Clients,
             Kind::Floor => Role::FloorClients,
         });
-        let (sender, messages) = mpsc::channel();
+        let (sender, messages) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
         let CoordinatorOptions {
             engine,
             agents,
@@ -137,7 +137,7 @@ impl Coordinator {
     fn messages(
         &mut self,
         messages: &Receiver<Message>,
-        sender: &Sender<Message>,
+        sender: &SyncSender<Message>,
         clients: &ClientsOptions,
         link: &Link,
     ) -> Result<(), AgentError> {
@@ -156,7 +156,12 @@ impl Coordinator {
     }
 
     /// An agent gets its share in the order of coming; anybody else is remembered for the error.
-    fn visitor(&mut self, visitor: Visitor, clients: &ClientsOptions, sender: &Sender<Message>) {
+    fn visitor(
+        &mut self,
+        visitor: Visitor,
+        clients: &ClientsOptions,
+        sender: &SyncSender<Message>,
+    ) {
         let (stream, peer, hello, clock) = match visitor {
             Visitor::Agent {
                 stream,
@@ -297,7 +302,7 @@ impl Coordinator {
     /// Agents that do not come, or are no longer heard of.
     fn look_around(
         &mut self,
-        sender: &Sender<Message>,
+        sender: &SyncSender<Message>,
         joined_by: Instant,
     ) -> Result<(), AgentError> {
         let now = Instant::now();
@@ -372,7 +377,11 @@ impl Coordinator {
 }
 
 /// Hands on what an agent says, on a thread, until it says no more.
-fn read_events(agent: usize, stream: &TcpStream, sender: Sender<Message>) -> std::io::Result<()> {
+fn read_events(
+    agent: usize,
+    stream: &TcpStream,
+    sender: SyncSender<Message>,
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut input = BufReader::new(stream.try_clone()?);
@@ -404,6 +413,8 @@ fn message(agent: usize, line: &[u8]) -> std::io::Result<Message> {
     Ok(Message::Event(agent, event))
 }
 
+/// A full queue makes agents wait; they say a line a second.
+const MESSAGES_QUEUED_MAX: usize = 4096;
 const TURN: Duration = Duration::from_millis(20);
 /// A progress is due each second; one that is late is not waited for.
 const PROGRESS_WITHIN: Duration = Duration::from_millis(1500);

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ impl Door {
 
     /// Lets in whoever waits outside; what became of them goes to `visitors`. Never blocks: each is
     /// listened to on a thread, a bounded number at once and for a bounded time.
-    pub(super) fn look<V: From<Visitor> + Send + 'static>(&self, visitors: &Sender<V>) {
+    pub(super) fn look<V: From<Visitor> + Send + 'static>(&self, visitors: &SyncSender<V>) {
         while self.waiting.load(Ordering::Relaxed) < STRANGERS_MAX {
             let Ok((stream, peer)) = self.listener.accept() else {
                 return;

@@ -5,7 +5,7 @@ mod load;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use procfs::process::{ProcState, Process};
@@ -13,7 +13,7 @@ use weir_kafka::Admin;
 use weir_stats::run::{Cell, CellStatus};
 
 use super::BenchError;
-use super::child::{Message, Part, PartProcess};
+use super::child::{MESSAGES_QUEUED_MAX, Message, Part, PartProcess};
 use super::collect::Collected;
 use super::gateway::{GatewayFiles, GatewayReady};
 use super::observer::Observer;
@@ -109,7 +109,7 @@ impl From<BenchError> for Abort {
 /// Runs one cell to its end, whatever happens.
 pub(super) fn run(context: &Context<'_>, spec: Spec, observer: &mut dyn Observer) -> Cell {
     let mut cell = spec.empty_cell(context.plan);
-    let (messages, receiver) = mpsc::channel();
+    let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
     let started = Running::start(context, spec, messages, receiver);
     let mut running = match started {
         Ok(running) => running,
@@ -145,7 +145,7 @@ struct Running<'a> {
     topic: String,
     dir: PathBuf,
     hlog_name: String,
-    messages: Sender<Message>,
+    messages: SyncSender<Message>,
     receiver: Receiver<Message>,
     collected: Collected,
     usage: Usage,
@@ -159,7 +159,7 @@ impl<'a> Running<'a> {
     fn start(
         context: &'a Context<'a>,
         spec: Spec,
-        messages: Sender<Message>,
+        messages: SyncSender<Message>,
         receiver: Receiver<Message>,
     ) -> Result<Self, BenchError> {
         let id = spec.empty_cell(context.plan).id();

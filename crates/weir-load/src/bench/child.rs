@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command as Process, ExitStatus, Stdio};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -115,7 +115,7 @@ impl PartProcess {
         args: &[String],
         part: Part,
         dir: &Path,
-        messages: Sender<Message>,
+        messages: SyncSender<Message>,
     ) -> Result<Self, BenchError> {
         let mut started = Self::spawn(exe, args, part, dir, true)?;
         // Invariant: the pipe was asked for.
@@ -244,7 +244,7 @@ impl Drop for PartProcess {
 }
 
 /// Hands events on until the output ends; each line is on disk before it is looked at.
-fn read_events(part: Part, stdout: impl io::Read, mut raw: File, messages: &Sender<Message>) {
+fn read_events(part: Part, stdout: impl io::Read, mut raw: File, messages: &SyncSender<Message>) {
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(mut line) = line else { break };
         line.push(b'\n');
@@ -263,6 +263,8 @@ fn read_events(part: Part, stdout: impl io::Read, mut raw: File, messages: &Send
     let _ = messages.send(Message::Closed(part));
 }
 
+/// Of events that nobody has looked at yet. A full queue makes a worker wait; each says some lines a second.
+pub(super) const MESSAGES_QUEUED_MAX: usize = 4096;
 /// Of the producers, where permitted.
 pub(super) const PREFERRED_NICE: i32 = -10;
 const LOOK: Duration = Duration::from_millis(10);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use weir_kafka::Admin;
 
-use super::child::{Message, Part, PartProcess};
+use super::child::{MESSAGES_QUEUED_MAX, Message, Part, PartProcess};
 use super::gateway::GatewayFiles;
 use super::observer::Observer;
 use super::workers::Workers;
@@ -91,7 +91,7 @@ fn serve(
         topic: TOPIC,
         clients: 0,
     };
-    let (messages, receiver) = mpsc::channel();
+    let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
     let args = workers.produce();
     let mut producer = PartProcess::worker(&options.exe, &args, Part::Produce, dir, messages)?;
     let start_unix_ns = Clock::start().now_unix_ns() + nanos(LOOK);

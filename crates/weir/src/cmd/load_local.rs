@@ -16,7 +16,7 @@ pub(crate) fn run<T: Send>(
     mut on_event: impl FnMut(&Event, &SyncSender<Command>),
 ) -> T {
     let (commands, receiver) = mpsc::sync_channel(COMMANDS_QUEUED_MAX);
-    let (lines, events) = mpsc::channel();
+    let (lines, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
     let link = Link {
         commands: receiver,
         events: EventSender::new(Lines(lines)),
@@ -48,7 +48,7 @@ pub(crate) fn run<T: Send>(
 }
 
 /// Hands each line that is written to a channel.
-struct Lines(mpsc::Sender<Vec<u8>>);
+struct Lines(SyncSender<Vec<u8>>);
 
 impl std::io::Write for Lines {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
@@ -64,3 +64,4 @@ impl std::io::Write for Lines {
 
 const LOOK: Duration = Duration::from_millis(100);
 const COMMANDS_QUEUED_MAX: usize = 16;
+const EVENTS_QUEUED_MAX: usize = 1024;
