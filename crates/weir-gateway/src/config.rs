@@ -188,9 +188,9 @@ pub struct Simulator {
     pub subscription_mode: String,
     /// `unfilteredSubscription`, default true.
     pub unfiltered_subscription: bool,
-    /// `resamplingFrequency`, default 0.
+    /// `resamplingFrequency`, updates/s; 0, the default: not told.
     pub resampling_frequency: f64,
-    /// `resamplingBufferSize`, default 0.
+    /// `resamplingBufferSize`; 0, the default: not told.
     pub resampling_buffer_size: u32,
 }
 

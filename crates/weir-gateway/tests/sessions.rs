@@ -261,7 +261,7 @@ fn the_published_simulator_is_told_what_to_do_and_served() {
         assert_eq!(next(&mut client), "REQOK,1");
         assert_eq!(next(&mut client), "SUBOK,1,1,6");
         assert_eq!(next(&mut client), "CONF,1,unlimited,filtered");
-        assert_eq!(next(&mut client), "U,1,1,40|2|RAW|true|0.0|0");
+        assert_eq!(next(&mut client), "U,1,1,40|2|RAW|true|#|#");
         client
             .send("control\r\nLS_reqId=2&LS_op=add&LS_subId=2&LS_mode=RAW&LS_group=x&LS_schema=y");
         assert!(next(&mut client).starts_with("REQERR,2,24,"));

@@ -18,14 +18,19 @@ use crate::resolve::Refusal;
 pub(super) const ADAPTER_SET: &str = "LOAD_TESTS";
 const ITEM: &str = "CONFIGURATION";
 
+/// Null where the simulator is to keep its own default: it refuses a frequency or buffer size of 0.
 fn value(simulator: &Simulator, field: &str) -> Option<String> {
     Some(match field {
         "numberOfItems" => simulator.number_of_items.to_string(),
         "numberOfFields" => simulator.number_of_fields.to_string(),
         "subscriptionMode" => simulator.subscription_mode.clone(),
         "unfilteredSubscription" => simulator.unfiltered_subscription.to_string(),
-        "resamplingFrequency" => format!("{:?}", simulator.resampling_frequency),
-        "resamplingBufferSize" => simulator.resampling_buffer_size.to_string(),
+        "resamplingFrequency" if simulator.resampling_frequency > 0.0 => {
+            format!("{:?}", simulator.resampling_frequency)
+        }
+        "resamplingBufferSize" if simulator.resampling_buffer_size > 0 => {
+            simulator.resampling_buffer_size.to_string()
+        }
         _ => return None,
     })
 }
