@@ -178,7 +178,19 @@ impl<'a> BatchView<'a> {
         };
         Ok(Records::new(self, bytes))
     }
+
+    /// The records' bytes as they are in the batch, packed or not.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// Unpacks the records into `scratch`, where they may be changed.
+    pub fn unpack<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], RecordsError> {
+        compression::unpack(self.codec()?, self.payload, scratch)?;
+        Ok(scratch.unpacked_mut())
+    }
 }
 
 /// Leader epoch to record count.
-const HEADER_BYTES_AFTER_LENGTH: usize = 49;
+pub(super) const HEADER_BYTES_AFTER_LENGTH: usize = 49;

@@ -51,6 +51,16 @@ impl Scratch {
             bytes_max,
         }
     }
+
+    pub(super) fn unpacked_mut(&mut self) -> &mut [u8] {
+        &mut self.unpacked
+    }
+
+    /// Gives memory beyond `keep_bytes` back; what was unpacked is gone.
+    pub fn shrink(&mut self, keep_bytes: usize) {
+        self.unpacked.clear();
+        self.unpacked.shrink_to(keep_bytes);
+    }
 }
 
 impl Default for Scratch {
@@ -158,7 +168,7 @@ fn check_bound(codec: Codec, bytes: usize, bytes_max: usize) -> Result<(), Recor
     Ok(())
 }
 
-const XERIAL_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
+pub(super) const XERIAL_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 /// Two version numbers, which no reader looks at.
 const XERIAL_VERSION_BYTES: usize = 8;
 /// Brokers accept batches of 1 MiB by default; this leaves room for good compression.

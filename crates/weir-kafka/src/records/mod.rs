@@ -1,10 +1,14 @@
-//! Record batches (magic 2) read in place: nothing is copied unless the batch is compressed.
+//! Record batches (magic 2) read in place: nothing is copied unless the batch is compressed. And what
+//! it takes to change them: places of a record's parts, packing, checksums.
 //!
 //! Pure and suspicious: every length is checked, decompression has a bound, and bytes that are
 //! not a batch are an error, never a panic.
 
 mod batch;
 mod compression;
+mod edit;
+mod layout;
+mod pack;
 mod record;
 
 use thiserror::Error;
@@ -13,6 +17,9 @@ use crate::wire::WireError;
 
 pub use batch::{BatchView, Batches};
 pub use compression::{Codec, Scratch};
+pub use edit::{BATCH_HEADER_BYTES, Front, front, seal, seal_with_length};
+pub use layout::{RecordLayout, put_record, put_varint, put_varint_bytes};
+pub use pack::Packer;
 pub use record::{HeaderSlice, Headers, RecordSlice, Records};
 
 /// Record batches that cannot be read. Whoever wrote or stored them is at fault.
@@ -48,6 +55,14 @@ pub enum RecordsError {
     /// The codec refused.
     #[error("cannot decompress {codec:?}: {reason}")]
     Decompress {
+        /// Codec used.
+        codec: Codec,
+        /// Its text.
+        reason: String,
+    },
+    /// The codec refused to pack.
+    #[error("cannot compress {codec:?}: {reason}")]
+    Compress {
         /// Codec used.
         codec: Codec,
         /// Its text.

@@ -7,8 +7,10 @@ pub mod fetch;
 pub mod frame;
 pub mod group;
 pub mod header;
+pub mod layout;
 pub mod list_offsets;
 pub mod metadata;
+pub mod patch;
 pub mod reader;
 
 use thiserror::Error;

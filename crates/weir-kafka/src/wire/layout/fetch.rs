@@ -1,0 +1,75 @@
+//! Answers to Fetch, version 0 to 12.
+
+use super::{Cursor, Layout, PartitionSpan, TopicSpan, fetch_is_flexible};
+use crate::wire::WireError;
+
+/// Finds topics and partitions in the body of an answer.
+///
+/// # Errors
+/// [`WireError`] if these bytes are no such body.
+pub fn fetch(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), WireError> {
+    layout.clear();
+    let mut cursor = Cursor::new(body, fetch_is_flexible(version));
+    if version >= 1 {
+        cursor.skip(4, "throttle time")?;
+    }
+    if version >= 7 {
+        cursor.skip(2 + 4, "error code and session id")?;
+    }
+    let (topics, count_field) = cursor.count(2, "topics")?;
+    layout.topic_count = count_field;
+    for _ in 0..topics {
+        let start = cursor.at();
+        let name = cursor.name("topic name")?;
+        let (partitions, partition_count) = cursor.count(14, "partitions")?;
+        let first = layout.partitions.len();
+        for _ in 0..partitions {
+            let found = partition(&mut cursor, version)?;
+            layout.partitions.push(found);
+        }
+        let partitions_end = cursor.at();
+        cursor.tags()?;
+        layout.topics.push(TopicSpan {
+            whole: start..cursor.at(),
+            name,
+            partition_count,
+            partitions: first..layout.partitions.len(),
+            partitions_end,
+        });
+    }
+    layout.topics_end = cursor.at();
+    cursor.tags()?;
+    cursor.end()
+}
+
+fn partition(cursor: &mut Cursor<'_>, version: i16) -> Result<PartitionSpan, WireError> {
+    let start = cursor.at();
+    let index = cursor.reader.i32("partition")?;
+    let error_at = cursor.at();
+    cursor.skip(2 + 8, "error code and high watermark")?;
+    if version >= 4 {
+        cursor.skip(8, "last stable offset")?;
+    }
+    if version >= 5 {
+        cursor.skip(8, "log start offset")?;
+    }
+    if version >= 4 {
+        let (aborted, _) = cursor.count(16, "aborted transactions")?;
+        for _ in 0..aborted {
+            cursor.skip(16, "aborted transaction")?;
+            cursor.tags()?;
+        }
+    }
+    if version >= 11 {
+        cursor.skip(4, "preferred read replica")?;
+    }
+    let (length, records) = cursor.sized("records")?;
+    cursor.tags()?;
+    Ok(PartitionSpan {
+        whole: start..cursor.at(),
+        index,
+        error_at,
+        length,
+        records,
+    })
+}

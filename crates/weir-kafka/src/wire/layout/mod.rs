@@ -1,0 +1,245 @@
+//! Where things lie inside the two frames that carry records, so that a few bytes of them can be
+//! changed and the rest be left as it came. Unknown tagged fields are stepped over, not read.
+
+mod fetch;
+mod produce;
+mod produce_answer;
+
+use std::ops::Range;
+
+use super::WireError;
+use super::reader::Reader;
+
+pub use produce::produce;
+pub use produce_answer::{ErrorRow, produce_answer, put_error_row, put_error_topic};
+
+pub use fetch::fetch;
+
+/// Newest version of Produce whose topics have names; later ones have ids only.
+pub const PRODUCE_VERSION_MAX: i16 = 12;
+/// Newest version of Fetch whose topics have names; later ones have ids only.
+pub const FETCH_VERSION_MAX: i16 = 12;
+
+/// Topics and partitions of one message; ranges count from the start of the bytes read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Acknowledgements asked for; 0 in answers.
+    pub acks: i16,
+    /// The field that counts the topics.
+    pub topic_count: Range<usize>,
+    /// The topics in order.
+    pub topics: Vec<TopicSpan>,
+    /// The partitions of all topics in order.
+    pub partitions: Vec<PartitionSpan>,
+    /// Behind the last topic.
+    pub topics_end: usize,
+}
+
+impl Layout {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.topics.clear();
+        self.partitions.clear();
+        (self.acks, self.topics_end, self.topic_count) = (0, 0, 0..0);
+    }
+}
+
+/// One topic of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicSpan {
+    /// All of it.
+    pub whole: Range<usize>,
+    /// Its name, UTF-8.
+    pub name: Range<usize>,
+    /// The field that counts its partitions.
+    pub partition_count: Range<usize>,
+    /// Its partitions, as indices of [`Layout::partitions`].
+    pub partitions: Range<usize>,
+    /// Behind its last partition.
+    pub partitions_end: usize,
+}
+
+/// One partition of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionSpan {
+    /// All of it.
+    pub whole: Range<usize>,
+    /// Partition number.
+    pub index: i32,
+    /// Where its error code starts, in answers.
+    pub error_at: usize,
+    /// The field that tells the length of the records; empty in answers to Produce.
+    pub length: Range<usize>,
+    /// The records; empty if null.
+    pub records: Range<usize>,
+}
+
+/// A reader that knows where it is.
+#[derive(Debug, Clone)]
+struct Cursor<'a> {
+    reader: Reader<'a>,
+    length: usize,
+    flexible: bool,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(bytes: &'a [u8], flexible: bool) -> Self {
+        Self {
+            reader: Reader::new(bytes),
+            length: bytes.len(),
+            flexible,
+        }
+    }
+
+    fn at(&self) -> usize {
+        self.length - self.reader.rest().len()
+    }
+
+    fn skip(&mut self, count: usize, what: &'static str) -> Result<(), WireError> {
+        self.reader.bytes(count, what).map(drop)
+    }
+
+    /// A number of at most 5 bytes, lowest bits first.
+    fn uvarint(&mut self, what: &'static str) -> Result<u32, WireError> {
+        let mut value = 0_u64;
+        for index in 0..5 {
+            let byte = self.reader.i8(what)? as u8;
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte & 0x80 == 0 {
+                return u32::try_from(value).map_err(|_| WireError::Varint { what });
+            }
+        }
+        Err(WireError::Varint { what })
+    }
+
+    /// A length or a count: compact is one more than it says, 0 for null.
+    fn length(&mut self, wide: bool, what: &'static str) -> Result<Option<usize>, WireError> {
+        let value = match (self.flexible, wide) {
+            (true, _) => i64::from(self.uvarint(what)?) - 1,
+            (false, true) => i64::from(self.reader.i32(what)?),
+            (false, false) => i64::from(self.reader.i16(what)?),
+        };
+        match value {
+            -1 => Ok(None),
+            _ => usize::try_from(value)
+                .map(Some)
+                .map_err(|_| WireError::Length { what, value }),
+        }
+    }
+
+    /// The count of an array whose elements take at least `element_bytes_min` each, and its field.
+    fn count(
+        &mut self,
+        element_bytes_min: usize,
+        what: &'static str,
+    ) -> Result<(usize, Range<usize>), WireError> {
+        let start = self.at();
+        let count = self.length(true, what)?.unwrap_or(0);
+        if count > self.reader.rest().len() / element_bytes_min.max(1) {
+            let value = i64::try_from(count).unwrap_or(i64::MAX);
+            return Err(WireError::Length { what, value });
+        }
+        Ok((count, start..self.at()))
+    }
+
+    /// A string that may be null, stepped over.
+    fn skip_string(&mut self, what: &'static str) -> Result<(), WireError> {
+        let length = self.length(false, what)?.unwrap_or(0);
+        self.skip(length, what)
+    }
+
+    /// A name: UTF-8, not null.
+    fn name(&mut self, what: &'static str) -> Result<Range<usize>, WireError> {
+        let length = self.length(false, what)?;
+        let length = length.ok_or(WireError::Length { what, value: -1 })?;
+        let start = self.at();
+        let bytes = self.reader.bytes(length, what)?;
+        std::str::from_utf8(bytes).map_err(|_| WireError::Utf8 { what })?;
+        Ok(start..start + length)
+    }
+
+    /// The field of a length and the bytes behind it; null is empty.
+    fn sized(&mut self, what: &'static str) -> Result<(Range<usize>, Range<usize>), WireError> {
+        let start = self.at();
+        let length = self.length(true, what)?.unwrap_or(0);
+        let bytes_start = self.at();
+        self.skip(length, what)?;
+        Ok((start..bytes_start, bytes_start..bytes_start + length))
+    }
+
+    /// Tagged fields, which only flexible versions have.
+    fn tags(&mut self) -> Result<(), WireError> {
+        if !self.flexible {
+            return Ok(());
+        }
+        let what = "tagged field";
+        for _ in 0..self.uvarint(what)? {
+            self.uvarint(what)?;
+            let size = self.uvarint(what)?;
+            self.skip(usize::try_from(size).unwrap_or(usize::MAX), what)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing may be left.
+    fn end(&self) -> Result<(), WireError> {
+        match i64::try_from(self.reader.rest().len()) {
+            Ok(0) => Ok(()),
+            left => Err(WireError::Length {
+                what: "bytes behind the message",
+                value: left.unwrap_or(i64::MAX),
+            }),
+        }
+    }
+}
+
+/// Appends a compact number.
+pub fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends the count of an array or the length of bytes: 4 bytes, or compact.
+pub fn put_length(out: &mut Vec<u8>, flexible: bool, length: usize) {
+    // Invariant: what is counted lies in frames, whose size has 31 bits.
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    match flexible {
+        true => put_uvarint(out, length.saturating_add(1)),
+        false => out.extend_from_slice(&length.to_be_bytes()),
+    }
+}
+
+/// Appends a string, cut to what its length can tell.
+pub fn put_string(out: &mut Vec<u8>, flexible: bool, text: &str) {
+    let mut end = text.len().min(STRING_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let text = &text.as_bytes()[..end];
+    match flexible {
+        true => put_length(out, true, text.len()),
+        false => out.extend_from_slice(&(text.len() as i16).to_be_bytes()),
+    }
+    out.extend_from_slice(text);
+}
+
+/// Whether a version of Produce has compact lengths and tagged fields.
+#[must_use]
+pub fn produce_is_flexible(version: i16) -> bool {
+    version >= 9
+}
+
+/// Whether a version of Fetch has compact lengths and tagged fields.
+#[must_use]
+pub fn fetch_is_flexible(version: i16) -> bool {
+    version >= 12
+}
+
+/// What two signed bytes can tell.
+const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
+#[cfg(test)]
+mod tests;

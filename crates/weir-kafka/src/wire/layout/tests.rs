@@ -1,0 +1,205 @@
+//! Our walk against the codec's writer, in every version, and against noise.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::fetch_response::{
+    AbortedTransaction, FetchableTopicResponse, PartitionData,
+};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
+};
+use kafka_protocol::messages::{
+    FetchResponse, ProduceRequest, ProduceResponse, TopicName, TransactionalId,
+};
+use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+use proptest::prelude::*;
+
+use super::*;
+use crate::wire::patch::Patches;
+
+type Row = (i32, Option<Vec<u8>>);
+type Topic = (String, Vec<Row>);
+
+fn topics() -> impl Strategy<Value = Vec<Topic>> {
+    let records = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
+    let rows = prop::collection::vec((any::<i32>(), records), 0..4);
+    prop::collection::vec(("[a-zé.]{1,9}", rows), 0..4)
+}
+
+fn name(text: &str) -> TopicName {
+    TopicName(StrBytes::from_string(text.to_owned()))
+}
+
+fn encoded(message: &impl Encodable, version: i16) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    message.encode(&mut out, version).expect("encodes");
+    out.to_vec()
+}
+
+/// What a layout says is where.
+fn seen(bytes: &[u8], layout: &Layout) -> Vec<Topic> {
+    let topic = |topic: &TopicSpan| {
+        let name = std::str::from_utf8(&bytes[topic.name.clone()]).expect("checked");
+        let rows = layout.partitions[topic.partitions.clone()].iter();
+        let rows = rows.map(|row| (row.index, Some(bytes[row.records.clone()].to_vec())));
+        (name.to_owned(), rows.collect())
+    };
+    layout.topics.iter().map(topic).collect()
+}
+
+fn without_nulls(topics: &[Topic]) -> Vec<Topic> {
+    let row = |(index, records): &Row| (*index, Some(records.clone().unwrap_or_default()));
+    let topic = |(name, rows): &Topic| (name.clone(), rows.iter().map(row).collect());
+    topics.iter().map(topic).collect()
+}
+
+fn request(topics: &[Topic], version: i16) -> Vec<u8> {
+    let partition = |(index, records): &Row| {
+        PartitionProduceData::default()
+            .with_index(*index)
+            .with_records(records.as_ref().map(|bytes| Bytes::copy_from_slice(bytes)))
+    };
+    let topic = |(text, rows): &Topic| {
+        TopicProduceData::default()
+            .with_name(name(text))
+            .with_partition_data(rows.iter().map(partition).collect())
+    };
+    let id = (version >= 3).then(|| TransactionalId(StrBytes::from_static_str("tx")));
+    let request = ProduceRequest::default()
+        .with_transactional_id(id)
+        .with_acks(-1)
+        .with_topic_data(topics.iter().map(topic).collect());
+    encoded(&request, version)
+}
+
+fn fetched(topics: &[Topic], version: i16) -> Vec<u8> {
+    let partition = |(index, records): &Row| {
+        let aborted = (version >= 4).then(|| vec![AbortedTransaction::default(); 2]);
+        let mut row = PartitionData::default()
+            .with_partition_index(*index)
+            .with_error_code(7)
+            .with_aborted_transactions(aborted)
+            .with_records(records.as_ref().map(|bytes| Bytes::copy_from_slice(bytes)));
+        if version >= 12 {
+            // A tagged field.
+            row.current_leader.leader_id = 5.into();
+        }
+        row
+    };
+    let topic = |(text, rows): &Topic| {
+        FetchableTopicResponse::default()
+            .with_topic(name(text))
+            .with_partitions(rows.iter().map(partition).collect())
+    };
+    let response =
+        FetchResponse::default().with_responses(topics.iter().map(topic).collect());
+    encoded(&response, version)
+}
+
+fn answered(topics: &[Topic], version: i16) -> Vec<u8> {
+    let partition = |(index, records): &Row| {
+        let errors = records.iter().map(|bytes| {
+            BatchIndexAndErrorMessage::default().with_batch_index(bytes.len() as i32)
+        });
+        let mut row = PartitionProduceResponse::default()
+            .with_index(*index)
+            .with_error_code(7);
+        if version >= 8 {
+            row.record_errors = errors.collect();
+            row.error_message = Some(StrBytes::from_static_str("why"));
+        }
+        if version >= 10 {
+            row.current_leader.leader_id = 5.into();
+        }
+        row
+    };
+    let topic = |(text, rows): &Topic| {
+        TopicProduceResponse::default()
+            .with_name(name(text))
+            .with_partition_responses(rows.iter().map(partition).collect())
+    };
+    let response = ProduceResponse::default()
+        .with_responses(topics.iter().map(topic).collect())
+        .with_throttle_time_ms(if version >= 1 { 9 } else { 0 });
+    encoded(&response, version)
+}
+
+proptest! {
+    #[test]
+    fn finds_what_the_codec_writes(topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>()) {
+        let mut layout = Layout::default();
+        let bytes = request(&topics, version);
+        produce(&bytes, version, &mut layout)?;
+        prop_assert_eq!(layout.acks, -1);
+        prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics));
+        prop_assert!(produce(&bytes[..cut.index(bytes.len())], version, &mut layout).is_err());
+
+        let bytes = fetched(&topics, version.max(4));
+        fetch(&bytes, version.max(4), &mut layout)?;
+        prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics));
+        for row in &layout.partitions {
+            prop_assert_eq!(&bytes[row.error_at..row.error_at + 2], &[0, 7]);
+        }
+        prop_assert!(fetch(&bytes[..cut.index(bytes.len())], version.max(4), &mut layout).is_err());
+
+        let bytes = answered(&topics, version);
+        produce_answer(&bytes, version, &mut layout)?;
+        let rows: Vec<_> = topics.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.0)).collect();
+        let found: Vec<_> = layout.partitions.iter().map(|row| row.index).collect();
+        prop_assert_eq!(found, rows);
+        for row in &layout.partitions {
+            prop_assert_eq!(&bytes[row.error_at..row.error_at + 2], &[0, 7]);
+        }
+    }
+
+    #[test]
+    fn the_codec_reads_the_rows_we_write(topics in topics(), version in 3_i16..13, errors in 0_usize..3) {
+        let records: Vec<_> = (0..errors).map(|at| (at as i32, format!("no {at}"))).collect();
+        let row = ErrorRow { partition: 4, error: 87, message: "bad", records: &records };
+        let bytes = answered(&topics, version);
+        let mut layout = Layout::default();
+        produce_answer(&bytes, version, &mut layout)?;
+        let flexible = produce_is_flexible(version);
+        let mut patches = Patches::default();
+        for topic in &layout.topics {
+            patches.replace(topic.partition_count.clone(), |out| put_length(out, flexible, topic.partitions.len() + 1));
+            let end = topic.partitions_end;
+            patches.replace(end..end, |out| put_error_row(out, version, &row));
+        }
+        patches.replace(layout.topic_count.clone(), |out| put_length(out, flexible, layout.topics.len() + 1));
+        let end = layout.topics_end;
+        patches.replace(end..end, |out| put_error_topic(out, version, "new", &[row.clone(), row.clone()]));
+        let mut out = Vec::new();
+        patches.apply(&bytes, &mut out);
+        let mut bytes = Bytes::from(out);
+        let read = ProduceResponse::decode(&mut bytes, version).expect("decodes");
+        prop_assert!(bytes.is_empty());
+        prop_assert_eq!(read.responses.len(), topics.len() + 1);
+        for (topic, (_, rows)) in read.responses.iter().zip(&topics) {
+            prop_assert_eq!(topic.partition_responses.len(), rows.len() + 1);
+        }
+        let last = &read.responses[topics.len()].partition_responses[1];
+        prop_assert_eq!((last.index, last.error_code, last.base_offset), (4, 87, -1));
+        let told = if version >= 8 { errors } else { 0 };
+        prop_assert_eq!(last.record_errors.len(), told);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13) {
+        let mut layout = Layout::default();
+        let _ = produce(&bytes, version, &mut layout);
+        let _ = fetch(&bytes, version, &mut layout);
+        let _ = produce_answer(&bytes, version, &mut layout);
+    }
+}
+
+#[test]
+fn counts_beyond_the_bytes_are_refused_before_anything_is_stored() {
+    let mut body = vec![0xff, 0xff]; // no transactional id
+    body.extend_from_slice(&[0, 1, 0, 0, 0, 9]);
+    body.extend_from_slice(&i32::MAX.to_be_bytes());
+    let mut layout = Layout::default();
+    let error = produce(&body, 3, &mut layout).expect_err("too many topics");
+    assert!(matches!(error, WireError::Length { what: "topics", .. }), "{error}");
+    assert_eq!(layout.topics.capacity(), 0);
+}
