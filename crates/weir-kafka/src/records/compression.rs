@@ -52,7 +52,9 @@ impl Scratch {
         }
     }
 
-    pub(super) fn unpacked_mut(&mut self) -> &mut [u8] {
+    /// What was unpacked last; it may be changed.
+    #[must_use]
+    pub fn unpacked_mut(&mut self) -> &mut [u8] {
         &mut self.unpacked
     }
 

@@ -19,7 +19,7 @@ pub use batch::{BatchView, Batches};
 pub use compression::{Codec, Scratch};
 pub use edit::{BATCH_HEADER_BYTES, Front, front, seal, seal_with_length};
 pub use layout::{RecordLayout, put_record, put_varint, put_varint_bytes};
-pub use pack::Packer;
+pub use pack::{PackedForm, Packer};
 pub use record::{HeaderSlice, Headers, RecordSlice, Records};
 
 /// Record batches that cannot be read. Whoever wrote or stored them is at fault.

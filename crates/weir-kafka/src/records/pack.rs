@@ -5,12 +5,42 @@ use std::io::{self, Write as _};
 use super::RecordsError;
 use super::compression::{Codec, XERIAL_MAGIC};
 
+/// Snappy comes bare or in the frames of Java's library; readers may know only one of them, so what is
+/// written anew is written as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackedForm {
+    /// As the codec has it.
+    Bare,
+    /// In frames.
+    Frames,
+}
+
+impl PackedForm {
+    /// The form of packed records.
+    #[must_use]
+    pub fn of(packed: &[u8]) -> Self {
+        match packed.starts_with(&XERIAL_MAGIC) {
+            true => Self::Frames,
+            false => Self::Bare,
+        }
+    }
+}
+
 /// Packs batches; keeps what its codecs need between them.
-#[derive(Default)]
 pub struct Packer {
     zstd: Option<zstd::bulk::Compressor<'static>>,
     snappy: snap::raw::Encoder,
     block: Vec<u8>,
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self {
+            zstd: None,
+            snappy: snap::raw::Encoder::new(),
+            block: Vec::new(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Packer {
@@ -20,16 +50,15 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Appends `plain`, packed, to `out`. `like` is packed data of the same codec: snappy comes in
-    /// frames or bare, and is written as it came.
+    /// Appends `plain`, packed, to `out`.
     ///
     /// # Errors
     /// [`RecordsError::Compress`] with the codec's text; `out` may then end in half a batch.
     pub fn pack(
         &mut self,
         codec: Codec,
+        form: PackedForm,
         plain: &[u8],
-        like: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), RecordsError> {
         let packed = match codec {
@@ -38,7 +67,7 @@ impl Packer {
                 Ok(())
             }
             Codec::Gzip => gzip(plain, out),
-            Codec::Snappy if like.starts_with(&XERIAL_MAGIC) => self.snappy_frames(plain, out),
+            Codec::Snappy if form == PackedForm::Frames => self.snappy_frames(plain, out),
             Codec::Snappy => self.snappy_block(plain, out),
             Codec::Lz4 => lz4(plain, out),
             Codec::Zstd => self.zstd(plain, out),
@@ -65,7 +94,8 @@ impl Packer {
     }
 
     fn snappy_block(&mut self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        self.block.resize(snap::raw::max_compress_len(plain.len()), 0);
+        self.block
+            .resize(snap::raw::max_compress_len(plain.len()), 0);
         let length = self.snappy.compress(plain, &mut self.block)?;
         out.extend_from_slice(&self.block[..length]);
         self.block.clear();

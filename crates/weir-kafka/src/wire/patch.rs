@@ -44,6 +44,22 @@ impl Patches {
         length
     }
 
+    /// Replaces `at` by what `write` appends if it says so; gives its length then.
+    pub fn replace_if(
+        &mut self,
+        at: Range<usize>,
+        write: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> Option<usize> {
+        let start = self.bytes.len();
+        if !write(&mut self.bytes) {
+            self.bytes.truncate(start);
+            return None;
+        }
+        let end = self.bytes.len();
+        self.rows.push((at, start..end));
+        Some(end - start)
+    }
+
     /// Takes `at` out.
     pub fn remove(&mut self, at: Range<usize>) {
         self.rows.push((at, 0..0));

@@ -91,16 +91,15 @@ fn fetched(topics: &[Topic], version: i16) -> Vec<u8> {
             .with_topic(name(text))
             .with_partitions(rows.iter().map(partition).collect())
     };
-    let response =
-        FetchResponse::default().with_responses(topics.iter().map(topic).collect());
+    let response = FetchResponse::default().with_responses(topics.iter().map(topic).collect());
     encoded(&response, version)
 }
 
 fn answered(topics: &[Topic], version: i16) -> Vec<u8> {
     let partition = |(index, records): &Row| {
-        let errors = records.iter().map(|bytes| {
-            BatchIndexAndErrorMessage::default().with_batch_index(bytes.len() as i32)
-        });
+        let errors = records
+            .iter()
+            .map(|bytes| BatchIndexAndErrorMessage::default().with_batch_index(bytes.len() as i32));
         let mut row = PartitionProduceResponse::default()
             .with_index(*index)
             .with_error_code(7);
@@ -200,6 +199,9 @@ fn counts_beyond_the_bytes_are_refused_before_anything_is_stored() {
     body.extend_from_slice(&i32::MAX.to_be_bytes());
     let mut layout = Layout::default();
     let error = produce(&body, 3, &mut layout).expect_err("too many topics");
-    assert!(matches!(error, WireError::Length { what: "topics", .. }), "{error}");
+    assert!(
+        matches!(error, WireError::Length { what: "topics", .. }),
+        "{error}"
+    );
     assert_eq!(layout.topics.capacity(), 0);
 }

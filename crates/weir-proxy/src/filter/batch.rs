@@ -1,0 +1,201 @@
+//! One batch through a chain of filters: opened, changed, and made valid again.
+
+use weir_kafka::records::{
+    BATCH_HEADER_BYTES, Batches, Codec, PackedForm, RecordLayout, RecordsError, put_record, seal,
+    seal_with_length,
+};
+
+use super::record::RecordEdit;
+use super::workspace::{Room, Tally, Tools};
+use super::{Filter, Refusal};
+
+/// What has become of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing: it goes on as it came.
+    Untouched,
+    /// It was changed where it lies.
+    Edited,
+    /// It was written anew, behind what was in `out`.
+    Rebuilt,
+}
+
+/// Why a batch does not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Format 0 or 1, which filters can not open.
+    OldFormat,
+    /// It is larger than we are ready to hold.
+    TooLarge(String),
+    /// Its checksum is wrong.
+    Corrupt,
+    /// It is no batch, although its checksum says so.
+    Unreadable(String),
+    /// Records that filters refused, by their place in it, the first of them.
+    Records(Vec<(i32, String)>),
+}
+
+impl From<RecordsError> for Refused {
+    fn from(error: RecordsError) -> Self {
+        match error {
+            RecordsError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+            RecordsError::Checksum { .. } => Self::Corrupt,
+            other => Self::Unreadable(other.to_string()),
+        }
+    }
+}
+
+/// Takes `batch`, all of one, through `chain`. A batch that is refused may be half changed.
+pub(super) fn run(
+    batch: &mut [u8],
+    chain: &[&dyn Filter],
+    tools: &mut Tools,
+    tally: &mut Tally,
+    out: &mut Vec<u8>,
+) -> Result<Outcome, Refused> {
+    let none = || Refused::Unreadable("no batch".to_owned());
+    let view = Batches::new(batch).next().ok_or_else(none)??;
+    view.verify_crc()?;
+    if view.is_control() || view.record_count == 0 {
+        return Ok(Outcome::Untouched);
+    }
+    let (codec, count) = (view.codec()?, view.record_count);
+    if codec != Codec::None {
+        view.unpack(&mut tools.scratch)?;
+    }
+    tally.batches += 1;
+    tally.records += count as u64;
+    let (header, packed) = batch.split_at_mut(BATCH_HEADER_BYTES);
+    let form = PackedForm::of(packed);
+    let payload = match codec {
+        Codec::None => packed,
+        _ => tools.scratch.unpacked_mut(),
+    };
+    tools.rows.clear();
+    tools.room.bytes.clear();
+    let mut walk = Walk {
+        chain,
+        room: &mut tools.room,
+        rows: &mut tools.rows,
+        bytes_max: tools.bytes_max,
+    };
+    let edited = walk.records(payload, count)?;
+    let plain: &[u8] = match (tools.rows.is_empty(), edited, codec) {
+        (true, false, _) => return Ok(Outcome::Untouched),
+        (true, true, Codec::None) => {
+            seal(batch);
+            tally.batches_edited += 1;
+            return Ok(Outcome::Edited);
+        }
+        (true, true, _) => payload,
+        (false, ..) => {
+            tools.plain.clear();
+            rebuild(
+                payload,
+                tools.bytes_max,
+                &tools.room,
+                &tools.rows,
+                &mut tools.plain,
+            )?;
+            &tools.plain
+        }
+    };
+    let start = out.len();
+    out.extend_from_slice(header);
+    tools.packer.pack(codec, form, plain, out)?;
+    seal_with_length(&mut out[start..]);
+    tally.batches_rebuilt += 1;
+    Ok(Outcome::Rebuilt)
+}
+
+/// The records of one batch on their way through the filters.
+struct Walk<'a> {
+    chain: &'a [&'a dyn Filter],
+    room: &'a mut Room,
+    rows: &'a mut Vec<(usize, super::record::Changes)>,
+    bytes_max: usize,
+}
+
+impl Walk<'_> {
+    /// Whether anything was changed where it lies; what was not is in the rows.
+    fn records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, Refused> {
+        let (mut at, mut edited) = (0, false);
+        let mut refused = Vec::new();
+        for index in 0..count {
+            let layout = RecordLayout::read(payload, at)?;
+            at = layout.end();
+            let mut record = RecordEdit::new(payload, &layout, self.room);
+            let passed = self
+                .chain
+                .iter()
+                .try_for_each(|filter| filter.record(&mut record));
+            let changes = record.finish();
+            edited |= changes.edited;
+            if changes.value.is_some() || changes.headers.is_some() {
+                self.rows.push((index, changes));
+            }
+            if let Err(Refusal(why)) = passed {
+                if refused.len() < REFUSED_TOLD_MAX {
+                    refused.push((i32::try_from(index).unwrap_or(i32::MAX), why.into_owned()));
+                }
+            }
+            check_size(self.room.bytes.len(), self.bytes_max)?;
+        }
+        if at != payload.len() {
+            let left = payload.len() - at;
+            return Err(RecordsError::Trailing { left }.into());
+        }
+        match refused.is_empty() {
+            true => Ok(edited),
+            false => Err(Refused::Records(refused)),
+        }
+    }
+}
+
+/// Writes all records with the new values and headers.
+fn rebuild(
+    payload: &[u8],
+    bytes_max: usize,
+    room: &Room,
+    rows: &[(usize, super::record::Changes)],
+    plain: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let (mut at, mut index) = (0, 0);
+    let mut rows = rows.iter().peekable();
+    while at < payload.len() {
+        let layout = RecordLayout::read(payload, at)?;
+        let start = std::mem::replace(&mut at, layout.end());
+        match rows.next_if(|(row, _)| *row == index) {
+            None => plain.extend_from_slice(&payload[start..at]),
+            Some((_, changes)) => {
+                let part = |range: &Option<std::ops::Range<usize>>| {
+                    range.clone().map(|range| &room.bytes[range])
+                };
+                let old_value = layout.value.clone().map(|range| &payload[range]);
+                let old_headers = &payload[layout.headers.clone()];
+                put_record(
+                    plain,
+                    payload,
+                    &layout,
+                    part(&changes.value).or(old_value),
+                    part(&changes.headers).unwrap_or(old_headers),
+                );
+            }
+        }
+        index += 1;
+        check_size(plain.len(), bytes_max)?;
+    }
+    Ok(())
+}
+
+fn check_size(bytes: usize, bytes_max: usize) -> Result<(), Refused> {
+    match bytes <= bytes_max {
+        true => Ok(()),
+        false => Err(Refused::TooLarge(format!(
+            "its records would take more than {bytes_max} bytes: send smaller batches"
+        ))),
+    }
+}
+
+/// A producer sees what is wrong from the first of them.
+const REFUSED_TOLD_MAX: usize = 100;

@@ -1,0 +1,60 @@
+//! `delay`: frames that carry such topics are held for a while. For tests of how clients take it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::settings::{all_topics, on_produce};
+use super::{Direction, Filter, FilterError, RecordEdit, Refusal};
+
+pub(super) const NAME: &str = "delay";
+
+/// Its keys.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Names of topics, with `*` for anything.
+    #[serde(default = "all_topics")]
+    pub topics: Vec<String>,
+    /// Which way records travel; `produce` if left out.
+    #[serde(default = "on_produce")]
+    pub on: Vec<Direction>,
+    /// Milliseconds that a frame is held; what comes behind it on its connection waits too.
+    pub delay_ms: u64,
+}
+
+impl Settings {
+    pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
+        if !(1..=DELAY_MS_MAX).contains(&self.delay_ms) {
+            return Err(FilterError {
+                filter: NAME,
+                key: "delay_ms",
+                value: self.delay_ms.to_string(),
+                remedy: "give 1 to 600000 milliseconds",
+            });
+        }
+        let delay = Duration::from_millis(self.delay_ms);
+        Ok(Box::new(Delay { delay }))
+    }
+}
+
+#[derive(Debug)]
+struct Delay {
+    delay: Duration,
+}
+
+impl Filter for Delay {
+    fn record(&self, _: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn reads_records(&self) -> bool {
+        false
+    }
+
+    fn hold(&self) -> Duration {
+        self.delay
+    }
+}
+
+const DELAY_MS_MAX: u64 = 600_000;

@@ -1,0 +1,81 @@
+//! The headers of a record as bytes: a count, then name and value of each.
+
+use weir_kafka::records::{put_varint, put_varint_bytes};
+use weir_kafka::wire::reader::Reader;
+
+use super::Refusal;
+
+/// Headers that can not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+impl From<Malformed> for Refusal {
+    fn from(_: Malformed) -> Self {
+        Self("its headers can not be read".into())
+    }
+}
+
+type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Shows all headers in order; all bytes must belong to them.
+fn each<'a>(bytes: &'a [u8], mut visit: impl FnMut(Header<'a>)) -> Result<(), Malformed> {
+    let mut reader = Reader::new(bytes);
+    let count = reader.varint("header count").map_err(|_| Malformed)?;
+    if count < 0 {
+        return Err(Malformed);
+    }
+    for _ in 0..count {
+        let name = reader.varint_bytes("header name").map_err(|_| Malformed)?;
+        let value = reader.varint_bytes("header value").map_err(|_| Malformed)?;
+        visit((name.ok_or(Malformed)?, value));
+    }
+    match reader.rest() {
+        [] => Ok(()),
+        _ => Err(Malformed),
+    }
+}
+
+pub(super) fn has(bytes: &[u8], name: &str) -> Result<bool, Malformed> {
+    let mut found = false;
+    each(bytes, |(other, _)| found |= other == name.as_bytes())?;
+    Ok(found)
+}
+
+/// Appends the headers without those of that name; whether there were any.
+pub(super) fn without(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+    let others = count(bytes, |(other, _)| other != name.as_bytes())?;
+    let all = count(bytes, |_| true)?;
+    put_varint(out, others);
+    copy_others(bytes, name, out)?;
+    Ok(others < all)
+}
+
+/// Appends the headers with one of that name, behind all others; whether that is not how they were.
+pub(super) fn with(
+    bytes: &[u8],
+    name: &str,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<bool, Malformed> {
+    let others = count(bytes, |(other, _)| other != name.as_bytes())?;
+    put_varint(out, others + 1);
+    copy_others(bytes, name, out)?;
+    put_varint_bytes(out, Some(name.as_bytes()));
+    put_varint_bytes(out, Some(value));
+    Ok(out != bytes)
+}
+
+fn count(bytes: &[u8], mut is_counted: impl FnMut(Header<'_>) -> bool) -> Result<i64, Malformed> {
+    let mut found = 0;
+    each(bytes, |header| found += i64::from(is_counted(header)))?;
+    Ok(found)
+}
+
+fn copy_others(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    each(bytes, |(other, value)| {
+        if other != name.as_bytes() {
+            put_varint_bytes(out, Some(other));
+            put_varint_bytes(out, value);
+        }
+    })
+}

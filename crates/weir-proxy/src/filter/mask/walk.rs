@@ -1,0 +1,258 @@
+//! A walk over valid JSON that copies it and leaves some members out.
+
+/// Appends `text` to `out` with `with` in place of each member named; whether there was one. `text` must
+/// be valid JSON of limited depth.
+pub(super) fn mask(text: &str, members: &[Vec<String>], with: &str, out: &mut Vec<u8>) -> bool {
+    let all = match members.len() {
+        64 => u64::MAX,
+        few => (1 << few) - 1,
+    };
+    let mut walk = Walk {
+        bytes: text.as_bytes(),
+        at: 0,
+        copied: 0,
+        members,
+        with: with.as_bytes(),
+        out,
+        is_masked: false,
+    };
+    walk.value(all, 0);
+    let (copied, is_masked) = (walk.copied, walk.is_masked);
+    out.extend_from_slice(&text.as_bytes()[copied..]);
+    is_masked
+}
+
+struct Walk<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Bytes before it are in `out`, or replaced.
+    copied: usize,
+    members: &'a [Vec<String>],
+    with: &'a [u8],
+    out: &'a mut Vec<u8>,
+    is_masked: bool,
+}
+
+impl Walk<'_> {
+    /// One value. `alive` has a bit for every member whose first `depth` names have led here.
+    fn value(&mut self, alive: u64, depth: usize) {
+        self.blanks();
+        match self.peek() {
+            b'{' => self.object(alive, depth),
+            b'[' => self.array(alive, depth),
+            b'"' => self.string(),
+            _ => self.scalar(),
+        }
+    }
+
+    fn object(&mut self, alive: u64, depth: usize) {
+        self.at += 1;
+        loop {
+            self.blanks();
+            match self.peek() {
+                b'"' => {}
+                b',' => {
+                    self.at += 1;
+                    continue;
+                }
+                // The end of the object; or of the bytes, which can not be.
+                _ => break self.at += 1,
+            }
+            let start = self.at;
+            self.string();
+            let (meant, is_whole) = self.lead(&self.bytes[start..self.at], alive, depth);
+            self.blanks();
+            self.at += 1; // the colon
+            self.blanks();
+            let start = self.at;
+            // Inside what is masked nothing is looked for.
+            self.value(if is_whole { 0 } else { meant }, depth + 1);
+            if is_whole {
+                self.replace(start);
+            }
+        }
+    }
+
+    /// Which members a name leads on to, and whether it is the last name of one.
+    fn lead(&self, quoted: &[u8], alive: u64, depth: usize) -> (u64, bool) {
+        if alive == 0 {
+            return (0, false);
+        }
+        let plain = &quoted[1..quoted.len() - 1];
+        // The same name can be written in many ways.
+        let decoded = match plain.contains(&b'\\') {
+            true => serde_json::from_slice::<String>(quoted).ok(),
+            false => None,
+        };
+        let name = decoded.as_ref().map_or(plain, |name| name.as_bytes());
+        let (mut meant, mut is_whole) = (0, false);
+        for (bit, member) in self.members.iter().enumerate() {
+            let wanted = member.get(depth).filter(|_| alive & (1 << bit) != 0);
+            if wanted.is_some_and(|wanted| wanted == "*" || wanted.as_bytes() == name) {
+                meant |= 1 << bit;
+                is_whole |= member.len() == depth + 1;
+            }
+        }
+        (meant, is_whole)
+    }
+
+    fn array(&mut self, alive: u64, depth: usize) {
+        self.at += 1;
+        loop {
+            self.blanks();
+            match self.peek() {
+                b']' | END => break self.at += 1,
+                b',' => self.at += 1,
+                _ => self.value(alive, depth),
+            }
+        }
+    }
+
+    fn string(&mut self) {
+        self.at += 1;
+        loop {
+            match self.peek() {
+                b'\\' => self.at += 2,
+                b'"' | END => break self.at += 1,
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn scalar(&mut self) {
+        while !matches!(self.peek(), b',' | b'}' | b']' | END) && !is_blank(self.peek()) {
+            self.at += 1;
+        }
+    }
+
+    fn replace(&mut self, start: usize) {
+        self.out.extend_from_slice(&self.bytes[self.copied..start]);
+        self.out.extend_from_slice(self.with);
+        self.copied = self.at;
+        self.is_masked = true;
+    }
+
+    fn blanks(&mut self) {
+        while is_blank(self.peek()) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(END)
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Stands for the end of the bytes; valid JSON has no such byte.
+const END: u8 = 0;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn masked(text: &str, members: &[&str]) -> String {
+        let split = |path: &&str| path.split('.').map(str::to_owned).collect();
+        let members: Vec<Vec<String>> = members.iter().map(split).collect();
+        let mut out = Vec::new();
+        let is_masked = mask(text, &members, "\"*\"", &mut out);
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!(is_masked, out != text || text.contains("\"*\""));
+        out
+    }
+
+    #[test]
+    fn only_what_is_named_is_replaced_and_all_else_stays_as_written() {
+        let text = r#" {"a" : 1.50,"b":{"c":[1,{"d":2}], "a":null}, "a":{"x":"}\""} } "#;
+        assert_eq!(
+            masked(text, &["a"]),
+            r#" {"a" : "*","b":{"c":[1,{"d":2}], "a":null}, "a":"*" } "#
+        );
+        assert_eq!(
+            masked(text, &["b.c.d", "b.a"]),
+            r#" {"a" : 1.50,"b":{"c":[1,{"d":"*"}], "a":"*"}, "a":{"x":"}\""} } "#
+        );
+        assert_eq!(
+            masked(text, &["*.x"]),
+            r#" {"a" : 1.50,"b":{"c":[1,{"d":2}], "a":null}, "a":{"x":"*"} } "#
+        );
+        assert_eq!(masked(text, &["none", "b.none"]), text);
+    }
+
+    #[test]
+    fn names_are_compared_as_they_are_meant() {
+        assert_eq!(masked(r#"{"p\u0069n":1}"#, &["pin"]), r#"{"p\u0069n":"*"}"#);
+        assert_eq!(masked(r#"{"pi\"n":1}"#, &["pi\"n"]), r#"{"pi\"n":"*"}"#);
+        assert_eq!(
+            masked(r#"[{"pin":[1,2]},3]"#, &["pin"]),
+            r#"[{"pin":"*"},3]"#
+        );
+        assert_eq!(masked("3", &["pin"]), "3");
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[ab\"\\\\{}\\[\\],:é\n]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let name = prop_oneof![Just("a".to_owned()), Just("b\"".to_owned()), "[a-c\n]{0,2}"];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((name, inner), 0..4)
+                    .prop_map(|rows| Value::Object(rows.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// What the walk does, the long way.
+    fn model(value: &Value, members: &[Vec<String>], depth: usize) -> Value {
+        match value {
+            Value::Array(all) => all.iter().map(|it| model(it, members, depth)).collect(),
+            Value::Object(all) => {
+                let row = |(name, value): (&String, &Value)| {
+                    let meant: Vec<_> = members
+                        .iter()
+                        .filter(|path| path.get(depth).is_some_and(|it| it == "*" || it == name))
+                        .cloned()
+                        .collect();
+                    let is_whole = meant.iter().any(|path| path.len() == depth + 1);
+                    let value = match is_whole {
+                        true => json!("*"),
+                        false => model(value, &meant, depth + 1),
+                    };
+                    (name.clone(), value)
+                };
+                Value::Object(all.iter().map(row).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn masks_what_the_model_masks(value in json(), pretty in any::<bool>()) {
+            let paths = ["a", "b\".a", "c.*.a"];
+            let members: Vec<Vec<String>> = paths
+                .iter()
+                .map(|path| path.split('.').map(str::to_owned).collect())
+                .collect();
+            let text = match pretty {
+                true => serde_json::to_string_pretty(&value).unwrap(),
+                false => value.to_string(),
+            };
+            let mut out = Vec::new();
+            mask(&text, &members, "\"*\"", &mut out);
+            let found: Value = serde_json::from_slice(&out).unwrap();
+            prop_assert_eq!(found, model(&value, &members, 0));
+        }
+    }
+}

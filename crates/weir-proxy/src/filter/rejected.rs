@@ -1,0 +1,143 @@
+//! Partitions of a produce request that filters refused, and how their producer is told.
+
+use weir_kafka::wire::WireError;
+use weir_kafka::wire::layout::{
+    ErrorRow, Layout, produce_answer, produce_is_flexible, put_error_row, put_error_topic,
+    put_length,
+};
+use weir_kafka::wire::patch::Patches;
+
+use super::batch::Refused;
+
+/// What was taken out of a produce request. Its producer is told with an error per partition, and goes
+/// on with the rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rejected {
+    topics: Vec<(String, Vec<Row>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    partition: i32,
+    error: i16,
+    message: String,
+    records: Vec<(i32, String)>,
+}
+
+impl Row {
+    fn as_error(&self) -> ErrorRow<'_> {
+        ErrorRow {
+            partition: self.partition,
+            error: self.error,
+            message: &self.message,
+            records: &self.records,
+        }
+    }
+}
+
+impl Rejected {
+    pub(super) fn is_empty(&self) -> bool {
+        self.topics.is_empty()
+    }
+
+    pub(super) fn add(&mut self, topic: &str, partition: i32, refused: Refused) {
+        let (error, message, records) = tell(refused);
+        let row = Row {
+            partition,
+            error,
+            message,
+            records,
+        };
+        match self.topics.last_mut().filter(|(name, _)| name == topic) {
+            Some((_, rows)) => rows.push(row),
+            None => self.topics.push((topic.to_owned(), vec![row])),
+        }
+    }
+
+    /// The body of an answer to a request of which nothing was left.
+    #[must_use]
+    pub fn answer(&self, version: i16) -> Vec<u8> {
+        let flexible = produce_is_flexible(version);
+        let mut out = Vec::new();
+        put_length(&mut out, flexible, self.topics.len());
+        for (name, rows) in &self.topics {
+            let rows: Vec<_> = rows.iter().map(Row::as_error).collect();
+            put_error_topic(&mut out, version, name, &rows);
+        }
+        if version >= 1 {
+            out.extend_from_slice(&[0; 4]); // throttle time
+        }
+        if flexible {
+            out.push(0); // no tagged fields
+        }
+        out
+    }
+
+    /// The broker's answer to what was left of the request, with our errors in it.
+    ///
+    /// # Errors
+    /// [`WireError`] if `body` is no such answer.
+    pub fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
+        let mut layout = Layout::default();
+        produce_answer(body, version, &mut layout)?;
+        let flexible = produce_is_flexible(version);
+        let mut patches = Patches::default();
+        let mut topics = layout.topics.len();
+        for (name, rows) in &self.topics {
+            let known = layout
+                .topics
+                .iter()
+                .find(|topic| &body[topic.name.clone()] == name.as_bytes());
+            let rows: Vec<_> = rows.iter().map(Row::as_error).collect();
+            let Some(topic) = known else {
+                topics += 1;
+                let end = layout.topics_end;
+                patches.replace(end..end, |out| put_error_topic(out, version, name, &rows));
+                continue;
+            };
+            let count = topic.partitions.len() + rows.len();
+            patches.replace(topic.partition_count.clone(), |out| {
+                put_length(out, flexible, count);
+            });
+            let end = topic.partitions_end;
+            patches.replace(end..end, |out| {
+                for row in &rows {
+                    put_error_row(out, version, row);
+                }
+            });
+        }
+        if topics > layout.topics.len() {
+            patches.replace(layout.topic_count.clone(), |out| {
+                put_length(out, flexible, topics);
+            });
+        }
+        let mut out = Vec::with_capacity(body.len() + ROOM_BYTES);
+        patches.apply(body, &mut out);
+        Ok(out)
+    }
+}
+
+/// Error code, text, and the records at fault. None of these codes makes a client give up: the first three
+/// fail the batch, and a batch that is too large is split.
+fn tell(refused: Refused) -> (i16, String, Vec<(i32, String)>) {
+    match refused {
+        Refused::Records(records) => {
+            let text = "refused by a filter of the proxy".to_owned();
+            (INVALID_RECORD, text, records)
+        }
+        Refused::Unreadable(text) => (INVALID_RECORD, text, Vec::new()),
+        Refused::OldFormat => {
+            let text = "filters of the proxy need message format 2".to_owned();
+            (UNSUPPORTED_FOR_MESSAGE_FORMAT, text, Vec::new())
+        }
+        Refused::TooLarge(text) => (MESSAGE_TOO_LARGE, text, Vec::new()),
+        Refused::Corrupt => (CORRUPT_MESSAGE, "checksum".to_owned(), Vec::new()),
+    }
+}
+
+const CORRUPT_MESSAGE: i16 = 2;
+const MESSAGE_TOO_LARGE: i16 = 10;
+const UNSUPPORTED_FOR_MESSAGE_FORMAT: i16 = 43;
+const INVALID_RECORD: i16 = 87;
+/// For a few rows.
+const ROOM_BYTES: usize = 256;

@@ -1,0 +1,481 @@
+//! Whole frames: what goes on, what is answered, what is left as it was.
+
+use std::time::Duration;
+
+use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::{FetchResponse, ProduceRequest, ProduceResponse, TopicName};
+use kafka_protocol::protocol::{Decodable, Encodable};
+
+use super::*;
+use crate::filter::{Pass, fuzz};
+
+/// Stands for size and request header.
+const HEAD: &[u8] = b"\0\0\0\0head";
+
+type Rows = [(i32, Vec<u8>)];
+type Partitions<'a> = &'a [(&'a str, &'a Rows)];
+
+fn name(text: &str) -> TopicName {
+    TopicName(StrBytes::from_string(text.to_owned()))
+}
+
+fn framed(message: &impl Encodable, version: i16) -> Vec<u8> {
+    let mut out = BytesMut::from(HEAD);
+    message.encode(&mut out, version).expect("encodes");
+    let size = out.len() as i32 - 4;
+    out[..4].copy_from_slice(&size.to_be_bytes());
+    out.to_vec()
+}
+
+fn request(topics: Partitions<'_>, acks: i16, version: i16) -> Vec<u8> {
+    let partition = |(index, records): &(i32, Vec<u8>)| {
+        PartitionProduceData::default()
+            .with_index(*index)
+            .with_records(Some(Bytes::copy_from_slice(records)))
+    };
+    let topic = |(text, rows): &(&str, &Rows)| {
+        TopicProduceData::default()
+            .with_name(name(text))
+            .with_partition_data(rows.iter().map(partition).collect())
+    };
+    let request = ProduceRequest::default()
+        .with_acks(acks)
+        .with_topic_data(topics.iter().map(topic).collect());
+    framed(&request, version)
+}
+
+fn fetched(topics: Partitions<'_>, version: i16) -> Vec<u8> {
+    let partition = |(index, records): &(i32, Vec<u8>)| {
+        PartitionData::default()
+            .with_partition_index(*index)
+            .with_records(Some(Bytes::copy_from_slice(records)))
+    };
+    let topic = |(text, rows): &(&str, &Rows)| {
+        FetchableTopicResponse::default()
+            .with_topic(name(text))
+            .with_partitions(rows.iter().map(partition).collect())
+    };
+    let answer = FetchResponse::default().with_responses(topics.iter().map(topic).collect());
+    framed(&answer, version)
+}
+
+/// The body of a frame whose size is right.
+fn body(frame: &[u8]) -> Bytes {
+    let size = i32::from_be_bytes(frame[..4].try_into().unwrap());
+    assert_eq!(size as usize, frame.len() - 4);
+    assert_eq!(&frame[4..HEAD.len()], &HEAD[4..]);
+    Bytes::copy_from_slice(&frame[HEAD.len()..])
+}
+
+/// Topic, partition and values of every record of a request.
+fn produced(frame: &[u8], version: i16) -> Vec<(String, i32, Vec<String>)> {
+    let mut bytes = body(frame);
+    let request = ProduceRequest::decode(&mut bytes, version).expect("decodes");
+    assert!(bytes.is_empty());
+    let rows = request.topic_data.iter().flat_map(|topic| {
+        let name = topic.name.to_string();
+        let row =
+            |it: &PartitionProduceData| (name.clone(), it.index, values(it.records.as_deref()));
+        topic.partition_data.iter().map(row).collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+fn values(records: Option<&[u8]>) -> Vec<String> {
+    let records = decode(records.unwrap_or_default());
+    let text =
+        |it: &Record| String::from_utf8_lossy(it.value.as_deref().unwrap_or(b"-")).into_owned();
+    records.iter().map(text).collect()
+}
+
+fn batch(value: &str) -> Vec<u8> {
+    encode(&[one(Some(value.as_bytes()))], Compression::None)
+}
+
+fn row(topic: &str, partition: i32, value: &str) -> (String, i32, Vec<String>) {
+    (topic.to_owned(), partition, vec![value.to_owned()])
+}
+
+const LOWER: &str =
+    "[[filter]]\ntype = \"lower-case\"\ntopics = [\"low\"]\non = [\"produce\", \"fetch\"]\n";
+
+#[test]
+fn only_topics_that_are_meant_are_changed() {
+    for version in [3, 7, 8, 9, 11, 12] {
+        let mut workspace = Workspace::default();
+        let topics: Partitions<'_> = &[
+            ("low", &[(0, batch("ABC")), (1, batch("ÄBC Ⱥ"))]),
+            ("other", &[(0, batch("ABC"))]),
+        ];
+        let mut frame = request(topics, -1, version);
+        let verdict = filters(LOWER)
+            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!((verdict.pass, verdict.rejected), (Pass::Rebuilt, None));
+        let expected = [
+            row("low", 0, "abc"),
+            row("low", 1, "äbc ⱥ"),
+            row("other", 0, "ABC"),
+        ];
+        assert_eq!(produced(workspace.frame(), version), expected);
+        let tally = workspace.take_tally();
+        assert_eq!(
+            (tally.batches, tally.batches_edited, tally.batches_rebuilt),
+            (2, 1, 1)
+        );
+
+        let mut frame = request(&topics[1..], -1, version);
+        let before = frame.clone();
+        let verdict = filters(LOWER)
+            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!((verdict.pass, &frame), (Pass::InPlace, &before));
+        assert_eq!(workspace.take_tally(), Tally::default());
+    }
+}
+
+#[test]
+fn equal_lengths_leave_the_frame_where_it_is() {
+    let mut workspace = Workspace::default();
+    let mut frame = request(&[("low", &[(0, batch("ABC Ä"))])], -1, 9);
+    let verdict = filters(LOWER)
+        .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+        .unwrap();
+    assert_eq!(verdict.pass, Pass::InPlace);
+    assert_eq!(produced(&frame, 9), [row("low", 0, "abc ä")]);
+}
+
+const STRICT: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
+
+#[test]
+fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
+    for version in [3, 7, 8, 9, 12] {
+        let mut workspace = Workspace::default();
+        let topics: Partitions<'_> = &[
+            ("bad", &[(0, batch("x"))]),
+            (
+                "mixed",
+                &[(0, batch("1")), (1, batch("x")), (2, batch("2"))],
+            ),
+            ("good", &[(5, batch("3"))]),
+        ];
+        let mut frame = request(topics, 1, version);
+        let verdict = filters(STRICT)
+            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!(verdict.pass, Pass::Rebuilt);
+        let left = [
+            row("mixed", 0, "1"),
+            row("mixed", 2, "2"),
+            row("good", 5, "3"),
+        ];
+        assert_eq!(produced(workspace.frame(), version), left);
+        assert_eq!(workspace.take_tally().partitions_refused, 2);
+
+        let partition = |index| {
+            PartitionProduceResponse::default()
+                .with_index(index)
+                .with_base_offset(7)
+        };
+        let topic = |text, rows: &[i32]| {
+            TopicProduceResponse::default()
+                .with_name(name(text))
+                .with_partition_responses(rows.iter().map(|row| partition(*row)).collect())
+        };
+        let answer = ProduceResponse::default()
+            .with_responses(vec![topic("mixed", &[0, 2]), topic("good", &[5])])
+            .with_throttle_time_ms(3);
+        let mut bytes = BytesMut::new();
+        answer.encode(&mut bytes, version).expect("encodes");
+        let merged = verdict
+            .rejected
+            .expect("two")
+            .merge(version, &bytes)
+            .unwrap();
+        let mut merged = Bytes::from(merged);
+        let answer = ProduceResponse::decode(&mut merged, version).expect("decodes");
+        assert!(merged.is_empty());
+        assert_eq!(answer.throttle_time_ms, 3);
+        let rows: Vec<_> = answer
+            .responses
+            .iter()
+            .flat_map(|topic| {
+                let name = topic.name.to_string();
+                topic
+                    .partition_responses
+                    .iter()
+                    .map(move |it| (name.clone(), it.index, it.error_code, it.base_offset))
+            })
+            .collect();
+        let row = |name: &str, index, error, offset| (name.to_owned(), index, error, offset);
+        assert_eq!(
+            rows,
+            [
+                row("mixed", 0, 0, 7),
+                row("mixed", 2, 0, 7),
+                row("mixed", 1, 87, -1),
+                row("good", 5, 0, 7),
+                row("bad", 0, 87, -1),
+            ]
+        );
+        let told = &answer.responses[0].partition_responses[2];
+        if version >= 8 {
+            assert_eq!(told.record_errors[0].batch_index, 0);
+            let text = told.record_errors[0].batch_index_error_message.as_deref();
+            assert!(
+                text.is_some_and(|text| text.starts_with("value is not JSON")),
+                "{text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_request_of_which_nothing_is_left_is_answered_here() {
+    for version in [3, 8, 9, 12] {
+        let mut workspace = Workspace::default();
+        let topics: Partitions<'_> = &[
+            ("a", &[(0, batch("x")), (1, batch("y"))]),
+            ("b", &[(4, batch("z"))]),
+        ];
+        let mut frame = request(topics, -1, version);
+        let verdict = filters(STRICT)
+            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!(verdict.pass, Pass::Nothing);
+        let mut answer = Bytes::from(verdict.rejected.expect("all").answer(version));
+        let answer = ProduceResponse::decode(&mut answer, version).expect("decodes");
+        let counts: Vec<_> = answer
+            .responses
+            .iter()
+            .map(|topic| topic.partition_responses.len())
+            .collect();
+        assert_eq!(counts, [2, 1]);
+
+        let mut frame = request(topics, 0, version);
+        let verdict = filters(STRICT)
+            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!(
+            (verdict.pass, verdict.rejected),
+            (Pass::Nothing, None),
+            "nobody waits with acks=0"
+        );
+    }
+}
+
+#[test]
+fn a_request_with_a_wrong_checksum_is_left_to_the_broker() {
+    let mut bad = batch("ABC");
+    *bad.last_mut().unwrap() ^= 1;
+    let mut frame = request(&[("low", &[(0, bad)])], -1, 9);
+    let before = frame.clone();
+    let verdict = filters(LOWER)
+        .produce(&mut frame, HEAD.len(), 9, &mut Workspace::default())
+        .unwrap();
+    assert_eq!(
+        (verdict.pass, frame, verdict.rejected),
+        (Pass::InPlace, before, None)
+    );
+}
+
+#[test]
+fn fetched_batches_are_changed_and_a_cut_one_is_not() {
+    for version in [4, 7, 11, 12] {
+        let cut = batch("CUT OFF");
+        let records = [batch("ABC"), batch("ŉ"), cut[..cut.len() - 2].to_vec()].concat();
+        let topics: Partitions<'_> = &[("up", &[(0, records), (1, Vec::new())])];
+        let mut frame = fetched(topics, version);
+        let mut workspace = Workspace::default();
+        let upper = filters(&table("upper-case", ""));
+        let verdict = upper
+            .fetch(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!((verdict.pass, verdict.rejected), (Pass::Rebuilt, None));
+        let mut bytes = body(workspace.frame());
+        let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
+        let found = answer.responses[0].partitions[0].records.clone().unwrap();
+        let whole = found.len() - (cut.len() - 2);
+        assert_eq!(values(Some(&found[..whole])), ["ABC", "ʼN"]);
+        assert_eq!(found[whole..], cut[..cut.len() - 2]);
+    }
+}
+
+#[test]
+fn what_can_not_be_opened_is_withheld_from_consumers() {
+    let mut bad = batch("ABC");
+    *bad.last_mut().unwrap() ^= 1;
+    let mut old = batch("ABC");
+    old[16] = 1;
+    for version in [4, 11, 12] {
+        let good = [batch("A"), batch("Ⱥ")].concat();
+        let topics: Partitions<'_> = &[(
+            "low",
+            &[
+                (0, bad.clone()),
+                (1, good.clone()),
+                (2, [good, old.clone()].concat()),
+            ],
+        )];
+        let mut frame = fetched(topics, version);
+        let mut workspace = Workspace::default();
+        let verdict = filters(LOWER)
+            .fetch(&mut frame, HEAD.len(), version, &mut workspace)
+            .unwrap();
+        assert_eq!(verdict.pass, Pass::Rebuilt);
+        let mut bytes = body(workspace.frame());
+        let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
+        let rows: Vec<_> = answer.responses[0]
+            .partitions
+            .iter()
+            .map(|it| (it.error_code, values(it.records.as_deref())))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (2, vec![]),
+                (0, vec!["a".to_owned(), "ⱥ".to_owned()]),
+                (2, vec![])
+            ]
+        );
+        assert_eq!(workspace.take_tally().partitions_withheld, 2);
+    }
+}
+
+#[test]
+fn old_formats_are_refused_for_topics_with_filters_only() {
+    let mut old = batch("ABC");
+    old[16] = 1;
+    for (topic, pass) in [("low", Pass::Nothing), ("other", Pass::InPlace)] {
+        let mut frame = request(&[(topic, &[(0, old.clone())])], -1, 3);
+        let verdict = filters(LOWER)
+            .produce(&mut frame, HEAD.len(), 3, &mut Workspace::default())
+            .unwrap();
+        assert_eq!(verdict.pass, pass);
+        let Some(rejected) = verdict.rejected else {
+            continue;
+        };
+        let mut answer = Bytes::from(rejected.answer(3));
+        let answer = ProduceResponse::decode(&mut answer, 3).expect("decodes");
+        assert_eq!(answer.responses[0].partition_responses[0].error_code, 43);
+    }
+}
+
+#[test]
+fn delays_hold_frames_and_open_nothing() {
+    let delay = filters(
+        "[[filter]]\ntype = \"delay\"\ntopics = [\"slow\"]\ndelay_ms = 30\n[[filter]]\ntype = \"delay\"\ntopics = [\"s*\"]\ndelay_ms = 12\n",
+    );
+    let mut workspace = Workspace::default();
+    for (topic, hold_ms) in [("slow", 42), ("swift", 12), ("other", 0)] {
+        let mut frame = request(&[(topic, &[(0, b"not a batch".to_vec())])], -1, 9);
+        let verdict = delay
+            .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+            .unwrap();
+        assert_eq!(
+            (verdict.pass, verdict.hold),
+            (Pass::InPlace, Duration::from_millis(hold_ms))
+        );
+    }
+}
+
+#[test]
+fn versions_that_were_not_offered_and_broken_frames_are_errors() {
+    let mut workspace = Workspace::default();
+    let mut frame = request(&[("low", &[(0, batch("A"))])], -1, 9);
+    assert!(
+        filters(LOWER)
+            .produce(&mut frame, HEAD.len(), 13, &mut workspace)
+            .is_err()
+    );
+    assert!(
+        filters(LOWER)
+            .produce(&mut frame, 10_000, 9, &mut workspace)
+            .is_err()
+    );
+    frame.pop();
+    assert!(
+        filters(LOWER)
+            .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+            .is_err()
+    );
+}
+
+type Topic = (String, Vec<(i32, Vec<u8>)>);
+
+fn topics() -> impl Strategy<Value = Vec<Topic>> {
+    let records = (prop::collection::vec(run(), 0..3), 0_usize..5).prop_map(|(runs, codec)| {
+        runs.iter()
+            .flat_map(|run| encode(run, ALL[codec]))
+            .collect()
+    });
+    let rows = prop::collection::vec((0_i32..9, records), 0..3);
+    let name = prop_oneof![
+        Just("up-a".to_owned()),
+        Just("strict".to_owned()),
+        "[a-z]{1,4}"
+    ];
+    prop::collection::vec((name, rows), 0..3)
+}
+
+proptest! {
+    /// The bodies of the fuzz targets, from frames that are right and from frames that nearly are.
+    #[test]
+    fn frames_never_panic(
+        topics in topics(), version in 4_u8..13,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let topics: Vec<(&str, &Rows)> = topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
+        let mut asked = request(&topics, -1, version.into());
+        let mut answered = fetched(&topics, version.into());
+        for frame in [&mut asked, &mut answered] {
+            for (at, value) in &edits {
+                let at = at.index(frame.len());
+                frame[at] = *value;
+            }
+            frame[HEAD.len() - 1] = version;
+        }
+        fuzz::produce(&asked[HEAD.len() - 1..]);
+        fuzz::fetch(&answered[HEAD.len() - 1..]);
+    }
+
+    #[test]
+    fn without_filters_for_it_a_frame_is_left_alone(topics in topics(), version in 4_i16..13) {
+        let rows: Vec<(&str, &Rows)> = topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
+        let other = filters("[[filter]]\ntype = \"upper-case\"\ntopics = [\"NONE\"]\non = [\"produce\", \"fetch\"]\n");
+        let mut workspace = Workspace::default();
+        let mut frame = request(&rows, -1, version);
+        let before = frame.clone();
+        prop_assert_eq!(other.produce(&mut frame, HEAD.len(), version, &mut workspace)?.pass, Pass::InPlace);
+        prop_assert_eq!(&frame, &before);
+        let mut frame = fetched(&rows, version);
+        let before = frame.clone();
+        prop_assert_eq!(other.fetch(&mut frame, HEAD.len(), version, &mut workspace)?.pass, Pass::InPlace);
+        prop_assert_eq!(&frame, &before);
+    }
+}
+
+const PRODUCE_SEEDS: [&[u8]; 2] = [
+    include_bytes!("../../../../../fuzz/seeds/proxy_produce/1"),
+    include_bytes!("../../../../../fuzz/seeds/proxy_produce/2"),
+];
+const FETCH_SEEDS: [&[u8]; 2] = [
+    include_bytes!("../../../../../fuzz/seeds/proxy_fetch/1"),
+    include_bytes!("../../../../../fuzz/seeds/proxy_fetch/2"),
+];
+
+#[test]
+fn seeds_are_what_fuzzing_should_start_from() {
+    for seed in PRODUCE_SEEDS {
+        fuzz::produce(seed);
+        let request = ProduceRequest::decode(&mut Bytes::from_static(&seed[1..]), seed[0].into());
+        assert_eq!(request.expect("decodes").topic_data.len(), 3);
+    }
+    for seed in FETCH_SEEDS {
+        fuzz::fetch(seed);
+        let answer = FetchResponse::decode(&mut Bytes::from_static(&seed[1..]), seed[0].into());
+        assert_eq!(answer.expect("decodes").responses.len(), 2);
+    }
+}

@@ -1,0 +1,120 @@
+//! What does not pass, and why.
+
+use super::*;
+
+fn refused(records: &[Record], toml: &str) -> Refused {
+    let mut batch = encode(records, Compression::None);
+    let (outcome, ..) = through(&mut batch, toml, &mut Workspace::default());
+    outcome.expect_err("refused")
+}
+
+fn passes(records: &[Record], toml: &str) -> bool {
+    let mut batch = encode(records, Compression::None);
+    through(&mut batch, toml, &mut Workspace::default()).0 == Ok(Outcome::Untouched)
+}
+
+const JSON: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
+
+#[test]
+fn every_record_at_fault_is_named() {
+    let record = |place, value: &[u8]| at(place, one(Some(value)));
+    let records = [
+        record(0, b"{}"),
+        record(1, b"{"),
+        record(2, b"[1, 2.5e3, \"x\"]"),
+        record(3, b"\xff"),
+        record(4, b"1 2"),
+    ];
+    let Refused::Records(rows) = refused(&records, JSON) else {
+        panic!("refused for another reason");
+    };
+    let places: Vec<_> = rows.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places, [1, 3, 4]);
+    assert!(rows[0].1.starts_with("value is not JSON: EOF"), "{rows:?}");
+    assert_eq!(rows[1].1, "value is not JSON: not UTF-8");
+    assert!(passes(&records[..1], JSON));
+}
+
+#[test]
+fn tombstones_have_nothing_that_could_be_wrong_but_headers() {
+    let size = "[[filter]]\ntype = \"require\"\nvalue_bytes_max = 2\n";
+    let header = "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
+    assert!(passes(&[one(None)], JSON) && passes(&[one(None)], size));
+    assert!(passes(&[one(Some(b"ab"))], size));
+    assert_eq!(
+        refused(&[one(Some(b"abc"))], size),
+        Refused::Records(vec![(
+            0,
+            "value of 3 bytes, at most 2 are allowed".to_owned()
+        )])
+    );
+    let missing = Refused::Records(vec![(0, "header \"trace\" is missing".to_owned())]);
+    assert_eq!(refused(&[one(None)], header), missing);
+    let mut with_header = one(None);
+    with_header
+        .headers
+        .insert(StrBytes::from_static_str("trace"), None);
+    assert!(passes(&[with_header], header));
+}
+
+#[test]
+fn what_is_demanded_is_demanded_of_what_filters_before_have_left() {
+    let toml = table("set-header", "name = \"trace\"\nvalue = \"1\"")
+        + "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
+    let (outcome, batch) = passed(&[one(Some(b"x"))], Compression::None, &toml);
+    assert_eq!(outcome, Outcome::Rebuilt);
+    assert_eq!(decode(&batch)[0].headers.len(), 1);
+}
+
+#[test]
+fn bombs_are_refused_while_they_unpack() {
+    let zeros = vec![0_u8; 300_000];
+    for compression in &ALL[1..] {
+        let mut batch = encode(&[one(Some(&zeros))], *compression);
+        let (outcome, ..) = through(
+            &mut batch,
+            &table("lower-case", ""),
+            &mut Workspace::new(100_000),
+        );
+        assert!(matches!(outcome, Err(Refused::TooLarge(_))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn growing_has_the_same_bound() {
+    let records: Vec<_> = (0..100).map(|place| at(place, one(Some(b"x")))).collect();
+    let toml = table(
+        "set-header",
+        &format!("name = \"n\"\nvalue = {:?}", "v".repeat(1000)),
+    );
+    let mut batch = encode(&records, Compression::None);
+    let (outcome, ..) = through(&mut batch, &toml, &mut Workspace::new(50_000));
+    assert!(matches!(outcome, Err(Refused::TooLarge(_))), "{outcome:?}");
+    let mut batch = encode(&records, Compression::None);
+    let (outcome, ..) = through(&mut batch, &toml, &mut Workspace::new(500_000));
+    assert_eq!(outcome, Ok(Outcome::Rebuilt));
+}
+
+#[test]
+fn a_wrong_checksum_is_told_from_wrong_records() {
+    let mut batch = encode(&[one(Some(b"ABC"))], Compression::None);
+    let last = batch.len() - 2;
+    batch[last] ^= 1;
+    let (outcome, ..) = through(
+        &mut batch,
+        &table("lower-case", ""),
+        &mut Workspace::default(),
+    );
+    assert_eq!(outcome, Err(Refused::Corrupt));
+    batch[60] = 2; // one record more than there are
+    weir_kafka::records::seal(&mut batch);
+    let (outcome, ..) = through(
+        &mut batch,
+        &table("lower-case", ""),
+        &mut Workspace::default(),
+    );
+    assert!(
+        matches!(outcome, Err(Refused::Unreadable(_))),
+        "{outcome:?}"
+    );
+}

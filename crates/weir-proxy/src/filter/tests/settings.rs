@@ -1,0 +1,99 @@
+//! Settings as they are written, and what is wrong with some.
+
+use super::*;
+use crate::filter::Direction;
+
+fn error(toml: &str) -> String {
+    try_filters(toml).unwrap_err().to_string()
+}
+
+#[test]
+fn filters_apply_to_topics_and_ways() {
+    let filters = filters(
+        "[[filter]]\ntype = \"lower-case\"\ntopics = [\"perf-*\"]\n\
+         [[filter]]\ntype = \"mask\"\nmembers = [\"pin\"]\non = [\"fetch\"]\n",
+    );
+    assert!(filters.wants(Direction::Produce) && filters.wants(Direction::Fetch));
+    assert_eq!(
+        filters.describe(),
+        [
+            "lower-case on produce of perf-*: LowerCase",
+            "mask on fetch of *: Mask { members: [[\"pin\"]], with: \"\\\"***\\\"\" }"
+        ]
+    );
+    assert_eq!(
+        [0, 1, 78, 3].map(|key| filters.version_max(key)),
+        [Some(12), Some(12), Some(-1), None]
+    );
+    let produce_only = self::filters("[[filter]]\ntype = \"upper-case\"\n");
+    assert!(!produce_only.wants(Direction::Fetch));
+    assert_eq!(
+        [0, 1, 78].map(|key| produce_only.version_max(key)),
+        [Some(12), None, None]
+    );
+    let none = self::filters("");
+    assert!(!none.wants(Direction::Produce));
+    assert_eq!(none.version_max(0), None);
+}
+
+#[test]
+fn unknown_keys_and_types_are_refused() {
+    let unknown = parsed("[[filter]]\ntype = \"lower-case\"\ntopic = [\"a\"]\n").unwrap_err();
+    assert!(unknown.contains("unknown field `topic`"), "{unknown}");
+    let kind = parsed("[[filter]]\ntype = \"rot13\"\n").unwrap_err();
+    assert!(
+        kind.contains("unknown variant `rot13`") && kind.contains("lower-case"),
+        "{kind}"
+    );
+    let missing = parsed("[[filter]]\ntype = \"mask\"\n").unwrap_err();
+    assert!(missing.contains("missing field `members`"), "{missing}");
+    let way =
+        parsed("[[filter]]\ntype = \"mask\"\nmembers = [\"a\"]\non = [\"both\"]\n").unwrap_err();
+    assert!(way.contains("unknown variant `both`"), "{way}");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_key_value_and_remedy() {
+    let cases = [
+        (
+            "type = \"lower-case\"\ntopics = []",
+            "filter lower-case: topics = []: name a topic, or leave the key out for all but internal ones",
+        ),
+        (
+            "type = \"lower-case\"\non = []",
+            "filter lower-case: on = []: name produce, fetch or both",
+        ),
+        (
+            "type = \"mask\"\nmembers = [\"a..b\"]",
+            "filter mask: members = a..b: put one dot between names, none at the ends",
+        ),
+        (
+            "type = \"require\"",
+            "filter require: json = false: demand something: json = true, value_bytes_max or headers",
+        ),
+        (
+            "type = \"require\"\njson = true\non = [\"fetch\"]",
+            "filter require: on = fetch: leave fetch out: what is stored can not be refused",
+        ),
+        (
+            "type = \"delay\"\ndelay_ms = 0",
+            "filter delay: delay_ms = 0: give 1 to 600000 milliseconds",
+        ),
+        (
+            "type = \"set-header\"\nname = \"\"\nvalue = \"\"",
+            "filter set-header: name = \"\": give the header a name",
+        ),
+        (
+            "type = \"remove-header\"\nname = \"\"",
+            "filter remove-header: name = \"\": name the header",
+        ),
+    ];
+    for (toml, text) in cases {
+        assert_eq!(error(&format!("[[filter]]\n{toml}\n")), text);
+    }
+    let long = format!(
+        "[[filter]]\ntype = \"set-header\"\nname = \"n\"\nvalue = {:?}",
+        "v".repeat(5000)
+    );
+    assert!(error(&long).contains("up to 4096 bytes"));
+}
