@@ -32,6 +32,8 @@ struct Sample {
     threads: u64,
     switches_voluntary: u64,
     switches_involuntary: u64,
+    disk_read_bytes: u64,
+    disk_written_bytes: u64,
 }
 
 /// What one role used between two samples.
@@ -55,6 +57,10 @@ pub struct Usage {
     pub switches_voluntary: u64,
     /// Context switches because another thread was due.
     pub switches_involuntary: u64,
+    /// Bytes that came from disks; 0 where the system does not tell.
+    pub disk_read_bytes: u64,
+    /// Bytes that were made to be written to disks.
+    pub disk_written_bytes: u64,
 }
 
 impl Usage {
@@ -83,6 +89,12 @@ pub struct SystemUsage {
     pub idle_us: u64,
     /// Time another guest of the host had them, in microseconds: not ours to measure with.
     pub steal_us: u64,
+    /// Context switches.
+    pub switches: u64,
+    /// Bytes received on all interfaces, loopback included.
+    pub received_bytes: u64,
+    /// Bytes sent on all interfaces.
+    pub sent_bytes: u64,
 }
 
 /// Why a process cannot be watched.
@@ -123,6 +135,9 @@ struct SystemSample {
     busy_us: u64,
     idle_us: u64,
     steal_us: u64,
+    switches: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
 }
 
 impl Sampler {
@@ -221,6 +236,9 @@ impl Sampler {
             busy_us: last.busy_us.saturating_sub(first.busy_us),
             idle_us: last.idle_us.saturating_sub(first.idle_us),
             steal_us: last.steal_us.saturating_sub(first.steal_us),
+            switches: last.switches.saturating_sub(first.switches),
+            received_bytes: last.received_bytes.saturating_sub(first.received_bytes),
+            sent_bytes: last.sent_bytes.saturating_sub(first.sent_bytes),
         })
     }
 }
@@ -267,7 +285,14 @@ impl Watched {
             threads: stat.num_threads.unsigned_abs(),
             switches_voluntary: 0,
             switches_involuntary: 0,
+            disk_read_bytes: 0,
+            disk_written_bytes: 0,
         };
+        // Not every system lets these be read.
+        if let Ok(io) = process.io() {
+            sample.disk_read_bytes = io.read_bytes;
+            sample.disk_written_bytes = io.write_bytes;
+        }
         // The process's own status counts the switches of its first thread only.
         for task in process.tasks()?.flatten() {
             if let Ok(status) = task.status() {
@@ -292,19 +317,27 @@ impl Sample {
         self.threads += other.threads;
         self.switches_voluntary += other.switches_voluntary;
         self.switches_involuntary += other.switches_involuntary;
+        self.disk_read_bytes += other.disk_read_bytes;
+        self.disk_written_bytes += other.disk_written_bytes;
     }
 }
 
 impl SystemSample {
     fn take(unix_ns: u64) -> Result<Self, ProcError> {
-        let total = KernelStats::current()?.total;
+        let kernel = KernelStats::current()?;
+        let total = kernel.total;
         let busy = total.user + total.nice + total.system;
         let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
+        // Processor time is what matters; without the rest it still counts.
+        let interfaces = procfs::net::dev_status().unwrap_or_default();
         Ok(Self {
             unix_ns,
             busy_us: ticks_us(busy + interrupts),
             idle_us: ticks_us(total.idle + total.iowait.unwrap_or(0)),
             steal_us: ticks_us(total.steal.unwrap_or(0)),
+            switches: kernel.ctxt,
+            received_bytes: interfaces.values().map(|it| it.recv_bytes).sum(),
+            sent_bytes: interfaces.values().map(|it| it.sent_bytes).sum(),
         })
     }
 }
@@ -336,6 +369,10 @@ fn usage(samples: &[Sample]) -> Option<Usage> {
         switches_involuntary: last
             .switches_involuntary
             .saturating_sub(first.switches_involuntary),
+        disk_read_bytes: last.disk_read_bytes.saturating_sub(first.disk_read_bytes),
+        disk_written_bytes: last
+            .disk_written_bytes
+            .saturating_sub(first.disk_written_bytes),
     })
 }
 
@@ -427,6 +464,8 @@ mod tests {
                 switches_voluntary: second * 10,
                 // A thread ended and took its switches along.
                 switches_involuntary: 100 - second,
+                disk_read_bytes: 0,
+                disk_written_bytes: second * 4096,
             })
             .collect();
         let window = inside(
@@ -446,6 +485,8 @@ mod tests {
             threads_max: 3,
             switches_voluntary: 40,
             switches_involuntary: 0,
+            disk_read_bytes: 0,
+            disk_written_bytes: 4 * 4096,
         };
         assert_eq!(usage, expected);
         assert_eq!((usage.cpu_us(), usage.cores()), (2_000_000, 0.5));

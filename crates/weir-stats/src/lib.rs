@@ -4,10 +4,15 @@
 
 mod codec;
 pub mod compact;
+pub mod compare;
 pub mod histogram;
 pub mod hlog;
 pub mod interval;
+pub mod metric;
 pub mod run;
+pub mod steady;
+pub mod student;
+pub mod trend;
 pub mod utc;
 
 pub use compact::CompactHistogram;

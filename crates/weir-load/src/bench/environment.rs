@@ -1,5 +1,7 @@
 //! Where and with what a run took place.
 
+mod system;
+
 use std::fs;
 
 use weir_stats::run::{Clock, ClockMode, Machine, Placement, SettingGroup};
@@ -19,7 +21,14 @@ pub(super) fn machine() -> Machine {
         memory_bytes: memory_bytes(),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         os: os.unwrap_or("unknown").trim_matches('"').to_owned(),
+        settings: system::settings(),
     }
+}
+
+/// Of the last minute.
+pub(super) fn load_average() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// Logical processors this process may use.
@@ -144,5 +153,11 @@ mod tests {
         assert_eq!(field("a\t: b c\nx: y", "a"), "b c");
         assert_eq!(field("", "a"), "unknown");
         assert!((1..=65_536).contains(&local_ports()));
+        assert!(
+            machine.settings["net.core.somaxconn"]
+                .parse::<u32>()
+                .is_ok()
+        );
+        assert!(machine.settings.contains_key("load_average_before"));
     }
 }

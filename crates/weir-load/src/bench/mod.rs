@@ -9,6 +9,7 @@ mod gateway;
 mod ladder;
 mod observer;
 mod probe;
+mod quality;
 mod result;
 mod saturation;
 mod stay;
@@ -267,6 +268,8 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
         versions: [("weir".to_owned(), weir_version)].into(),
         settings: environment::settings(plan, &broker.bootstrap),
         cells,
+        comparisons: Vec::new(),
+        find_max: None,
         reference: plan.reference.clone(),
         notes: Vec::new(),
         warnings: Vec::new(),

@@ -8,8 +8,7 @@ use weir_stats::{Histogram, NegativeCount};
 
 use super::child::Part;
 use super::collect::Collected;
-use super::environment;
-use super::saturation::{self, MachineLoad};
+use super::saturation;
 use super::usage::Usage;
 use crate::delivery::DeliverySummary;
 use crate::plan::Plan;
@@ -104,25 +103,7 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
     cell.roles = measured.usage.roles(span, cell.clients, delivered);
     measured.network(&mut cell.roles, span);
     cell.series = measured.series(window);
-    let machine = measured.usage.machine(span);
-    if let Some((_, steal_share)) = machine.filter(|(_, steal)| *steal > STEAL_SHARE_MAX) {
-        let percent = steal_share * 100.0;
-        cell.notes.push(format!(
-            "another guest of the host took {percent:.1} % of the time"
-        ));
-    }
-    let load = machine.map(|(busy_share, _)| MachineLoad {
-        busy_share,
-        cores: environment::cores(),
-    });
-    if let Some(others) = load.map(|load| load.used_by_others(&cell.roles)) {
-        if others > environment::cores() as f64 * OTHERS_SHARE_MAX {
-            cell.notes.push(format!(
-                "processes outside the run took {others:.2} of {} cores",
-                environment::cores()
-            ));
-        }
-    }
+    let load = measured.quality(&mut cell, window);
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
     if let Some(found) = saturation::find(&cell.roles, load, receiver) {
@@ -209,10 +190,16 @@ impl Measured<'_> {
             role.network_tx_bytes = counted("bytes_sent");
             if role.network_rx_bytes.or(role.network_tx_bytes).is_some() {
                 role.network_source = "counted by the process".to_owned();
-            } else if role.role == "broker" && self.receiving == Part::Consume {
-                let bytes = self.counter_in(self.receiving, "bytes_received", span);
-                role.network_tx_bytes = bytes.map(|bytes| bytes as u64);
-                role.network_source = "counted by its consumers".to_owned();
+            } else if role.role == "broker" {
+                let counted = |part, name| self.counter_in(part, name, span).map(|b| b as u64);
+                role.network_rx_bytes = counted(Part::Produce, "bytes_sent");
+                let reads_all = self.receiving == Part::Consume;
+                role.network_tx_bytes =
+                    counted(self.receiving, "bytes_received").filter(|_| reads_all);
+                role.network_source =
+                    "counted by its clients: keys and values of what producers sent, all \
+                                       that consumers received"
+                        .to_owned();
             }
         }
     }
@@ -337,9 +324,6 @@ const STAGES: [(Tag, &str); 4] = [
 const SECOND_NS: u64 = 1_000_000_000;
 /// The reading for a whole second is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
-const STEAL_SHARE_MAX: f64 = 0.01;
-/// The runner and the SDK client are among them.
-const OTHERS_SHARE_MAX: f64 = 0.15;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::run::RoleUsage;
+use weir_stats::run::{MachineUsage, RoleUsage};
 
 use super::child::Part;
 use crate::sampler::Sampler;
@@ -48,11 +48,18 @@ impl Usage {
         cores.collect()
     }
 
-    /// Share of the machine that was busy, and share that was taken by others, inside a window.
-    pub(super) fn machine(&self, (from, until): (u64, u64)) -> Option<(f64, f64)> {
+    /// The machine inside a window, so far as its own counters tell.
+    pub(super) fn machine(&self, (from, until): (u64, u64)) -> Option<MachineUsage> {
         let system = self.sampler.system(from, until + EDGE_NS)?;
         let all = (system.busy_us + system.idle_us + system.steal_us).max(1) as f64;
-        Some((system.busy_us as f64 / all, system.steal_us as f64 / all))
+        Some(MachineUsage {
+            busy_share: system.busy_us as f64 / all,
+            steal_share: system.steal_us as f64 / all,
+            context_switches: Some(system.switches),
+            network_rx_bytes: Some(system.received_bytes),
+            network_tx_bytes: Some(system.sent_bytes),
+            ..MachineUsage::default()
+        })
     }
 
     /// What each part used inside the window.
@@ -80,11 +87,13 @@ impl Usage {
             role: name.to_owned(),
             processes: self.sampler.processes(name) as u64,
             cpu_us_total: usage.cpu_us(),
+            cpu_system_us: Some(usage.system_us),
             cpu_cores_mean: Some(usage.cores()),
             cpu_us_per_delivered: (delivered > 0 && usage.cpu_us() >= CPU_US_MIN)
                 .then(|| usage.cpu_us() as f64 / delivered as f64),
             rss_start_bytes: rss_start,
             rss_max_bytes: Some(usage.rss_max_bytes),
+            rss_anon_max_bytes: Some(usage.rss_anon_max_bytes),
             user_memory_per_client_bytes: growth
                 .filter(|_| serves && clients > 0)
                 .map(|growth| growth / clients as f64),
@@ -93,6 +102,8 @@ impl Usage {
             busiest_thread_cores: busiest.map(|(_, cores)| cores),
             context_switches_voluntary: Some(usage.switches_voluntary),
             context_switches_involuntary: Some(usage.switches_involuntary),
+            disk_read_bytes: Some(usage.disk_read_bytes),
+            disk_written_bytes: Some(usage.disk_written_bytes),
             ..RoleUsage::default()
         })
     }

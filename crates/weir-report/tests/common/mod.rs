@@ -274,6 +274,7 @@ fn roles(cell: &mut Cell, cpu_us: f64) {
             network_rx_bytes: Some(2_000_000),
             network_tx_bytes: Some(delivered * 1_090),
             network_source: "counted by the process".into(),
+            ..RoleUsage::default()
         });
     };
     match cell.architecture.as_str() {
@@ -325,6 +326,7 @@ fn run(cells: Vec<Cell>) -> Run {
             memory_bytes: 8_250_000_000,
             kernel: "6.1.0-28-amd64".into(),
             os: "Debian GNU/Linux 12 (bookworm)".into(),
+            ..Machine::default()
         },
         placement: placement(),
         clock: Clock {
@@ -350,6 +352,8 @@ fn run(cells: Vec<Cell>) -> Run {
                 .with("payload_bytes", 1024),
         ],
         cells,
+        comparisons: vec![],
+        find_max: None,
         reference: Some(reference()),
         notes: vec![
             "all roles share one machine: figures compare architectures, not hardware".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::LatencySummary;
+use super::{GeneratorCost, LatencySummary, MachineUsage, NoisySpan, Steadiness};
 
 /// From the due instant to receipt: the headline.
 pub const STAGE_RESPONSE: &str = "response";
@@ -20,12 +20,21 @@ pub const STAGE_PUBLISH_ACK: &str = "publish_ack";
 pub struct Cell {
     /// `groups`, `standalone`, `gateway` or `floor`.
     pub architecture: String,
+    /// What tells it from other cells of the architecture, for example `threads-4`.
+    #[serde(default)]
+    pub variant: Option<String>,
     /// Number of clients.
     pub clients: u64,
+    /// Further coordinates of a grid; each name carries its unit: `rate_per_s`, `size_bytes`.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, f64>,
     /// From 1.
     pub repetition: u64,
     /// Whether the figures count.
     pub status: CellStatus,
+    /// When it began, from the start of the run.
+    #[serde(default)]
+    pub started_s: Option<f64>,
     /// Time before the measured window.
     pub warm_up_s: f64,
     /// Length of the measured window, by due time.
@@ -43,9 +52,24 @@ pub struct Cell {
     pub delivery: Option<Delivery>,
     /// How alike the clients fared.
     pub fairness: Option<Fairness>,
+    /// Further figures; each name carries its unit, and `_per_s` is better when higher.
+    #[serde(default)]
+    pub figures: BTreeMap<String, f64>,
     /// Cost of every role, the instrument's included.
     #[serde(default)]
     pub roles: Vec<RoleUsage>,
+    /// The machine as a whole.
+    #[serde(default)]
+    pub machine: Option<MachineUsage>,
+    /// What the load generator itself cost, and how late it was.
+    #[serde(default)]
+    pub generator: Option<GeneratorCost>,
+    /// When the load had settled, found from the series.
+    #[serde(default)]
+    pub steadiness: Option<Steadiness>,
+    /// Parts of the window that something disturbed.
+    #[serde(default)]
+    pub noisy: Vec<NoisySpan>,
     /// The unmodified SDK client beside the simulated ones.
     pub probe: Option<Probe>,
     /// One point a second.
@@ -67,19 +91,23 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Short name, fit for a file: `gateway-10000-1`.
+    /// Short name, fit for a file: `gateway-10000-1`, `gateway-threads_4-10000-rate_per_s_50-1`.
     pub fn id(&self) -> String {
-        let name = self.architecture.chars();
-        let name: String = name
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '_' {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        format!("{name}-{}-{}", self.clients, self.repetition)
+        let mut parts = vec![file_name(&self.architecture)];
+        parts.extend(self.variant.as_deref().map(file_name));
+        parts.push(self.clients.to_string());
+        let parameters = self.parameters.iter();
+        parts.extend(parameters.map(|(name, value)| file_name(&format!("{name}_{value}"))));
+        parts.push(self.repetition.to_string());
+        parts.join("-")
+    }
+
+    /// What its repetitions share: the architecture, and the variant if there is one.
+    pub fn name(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{} {variant}", self.architecture),
+            None => self.architecture.clone(),
+        }
     }
 
     /// True when the figures show the system under test.
@@ -108,6 +136,14 @@ impl Cell {
             .or_else(|| self.role("floor"))
             .or_else(|| self.role("broker"))
     }
+}
+
+/// Letters and digits stay; anything else that could end up in a path does not.
+fn file_name(text: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect()
 }
 
 /// Whether a cell's figures count.
@@ -189,6 +225,9 @@ pub struct RoleUsage {
     pub processes: u64,
     /// Processor time in the window, user and system.
     pub cpu_us_total: u64,
+    /// The part of it in the kernel.
+    #[serde(default)]
+    pub cpu_system_us: Option<u64>,
     /// The same as cores busy on average.
     pub cpu_cores_mean: Option<f64>,
     /// The same per delivery.
@@ -197,6 +236,9 @@ pub struct RoleUsage {
     pub rss_start_bytes: Option<u64>,
     /// Largest resident memory in the window.
     pub rss_max_bytes: Option<u64>,
+    /// Largest resident memory that is no file: heap and stacks.
+    #[serde(default)]
+    pub rss_anon_max_bytes: Option<u64>,
     /// Growth of resident memory per client; kernel buffers are not in it.
     pub user_memory_per_client_bytes: Option<f64>,
     /// Most threads in the window.
@@ -211,6 +253,12 @@ pub struct RoleUsage {
     pub context_switches_voluntary: Option<u64>,
     /// Context switches by preemption.
     pub context_switches_involuntary: Option<u64>,
+    /// Bytes read from disks.
+    #[serde(default)]
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes written to disks, or to be written there.
+    #[serde(default)]
+    pub disk_written_bytes: Option<u64>,
     /// Bytes received.
     pub network_rx_bytes: Option<u64>,
     /// Bytes sent.

@@ -1,5 +1,7 @@
 //! Where and with what a run took place.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Hardware and system of one machine. The host name is left out: reports are shared.
@@ -15,6 +17,10 @@ pub struct Machine {
     pub kernel: String,
     /// Distribution and its version.
     pub os: String,
+    /// What else of the system bears on figures, as the system names it: frequency governor, clock
+    /// source, kernel parameters, limits, load before the run.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Where one role ran.

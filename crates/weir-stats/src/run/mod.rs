@@ -12,8 +12,11 @@
 //! | `cells.csv`, `series.csv`, `*.svg`, `report.md`, `report.html` | rebuilt by `weir bench report` |
 
 mod cell;
+mod comparison;
 mod environment;
+mod find_max;
 mod latency;
+mod quality;
 
 use std::collections::BTreeMap;
 
@@ -23,10 +26,13 @@ pub use cell::{
     Cell, CellStatus, Delivery, Fairness, Point, Probe, RoleUsage, STAGE_PUBLISH_ACK,
     STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE,
 };
+pub use comparison::{Comparison, MetricComparison, Side, Subject, SubjectComparison, Verdict};
 pub use environment::{
     Clock, ClockMode, Machine, Placement, ReferenceFigures, ReferenceRow, Setting, SettingGroup,
 };
+pub use find_max::{FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep};
 pub use latency::LatencySummary;
+pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 
 /// Value of [`Run::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "weir.run/1";
@@ -75,6 +81,12 @@ pub struct Run {
     /// The measurements, in the order they ran.
     #[serde(default)]
     pub cells: Vec<Cell>,
+    /// Variants of this run beside each other, or this run beside a baseline.
+    #[serde(default)]
+    pub comparisons: Vec<Comparison>,
+    /// The search for a highest load, if this run was one.
+    #[serde(default)]
+    pub find_max: Option<FindMax>,
     /// Published figures to stand beside ours, from other hardware.
     #[serde(default)]
     pub reference: Option<ReferenceFigures>,
@@ -202,4 +214,4 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

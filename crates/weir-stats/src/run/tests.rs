@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Histogram, NegativeCount};
 
-fn run() -> Run {
+pub(crate) fn run() -> Run {
     let mut histogram = Histogram::new();
     histogram.record_n(2_500_000, 400);
     let summary = LatencySummary::of(&histogram, NegativeCount::default(), 0.001);
@@ -50,6 +50,8 @@ fn run() -> Run {
         versions: BTreeMap::new(),
         settings: vec![SettingGroup::new("producer").with("linger.ms", 0)],
         cells: vec![cell, skipped],
+        comparisons: vec![],
+        find_max: None,
         reference: None,
         notes: vec![],
         warnings: vec![],
@@ -102,4 +104,14 @@ fn ids_are_fit_for_files() {
         ..Cell::default()
     };
     assert_eq!(cell.id(), "___x_y-7-2");
+    let grid = Cell {
+        variant: Some("threads/4".into()),
+        parameters: BTreeMap::from([("rate_per_s".into(), 0.5), ("size_bytes".into(), 100.0)]),
+        ..cell
+    };
+    assert_eq!(
+        grid.id(),
+        "___x_y-threads_4-7-rate_per_s_0_5-size_bytes_100-2"
+    );
+    assert_eq!(grid.name(), "../x y threads/4");
 }

@@ -1,0 +1,299 @@
+//! How far the figures of a cell can be trusted: the machine, the generator's own cost, what disturbed the
+//! window, and whether the load had settled.
+
+use weir_stats::run::{
+    Cell, GeneratorCost, LatencySummary, MachineUsage, NoisySpan, Point, RoleUsage,
+    STAGE_SCHEDULE_LAG, Steadiness,
+};
+use weir_stats::{steady, trend};
+
+use super::child::Part;
+use super::environment;
+use super::result::{Measured, Window};
+use super::saturation::MachineLoad;
+
+impl Measured<'_> {
+    /// Fills in what tells the quality of the figures; the machine's load, for finding what was saturated.
+    pub(super) fn quality(&self, cell: &mut Cell, window: &Window) -> Option<MachineLoad> {
+        let span = (window.from_unix_ns, window.until_unix_ns);
+        let cores = environment::cores();
+        let machine = self.usage.machine(span);
+        let load = machine.as_ref().map(|machine| MachineLoad {
+            busy_share: machine.busy_share,
+            cores,
+        });
+        cell.machine = machine.map(|machine| MachineUsage {
+            others_cores: load.map_or(0.0, |load| load.used_by_others(&cell.roles)),
+            load_average_1m: environment::load_average(),
+            ..machine
+        });
+        cell.generator = Some(generator(cell, cores)).filter(|cost| !cost.roles.is_empty());
+        cell.noisy = merge(self.noisy_seconds(cell, window, cores));
+        cell.steadiness = steadiness(&cell.series, cell.hold_s);
+        cell.notes.extend(remarks(cell, cores));
+        load
+    }
+
+    /// Seconds of the window that something outside the system under test disturbed, and why.
+    fn noisy_seconds(&self, cell: &Cell, window: &Window, cores: u64) -> Vec<NoisySpan> {
+        let limit_us = self.plan.validity.schedule_lag_p99_ms * 1e3;
+        let points: Vec<&Point> = inside(&cell.series, cell.hold_s).collect();
+        let p99: Vec<f64> = points.iter().filter_map(|point| point.p99_us).collect();
+        // Only where every second has one do positions agree.
+        let outliers = match p99.len() == points.len() {
+            true => steady::outliers(&p99),
+            false => Vec::new(),
+        };
+        let mut found = Vec::new();
+        for (index, point) in points.iter().enumerate() {
+            let until_unix_ns = window.from_unix_ns + (point.t_s * 1e9) as u64;
+            let second = (until_unix_ns.saturating_sub(SECOND_NS), until_unix_ns);
+            let mut why = self.machine_noise(point, second, cores);
+            if let Some(lag_us) = point.lag_p99_us.filter(|lag_us| *lag_us > limit_us) {
+                why.push(format!("generator late: p99 {:.1} ms", lag_us / 1e3));
+            }
+            if outliers.contains(&index) {
+                why.push(format!("p99 of {:.1} ms stands out", p99[index] / 1e3));
+            }
+            if !why.is_empty() {
+                found.push(NoisySpan {
+                    from_s: (point.t_s - 1.0).max(0.0),
+                    until_s: point.t_s,
+                    why: why.join(", "),
+                });
+            }
+        }
+        found
+    }
+
+    fn machine_noise(&self, point: &Point, second: (u64, u64), cores: u64) -> Vec<String> {
+        let Some(machine) = self.usage.machine(second) else {
+            return Vec::new();
+        };
+        let mut why = Vec::new();
+        if machine.steal_share > STEAL_SHARE_NOISY {
+            let percent = machine.steal_share * 100.0;
+            why.push(format!("another guest took {percent:.0} % of the time"));
+        }
+        let parts: f64 = point.cpu_cores.values().sum();
+        let others = machine.busy_share * cores as f64 - parts;
+        if others > cores as f64 * OTHERS_SHARE_NOISY {
+            why.push(format!(
+                "processes outside the run took {others:.1} of {cores} cores"
+            ));
+        }
+        why
+    }
+}
+
+/// What producers and receivers cost.
+fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
+    let instrument = [Part::Produce, Part::Clients, Part::Consume].map(Part::name);
+    let is_instrument = |role: &&RoleUsage| instrument.contains(&role.role.as_str());
+    let roles: Vec<&RoleUsage> = cell.roles.iter().filter(is_instrument).collect();
+    let busy: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
+    let records = cell.achieved_records_per_s.unwrap_or(0.0) * cell.hold_s;
+    let (producing, receiving) = roles
+        .iter()
+        .partition::<Vec<&RoleUsage>, _>(|role| role.role == Part::Produce.name());
+    let cpu_us = |roles: &[&RoleUsage]| roles.iter().map(|role| role.cpu_us_total).sum::<u64>();
+    let delivered = cell
+        .delivery
+        .as_ref()
+        .map_or(0, |delivery| delivery.delivered);
+    let lag: Option<&LatencySummary> = cell.latency.get(STAGE_SCHEDULE_LAG);
+    GeneratorCost {
+        roles: roles.iter().map(|role| role.role.clone()).collect(),
+        cpu_cores_mean: busy,
+        machine_share: busy / cores as f64,
+        cpu_us_per_record: per(cpu_us(&producing), records),
+        cpu_us_per_delivered: per(cpu_us(&receiving), delivered as f64),
+        schedule_lag_p99_us: lag.and_then(|lag| lag.p99_us),
+        schedule_lag_p999_us: lag.and_then(|lag| lag.p999_us),
+    }
+}
+
+/// Processor time is counted in hundredths of a second: below ten of them a share says nothing.
+fn per(cpu_us: u64, count: f64) -> Option<f64> {
+    (cpu_us >= 100_000 && count >= 1.0).then(|| cpu_us as f64 / count)
+}
+
+/// Neighbouring seconds with the same reason become one span.
+fn merge(seconds: Vec<NoisySpan>) -> Vec<NoisySpan> {
+    let mut spans: Vec<NoisySpan> = Vec::new();
+    for second in seconds {
+        match spans.last_mut() {
+            Some(last) if last.until_s >= second.from_s && last.why == second.why => {
+                last.until_s = second.until_s;
+            }
+            _ => spans.push(second),
+        }
+    }
+    spans
+}
+
+/// From the first second of load to the end of the window.
+pub(super) fn steadiness(series: &[Point], hold_s: f64) -> Option<Steadiness> {
+    let seconds: Vec<(f64, f64)> = series
+        .iter()
+        .filter(|point| point.t_s <= hold_s)
+        .filter_map(|point| Some((point.t_s, point.p50_us?)))
+        .collect();
+    let begin_s = seconds.first()?.0 - 1.0;
+    let medians: Vec<f64> = seconds.iter().map(|(_, us)| *us).collect();
+    if medians.len() < steady::VALUES_MIN {
+        return None;
+    }
+    let window = seconds.iter().filter(|(t_s, _)| *t_s > 0.0);
+    let drift_share = trend::drift_share(&window.map(|(_, us)| *us).collect::<Vec<_>>());
+    let settled = steady::warm_up_len(&medians);
+    let settled_s = settled.map(|skipped| skipped as f64 + begin_s);
+    let in_time = settled_s.is_some_and(|at_s| at_s <= hold_s * LATE_SHARE);
+    Some(Steadiness {
+        warm_up_s: settled.unwrap_or(medians.len()) as f64,
+        is_steady: in_time && drift_share.is_none_or(|share| share.abs() <= DRIFT_SHARE_MAX),
+        drift_share,
+        method: METHOD.to_owned(),
+    })
+}
+
+/// The seconds of the window.
+fn inside(series: &[Point], hold_s: f64) -> impl Iterator<Item = &Point> {
+    let in_window = move |point: &&Point| point.t_s > 0.0 && point.t_s <= hold_s;
+    series.iter().filter(in_window)
+}
+
+/// One line for each thing that a reader has to know.
+fn remarks(cell: &Cell, cores: u64) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(machine) = &cell.machine {
+        if machine.steal_share > STEAL_SHARE_TOLD {
+            let percent = machine.steal_share * 100.0;
+            remarks.push(format!(
+                "another guest of the host took {percent:.1} % of the time"
+            ));
+        }
+        if machine.others_cores > cores as f64 * OTHERS_SHARE_TOLD {
+            remarks.push(format!(
+                "processes outside the run took {:.2} of {cores} cores",
+                machine.others_cores
+            ));
+        }
+    }
+    let noisy_s: f64 = cell
+        .noisy
+        .iter()
+        .map(|span| span.until_s - span.from_s)
+        .sum();
+    if noisy_s > cell.hold_s * NOISY_SHARE_TOLD {
+        remarks.push(format!(
+            "{noisy_s:.0} of {:.0} seconds were noisy",
+            cell.hold_s
+        ));
+    }
+    if let Some(steadiness) = cell.steadiness.as_ref().filter(|it| !it.is_steady) {
+        let drift = steadiness.drift_share.unwrap_or(0.0) * 100.0;
+        remarks.push(format!(
+            "the median response had not settled: {drift:+.0} % over the window"
+        ));
+    }
+    remarks
+}
+
+const METHOD: &str = "mser of the median response of each second";
+const SECOND_NS: u64 = 1_000_000_000;
+/// A window that settles in its first quarter shows what it is to show.
+const LATE_SHARE: f64 = 0.25;
+const DRIFT_SHARE_MAX: f64 = 0.5;
+/// Of the whole window.
+const STEAL_SHARE_TOLD: f64 = 0.01;
+/// The runner and the SDK client are among the others.
+const OTHERS_SHARE_TOLD: f64 = 0.15;
+const NOISY_SHARE_TOLD: f64 = 0.1;
+/// Of one second, which is counted in hundredths.
+const STEAL_SHARE_NOISY: f64 = 0.05;
+const OTHERS_SHARE_NOISY: f64 = 0.3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(medians_us: &[f64], warm_up_s: f64) -> Vec<Point> {
+        let points = medians_us.iter().zip(1..);
+        let point = |(us, second): (&f64, i32)| Point {
+            t_s: f64::from(second) - warm_up_s,
+            p50_us: Some(*us),
+            ..Point::default()
+        };
+        points.map(point).collect()
+    }
+
+    #[test]
+    fn a_warm_up_that_was_long_enough_is_told() {
+        let medians = [
+            9000.0, 4000.0, 2000.0, 1010.0, 1000.0, 990.0, 1000.0, 1020.0, 1000.0, 990.0, 1010.0,
+            1000.0,
+        ];
+        let enough = steadiness(&series(&medians, 4.0), 8.0).unwrap();
+        assert!(enough.is_steady, "{enough:?}");
+        assert_eq!(enough.warm_up_s, 3.0);
+        let short = steadiness(&series(&medians, 0.0), 12.0).unwrap();
+        assert!(short.is_steady, "settled in the first quarter: {short:?}");
+        let growing: Vec<f64> = (1..=12).map(|second| 500.0 * f64::from(second)).collect();
+        let growing = steadiness(&series(&growing, 4.0), 8.0).unwrap();
+        assert!(
+            !growing.is_steady && growing.drift_share > Some(0.5),
+            "{growing:?}"
+        );
+        assert_eq!(steadiness(&series(&medians[..4], 0.0), 4.0), None);
+    }
+
+    #[test]
+    fn neighbouring_seconds_with_one_reason_are_one_span() {
+        let span = |from_s: f64, until_s: f64, why: &str| NoisySpan {
+            from_s,
+            until_s,
+            why: why.to_owned(),
+        };
+        let merged = merge(vec![
+            span(0.0, 1.0, "a"),
+            span(1.0, 2.0, "a"),
+            span(2.0, 3.0, "b"),
+            span(5.0, 6.0, "b"),
+        ]);
+        assert_eq!(
+            merged,
+            [
+                span(0.0, 2.0, "a"),
+                span(2.0, 3.0, "b"),
+                span(5.0, 6.0, "b")
+            ]
+        );
+    }
+
+    #[test]
+    fn the_instruments_own_cost_leaves_the_system_out() {
+        let role = |name: &str, cpu_us_total| RoleUsage {
+            role: name.to_owned(),
+            cpu_us_total,
+            cpu_cores_mean: Some(cpu_us_total as f64 / 1e7),
+            ..RoleUsage::default()
+        };
+        let cell = Cell {
+            hold_s: 10.0,
+            achieved_records_per_s: Some(100.0),
+            roles: vec![
+                role("broker", 9_000_000),
+                role("produce", 500_000),
+                role("clients", 2_000_000),
+            ],
+            ..Cell::default()
+        };
+        let cost = generator(&cell, 2);
+        assert_eq!(cost.roles, ["produce", "clients"]);
+        assert_eq!(cost.cpu_us_per_record, Some(500.0));
+        assert_eq!(cost.cpu_us_per_delivered, None, "nothing was delivered");
+        assert!((cost.cpu_cores_mean - 0.25).abs() < 1e-12);
+        assert!((cost.machine_share - 0.125).abs() < 1e-12);
+    }
+}

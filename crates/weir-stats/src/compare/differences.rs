@@ -1,0 +1,117 @@
+//! What else differs between two runs, for the reader of a comparison.
+
+use std::collections::BTreeMap;
+
+use crate::run::{CellStatus, Run, Subject};
+
+/// One line for each thing that may spoil a comparison.
+pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
+    let mut found = Vec::new();
+    if base.plan != other.plan {
+        found.push(format!("plans differ: {}, {}", base.plan, other.plan));
+    }
+    let pairs = pairs(base)
+        .into_iter()
+        .filter_map(|(name, value)| Some((pairs_of(other, &name)?, name, value)));
+    let mut unequal: Vec<String> = pairs
+        .filter(|(theirs, _, ours)| theirs != ours)
+        .map(|(theirs, name, ours)| format!("{name}: {ours}, {theirs}"))
+        .collect();
+    let more = unequal.len().saturating_sub(TOLD_MAX);
+    unequal.truncate(TOLD_MAX);
+    found.append(&mut unequal);
+    if more > 0 {
+        found.push(format!("{more} more settings differ"));
+    }
+    found.extend(one_sided(base, other));
+    for (side, run) in [("base", base), ("other side", other)] {
+        found.extend(left_out(side, run));
+    }
+    found
+}
+
+/// Everything that was set, by name; what a run is told apart by is not in it.
+fn pairs(run: &Run) -> BTreeMap<String, String> {
+    let machine = &run.machine;
+    let fixed = [
+        ("processor", machine.cpu_model.clone()),
+        ("cores", machine.cpu_cores.to_string()),
+        ("memory_bytes", machine.memory_bytes.to_string()),
+        ("kernel", machine.kernel.clone()),
+        ("operating system", machine.os.clone()),
+    ];
+    let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
+    let system = machine
+        .settings
+        .iter()
+        .filter(|(name, _)| !is_momentary(name));
+    let system = system.map(|(name, value)| (name.clone(), value.clone()));
+    let versions = run.versions.iter();
+    let versions = versions.map(|(name, value)| (format!("version of {name}"), value.clone()));
+    let settings = run.settings.iter().flat_map(|group| {
+        let named = |name: &str| format!("{}.{name}", group.part);
+        let settings = group.settings.iter();
+        settings.map(move |setting| (named(&setting.name), setting.value.clone()))
+    });
+    let all = fixed
+        .into_iter()
+        .chain(system)
+        .chain(versions)
+        .chain(settings);
+    all.filter(|(name, _)| name != "topic.bootstrap.servers")
+        .collect()
+}
+
+/// Differs from moment to moment, and is judged elsewhere.
+fn is_momentary(name: &str) -> bool {
+    name.starts_with("load_average")
+}
+
+fn pairs_of(run: &Run, name: &str) -> Option<String> {
+    pairs(run).remove(name)
+}
+
+/// Levels or architectures that cannot be compared.
+fn one_sided(base: &Run, other: &Run) -> Vec<String> {
+    let subjects = |run: &Run| {
+        let mut subjects: Vec<Subject> = Vec::new();
+        for subject in run.cells.iter().filter(|c| c.is_valid()).map(Subject::of) {
+            if !subjects.contains(&subject) {
+                subjects.push(subject);
+            }
+        }
+        subjects
+    };
+    let (ours, theirs) = (subjects(base), subjects(other));
+    let missing = |from: &[Subject], to: &[Subject], side: &str| -> Vec<String> {
+        from.iter()
+            .filter(|subject| !to.contains(subject))
+            .map(|subject| format!("only {side} has a valid cell of {subject}"))
+            .collect()
+    };
+    let mut found = missing(&ours, &theirs, "the base");
+    found.append(&mut missing(&theirs, &ours, "the other side"));
+    found
+}
+
+/// Cells that do not count, and those that something disturbed.
+fn left_out(side: &str, run: &Run) -> Vec<String> {
+    let invalid = |status: &CellStatus| matches!(status, CellStatus::Invalid { .. });
+    let invalid = run
+        .cells
+        .iter()
+        .filter(|cell| invalid(&cell.status))
+        .count();
+    let noisy = run.cells.iter().filter(|cell| cell.is_valid());
+    let noisy = noisy.filter(|cell| !cell.noisy.is_empty()).count();
+    let mut found = Vec::new();
+    if invalid > 0 {
+        found.push(format!("{side}: {invalid} invalid cells were left out"));
+    }
+    if noisy > 0 {
+        found.push(format!("{side}: {noisy} cells have noisy seconds"));
+    }
+    found
+}
+
+const TOLD_MAX: usize = 12;

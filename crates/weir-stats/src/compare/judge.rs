@@ -1,0 +1,260 @@
+//! The judgement on one metric, and on all of them together.
+
+use super::two_sided::{LogRatio, noise_share, permutation_p, values_needed};
+use crate::run::{MetricComparison, Verdict};
+
+/// One metric of both sides.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) base: &'a [f64],
+    pub(super) other: &'a [f64],
+    pub(super) lower_is_better: bool,
+    /// Differences up to this share do not matter.
+    pub(super) margin_share: f64,
+    /// By what share two runs of the same thing differed.
+    pub(super) aa_share: Option<f64>,
+}
+
+impl Sides<'_> {
+    /// Everything but the names.
+    pub(super) fn judge(&self) -> MetricComparison {
+        let ratio = LogRatio::of(self.base, self.other);
+        let interval = ratio.map(|ratio| ratio.interval());
+        let (verdict, why) = match (ratio, interval) {
+            _ if self.is_zero() => (Verdict::Equivalent, "0 on both sides".to_owned()),
+            (Some(_), Some(interval)) => self.by_interval(interval),
+            _ => self.by_permutation(),
+        };
+        let undecided = verdict == Verdict::Inconclusive;
+        MetricComparison {
+            lower_is_better: self.lower_is_better,
+            base_values: self.base.to_vec(),
+            other_values: self.other.to_vec(),
+            ratio: ratio.map(|ratio| ratio.estimate.exp()),
+            ratio_low: interval.map(|(low, _)| low.exp()),
+            ratio_high: interval.map(|(_, high)| high.exp()),
+            permutation_p: permutation_p(self.base, self.other),
+            noise_share: noise_share(self.base, self.other),
+            aa_share: self.aa_share,
+            verdict,
+            why,
+            repetitions_needed: ratio
+                .filter(|_| undecided)
+                .and_then(|ratio| self.repetitions_needed(&ratio)),
+            ..MetricComparison::default()
+        }
+    }
+
+    /// The margin as a logarithm: the larger of what does not matter and what the machine does by itself.
+    fn limit(&self) -> f64 {
+        self.margin_share.max(self.aa_share.unwrap_or(0.0)).ln_1p()
+    }
+
+    /// What is to be excluded, for people.
+    fn limit_text(&self) -> String {
+        let percent = format!("{:.1}", self.limit().exp_m1() * 100.0);
+        let percent = percent.strip_suffix(".0").unwrap_or(&percent);
+        match self.aa_share {
+            Some(aa) if aa > self.margin_share => {
+                format!("{percent} %, by which two runs of the same differed")
+            }
+            _ => format!("the margin of {percent} %"),
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        let has = !self.base.is_empty() && !self.other.is_empty();
+        has && self
+            .base
+            .iter()
+            .chain(self.other)
+            .all(|value| *value == 0.0)
+    }
+
+    fn by_interval(&self, (low, high): (f64, f64)) -> (Verdict, String) {
+        let limit = self.limit();
+        let (above, below) = match self.lower_is_better {
+            true => (Verdict::Worse, Verdict::Better),
+            false => (Verdict::Better, Verdict::Worse),
+        };
+        let text = self.limit_text();
+        if low > limit {
+            (above, format!("the whole interval is above {text}"))
+        } else if high < -limit {
+            (below, format!("the whole interval is below {text}"))
+        } else if low > -limit && high < limit {
+            let why = format!("the whole interval is inside {text}");
+            (Verdict::Equivalent, why)
+        } else if low > 0.0 || high < 0.0 {
+            let why = format!("they differ, but perhaps by less than {text}");
+            (Verdict::Inconclusive, why)
+        } else {
+            let why = format!("the interval reaches beyond {text}");
+            (Verdict::Inconclusive, why)
+        }
+    }
+
+    /// Where a value is zero there are no logarithms, and no share that a margin could be compared with.
+    fn by_permutation(&self) -> (Verdict, String) {
+        let fewest = self.base.len().min(self.other.len());
+        if fewest == 0 {
+            return (Verdict::Inconclusive, "one side has no value".to_owned());
+        }
+        if fewest == 1 {
+            let why = "one repetition tells nothing of how far they scatter: give 5 of each";
+            return (Verdict::Inconclusive, why.to_owned());
+        }
+        match permutation_p(self.base, self.other) {
+            Some(p) if p <= SIGNIFICANT => {
+                let is_less = mean(self.other) < mean(self.base);
+                let verdict = match is_less == self.lower_is_better {
+                    true => Verdict::Better,
+                    false => Verdict::Worse,
+                };
+                (verdict, format!("permutation test, p = {p:.3}"))
+            }
+            Some(p) => (
+                Verdict::Inconclusive,
+                format!("has zeros; permutation test, p = {p:.2}"),
+            ),
+            None => (Verdict::Inconclusive, "has zeros".to_owned()),
+        }
+    }
+
+    /// How narrow the interval would have to be around the present estimate to leave the margin or stay in it.
+    fn repetitions_needed(&self, ratio: &LogRatio) -> Option<u64> {
+        let half = (ratio.estimate.abs() - self.limit()).abs();
+        values_needed(self.base, self.other, half)
+    }
+
+    /// Chance of what was seen if the other side were just at the margin, and no worse.
+    pub(super) fn chance(&self) -> Option<f64> {
+        let (base, other) = match self.lower_is_better {
+            true => (self.base, self.other),
+            false => (self.other, self.base),
+        };
+        match LogRatio::of(base, other) {
+            Some(ratio) => Some(ratio.chance_above(self.limit())),
+            None => permutation_p(self.base, self.other).map(|p| p / 2.0),
+        }
+    }
+}
+
+/// Which of several chances still count when all are looked at, by Holm: the smallest has to be a `count`-th of
+/// the limit, the next a `count - 1`-th, until one fails.
+pub(super) fn holm(chances: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..chances.len()).collect();
+    order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
+    let mut counts = vec![false; chances.len()];
+    for (rank, index) in order.into_iter().enumerate() {
+        let share = (chances.len() - rank) as f64;
+        let is_small = chances[index] * share <= SIGNIFICANT / 2.0;
+        if !is_small {
+            break;
+        }
+        counts[index] = true;
+    }
+    counts
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+const SIGNIFICANT: f64 = 0.05;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(base: &[f64], other: &[f64]) -> MetricComparison {
+        let sides = Sides {
+            base,
+            other,
+            lower_is_better: true,
+            margin_share: 0.03,
+            aa_share: None,
+        };
+        sides.judge()
+    }
+
+    const BASE: [f64; 5] = [100.0, 101.0, 99.0, 100.5, 99.5];
+
+    #[test]
+    fn each_verdict_has_its_case() {
+        let times = |factor: f64| BASE.map(|value| value * factor);
+        let worse = judge(&BASE, &times(1.1));
+        assert_eq!(worse.verdict, Verdict::Worse, "{worse:?}");
+        assert!((worse.ratio.unwrap() - 1.1).abs() < 1e-9);
+        assert!(worse.ratio_low < worse.ratio && worse.ratio < worse.ratio_high);
+        assert_eq!(judge(&BASE, &times(0.9)).verdict, Verdict::Better);
+        assert_eq!(judge(&BASE, &times(1.005)).verdict, Verdict::Equivalent);
+        let between = judge(&BASE, &times(1.033));
+        assert_eq!(between.verdict, Verdict::Inconclusive);
+        assert_eq!(
+            between.why,
+            "they differ, but perhaps by less than the margin of 3 %"
+        );
+        assert!(between.repetitions_needed > Some(5), "{between:?}");
+    }
+
+    #[test]
+    fn more_is_better_of_rates() {
+        let sides = Sides {
+            base: &BASE,
+            other: &BASE.map(|value| value * 1.2),
+            lower_is_better: false,
+            margin_share: 0.03,
+            aa_share: None,
+        };
+        assert_eq!(sides.judge().verdict, Verdict::Better);
+        assert!(sides.chance().unwrap() > 0.99);
+    }
+
+    #[test]
+    fn a_machine_that_differs_from_itself_widens_the_margin() {
+        let sides = Sides {
+            base: &BASE,
+            other: &BASE.map(|value| value * 1.1),
+            lower_is_better: true,
+            margin_share: 0.03,
+            aa_share: Some(0.12),
+        };
+        let judged = sides.judge();
+        assert_ne!(judged.verdict, Verdict::Worse);
+        assert!(
+            judged.why.ends_with("two runs of the same differed"),
+            "{}",
+            judged.why
+        );
+    }
+
+    #[test]
+    fn one_repetition_decides_nothing() {
+        let one = judge(&[100.0], &[900.0]);
+        assert_eq!(one.verdict, Verdict::Inconclusive);
+        assert!(one.why.contains("give 5 of each") && one.ratio.is_none());
+        assert_eq!(judge(&[], &[1.0]).why, "one side has no value");
+    }
+
+    #[test]
+    fn counts_of_zero_are_compared_as_well() {
+        assert_eq!(judge(&[0.0; 3], &[0.0; 3]).verdict, Verdict::Equivalent);
+        let lossy = judge(&[0.0; 5], &[3.0, 9.0, 4.0, 7.0, 5.0]);
+        assert_eq!(lossy.verdict, Verdict::Worse);
+        assert_eq!(
+            judge(&[0.0; 3], &[0.0, 0.0, 4.0]).verdict,
+            Verdict::Inconclusive
+        );
+        assert_eq!(judge(&[0.0; 5], &[9.0; 5]).ratio, None);
+    }
+
+    #[test]
+    fn holm_stops_at_the_first_that_fails() {
+        assert_eq!(holm(&[0.02]), [true]);
+        assert_eq!(holm(&[0.02, 0.5]), [false, false]);
+        assert_eq!(holm(&[0.5, 0.001, 0.012]), [false, true, true]);
+        assert_eq!(holm(&[f64::NAN, 0.001]), [false, true]);
+        assert!(holm(&[]).is_empty());
+    }
+}

@@ -1,0 +1,293 @@
+//! Two runs, or the variants of one, beside each other: better, worse, equivalent or inconclusive.
+//!
+//! The unit of replication is the repetition: one value of each metric per cell. Windows and records inside one
+//! depend on each other, and a test that takes them for independent calls equal systems different more often
+//! than not.
+
+mod differences;
+mod judge;
+mod two_sided;
+
+use std::collections::BTreeMap;
+
+use crate::metric::{self, Metric};
+use crate::run::{
+    Cell, Comparison, MetricComparison, Run, Side, Subject, SubjectComparison, Verdict,
+};
+use judge::Sides;
+
+/// How to compare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// A difference up to this share does not matter; 0.03 unless told.
+    pub margin_share: f64,
+    /// Metrics that decide; empty: those that [`metric::METRICS`] marks.
+    pub headline: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            margin_share: 0.03,
+            headline: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    fn is_headline(&self, name: &str) -> bool {
+        match self.headline.is_empty() {
+            true => Metric::named(name).is_some_and(|metric| metric.is_headline),
+            false => self.headline.iter().any(|wanted| wanted == name),
+        }
+    }
+}
+
+/// A run and the name it has in tables.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// For example its folder.
+    pub label: &'a str,
+    /// The run.
+    pub run: &'a Run,
+}
+
+/// Holds `other` against `base`. `again` are further runs of what `base` is: differences no larger than
+/// between those and `base` are not called.
+pub fn runs(base: Named<'_>, other: Named<'_>, again: &[&Run], options: &Options) -> Comparison {
+    let sides = [base, other].map(|named| repetitions(&named.run.cells));
+    let again: Vec<_> = again.iter().map(|run| repetitions(&run.cells)).collect();
+    let mut comparison = Comparison {
+        base: side(base),
+        other: side(other),
+        interleaved: false,
+        warnings: differences::between(base.run, other.run),
+        ..compare(&sides[0], &sides[1], &again, options)
+    };
+    if again.is_empty() {
+        let text = "the runs were made one after the other: what changed in between, other than what is \
+                    compared, is in the differences (--aa measures it)";
+        comparison.warnings.push(text.to_owned());
+    }
+    conclude(&mut comparison);
+    comparison
+}
+
+/// Every variant of a run against the one that comes first there. Their repetitions took turns.
+pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in run.cells.iter().filter_map(|cell| cell.variant.as_deref()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let Some((base, others)) = names.split_first() else {
+        return Vec::new();
+    };
+    let of = |name: &str| {
+        let cells = run.cells.iter();
+        let cells = cells.filter(|cell| cell.variant.as_deref() == Some(name));
+        let mut by_subject = Repetitions::new();
+        for cell in cells.filter(|cell| cell.is_valid()) {
+            let subject = Subject {
+                variant: None,
+                ..Subject::of(cell)
+            };
+            add(&mut by_subject, subject, cell);
+        }
+        by_subject
+    };
+    let side = |name: &str| side(Named { label: name, run });
+    let held_against = |name: &&str| {
+        let mut comparison = Comparison {
+            base: side(base),
+            other: side(name),
+            interleaved: true,
+            ..compare(&of(base), &of(name), &[], options)
+        };
+        conclude(&mut comparison);
+        comparison
+    };
+    others.iter().map(held_against).collect()
+}
+
+/// The valid cells of each subject, in the order in which subjects first ran.
+type Repetitions<'a> = Vec<(Subject, Vec<&'a Cell>)>;
+
+fn repetitions(cells: &[Cell]) -> Repetitions<'_> {
+    let mut by_subject = Repetitions::new();
+    for cell in cells.iter().filter(|cell| cell.is_valid()) {
+        add(&mut by_subject, Subject::of(cell), cell);
+    }
+    by_subject
+}
+
+fn add<'a>(by_subject: &mut Repetitions<'a>, subject: Subject, cell: &'a Cell) {
+    match by_subject.iter_mut().find(|(seen, _)| *seen == subject) {
+        Some((_, cells)) => cells.push(cell),
+        None => by_subject.push((subject, vec![cell])),
+    }
+}
+
+fn side(named: Named<'_>) -> Side {
+    Side {
+        label: named.label.to_owned(),
+        plan: named.run.plan.clone(),
+        started_utc: named.run.started_utc.clone(),
+        weir_version: named.run.weir_version.clone(),
+    }
+}
+
+/// All subjects that both sides have.
+fn compare(
+    base: &Repetitions<'_>,
+    other: &Repetitions<'_>,
+    again: &[Repetitions<'_>],
+    options: &Options,
+) -> Comparison {
+    let of = |side: &'_ Repetitions<'_>, subject: &Subject| -> Option<BTreeMap<String, Vec<f64>>> {
+        let (_, cells) = side.iter().find(|(seen, _)| seen == subject)?;
+        Some(values(cells))
+    };
+    let mut comparison = Comparison {
+        margin_share: options.margin_share,
+        ..Comparison::default()
+    };
+    let mut chances = Vec::new();
+    for (subject, cells) in base {
+        let Some(theirs) = of(other, subject) else {
+            continue;
+        };
+        let again: Vec<_> = again.iter().filter_map(|run| of(run, subject)).collect();
+        let mut metrics = Vec::new();
+        for (name, ours) in in_order(values(cells)) {
+            let Some(theirs) = theirs.get(&name) else {
+                continue;
+            };
+            let sides = Sides {
+                base: &ours,
+                other: theirs,
+                lower_is_better: metric::lower_is_better(&name),
+                margin_share: options.margin_share,
+                aa_share: aa_share(&ours, &again, &name),
+            };
+            let is_headline = options.is_headline(&name);
+            chances.push(sides.chance().filter(|_| is_headline));
+            metrics.push(MetricComparison {
+                metric: name,
+                is_headline,
+                ..sides.judge()
+            });
+        }
+        comparison.subjects.push(SubjectComparison {
+            subject: subject.clone(),
+            metrics,
+        });
+    }
+    mark_surely_worse(&mut comparison, &chances);
+    comparison
+}
+
+/// Chances in the order of the metrics; those that do not decide have none.
+fn mark_surely_worse(comparison: &mut Comparison, chances: &[Option<f64>]) {
+    let looked_at: Vec<f64> = chances.iter().copied().flatten().collect();
+    let mut counts = judge::holm(&looked_at).into_iter();
+    let metrics = comparison.subjects.iter_mut().flat_map(|s| &mut s.metrics);
+    for (metric, chance) in metrics.zip(chances) {
+        let counts = chance.is_some() && counts.next() == Some(true);
+        metric.is_surely_worse = counts && metric.verdict == Verdict::Worse;
+    }
+}
+
+/// One value per repetition, by metric; a metric that a repetition does not have is shorter.
+fn values(cells: &[&Cell]) -> BTreeMap<String, Vec<f64>> {
+    let mut values = BTreeMap::<String, Vec<f64>>::new();
+    for cell in cells {
+        for (name, value) in metric::all_of(cell) {
+            values.entry(name.to_owned()).or_default().push(value);
+        }
+    }
+    values
+}
+
+/// Known metrics first, in their order.
+fn in_order(values: BTreeMap<String, Vec<f64>>) -> Vec<(String, Vec<f64>)> {
+    let place = |name: &str| {
+        let known = metric::METRICS
+            .iter()
+            .position(|metric| metric.name == name);
+        known.unwrap_or(usize::MAX)
+    };
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_by_key(|(name, _)| place(name));
+    values
+}
+
+/// The largest difference between the base and other runs of the same.
+fn aa_share(base: &[f64], again: &[BTreeMap<String, Vec<f64>>], name: &str) -> Option<f64> {
+    let ratios = again.iter().filter_map(|run| {
+        let ratio = two_sided::LogRatio::of(base, run.get(name)?)?;
+        Some(ratio.estimate.abs().exp_m1())
+    });
+    ratios.max_by(f64::total_cmp)
+}
+
+/// The answer in a sentence.
+fn conclude(comparison: &mut Comparison) {
+    let few = comparison
+        .subjects
+        .iter()
+        .flat_map(|subject| &subject.metrics)
+        .any(|metric| metric.base_values.len().min(metric.other_values.len()) < FEW);
+    if few {
+        let text =
+            format!("fewer than {FEW} repetitions on a side: intervals are wide, if there are any");
+        comparison.warnings.push(text);
+    }
+    comparison.summary = summary(comparison);
+}
+
+fn summary(comparison: &Comparison) -> String {
+    let headlines: Vec<(&Subject, &MetricComparison)> = comparison
+        .subjects
+        .iter()
+        .flat_map(|s| s.metrics.iter().map(|metric| (&s.subject, metric)))
+        .filter(|(_, metric)| metric.is_headline)
+        .collect();
+    if headlines.is_empty() {
+        return "Nothing was measured on both sides.".to_owned();
+    }
+    let with = |verdict: Verdict| {
+        headlines
+            .iter()
+            .filter(move |(_, metric)| metric.verdict == verdict)
+    };
+    let mut parts = Vec::new();
+    for verdict in [Verdict::Worse, Verdict::Better] {
+        let told: Vec<String> = with(verdict)
+            .map(|(subject, metric)| format!("{} ({subject}){}", metric.metric, change(metric)))
+            .collect();
+        if !told.is_empty() {
+            parts.push(format!("{}: {}", verdict.name(), told.join(", ")));
+        }
+    }
+    for verdict in [Verdict::Equivalent, Verdict::Inconclusive] {
+        let count = with(verdict).count();
+        if count > 0 {
+            parts.push(format!("{count} of {} {}", headlines.len(), verdict.name()));
+        }
+    }
+    format!("{}.", parts.join("; "))
+}
+
+/// ` +4.1 %`, if there is a ratio.
+fn change(metric: &MetricComparison) -> String {
+    let percent = metric.ratio.map(|ratio| (ratio - 1.0) * 100.0);
+    percent.map_or_else(String::new, |percent| format!(" {percent:+.1} %"))
+}
+
+/// Below it an interval says little.
+const FEW: usize = 3;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Whole comparisons, and how often equal systems are called different.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::run::{CellStatus, LatencySummary, STAGE_RESPONSE};
+use crate::steady::tests::Noise;
+
+/// A run of one subject whose p99 of each repetition is given.
+fn run(p99_ms: &[f64]) -> Run {
+    let cells = p99_ms.iter().zip(1..).map(|(ms, repetition)| {
+        let summary = LatencySummary {
+            p99_us: Some(ms * 1e3),
+            ..LatencySummary::default()
+        };
+        Cell {
+            architecture: "gateway".to_owned(),
+            clients: 100,
+            repetition,
+            latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
+            ..Cell::default()
+        }
+    });
+    Run {
+        cells: cells.collect(),
+        ..crate::run::tests::run()
+    }
+}
+
+fn compared(base: &[f64], other: &[f64], margin_share: f64) -> Comparison {
+    let (base, other) = (run(base), run(other));
+    let options = Options {
+        margin_share,
+        ..Options::default()
+    };
+    let named = |label, run| Named { label, run };
+    runs(named("a", &base), named("b", &other), &[], &options)
+}
+
+/// The one metric of these runs.
+fn metric_of(comparison: &Comparison) -> &MetricComparison {
+    let metrics = &comparison.subjects[0].metrics;
+    let found = metrics.iter().find(|m| m.metric == "response_p99_ms");
+    found.expect("both sides have it")
+}
+
+/// Figures of `repetitions` runs of a system: its level, times what differs from run to run, times
+/// windows that depend on each other.
+fn repetitions_of(noise: &mut Noise, level: f64, repetitions: usize, run_share: f64) -> Vec<f64> {
+    let one = |noise: &mut Noise| {
+        let run = run_share * noise.normal();
+        let (mut window, mut sum) = (noise.normal(), 0.0);
+        for _ in 0..WINDOWS {
+            // Each window keeps 0.6 of the one before it.
+            window = 0.6 * window + 0.8 * noise.normal();
+            sum += 0.1 * window;
+        }
+        level * (run + sum / f64::from(WINDOWS)).exp()
+    };
+    (0..repetitions).map(|_| one(noise)).collect()
+}
+
+const WINDOWS: u32 = 30;
+
+/// Share of 200 comparisons with fixed seeds that have `verdict`.
+fn share_of(verdicts: &[Verdict], factor: f64, run_share: f64, margin_share: f64) -> f64 {
+    let mut count = 0;
+    for seed in 0..200 {
+        let mut noise = Noise::new(seed);
+        let base = repetitions_of(&mut noise, 10.0, 5, run_share);
+        let other = repetitions_of(&mut noise, 10.0 * factor, 5, run_share);
+        let comparison = compared(&base, &other, margin_share);
+        count += usize::from(verdicts.contains(&metric_of(&comparison).verdict));
+    }
+    count as f64 / 200.0
+}
+
+/// The strictest case: any difference counts. At 5 % a calling procedure that takes windows for runs would say
+/// so in half of these.
+#[test]
+fn equal_systems_are_rarely_called_different() {
+    let different = [Verdict::Better, Verdict::Worse];
+    for run_share in [0.0, 0.03, 0.1] {
+        let called = share_of(&different, 1.0, run_share, 0.0);
+        assert!(called <= 0.08, "spread {run_share}: {called}");
+        assert!(
+            called > 0.0,
+            "spread {run_share}: an interval that holds always is no 95 % one"
+        );
+        let with_margin = share_of(&different, 1.0, run_share, 0.03);
+        assert!(with_margin <= called);
+    }
+}
+
+#[test]
+fn what_differs_is_called_so() {
+    let shares = [
+        share_of(&[Verdict::Worse], 1.2, 0.03, 0.03),
+        share_of(&[Verdict::Better], 0.82, 0.03, 0.03),
+        share_of(&[Verdict::Equivalent], 1.0, 0.0, 0.1),
+    ];
+    assert!(shares.iter().all(|share| *share >= 0.9), "{shares:?}");
+    assert_eq!(share_of(&[Verdict::Better], 1.15, 0.03, 0.03), 0.0);
+}
+
+#[test]
+fn a_comparison_tells_its_answer_and_what_spoils_it() {
+    let base = [10.0, 10.1, 9.9, 10.05, 9.95];
+    let comparison = compared(&base, &base.map(|ms| ms * 1.2), 0.03);
+    assert_eq!(
+        comparison.summary,
+        "worse: response_p99_ms (gateway, 100 clients) +20.0 %."
+    );
+    let metric = metric_of(&comparison);
+    assert!(metric.is_headline && metric.is_surely_worse);
+    assert_eq!(metric.base_values, base);
+    assert!(comparison.warnings[0].starts_with("the runs were made one after the other"));
+    let few = compared(&base[..2], &base[..2], 0.03);
+    assert!(
+        few.warnings
+            .iter()
+            .any(|text| text.starts_with("fewer than 3"))
+    );
+    let nothing = compared(&base, &[], 0.03);
+    assert_eq!(nothing.summary, "Nothing was measured on both sides.");
+    assert_eq!(
+        nothing.warnings[0],
+        "only the base has a valid cell of gateway, 100 clients"
+    );
+}
+
+#[test]
+fn runs_of_the_same_set_the_floor() {
+    let base = [10.0, 10.1, 9.9, 10.05, 9.95];
+    let (ours, again) = (run(&base), run(&base.map(|ms| ms * 1.3)));
+    let other = run(&base.map(|ms| ms * 1.2));
+    let named = |label, run| Named { label, run };
+    let comparison = runs(
+        named("a", &ours),
+        named("b", &other),
+        &[&again],
+        &Options::default(),
+    );
+    let metric = metric_of(&comparison);
+    assert!((metric.aa_share.unwrap() - 0.3).abs() < 1e-9);
+    assert_eq!(metric.verdict, Verdict::Equivalent, "{metric:?}");
+    assert!(!metric.is_surely_worse && comparison.warnings.is_empty());
+}
+
+#[test]
+fn differences_of_the_surroundings_are_told() {
+    let (ours, mut theirs) = (run(&[1.0, 2.0]), run(&[1.0, 2.0]));
+    theirs.machine.kernel = "7.0".to_owned();
+    theirs.settings[0].settings[0].value = "5".to_owned();
+    theirs.cells[1].status = CellStatus::Invalid { reasons: vec![] };
+    let named = |label, run| Named { label, run };
+    let options = Options::default();
+    let warnings = runs(named("a", &ours), named("b", &theirs), &[], &options).warnings;
+    let has = |text: &str| assert!(warnings.iter().any(|w| w == text), "{warnings:?}");
+    has("kernel: , 7.0");
+    has("producer.linger.ms: 0, 5");
+    has("other side: 1 invalid cells were left out");
+}
+
+#[test]
+fn variants_of_a_run_are_held_against_the_first() {
+    let base = [10.0, 10.1, 9.9, 10.05, 9.95];
+    let (mut one, mut four) = (run(&base), run(&base.map(|ms| ms * 0.5)));
+    let name = |run: &mut Run, name: &str| {
+        for cell in &mut run.cells {
+            cell.variant = Some(name.to_owned());
+        }
+    };
+    name(&mut one, "threads-1");
+    name(&mut four, "threads-4");
+    one.cells.append(&mut four.cells);
+    let comparisons = variants(&one, &Options::default());
+    assert_eq!(comparisons.len(), 1);
+    let comparison = &comparisons[0];
+    assert_eq!(
+        (
+            comparison.base.label.as_str(),
+            comparison.other.label.as_str()
+        ),
+        ("threads-1", "threads-4")
+    );
+    assert!(comparison.interleaved && comparison.warnings.is_empty());
+    assert_eq!(metric_of(comparison).verdict, Verdict::Better);
+    assert!(variants(&run(&base), &Options::default()).is_empty());
+}

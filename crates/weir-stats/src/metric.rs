@@ -1,0 +1,172 @@
+//! The figures of a cell that limits and comparisons look at, by name.
+
+use std::collections::BTreeMap;
+
+use crate::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
+
+/// One figure of a cell.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, which carries the unit.
+    pub name: &'static str,
+    /// The unit, for people.
+    pub unit: &'static str,
+    /// Whether less is better.
+    pub lower_is_better: bool,
+    /// Whether it decides what a comparison as a whole says.
+    pub is_headline: bool,
+    of: fn(&Cell) -> Option<f64>,
+}
+
+impl Metric {
+    /// The figure of a cell; `None` where it was not measured.
+    pub fn of(&self, cell: &Cell) -> Option<f64> {
+        (self.of)(cell)
+    }
+
+    /// The metric of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// All metrics, in the order of tables.
+pub static METRICS: &[Metric] = &[
+    headline("response_mean_ms", "ms", true, |cell| {
+        ms(cell.response()?.mean_us)
+    }),
+    metric("response_p50_ms", "ms", true, |cell| {
+        ms(cell.response()?.p50_us)
+    }),
+    headline("response_p99_ms", "ms", true, |cell| {
+        ms(cell.response()?.p99_us)
+    }),
+    metric("response_p999_ms", "ms", true, |cell| {
+        ms(cell.response()?.p999_us)
+    }),
+    metric("publish_ack_p50_ms", "ms", true, |cell| {
+        ms(acknowledged(cell)?.p50_us)
+    }),
+    metric("publish_ack_p99_ms", "ms", true, |cell| {
+        ms(acknowledged(cell)?.p99_us)
+    }),
+    headline("achieved_records_per_s", "/s", false, |cell| {
+        cell.achieved_records_per_s
+    }),
+    metric("delivered_per_s", "/s", false, |cell| {
+        cell.delivery.as_ref()?.delivered_per_s
+    }),
+    headline("cpu_us_per_delivered", "us", true, |cell| {
+        cell.delivering_role()?.cpu_us_per_delivered
+    }),
+    metric("user_memory_per_client_bytes", "bytes", true, |cell| {
+        cell.delivering_role()?.user_memory_per_client_bytes
+    }),
+    metric("received_bytes_per_delivered", "bytes", true, |cell| {
+        let delivery = cell.delivery.as_ref()?;
+        let delivered = Some(delivery.delivered).filter(|count| *count > 0)?;
+        Some(delivery.received_bytes as f64 / delivered as f64)
+    }),
+    headline("lost", "deliveries", true, |cell| {
+        Some(cell.delivery.as_ref()?.lost as f64)
+    }),
+];
+
+/// Whether less is better, of a figure known by its name only: rates are better when higher.
+pub fn lower_is_better(name: &str) -> bool {
+    !name.ends_with("_per_s")
+}
+
+/// Every figure of a cell by name: the [`METRICS`] it has, then its own [`Cell::figures`].
+pub fn all_of(cell: &Cell) -> BTreeMap<&str, f64> {
+    let known = METRICS
+        .iter()
+        .filter_map(|metric| Some((metric.name, metric.of(cell)?)));
+    let own = cell.figures.iter().map(|(name, v)| (name.as_str(), *v));
+    known.chain(own).filter(|(_, v)| v.is_finite()).collect()
+}
+
+const fn metric(
+    name: &'static str,
+    unit: &'static str,
+    lower_is_better: bool,
+    of: fn(&Cell) -> Option<f64>,
+) -> Metric {
+    Metric {
+        name,
+        unit,
+        lower_is_better,
+        is_headline: false,
+        of,
+    }
+}
+
+const fn headline(
+    name: &'static str,
+    unit: &'static str,
+    lower_is_better: bool,
+    of: fn(&Cell) -> Option<f64>,
+) -> Metric {
+    Metric {
+        is_headline: true,
+        ..metric(name, unit, lower_is_better, of)
+    }
+}
+
+fn acknowledged(cell: &Cell) -> Option<&LatencySummary> {
+    cell.latency.get(STAGE_PUBLISH_ACK)
+}
+
+fn ms(us: Option<f64>) -> Option<f64> {
+    us.map(|us| us / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Delivery, RoleUsage, STAGE_RESPONSE};
+
+    #[test]
+    fn figures_are_found_by_name() {
+        let summary = LatencySummary {
+            mean_us: Some(1500.0),
+            ..LatencySummary::default()
+        };
+        let cell = Cell {
+            latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
+            delivery: Some(Delivery {
+                delivered: 4,
+                received_bytes: 10,
+                ..Delivery::default()
+            }),
+            roles: vec![RoleUsage {
+                role: "gateway".to_owned(),
+                cpu_us_per_delivered: Some(3.0),
+                ..RoleUsage::default()
+            }],
+            figures: BTreeMap::from([("fetch_time_ms".to_owned(), 7.0)]),
+            ..Cell::default()
+        };
+        let all = all_of(&cell);
+        assert_eq!(all["response_mean_ms"], 1.5);
+        assert_eq!(all["received_bytes_per_delivered"], 2.5);
+        assert_eq!(all["cpu_us_per_delivered"], 3.0);
+        assert_eq!((all["lost"], all["fetch_time_ms"]), (0.0, 7.0));
+        assert!(!all.contains_key("response_p99_ms"), "never measured");
+        assert!(all_of(&Cell::default()).is_empty());
+    }
+
+    #[test]
+    fn names_are_unique_and_tell_what_is_better() {
+        for metric in METRICS {
+            assert!(std::ptr::eq(Metric::named(metric.name).unwrap(), metric));
+            assert_eq!(
+                metric.lower_is_better,
+                lower_is_better(metric.name),
+                "{}",
+                metric.name
+            );
+        }
+        assert!(Metric::named("other").is_none());
+    }
+}

@@ -1,0 +1,83 @@
+//! Trends of short series, robust against single values.
+
+/// Median of the slopes of all pairs of points (Theil and Sen); `None` with fewer than two points of
+/// different abscissa.
+pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
+    let mut slopes = Vec::with_capacity(points.len() * points.len() / 2);
+    for (index, (x, y)) in points.iter().enumerate() {
+        for (later_x, later_y) in &points[index + 1..] {
+            let slope = (later_y - y) / (later_x - x);
+            if slope.is_finite() {
+                slopes.push(slope);
+            }
+        }
+    }
+    median(&mut slopes)
+}
+
+/// Change over a series of equal steps, from its first value to its last by [`theil_sen`], as a share of
+/// its median.
+pub fn drift_share(values: &[f64]) -> Option<f64> {
+    let points: Vec<(f64, f64)> = values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| value.is_finite())
+        .map(|(index, value)| (index as f64, *value))
+        .collect();
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    let slope = theil_sen(&points)?;
+    let middle = median(&mut points.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+    (middle != 0.0).then(|| slope * (last - first) / middle)
+}
+
+/// Median of the values and of their distances to it, for finding those that lie far away.
+pub(crate) fn median_and_spread(values: &[f64]) -> Option<(f64, f64)> {
+    let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let middle = median(&mut finite)?;
+    let mut distances: Vec<f64> = finite.iter().map(|value| (value - middle).abs()).collect();
+    Some((middle, median(&mut distances)?))
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_through_outliers() {
+        let mut points: Vec<(f64, f64)> = (0..20)
+            .map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x)))
+            .collect();
+        points[4].1 = 900.0;
+        points[11].1 = -500.0;
+        assert!((theil_sen(&points).unwrap() - 2.0).abs() < 1e-9);
+        assert_eq!(theil_sen(&points[..1]), None);
+        assert_eq!(theil_sen(&[(1.0, 1.0), (1.0, 2.0)]), None);
+    }
+
+    #[test]
+    fn drift_is_told_in_shares_of_the_median() {
+        assert_eq!(drift_share(&[10.0, 10.0, 10.0]), Some(0.0));
+        assert_eq!(drift_share(&[8.0, 10.0, 12.0]), Some(0.4));
+        assert_eq!(drift_share(&[0.0, 0.0]), None);
+        assert_eq!(drift_share(&[f64::NAN, 1.0]), None);
+    }
+
+    #[test]
+    fn spread_is_a_median_too() {
+        assert_eq!(
+            median_and_spread(&[1.0, 2.0, 3.0, 4.0, 900.0]),
+            Some((3.0, 1.0))
+        );
+        assert_eq!(median_and_spread(&[]), None);
+    }
+}
