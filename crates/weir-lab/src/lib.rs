@@ -22,11 +22,13 @@ pub mod sdk;
 mod state;
 mod status;
 mod tool;
+mod tools;
 
 pub use error::{Fault, LabError};
 pub use lab::{Broker, Lab, LabOptions};
 pub use state::LabState;
 pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
+pub use tools::KafkaTools;
 
 /// The release of Apache Kafka that a lab starts unless told otherwise.
 pub const KAFKA_VERSION: &str = "4.3.1";
