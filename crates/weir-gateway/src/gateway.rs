@@ -94,6 +94,7 @@ impl Gateway {
             limits,
             simulator: config.simulator,
             diff_bytes_per_second: config.diffs.budget_bytes_per_second,
+            shards: config.shards,
             peers: OnceLock::new(),
         });
         let tls = config.tls.map(Arc::new);

@@ -11,11 +11,12 @@ use super::class::{Basis, FrameClass, Member, Progress};
 use super::courier::{Courier, Urgency};
 use super::diffing::Encoder;
 use super::encode::{Forms, Mark, mark_frame};
+use super::item::ItemTable;
 use super::pacing::{Alarms, Paced, Wait};
 use super::queue::{Queue, Shed};
 use super::session::{SessionKey, Sessions};
 use super::step::Emission;
-use super::table::{RowChange, RowStep};
+use super::table::{Learned, RowStep};
 use super::wire::Wire;
 use super::{Shard, ToldRows};
 use crate::metrics::ShardCounters;
@@ -31,21 +32,11 @@ impl Shard {
         update: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
     ) {
-        let now_ms = wire.now_ms();
-        let Some(item) = self.items.get_mut(key) else {
+        let (items, mut pass) = self.pass(wire);
+        let Some(item) = items.get_mut(key) else {
             return;
         };
-        let step = item.advance(update, extracted, &mut self.counters.rows);
-        let mut pass = Pass {
-            wire,
-            sessions: &mut self.sessions,
-            backlog: &mut self.backlog,
-            alarms: &mut self.alarms,
-            courier: &mut self.courier,
-            counters: &mut self.counters,
-            encoder: &mut self.encoder,
-            now_ms,
-        };
+        let step = item.advance(update, extracted, &mut pass.counters.rows);
         for class in &mut item.classes {
             let fields = match class.delivery.basis() {
                 Basis::Event | Basis::Row => extracted,
@@ -77,21 +68,11 @@ impl Shard {
         values: Arc<FrozenValues>,
         fields: &Arc<FieldSet>,
     ) {
-        let now_ms = wire.now_ms();
-        let Some(item) = self.items.get_mut(key).filter(|item| !item.knows_all()) else {
+        let (items, mut pass) = self.pass(wire);
+        let Some(item) = items.get_mut(key).filter(|item| !item.knows_all()) else {
             return;
         };
         let step = item.learn(values, fields);
-        let mut pass = Pass {
-            wire,
-            sessions: &mut self.sessions,
-            backlog: &mut self.backlog,
-            alarms: &mut self.alarms,
-            courier: &mut self.courier,
-            counters: &mut self.counters,
-            encoder: &mut self.encoder,
-            now_ms,
-        };
         for class in &mut item.classes {
             let is_state = class.delivery.basis() == Basis::State;
             if is_state && class.schema.wanted().is_subset(&item.known) {
@@ -106,8 +87,8 @@ impl Shard {
     /// Takes in the rows that a worker knows from before this shard wanted them. They go to those
     /// who wait for their snapshot, whose end is told when all workers have answered.
     pub(super) fn learn_rows(&mut self, wire: &mut impl Wire, told: &ToldRows) {
-        let now_ms = wire.now_ms();
-        let Some(item) = self.items.get_mut(told.item) else {
+        let (items, mut pass) = self.pass(wire);
+        let Some(item) = items.get_mut(told.item) else {
             return;
         };
         let Some(table) = item
@@ -116,16 +97,34 @@ impl Shard {
         else {
             return;
         };
-        let changes =
-            told.rows
-                .iter()
-                .filter_map(|row| match table.learn(row, &mut self.counters.rows) {
-                    Some(RowStep::Row(change)) => Some(change),
-                    _ => None,
-                });
-        let changes: Vec<RowChange> = changes.collect();
+        let (rows, counts) = (told.rows.iter(), &mut pass.counters.rows);
+        let learned: Vec<Learned> = rows.filter_map(|row| table.learn(row, counts)).collect();
         let is_complete = table.hear(told.in_snapshot);
-        let mut pass = Pass {
+        for class in &mut item.classes {
+            if class.delivery.basis() != Basis::Row {
+                continue;
+            }
+            for Learned { change, told } in &learned {
+                let emission = Emission::of_row(change);
+                let told = told.as_ref();
+                if told.is_some_and(|told| class.schema.differs(told, &change.values)) {
+                    // Also for those who have seen what it was until now.
+                    pass.spread(class, &emission);
+                } else {
+                    pass.spread(class, &emission.past());
+                }
+            }
+            if is_complete {
+                pass.mark(class, Mark::EndOfSnapshot);
+            }
+        }
+        self.arm_alarms(wire);
+    }
+
+    /// A pass over the subscribers of an item, and the table the item is taken from.
+    fn pass<'a, W: Wire>(&'a mut self, wire: &'a mut W) -> (&'a mut ItemTable, Pass<'a, W>) {
+        let pass = Pass {
+            now_ms: wire.now_ms(),
             wire,
             sessions: &mut self.sessions,
             backlog: &mut self.backlog,
@@ -133,20 +132,8 @@ impl Shard {
             courier: &mut self.courier,
             counters: &mut self.counters,
             encoder: &mut self.encoder,
-            now_ms,
         };
-        for class in &mut item.classes {
-            if class.delivery.basis() != Basis::Row {
-                continue;
-            }
-            for change in &changes {
-                pass.spread(class, &Emission::of_row(change).past());
-            }
-            if is_complete {
-                pass.mark(class, Mark::EndOfSnapshot);
-            }
-        }
-        self.arm_alarms(wire);
+        (&mut self.items, pass)
     }
 }
 

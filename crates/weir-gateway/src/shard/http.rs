@@ -2,9 +2,9 @@
 
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{Answer, ConnId};
-use weir_tlcp::codes::ControlCode;
+use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Request, parse_http_request};
-use weir_tlcp::server::write_error;
+use weir_tlcp::server::{write_conerr, write_error};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
 use super::Shard;
@@ -106,8 +106,9 @@ fn tlcp(
                     Ok(Request::CreateSession(_) | Request::BindSession(_))
                         if !request.takes_chunks =>
                     {
-                        let text = "streams need HTTP/1.1";
-                        write_error(&mut reply.lines, ControlCode::MALFORMED, text);
+                        let text = "sessions need HTTP/1.1 from proxies too";
+                        shard.counters.sessions_refused += 1;
+                        write_conerr(&mut reply.lines, SessionCode::MALFORMED, text);
                         Fate::Stays
                     }
                     Ok(request) => shard.handle_request(wire, &request, &mut reply),

@@ -135,6 +135,8 @@ pub(crate) struct Shared {
     pub(crate) simulator: Option<Simulator>,
     /// Bytes of values that each shard compares per second at most.
     pub(crate) diff_bytes_per_second: u64,
+    /// How many there are.
+    pub(crate) shards: usize,
     /// The shards' inboxes, set once all of them exist.
     pub(crate) peers: OnceLock<Vec<MailSender<ShardMail>>>,
 }

@@ -173,6 +173,7 @@ impl World {
             simulator: None,
             diff_bytes_per_second: 0,
             guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), 1)),
+            shards: 1,
             peers: OnceLock::new(),
         });
         Self {
@@ -189,8 +190,12 @@ impl World {
     }
 
     fn http(&mut self, number: u32, name: &str, body: &str) -> Vec<String> {
+        self.http_as("HTTP/1.1", number, name, body)
+    }
+
+    fn http_as(&mut self, version: &str, number: u32, name: &str, body: &str) -> Vec<String> {
         let text = format!(
-            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 {version}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         self.wire.peers.entry(number).or_default();
@@ -263,6 +268,24 @@ impl World {
 }
 
 const POLL: &str = "&LS_polling=true&LS_polling_millis=300&LS_idle_millis=8000&LS_reduce_head=true";
+
+#[test]
+fn answers_of_unknown_length_need_a_client_that_can_read_them() {
+    let mut world = World::new(Limits::default());
+    let id = world.create(1, "");
+    let refusal = ["CONERR,67,sessions need HTTP/1.1 from proxies too"];
+    for (number, name, body) in [
+        (2, "create_session", "LS_adapter_set=Set".to_owned()),
+        (3, "bind_session", format!("LS_session={id}")),
+        (4, "bind_session", format!("LS_session={id}{POLL}")),
+    ] {
+        assert_eq!(world.http_as("HTTP/1.0", number, name, &body), refusal);
+    }
+    assert_eq!(world.sessions(), 1);
+    let destroy = format!("LS_session={id}&LS_reqId=1&LS_op=destroy");
+    let done = world.http_as("HTTP/1.0", 5, "control", &destroy);
+    assert_eq!(done, ["REQOK,1"]);
+}
 
 #[test]
 fn silence_is_broken_on_streams_and_ends_polls() {

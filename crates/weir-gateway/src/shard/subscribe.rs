@@ -116,12 +116,12 @@ impl Shard {
 
     /// Ingest workers of a connection who may know rows of an item that this shard does not.
     fn workers_to_hear(&self, connection: u16) -> usize {
-        let alone = self.shared.peers.get().is_none_or(|peers| peers.len() < 2);
-        match alone {
-            true => 0,
-            false => self.shared.connections[usize::from(connection)]
-                .workers
-                .len(),
+        match self.shared.shards {
+            0 | 1 => 0,
+            _ => {
+                let connection = &self.shared.connections[usize::from(connection)];
+                connection.workers.len()
+            }
         }
     }
 

@@ -81,6 +81,14 @@ pub(crate) struct RowChange {
     pub(crate) is_stranger: bool,
 }
 
+/// A row from before the table.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    pub(crate) change: RowChange,
+    /// As it was told until now: a record has come meanwhile that did not have all of it.
+    pub(crate) told: Option<Arc<FrozenValues>>,
+}
+
 impl Table {
     /// A table without rows; records of which not all of `fields` were read are not for it.
     pub(crate) fn new(rules: TableRules, fields: FieldSet) -> Self {
@@ -164,9 +172,15 @@ impl Table {
         &mut self,
         row: &Arc<FrozenValues>,
         counts: &mut TableCounts,
-    ) -> Option<RowStep> {
+    ) -> Option<Learned> {
+        let key = row.get(self.rules.fields?.0)?;
+        let known = self.ages.get(key).and_then(|age| self.rows.get(age));
+        let told = known.map(|row| self.with_command(&row.values, Command::Update));
         let fields = self.fields.clone();
-        self.advance(row, &fields, counts)
+        match self.advance(row, &fields, counts)? {
+            RowStep::Row(change) => Some(Learned { change, told }),
+            RowStep::Clear | RowStep::EndOfSnapshot => None,
+        }
     }
 
     fn take(

@@ -26,6 +26,8 @@ struct Subscription {
     /// Mode COMMAND: the rows as they are, and as the client knows them.
     rows: Rows,
     seen: Seen,
+    /// Mode COMMAND: rows from before its item was subscribed are still to be told.
+    awaits: bool,
     /// Updates were reported as lost.
     has_lost: bool,
     /// Nothing is expected any more.
@@ -95,6 +97,7 @@ impl Client {
             past: 0,
             rows: item.rows.clone().unwrap_or_default(),
             seen: Seen::default(),
+            awaits: want.snapshot && want.kind.is_command() && item.unheard > 0,
             has_lost: false,
             closed: false,
             decoder: ItemState::accepting(want.fields.len(), self.diffs.unwrap_or(Diffs::ANY)),
@@ -197,6 +200,29 @@ impl Client {
                 one.expect(Some(values));
             }
         }
+    }
+
+    /// The shard has learned a row: no update but for those who wait for their snapshot.
+    pub(super) fn learn_row(&mut self, number: usize, row: &Row, change: &Change) {
+        let all = self.active_mut().filter(|one| one.want.item == number);
+        for one in all.filter(|one| one.want.kind.is_command()) {
+            let want = one.want;
+            let shown = |row| seen(&want, row, "UPDATE");
+            let told = one.rows.get(row).map(shown);
+            // Or it had been told without what was not known of it.
+            let corrects = told.is_some_and(|told| told != shown(&change.row));
+            one.rows.apply(row);
+            if one.awaits || corrects {
+                one.past += usize::from(one.awaits);
+                one.expect(Some(seen(&want, &change.row, change.command)));
+            }
+        }
+    }
+
+    /// The shard has learned all rows of an item.
+    pub(super) fn know_rows(&mut self, number: usize) {
+        let all = self.active_mut().filter(|one| one.want.item == number);
+        all.for_each(|one| one.awaits = false);
     }
 
     /// The gateway gave up on this client.

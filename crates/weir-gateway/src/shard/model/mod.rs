@@ -5,6 +5,8 @@
 
 mod client;
 mod differences;
+mod ingest;
+mod ops;
 mod rows;
 mod want;
 mod wire;
@@ -13,22 +15,24 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
-use weir_mapping::{AdaptersFile, FieldSet, FieldValues, ItemNames, ParseOptions, RecordView};
+use weir_mapping::{AdaptersFile, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
 use self::client::Client;
+use self::ingest::as_row;
+use self::ops::{Op, op};
 use self::rows::Rows;
 use self::want::{KINDS, Want};
 use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::catch_up::ALARM;
 use super::session::SessionKey;
 use super::wire::Wire;
-use super::{Shard, ShardMail, Shared};
+use super::{Shard, ShardMail, Shared, ToldRows};
 use crate::config::Limits;
 use crate::connection::Connection;
 use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
-use crate::routing::{ItemKey, RoutingTable, Wish};
+use crate::routing::RoutingTable;
 
 /// Fields of the mapping, each a header that a record may lack.
 const FIELDS: [&str; 5] = ["a", "b", "c", "key", "command"];
@@ -56,6 +60,7 @@ const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <param name="bootstrap.servers">nowhere:9092</param>
 <param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
 <param name="fields.skip.failed.mapping.enable">true</param>
+<param name="record.consume.with.num.threads">2</param>
 <param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param>
 <param name="field.c">#{HEADERS.c}</param><param name="field.key">#{HEADERS.key}</param>
 <param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
@@ -72,6 +77,8 @@ struct Item {
     known: Known,
     /// While it has subscribers in mode COMMAND.
     rows: Option<Rows>,
+    /// Workers that have not told yet which rows they know.
+    unheard: usize,
     /// The last updates with the fields that were read, since somebody needs them.
     history: Option<VecDeque<(Row, FieldSet)>>,
 }
@@ -85,60 +92,6 @@ impl Item {
     }
 }
 
-#[derive(Debug, Clone)]
-enum Op {
-    Subscribe {
-        client: usize,
-        sub_id: u32,
-        item: usize,
-        schema: usize,
-        kind: usize,
-        snapshot: bool,
-    },
-    /// Another frequency; 0 is none.
-    Reconfigure {
-        client: usize,
-        sub_id: u32,
-        frequency: u32,
-    },
-    /// Another bandwidth; 0 is none.
-    Constrain {
-        client: usize,
-        kbps: u32,
-    },
-    Unsubscribe {
-        client: usize,
-        sub_id: u32,
-    },
-    Produce {
-        worker: usize,
-        item: usize,
-        row: Row,
-    },
-    /// The shard takes so many mails of a worker.
-    Deliver {
-        worker: usize,
-        count: usize,
-    },
-    /// The client's side takes so many bytes more.
-    Room {
-        client: usize,
-        bytes: usize,
-    },
-    /// The connection is lost, with all that has not been read.
-    Cut {
-        client: usize,
-    },
-    /// Those whose connection is lost come back.
-    Return,
-    /// The end of a turn.
-    Flush,
-    /// Time passes.
-    Pass {
-        millis: u64,
-    },
-}
-
 /// The world around the shard, and what is expected of it.
 struct World {
     shard: Shard,
@@ -150,10 +103,12 @@ struct World {
     mails: [VecDeque<(usize, ShardMail, Row)>; WORKERS],
     clients: Vec<Client>,
     items: [Item; ITEMS],
+    /// Another shard wants all fields and rows of all items from the beginning.
+    has_other_shard: bool,
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(has_other_shard: bool) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
@@ -171,6 +126,7 @@ impl World {
             guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), CLIENTS)),
             simulator: None,
             diff_bytes_per_second: u64::MAX,
+            shards: 1 + usize::from(has_other_shard),
             peers: OnceLock::new(),
         });
         let mut world = Self {
@@ -181,7 +137,11 @@ impl World {
             mails: Default::default(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             items: Default::default(),
+            has_other_shard,
         };
+        if has_other_shard {
+            world.add_shard();
+        }
         let create = "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_send_sync=false";
         for client in 0..CLIENTS {
             let (diffs, parameter) = differences::accepted(client);
@@ -194,53 +154,16 @@ impl World {
     fn request(&mut self, client: usize, text: &str) {
         let conn = self.wire.id(client);
         self.shard.handle_message(&mut self.wire, conn, text);
-        let mut wishes = Vec::new();
-        let worker = &self.connection.workers[0];
-        worker.wishes.take(|wish| wishes.push(wish));
-        for wish in wishes {
-            for worker in 0..WORKERS {
+        for worker in 0..WORKERS {
+            let mut wishes = Vec::new();
+            let wish_box = &self.connection.workers[worker].wishes;
+            wish_box.take(|wish| wishes.push(wish));
+            for wish in wishes {
                 self.tell_known(worker, &wish);
-                self.tables[worker].apply(wish.clone());
+                self.tell_rows(worker, &wish);
+                self.tables[worker].apply(wish);
             }
         }
-    }
-
-    /// Another shard wants all fields of all items from the beginning.
-    fn add_shard(&mut self) {
-        for item in 0..ITEMS {
-            let wish = Wish::Subscribe {
-                name: format!("item-[key={item}]").into(),
-                shard: 1,
-                item: ItemKey { slot: 0, epoch: 0 },
-                fields: FieldSet::all(FIELDS.len()),
-                rows: None,
-            };
-            for table in &mut self.tables {
-                table.apply(wish.clone());
-            }
-        }
-    }
-
-    /// What a worker answers to a wish, if it knows the item for another shard.
-    fn tell_known(&mut self, worker: usize, wish: &Wish) {
-        let Wish::Subscribe {
-            name, item, fields, ..
-        } = wish
-        else {
-            return;
-        };
-        let route = self.tables[worker].route(name);
-        let Some((update, fields)) = route.and_then(|route| route.known(fields)) else {
-            return;
-        };
-        let row: Row = std::array::from_fn(|index| update.get(index).map(str::to_owned));
-        let number = (0..ITEMS).find(|number| **name == *format!("item-[key={number}]"));
-        let mail = ShardMail::Known {
-            item: *item,
-            update,
-            fields,
-        };
-        self.mails[worker].push_back((number.expect("an item of the model"), mail, row));
     }
 
     fn run(&mut self, op: Op) {
@@ -274,7 +197,7 @@ impl World {
                     self.forget_unwanted();
                 }
             }
-            Op::Produce { worker, item, row } => self.produce(worker, item, row),
+            Op::Produce { item, row } => self.produce(item, row),
             Op::Deliver { worker, count } => (0..count).for_each(|_| self.deliver(worker)),
             Op::Room { client, bytes } => self.wire.set_room(client, bytes),
             Op::Reconfigure {
@@ -390,8 +313,9 @@ impl World {
             }
         }
         let item = &mut self.items[want.item];
-        if want.kind.is_command() {
-            item.rows.get_or_insert_default();
+        if want.kind.is_command() && item.rows.is_none() {
+            item.rows = Some(Rows::default());
+            item.unheard = if self.has_other_shard { WORKERS } else { 0 };
         }
         if want.kind.is_distinct() {
             item.history.get_or_insert_default();
@@ -408,50 +332,6 @@ impl World {
 
     fn is_wanted(&self, item: usize, index: usize) -> bool {
         self.wants(item).any(|want| want.has(index))
-    }
-
-    /// What ingest does with a record.
-    fn produce(&mut self, worker: usize, item: usize, row: Row) {
-        let key = item.to_string();
-        let headers: Vec<(&str, Option<&[u8]>)> = FIELDS
-            .iter()
-            .zip(&row)
-            .filter_map(|(name, value)| Some((*name, Some(value.as_ref()?.as_bytes()))))
-            .collect();
-        let view = RecordView {
-            topic: "topic",
-            partition: 0,
-            offset: 0,
-            timestamp_ms: 0,
-            key: Some(key.as_bytes()),
-            value: None,
-            headers: &headers,
-        };
-        let mapping = &self.connection.config.mapping;
-        let (mut names, mut values) = (ItemNames::default(), FieldValues::default());
-        mapping.item_names(&view, &mut names).expect("a name");
-        let name = names.iter().next().expect("one item");
-        let Some(route) = self.tables[worker].route(name) else {
-            return;
-        };
-        for client in &self.clients {
-            client.check_route(item, route.fields());
-        }
-        let fields = Arc::clone(route.fields());
-        mapping
-            .field_values(&view, &fields, &mut values)
-            .expect("skipped at worst");
-        let update = Arc::new(values.freeze());
-        route.keep(&update, &fields);
-        for target in route.targets().iter().filter(|target| target.shard == 0) {
-            let mail = ShardMail::Update {
-                item: target.item,
-                update: Arc::clone(&update),
-                fields: Arc::clone(&fields),
-                record_ms: -1,
-            };
-            self.mails[worker].push_back((item, mail, row.clone()));
-        }
     }
 
     /// The shard takes one mail, the model takes it too.
@@ -484,6 +364,14 @@ impl World {
                 }
                 self.shard.learn(&mut self.wire, key, update, &fields);
             }
+            ShardMail::Rows(told) => {
+                let known = self.shard.items.get_mut(told.item);
+                let table = known.and_then(|item| item.table_mut());
+                if table.is_some_and(|table| table.awaits(told.generation)) {
+                    self.note_rows(item, &told);
+                }
+                self.shard.learn_rows(&mut self.wire, &told);
+            }
             other => unreachable!("nobody posts {other:?} here"),
         }
         self.note_ends();
@@ -500,6 +388,24 @@ impl World {
         }
         for client in &mut self.clients {
             client.learn(number, &self.items[number]);
+        }
+    }
+
+    fn note_rows(&mut self, number: usize, told: &ToldRows) {
+        let item = &mut self.items[number];
+        for row in &told.rows {
+            let row = as_row(row);
+            let change = item.rows.as_mut().and_then(|rows| rows.apply(&row));
+            let change = change.expect("a row is told with its key");
+            for client in &mut self.clients {
+                client.learn_row(number, &row, &change);
+            }
+        }
+        item.unheard -= 1;
+        if item.unheard == 0 {
+            for client in &mut self.clients {
+                client.know_rows(number);
+            }
         }
     }
 
@@ -614,58 +520,6 @@ fn limit(number: u32) -> String {
     }
 }
 
-fn value() -> impl Strategy<Value = Option<String>> {
-    prop_oneof![
-        1 => Just(None),
-        1 => Just(Some(String::new())),
-        4 => (0u8..4, 0usize..90).prop_map(|(n, len)| Some(format!("{n}{}", "|".repeat(len)))),
-        5 => differences::similar_value().prop_map(Some),
-    ]
-}
-
-fn row() -> impl Strategy<Value = Row> {
-    let key = prop_oneof![
-        9 => (0u8..3).prop_map(|key| Some(format!("k{key}"))),
-        1 => Just(None),
-    ];
-    let command = prop_oneof![
-        2 => Just(Some("ADD")),
-        4 => Just(Some("UPDATE")),
-        2 => Just(Some("DELETE")),
-        1 => Just(Some("OTHER")),
-        1 => Just(None),
-    ];
-    let command = command.prop_map(|word| word.map(str::to_owned));
-    (value(), value(), value(), key, command)
-        .prop_map(|(a, b, c, key, command)| [a, b, c, key, command])
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let client = 0..CLIENTS;
-    prop_oneof![
-        5 => (client.clone(), 1u32..3, 0..ITEMS, 0..SCHEMAS.len(), 0..KINDS.len(), any::<bool>())
-            .prop_map(|(client, sub_id, item, schema, kind, snapshot)| Op::Subscribe {
-                client, sub_id, item, schema, kind, snapshot,
-            }),
-        1 => (client.clone(), 1u32..3)
-            .prop_map(|(client, sub_id)| Op::Unsubscribe { client, sub_id }),
-        1 => (client.clone(), 1u32..3, 0u32..8).prop_map(|(client, sub_id, frequency)| {
-            Op::Reconfigure { client, sub_id, frequency }
-        }),
-        1 => (client.clone(), prop_oneof![Just(0), 1u32..20])
-            .prop_map(|(client, kbps)| Op::Constrain { client, kbps }),
-        9 => (0..WORKERS, 0..ITEMS, row())
-            .prop_map(|(worker, item, row)| Op::Produce { worker, item, row }),
-        7 => (0..WORKERS, 1usize..4).prop_map(|(worker, count)| Op::Deliver { worker, count }),
-        4 => (client, prop_oneof![Just(0), 0usize..500, Just(usize::MAX)])
-            .prop_map(|(client, bytes)| Op::Room { client, bytes }),
-        2 => Just(Op::Flush),
-        1 => (0..CLIENTS).prop_map(|client| Op::Cut { client }),
-        1 => Just(Op::Return),
-        3 => prop_oneof![1u64..40, 50u64..400].prop_map(|millis| Op::Pass { millis }),
-    ]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -674,11 +528,38 @@ proptest! {
         has_other_shard in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {
-        let mut world = World::new();
-        if has_other_shard {
-            world.add_shard();
-        }
+        let mut world = World::new(has_other_shard);
         ops.into_iter().for_each(|op| world.run(op));
         world.finish();
     }
+}
+
+/// A client without a snapshot is told of a record that lacks a field before what the row was is
+/// learned: then it is told the row again.
+#[test]
+fn a_row_is_told_again_when_more_of_it_is_learned() {
+    let command = KINDS.iter().position(|kind| kind.is_command());
+    let subscribe = |client, kind| Op::Subscribe {
+        client,
+        sub_id: 1,
+        item: 0,
+        schema: 0,
+        kind,
+        snapshot: false,
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let produce = |a| Op::Produce {
+        item: 0,
+        row: [a, None, None, text("k0"), text("ADD")],
+    };
+    let mut world = World::new(true);
+    world.run(subscribe(0, 0));
+    world.run(produce(text("value")));
+    world.run(Op::Deliver {
+        worker: 0,
+        count: 1,
+    });
+    world.run(produce(None));
+    world.run(subscribe(1, command.expect("a kind in mode COMMAND")));
+    world.finish();
 }

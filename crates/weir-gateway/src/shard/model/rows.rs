@@ -29,6 +29,13 @@ impl Rows {
         self.0.iter()
     }
 
+    /// The row with the key of a record.
+    pub(super) fn get(&self, record: &Row) -> Option<&Row> {
+        let key = record[KEY].as_ref()?;
+        let (_, row) = self.0.iter().find(|(known, _)| known == key)?;
+        Some(row)
+    }
+
     /// Takes in a record.
     pub(super) fn apply(&mut self, record: &Row) -> Option<Change> {
         let key = record[KEY].clone().filter(|key| !key.trim().is_empty())?;
@@ -59,6 +66,12 @@ impl Rows {
             _ => None,
         }
     }
+}
+
+/// Numbers rows by their keys.
+pub(super) fn number_of(record: &Row) -> usize {
+    let key = record[KEY].as_ref().and_then(|key| key.bytes().last());
+    key.map_or(0, usize::from)
 }
 
 /// A row as a client sees it.

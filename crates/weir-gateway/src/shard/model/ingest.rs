@@ -1,0 +1,141 @@
+//! Ingest in the model: workers that answer wishes, and map records for those who want them.
+
+use std::sync::Arc;
+
+use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
+
+use super::{FIELDS, ITEMS, Row, WORKERS, World, rows};
+use crate::config::Limits;
+use crate::routing::{ItemKey, Route, RowsWish, Wish};
+use crate::shard::table::TableRules;
+use crate::shard::{ShardMail, ToldRows};
+
+impl World {
+    /// Another shard comes to want all fields and rows of all items.
+    pub(super) fn add_shard(&mut self) {
+        let mapping = &self.connection.config.mapping;
+        let rules = TableRules {
+            mode: mapping.command_mode(),
+            fields: mapping.command_fields(),
+            keys_max: Limits::default().command_keys,
+        };
+        for item in 0..ITEMS {
+            let wish = Wish::Subscribe {
+                name: format!("item-[key={item}]").into(),
+                shard: 1,
+                item: ItemKey { slot: 0, epoch: 0 },
+                fields: FieldSet::all(FIELDS.len()),
+                rows: Some(RowsWish {
+                    generation: 0,
+                    rules,
+                }),
+            };
+            for table in &mut self.tables {
+                table.apply(wish.clone());
+            }
+        }
+    }
+
+    /// What a worker answers to a wish, if it knows the item for another shard.
+    pub(super) fn tell_known(&mut self, worker: usize, wish: &Wish) {
+        let Wish::Subscribe {
+            name, item, fields, ..
+        } = wish
+        else {
+            return;
+        };
+        let route = self.tables[worker].route(name);
+        let Some((update, fields)) = route.and_then(|route| route.known(fields)) else {
+            return;
+        };
+        let row = as_row(&update);
+        let mail = ShardMail::Known {
+            item: *item,
+            update,
+            fields,
+        };
+        self.mails[worker].push_back((number(name), mail, row));
+    }
+
+    /// What it answers to a wish for rows, also where it knows none.
+    pub(super) fn tell_rows(&mut self, worker: usize, wish: &Wish) {
+        let Wish::Subscribe {
+            name,
+            item,
+            rows: Some(wanted),
+            ..
+        } = wish
+        else {
+            return;
+        };
+        let known = self.tables[worker].route(name).and_then(Route::rows);
+        let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
+        let (rows, in_snapshot) = known.unwrap_or_else(first);
+        let mail = ShardMail::Rows(Box::new(ToldRows {
+            item: *item,
+            generation: wanted.generation,
+            rows,
+            in_snapshot,
+        }));
+        self.mails[worker].push_back((number(name), mail, Row::default()));
+    }
+
+    /// What ingest does with a record. All records of a row come to one worker.
+    pub(super) fn produce(&mut self, item: usize, row: Row) {
+        let worker = rows::number_of(&row) % WORKERS;
+        let key = item.to_string();
+        let headers: Vec<(&str, Option<&[u8]>)> = FIELDS
+            .iter()
+            .zip(&row)
+            .filter_map(|(name, value)| Some((*name, Some(value.as_ref()?.as_bytes()))))
+            .collect();
+        let view = RecordView {
+            topic: "topic",
+            partition: 0,
+            offset: 0,
+            timestamp_ms: 0,
+            key: Some(key.as_bytes()),
+            value: None,
+            headers: &headers,
+        };
+        let mapping = &self.connection.config.mapping;
+        let (mut names, mut values) = (ItemNames::default(), FieldValues::default());
+        mapping.item_names(&view, &mut names).expect("a name");
+        let name = names.iter().next().expect("one item");
+        let Some(route) = self.tables[worker].route(name) else {
+            return;
+        };
+        for client in &self.clients {
+            client.check_route(item, route.fields());
+        }
+        let fields = Arc::clone(route.fields());
+        mapping
+            .field_values(&view, &fields, &mut values)
+            .expect("skipped at worst");
+        let update = Arc::new(values.freeze());
+        route.keep(&update, &fields);
+        if self.has_other_shard {
+            route.keep_row(&update, &fields);
+        }
+        for target in route.targets().iter().filter(|target| target.shard == 0) {
+            let mail = ShardMail::Update {
+                item: target.item,
+                update: Arc::clone(&update),
+                fields: Arc::clone(&fields),
+                record_ms: -1,
+            };
+            self.mails[worker].push_back((item, mail, row.clone()));
+        }
+    }
+}
+
+/// The number of an item in the model.
+fn number(name: &str) -> usize {
+    let number = (0..ITEMS).find(|number| *name == *format!("item-[key={number}]"));
+    number.expect("an item of the model")
+}
+
+/// Values as the model keeps them.
+pub(super) fn as_row(values: &FrozenValues) -> Row {
+    std::array::from_fn(|index| values.get(index).map(str::to_owned))
+}
