@@ -16,10 +16,13 @@ mod conformance {
     pub(crate) mod gateway;
     pub(crate) mod modes;
     pub(crate) mod pacing;
+    pub(crate) mod page;
+    pub(crate) mod pages;
     pub(crate) mod proxy;
     pub(crate) mod restarts;
     pub(crate) mod runner;
     pub(crate) mod sdk;
+    pub(crate) mod secure;
     pub(crate) mod transports;
     pub(crate) mod world;
 }

@@ -19,14 +19,14 @@ function html(name, className, parent, text) {
   return element;
 }
 
-/** The next of 1, 2, 5, 10, 20 ... (in powers of 1024 for bytes). */
+/** The next of 1, 2, 4, 6, 8, 10, 20 ... (in powers of 1024 for bytes), so that half of it is a short number too. */
 function niceAbove(value, base) {
   if (!(value > 0)) return 1;
   let unit = 1;
   while (base && value / unit >= base) unit *= base;
   const scaled = value / unit;
   const power = 10 ** Math.floor(Math.log10(scaled));
-  const step = [1, 2, 5, 10].find((one) => one * power >= scaled * 0.999);
+  const step = [1, 2, 4, 6, 8, 10].find((one) => one * power >= scaled * 0.999);
   // 1000 KiB is a MiB for an axis.
   return base && step * power >= 1000 ? unit * base : step * power * unit;
 }

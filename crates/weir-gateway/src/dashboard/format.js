@@ -7,6 +7,11 @@ const Format = {
     return Format.scaled(value, 1000, ["", " k", " M", " G", " T"]);
   },
 
+  /** "1 item", "2 items". */
+  some(value, name) {
+    return `${Format.count(value)} ${name}${value === 1 ? "" : "s"}`;
+  },
+
   bytes(value) {
     return Format.scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
   },

@@ -101,14 +101,14 @@ function chartList(history) {
 }
 
 const TILES = [
-  ["Sessions", (now) => [Format.count(now("sessions")), `${Format.count(now("connections"))} connections`]],
-  ["Subscriptions", (now) => [Format.count(now("subscriptions")), `${Format.count(now("items"))} items`]],
+  ["Sessions", (now) => [Format.count(now("sessions")), Format.some(now("connections"), "connection")]],
+  ["Subscriptions", (now) => [Format.count(now("subscriptions")), Format.some(now("items"), "item")]],
   ["Updates out", (now) => [Format.perSecond(now("updates")), `${Format.perSecond(now("records"))} records in`]],
   ["Bandwidth out", (now) => [Format.bytesPerSecond(now("bytes_out")), `${Format.bytesPerSecond(now("bytes_in"))} in`]],
   ["Latency, median", (now) => [Format.milliseconds(now("latency_p50")), `99 %: ${Format.milliseconds(now("latency_p99"))}`]],
   ["Kafka lag", (now) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
   ["Slow clients", (now) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
-  ["Processor", (now) => [`${Format.cores(sum("cpu."))} cores`, Format.bytes(now("resident"))]],
+  ["Processor", (now) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident"))]],
 ];
 
 function sum(prefix) {
@@ -191,7 +191,7 @@ function showState(answer) {
   else if (waiting.length > 0) showStatus("bad", "not ready");
   else showStatus("good", "ready");
   const up = Format.duration(answer.now_unix_ms - answer.started_unix_ms);
-  const parts = [answer.clients, `adapter set ${answer.adapter_set}`, `${answer.shards} event loops`, `Weir ${answer.version}`, `up ${up}`];
+  const parts = [answer.clients, `adapter set ${answer.adapter_set}`, Format.some(answer.shards, "event loop"), `Weir ${answer.version}`, `up ${up}`];
   const ends = answer.certificate_ends_unix_s;
   if (ends) parts.push(`certificate until ${new Date(ends * 1000).toISOString().slice(0, 10)}`);
   find("identity").textContent = parts.join(" · ");

@@ -79,7 +79,7 @@ impl Drop for Browser {
 
 /// No window, nothing but our own pages (so no sandbox, which root cannot have), no word to the
 /// outside, and pages that nobody looks at run as if somebody did.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 17] = [
     "--headless",
     "--remote-debugging-port=0",
     "--no-sandbox",
@@ -96,4 +96,6 @@ const OPTIONS: [&str; 16] = [
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
+    // The key of the certificate in `weir-net/tests/tls/server.pem`, whose authority it does not know.
+    "--ignore-certificate-errors-spki-list=QwEoYRPkmA6IuDBhqyObwC6oq2Cw/OT047oizyRIyWo=",
 ];

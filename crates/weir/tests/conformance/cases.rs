@@ -9,6 +9,8 @@ use super::diffs;
 use super::events::{DriverConfig, Subscription};
 use super::modes;
 use super::pacing;
+use super::pages;
+use super::secure;
 use super::transports;
 use super::world::{Case, any_port};
 
@@ -16,7 +18,7 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-pub(crate) const CASES: [(&str, Run); 40] = [
+const CASES: [(&str, Run); 45] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -53,6 +55,8 @@ pub(crate) const CASES: [(&str, Run); 40] = [
     ("transport_changed", transports::transport_changed),
     ("frequency", pacing::frequency),
     ("bandwidth", pacing::bandwidth),
+    ("buffer_size", pacing::buffer_size),
+    ("overflow", pacing::overflow),
     ("command_live", command::live),
     ("command_auto", command::auto),
     ("command_mode_refused", command::mode_refused),
@@ -60,7 +64,22 @@ pub(crate) const CASES: [(&str, Run); 40] = [
     ("command_recovery", command::recovery),
     ("json_patch", diffs::json_patch),
     ("tlcp_diff", diffs::tlcp_diff),
+    ("tls", secure::tls),
+    ("extra_headers", secure::extra_headers),
+    ("origins", secure::origins),
 ];
+
+/// Those about pages of ours, which only the SDK in a browser runs.
+const PAGES: [(&str, Run); 2] = [
+    ("example_page", pages::example),
+    ("dashboard", pages::dashboard),
+];
+
+/// The cases of an SDK, in the order they are to be begun.
+pub(crate) fn of(sdk: &str) -> impl Iterator<Item = (&'static str, Run)> {
+    let pages: &[_] = if sdk == "web" { &PAGES } else { &[] };
+    CASES.iter().chain(pages).copied()
+}
 
 /// The case that waits for the other SDKs.
 pub(crate) const BROKER_RESTART: &str = "modes_broker_restart";

@@ -18,6 +18,8 @@ pub(crate) struct DriverConfig {
     pub(crate) keepalive_ms: Option<u32>,
     /// Setters of the SDK's connection options, without their "set".
     pub(crate) options: BTreeMap<&'static str, serde_json::Value>,
+    /// For pages: a cookie that they have.
+    pub(crate) cookie: Option<&'static str>,
     pub(crate) debug: bool,
     /// Whether it also tells what [`Event::is_detail`] names.
     pub(crate) details: bool,
@@ -34,6 +36,8 @@ pub(crate) struct Subscription {
     pub(crate) snapshot: Option<&'static str>,
     /// Updates per second and item, "unlimited" or "unfiltered".
     pub(crate) max_frequency: Option<&'static str>,
+    /// Updates per item that may wait, or "unlimited".
+    pub(crate) buffer: Option<&'static str>,
     /// Of mode COMMAND: what the SDK subscribes to for each key.
     pub(crate) second_level: Option<SecondLevel>,
 }
@@ -54,6 +58,7 @@ impl DriverConfig {
             transport: None,
             keepalive_ms: None,
             options: BTreeMap::new(),
+            cookie: None,
             debug: true,
             details: true,
             subscriptions,
@@ -95,8 +100,9 @@ pub(crate) enum Event {
         message: String,
     },
     Lost {
+        sub: usize,
         item: String,
-        n: u64,
+        n: usize,
     },
     EndOfSnapshot {
         sub: usize,

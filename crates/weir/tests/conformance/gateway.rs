@@ -89,6 +89,11 @@ impl GatewayProcess {
         self.ready.listen
     }
 
+    /// Where the pages of the admin port are.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.ready.admin
+    }
+
     /// Ends it without asking.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
@@ -133,16 +138,23 @@ impl GatewayProcess {
 
     /// Waits until a metric has a value.
     pub(crate) fn wait_metric(&self, name: &str, wanted: u64) -> Result<()> {
+        let is_there = |value| value == wanted;
+        self.wait_metric_that(name, &format!("wanted {wanted}"), is_there)
+    }
+
+    /// Waits until a metric is not 0.
+    pub(crate) fn wait_counted(&self, name: &str) -> Result<()> {
+        self.wait_metric_that(name, "wanted more than 0", |value| value > 0)
+    }
+
+    fn wait_metric_that(&self, name: &str, what: &str, holds: impl Fn(u64) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let value = self.metric(name)?;
-            if value == wanted {
+            if holds(value) {
                 return Ok(());
             }
-            ensure!(
-                Instant::now() < deadline,
-                "{name} stays at {value}, wanted {wanted}"
-            );
+            ensure!(Instant::now() < deadline, "{name} stays at {value}, {what}");
             thread::sleep(LOOK);
         }
     }

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 
 use super::driver::Driver;
-use super::events::{DriverConfig, Event, Subscription};
+use super::events::{DriverConfig, Event, Subscription, Update};
 use super::modes::in_mode;
-use super::world::Case;
+use super::world::{Case, any_port};
 
 /// Records written faster than anybody wants them.
 const RECORDS: usize = 200;
@@ -41,16 +41,113 @@ pub(crate) fn bandwidth(case: &Case<'_>) -> Result<()> {
     live(case, &client)
 }
 
+/// What may wait of an item: with a buffer of three its last three, without bound all.
+pub(crate) fn buffer_size(case: &Case<'_>) -> Result<()> {
+    const KEPT: usize = 3;
+    let limited = |buffer| Subscription {
+        max_frequency: Some("0.1"),
+        buffer: Some(buffer),
+        ..in_mode(case, "DISTINCT", "a")
+    };
+    let subscriptions = vec![limited("3"), limited("unlimited"), case.raw(&["a"])];
+    let mut client = case.client(subscriptions)?;
+    client.subscribed(&[0, 1, 2])?;
+    send(case, "")?;
+    let mut numbers = [const { Vec::new() }; 3];
+    // Who has no limits tells that the gateway has seen all.
+    while numbers[2].len() < RECORDS {
+        note(&client, &mut numbers)?;
+    }
+    client.frequency(0, "unlimited")?;
+    client.frequency(1, "unlimited")?;
+    while numbers[0].last() != Some(&RECORDS) || numbers[1].len() < RECORDS {
+        note(&client, &mut numbers)?;
+    }
+    let all: Vec<usize> = (1..=RECORDS).collect();
+    ensure!(numbers[1] == all && numbers[2] == all, "{numbers:?}");
+    let few = &numbers[0];
+    ensure!(
+        few.ends_with(&all[RECORDS - KEPT..]) && few.len() < RECORDS && few.is_sorted(),
+        "{few:?}"
+    );
+    Ok(())
+}
+
+/// Takes in one update of a subscription whose values begin with numbers.
+fn note(client: &Driver, numbers: &mut [Vec<usize>]) -> Result<()> {
+    let update = &client.updates(1)?[0];
+    numbers[update.sub].push(number(update)?);
+    Ok(())
+}
+
+fn number(update: &Update) -> Result<usize> {
+    let value = update.value("value").unwrap_or_default();
+    let digits = value.trim_end_matches('x');
+    Ok(digits.parse()?)
+}
+
+/// Who wants every update and does not take them is told how many are lost, and where.
+pub(crate) fn overflow(case: &Case<'_>) -> Result<()> {
+    let gateway = case.gateway_with(any_port(), "[limits]\nqueue_bytes = 16384\n")?;
+    let unfiltered = |mode| Subscription {
+        max_frequency: Some("unfiltered"),
+        ..in_mode(case, mode, "a")
+    };
+    let subscriptions = vec![
+        case.raw(&["a"]),
+        unfiltered("MERGE"),
+        unfiltered("DISTINCT"),
+    ];
+    let config = DriverConfig::new(gateway.address(), subscriptions);
+    let mut client = case.client_of(config.option("RequestedMaxBandwidth", "1"))?;
+    client.subscribed(&[0, 1, 2])?;
+    send(case, &"x".repeat(500))?;
+    gateway.wait_counted("weir_gateway_updates_lost_total")?;
+    client.option("RequestedMaxBandwidth", "unlimited")?;
+    let (mut last, mut lost) = ([0; 3], [0; 3]);
+    while last
+        .iter()
+        .zip(&lost)
+        .any(|(last, lost)| last + lost < RECORDS)
+    {
+        let (sub, found) = client.wait("update or loss", |event| match event {
+            Event::Update(update) => Some((update.sub, Ok(number(update)))),
+            Event::Lost { sub, n, .. } => Some((*sub, Err(*n))),
+            _ => None,
+        })?;
+        match found {
+            Ok(number) => {
+                let wanted = last[sub] + lost[sub] + 1;
+                let number = number?;
+                ensure!(number == wanted, "{number} of {sub}, wanted {wanted}");
+                (last[sub], lost[sub]) = (number, 0);
+            }
+            Err(n) => lost[sub] += n,
+        }
+    }
+    // They hear of everything again.
+    case.produce("a", "9999")?;
+    for update in client.updates(3)? {
+        ensure!(number(&update)? == 9999, "{update:?}");
+    }
+    Ok(())
+}
+
+/// Writes numbered records at once.
+fn send(case: &Case<'_>, end: &str) -> Result<()> {
+    for number in 1..=RECORDS {
+        case.send("a", Some(&format!("{number}{end}")))?;
+    }
+    case.flush()
+}
+
 /// Writes many records at once and waits for the last: fewer come, and none older than one before.
 fn burst(case: &Case<'_>, client: &Driver) -> Result<()> {
-    for number in 1..=RECORDS {
-        case.send("a", Some(&number.to_string()))?;
-    }
-    case.flush()?;
+    send(case, "")?;
     let (mut last, mut updates) = (0, 0);
     while last < RECORDS {
         let update = &client.updates(1)?[0];
-        let number: usize = update.value("value").unwrap_or_default().parse()?;
+        let number = number(update)?;
         ensure!(number > last, "after {last}: {update:?}");
         last = number;
         updates += 1;

@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, anyhow};
 use weir_lab::{Lab, LabOptions};
 
-use super::cases::{BROKER_RESTART, CASES, Run};
+use super::cases::{self, BROKER_RESTART, Run};
 use super::expected::Expected;
 use super::restarts::Restarts;
 use super::sdk::{self, Sdk};
@@ -40,8 +40,8 @@ struct Results {
 
 /// Prints the names of all cases.
 pub(crate) fn list() {
-    for (case, _) in CASES {
-        for sdk in sdk::NAMES {
+    for sdk in sdk::NAMES {
+        for (case, _) in cases::of(sdk) {
             println!("{case}::{sdk}: test");
         }
     }
@@ -68,14 +68,15 @@ pub(crate) fn run(filters: &[String]) -> ExitCode {
 }
 
 fn run_all(filters: &[String]) -> Result<Results> {
-    let cases = CASES.map(|(name, _)| name);
+    let cases: Vec<_> = sdk::NAMES.into_iter().flat_map(cases::of).collect();
+    let cases: Vec<_> = cases.into_iter().map(|(name, _)| name).collect();
     let expected = Expected::read(&cases, &sdk::NAMES)?;
     let wanted = |sdk: &str| -> VecDeque<(&'static str, Run)> {
         let named = |case: &str| {
             let name = format!("{case}::{sdk}");
             filters.is_empty() || filters.iter().any(|word| name.contains(word.as_str()))
         };
-        CASES.into_iter().filter(|(case, _)| named(case)).collect()
+        cases::of(sdk).filter(|(case, _)| named(case)).collect()
     };
     let plan: Vec<_> = sdk::NAMES
         .into_iter()
@@ -214,7 +215,7 @@ fn tails(dir: &Path) -> String {
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_file() && path.extension().is_none_or(|e| e != "xml"))
+        .filter(|path| path.extension().is_some_and(|e| e == "log" || e == "jsonl"))
         .collect();
     paths.sort();
     let mut text = String::new();

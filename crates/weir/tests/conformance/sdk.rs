@@ -73,6 +73,7 @@ impl Sdk {
                 let mut command = Command::new(&sdk.node_bin);
                 command
                     .env("NODE_PATH", sdk.modules())
+                    .env("NODE_EXTRA_CA_CERTS", certificates().join("ca.pem"))
                     .arg(folder.join("driver.js"));
                 command
             }
@@ -80,6 +81,7 @@ impl Sdk {
                 let mut command = Command::new(&sdk.python_bin);
                 // Whatever the locale is, values in the log are UTF-8; no files beside the driver.
                 command.envs([("PYTHONUTF8", "1"), ("PYTHONDONTWRITEBYTECODE", "1")]);
+                command.env("SSL_CERT_FILE", certificates().join("ca.pem"));
                 command.arg(folder.join("driver.py"));
                 command
             }
@@ -87,18 +89,35 @@ impl Sdk {
                 let mut command = java(sdk);
                 let class_path = format!("{}:{}", classes.display(), sdk.class_path);
                 command.args(["-cp", &class_path, "Driver"]);
+                command.env("WEIR_AUTHORITY", certificates().join("ca.pem"));
                 command
             }
-            Self::Web(sdk, browser) => {
-                let mut command = Command::new(&sdk.node_bin);
-                command
-                    .env("NODE_PATH", sdk.modules())
-                    .env("WEIR_BROWSER", browser.endpoint())
-                    .arg(folder.join("driver.js"));
-                command
-            }
+            Self::Web(sdk, browser) => in_browser(sdk, browser, "driver.js"),
         }
     }
+
+    /// Starts what opens any page in the browser, and the folder of the SDK for pages; of the SDK
+    /// for browsers alone.
+    pub(crate) fn page_command(&self) -> Option<(Command, PathBuf)> {
+        match self {
+            Self::Web(sdk, browser) => Some((in_browser(sdk, browser, "page.js"), sdk.modules())),
+            Self::Node(_) | Self::Python(_) | Self::Java(..) => None,
+        }
+    }
+}
+
+fn in_browser(sdk: &WebSdk, browser: &Browser, script: &str) -> Command {
+    let mut command = Command::new(&sdk.node_bin);
+    command
+        .env("NODE_PATH", sdk.modules())
+        .env("WEIR_BROWSER", browser.endpoint())
+        .arg(drivers().join("web").join(script));
+    command
+}
+
+/// Certificates of tests; every SDK is told to trust their authority.
+pub(crate) fn certificates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-net/tests/tls")
 }
 
 fn drivers() -> PathBuf {

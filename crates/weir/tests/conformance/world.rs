@@ -18,7 +18,7 @@ use super::sdk::Sdk;
 
 /// How long anything may take before a case gives up on it, also on a machine that is busy with
 /// other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Interval at which a condition of another process is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 /// The adapter set of `conformance/adapters.xml`.
@@ -136,14 +136,40 @@ impl Case<'_> {
 
     /// A gateway of this case alone.
     pub(crate) fn gateway(&self, listen: SocketAddr) -> Result<GatewayProcess> {
+        self.gateway_with(listen, "")
+    }
+
+    /// The same with settings.
+    pub(crate) fn gateway_with(
+        &self,
+        listen: SocketAddr,
+        settings: &str,
+    ) -> Result<GatewayProcess> {
+        self.gateway_of(&self.world.adapters, listen, settings)
+    }
+
+    /// The same with another connector configuration, which [`Self::adapters`] is to be made from.
+    pub(crate) fn gateway_of(
+        &self,
+        adapters: &Path,
+        listen: SocketAddr,
+        settings: &str,
+    ) -> Result<GatewayProcess> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        GatewayProcess::start(
-            &self.dir,
-            &format!("gateway-{number}"),
-            &self.world.adapters,
-            None,
-            listen,
-        )
+        let name = format!("gateway-{number}");
+        let file = self.dir.join(format!("{name}.toml"));
+        fs::write(&file, settings)?;
+        GatewayProcess::start(&self.dir, &name, adapters, Some(&file), listen)
+    }
+
+    /// The connector configuration of [`Self::gateway`].
+    pub(crate) fn adapters(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.world.adapters)?)
+    }
+
+    /// The SDK that the case is about.
+    pub(crate) fn sdk(&self) -> &Sdk {
+        &self.world.sdk
     }
 
     /// Another world for this case alone, at another broker.
@@ -180,6 +206,7 @@ impl Case<'_> {
             fields: vec!["key", "value"],
             snapshot: None,
             max_frequency: None,
+            buffer: None,
             second_level: None,
         }
     }

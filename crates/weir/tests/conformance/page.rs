@@ -1,0 +1,140 @@
+//! A page of ours in the browser of the suite: what it shows, what it asks for, what goes wrong in it.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::world::{Case, LOOK, PATIENCE};
+
+/// A tab of its own profile; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Page {
+    child: Child,
+    stdin: RefCell<ChildStdin>,
+    lines: Receiver<String>,
+    seen: RefCell<Seen>,
+}
+
+/// What the page has done so far.
+#[derive(Debug, Default)]
+struct Seen {
+    requests: Vec<String>,
+    complaints: Vec<String>,
+}
+
+impl Page {
+    /// Opens an address.
+    pub(crate) fn open(case: &Case<'_>, url: &str) -> Result<Self> {
+        let (mut command, _) = case.sdk().page_command().context("no browser")?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(case.dir().join("page.log"))?)
+            .spawn()
+            .context("the page's driver did not start")?;
+        let stdin = child.stdin.take().context("the driver's stdin")?;
+        let stdout = child.stdout.take().context("the driver's stdout")?;
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let page = Self {
+            child,
+            stdin: RefCell::new(stdin),
+            lines,
+            seen: RefCell::default(),
+        };
+        page.ask(&json!({ "cmd": "open", "url": url }))?;
+        Ok(page)
+    }
+
+    fn ask(&self, command: &Value) -> Result<Value> {
+        writeln!(self.stdin.borrow_mut(), "{command}").context("the page reads no command")?;
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.with_context(|| format!("no answer to {command}"))?;
+            let mut line: Value = serde_json::from_str(&line)?;
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            if let Some(answer) = line.get_mut("answer") {
+                return Ok(answer.take());
+            }
+            let mut seen = self.seen.borrow_mut();
+            match (&line["error"], &line["request"], &line["complaint"]) {
+                (Value::String(error), _, _) => bail!("{command}: {error}"),
+                (_, request @ Value::String(_), _) => seen.requests.push(text(request)),
+                (_, _, complaint) => seen.complaints.push(text(complaint)),
+            }
+        }
+    }
+
+    /// The value of a JavaScript expression.
+    pub(crate) fn evaluate(&self, expression: &str) -> Result<Value> {
+        self.ask(&json!({ "cmd": "evaluate", "expression": expression }))
+    }
+
+    /// Waits until an expression has a value that is wanted.
+    pub(crate) fn until(
+        &self,
+        expression: &str,
+        mut wanted: impl FnMut(&Value) -> bool,
+    ) -> Result<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let value = self.evaluate(expression)?;
+            if wanted(&value) {
+                return Ok(value);
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{expression} stays {value}; {:?}",
+                self.seen.borrow().complaints
+            );
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits until an expression has this value.
+    pub(crate) fn until_is(&self, expression: &str, wanted: &str) -> Result<()> {
+        self.until(expression, |value| value == wanted).map(drop)
+    }
+
+    /// Shows it in a window of this size, `scheme` light or dark, and keeps a picture of it.
+    pub(crate) fn view(&self, size: (u32, u32), scheme: &str, picture: &Path) -> Result<()> {
+        let (width, height) = size;
+        self.ask(&json!({ "cmd": "view", "width": width, "height": height, "scheme": scheme }))?;
+        self.ask(&json!({ "cmd": "picture", "file": picture }))?;
+        Ok(())
+    }
+
+    /// Makes sure that nothing went wrong, and that it asked for nothing but what begins like this.
+    pub(crate) fn finish(self, own: &[&str]) -> Result<()> {
+        self.evaluate("0")?;
+        let seen = self.seen.borrow();
+        let is_own = |url: &&String| own.iter().any(|begin| url.starts_with(begin));
+        let foreign: Vec<_> = seen.requests.iter().filter(|url| !is_own(url)).collect();
+        ensure!(!seen.requests.is_empty(), "requests are not seen");
+        ensure!(foreign.is_empty(), "the page asks for {foreign:?}");
+        ensure!(seen.complaints.is_empty(), "{:?}", seen.complaints);
+        Ok(())
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,182 @@
+//! Our own pages in a real browser: the one of `examples/`, and the dashboard.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::events::{DriverConfig, Subscription};
+use super::page::Page;
+use super::world::{Case, any_port};
+
+/// What would show if a name or value were taken for markup.
+const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
+/// Elements that only [`HOSTILE`] would make.
+const MARKUP: &str = "document.querySelectorAll('img, #bold').length";
+/// Windows of a desk, of a tablet and of a phone.
+const SIZES: [(u32, u32); 3] = [(1280, 900), (820, 1100), (390, 844)];
+const WIDTH: &str = "document.scrollingElement.scrollWidth";
+const PAPER: &str = "getComputedStyle(document.body).backgroundColor";
+const INK: &str = "getComputedStyle(document.body).color";
+
+/// Rows change with the records of their keys.
+pub(crate) fn example(case: &Case<'_>) -> Result<()> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/browser/index.html");
+    fs::copy(source, case.dir().join("index.html"))?;
+    let (_, modules) = case.sdk().page_command().context("no browser")?;
+    let link = case.dir().join("node_modules");
+    symlink(modules, &link)?;
+    let keys = [case.key("a"), case.key("b")];
+    let folder = format!("file://{}/", case.dir().canonicalize()?.display());
+    let server = format!("http://{}", case.shared().address());
+    let url = format!("{folder}index.html?server={server}&keys={}", keys.join(","));
+    let page = Page::open(case, &url)?;
+    page.until("document.getElementById('status').textContent", |status| {
+        status
+            .as_str()
+            .is_some_and(|status| status.starts_with("CONNECTED:"))
+    })?;
+    let value = |row| format!("document.querySelectorAll('#rows tr')[{row}].cells[3].textContent");
+    let waiting = page.evaluate(&value(0))?;
+    ensure!(waiting == "waiting for a record", "{waiting}");
+    for (name, row) in [("a", 0), ("b", 1), ("a", 0)] {
+        // A record is shown once the page has subscribed; until then another is written.
+        for text in ["gr\u{FC}n \u{732B}", HOSTILE] {
+            case.produce(name, text)?;
+            page.until_is(&value(row), &text.chars().take(60).collect::<String>())?;
+        }
+        let key = page.evaluate(&format!("rows[{row}].cells[0].textContent"))?;
+        ensure!(key == case.key(name), "{key}");
+    }
+    case.send("b", None)?;
+    case.flush()?;
+    page.until_is(&value(1), "(null)")?;
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from values");
+    views(case, &page)?;
+    let sockets = server.replace("http", "ws");
+    // The SDK has timers in a worker, which it makes from a text.
+    page.finish(&[&folder, &server, &sockets, "blob:"])
+}
+
+/// Figures follow what clients do; names are text; nothing is wider than the window.
+pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
+    let escaped = HOSTILE
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;");
+    let named = format!("data_provider name=\"{escaped}\"");
+    let adapters = case
+        .adapters()?
+        .replacen("data_provider name=\"Whole\"", &named, 1);
+    let file = case.dir().join("hostile.xml");
+    fs::write(&file, adapters)?;
+    let gateway = case.gateway_of(&file, any_port(), "")?;
+    let site = format!("http://{}/", gateway.admin());
+    let page = Page::open(case, &format!("{site}dashboard"))?;
+    page.until_is("document.getElementById('status').textContent", "ready")?;
+    page.until_is(&tile("Sessions"), "0")?;
+    let table = "[...document.querySelectorAll('#connections td')].map((cell) => cell.textContent)";
+    page.until(table, |cells| {
+        cells
+            .as_array()
+            .is_some_and(|all| all.contains(&json!(HOSTILE)))
+    })?;
+
+    let forced = |transport, subscription| DriverConfig {
+        transport: Some(transport),
+        ..DriverConfig::new(gateway.address(), vec![subscription])
+    };
+    let mut first = case.client_of(forced("WS-STREAMING", case.raw(&["a"])))?;
+    first.subscribed(&[0])?;
+    page.until_is(&tile("Sessions"), "1")?;
+    page.until_is(&legend("WebSocket"), "1")?;
+    let second = case.client_of(forced("HTTP-POLLING", case.raw(&["a"])))?;
+    second.subscribed(&[0])?;
+    page.until_is(&tile("Sessions"), "2")?;
+    page.until_is(&legend("HTTP polling"), "1")?;
+    page.until_is(&legend("WebSocket"), "1")?;
+    // An item that is none is refused, whatever its name.
+    let hostile = Subscription {
+        items: vec![HOSTILE.replace(' ', "/")],
+        ..case.raw(&[])
+    };
+    first.subscribe(&hostile)?;
+    first.subscription_error(1)?;
+
+    // The figures move as long as records come.
+    let mut number = 0;
+    page.until(&tile("Updates out"), |shown| {
+        let text = format!("{HOSTILE} {number}");
+        number += 1;
+        case.produce("a", &text).is_ok() && shown.as_str().is_some_and(|rate| rate != "0/s")
+    })?;
+    page.until_is(&tile("Updates out"), "0/s")?;
+    first.disconnect()?;
+    page.until_is(&tile("Sessions"), "1")?;
+    page.until_is(&legend("WebSocket"), "0")?;
+    let line = "document.querySelector('#charts .series').getAttribute('d').length";
+    page.until(line, |length| length.as_u64() > Some(20))?;
+    views(case, &page)?;
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from names");
+    page.finish(&[&site, "data:"])
+}
+
+/// The figure of a tile.
+fn tile(label: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('.tile')]\
+         .find((tile) => tile.querySelector('.label').textContent === '{label}')\
+         .querySelector('.value').textContent"
+    )
+}
+
+/// The figure of a line of a chart.
+fn legend(label: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('.legend li')]\
+         .find((entry) => entry.firstChild.nextSibling.textContent.trim() === '{label}')\
+         .querySelector('b').textContent"
+    )
+}
+
+/// In every window, light and dark: nothing beside it, and colours that follow. Pictures are kept.
+fn views(case: &Case<'_>, page: &Page) -> Result<()> {
+    let mut papers = Vec::new();
+    for scheme in ["light", "dark"] {
+        for size in SIZES {
+            let picture = case.dir().join(format!("{scheme}-{}.png", size.0));
+            page.view(size, scheme, &picture)?;
+            page.until(WIDTH, |shown| {
+                shown.as_u64().is_some_and(|most| most <= u64::from(size.0))
+            })
+            .with_context(|| format!("in a window of {size:?}"))?;
+        }
+        let (paper, ink) = (
+            lightness(&page.evaluate(PAPER)?)?,
+            lightness(&page.evaluate(INK)?)?,
+        );
+        ensure!(
+            (paper - ink).abs() > 0.5,
+            "{scheme}: ink {ink} on paper {paper}"
+        );
+        papers.push(paper);
+    }
+    ensure!(
+        papers[0] > 0.8 && papers[1] < 0.2,
+        "light and dark: {papers:?}"
+    );
+    Ok(())
+}
+
+/// From 0 to 1, of a colour as browsers tell it: `rgb(18, 22, 28)`.
+fn lightness(colour: &Value) -> Result<f64> {
+    let text = colour.as_str().unwrap_or_default();
+    let numbers = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let parts: Vec<f64> = numbers.filter_map(|part| part.parse().ok()).collect();
+    ensure!(parts.len() == 3, "an opaque colour, not {text}");
+    Ok(parts.iter().sum::<f64>() / (3.0 * 255.0))
+}

@@ -1,0 +1,129 @@
+//! Cases about who is let in and how: TLS, headers and cookies of the application, pages of other
+//! origins.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::driver::Driver;
+use super::events::{DriverConfig, Event};
+use super::modes::{MERGE, in_mode};
+use super::proxy::Proxy;
+use super::sdk::{Sdk, certificates};
+use super::world::{Case, any_port};
+
+/// Every transport over TLS, with a certificate of an authority that only the SDK was told of.
+pub(crate) fn tls(case: &Case<'_>) -> Result<()> {
+    let file = |name: &str| certificates().join(name).display().to_string();
+    let (certificate, key) = (file("server.pem"), file("server.key"));
+    let settings = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    let gateway = case.gateway_with(any_port(), &settings)?;
+    let transports = [
+        "WS-STREAMING",
+        "WS-POLLING",
+        "HTTP-STREAMING",
+        "HTTP-POLLING",
+    ];
+    for transport in transports {
+        let modes = ["RAW", "MERGE", "DISTINCT"].map(|mode| in_mode(case, mode, transport));
+        let client = case.client_of(DriverConfig {
+            server: format!("https://{}", gateway.address()),
+            transport: Some(transport),
+            ..DriverConfig::new(gateway.address(), modes.to_vec())
+        })?;
+        client.status(&format!("CONNECTED:{transport}"))?;
+        client.subscribed(&[0, 1, 2])?;
+        let long = "\u{65E5}\u{672C}|".repeat(5_000);
+        for (number, value) in ["one", &long, ""].into_iter().enumerate() {
+            case.produce(transport, value)?;
+            let mut subs = Vec::new();
+            for update in client.updates(3)? {
+                let is_snapshot = update.sub == MERGE && number == 0;
+                ensure!(
+                    update.value("value") == Some(value) && update.snapshot == is_snapshot,
+                    "over {transport}, wanted {value:?}: {update:?}"
+                );
+                subs.push(update.sub);
+            }
+            subs.sort_unstable();
+            ensure!(subs == [0, 1, 2], "over {transport}: {subs:?}");
+        }
+    }
+    gateway.wait_counted("weir_gateway_tls_handshakes_total")?;
+    ensure!(gateway.metric("weir_gateway_tls_failures_total")? == 0);
+    Ok(())
+}
+
+/// Headers that the application adds come to the gateway; a page must ask first, and its cookies
+/// go along where it says so. A page cannot have headers on a WebSocket, so its SDK takes HTTP.
+pub(crate) fn extra_headers(case: &Case<'_>) -> Result<()> {
+    let proxy = Proxy::start(case.shared().address())?;
+    let is_page = matches!(case.sdk(), Sdk::Web(..));
+    let mut config = DriverConfig {
+        cookie: is_page.then_some("conformance=crumbs"),
+        ..DriverConfig::new(proxy.address(), vec![in_mode(case, "MERGE", "a")])
+    };
+    config = config.option("HttpExtraHeaders", json!({ "X-Conformance": "told" }));
+    if is_page {
+        config = config.option("CookieHandlingRequired", true);
+    }
+    let client = case.client_of(config)?;
+    client.subscribed(&[0])?;
+    for value in ["one", "two"] {
+        case.produce("a", value)?;
+        client.value(0, value)?;
+    }
+    let heard = proxy.heard();
+    ensure!(heard.contains("x-conformance: told"), "{heard}");
+    if is_page {
+        for words in [
+            "options /lightstreamer/create_session.txt",
+            "access-control-request-headers: x-conformance",
+            "cookie: conformance=crumbs",
+        ] {
+            ensure!(heard.contains(words), "no \"{words}\" in: {heard}");
+        }
+    }
+    Ok(())
+}
+
+/// Pages of other origins than the allowed ones are turned away, programs are not; the page comes
+/// in as soon as it may.
+pub(crate) fn origins(case: &Case<'_>) -> Result<()> {
+    let settings = "allowed_origins = [\"https://app.example.com\"]\n";
+    let gateway = case.gateway_with(any_port(), settings)?;
+    let address = gateway.address();
+    let client = case.client_of(DriverConfig::new(address, vec![case.raw(&["a"])]))?;
+    if !matches!(case.sdk(), Sdk::Web(..)) {
+        client.subscribed(&[0])?;
+        case.produce("a", "for a program")?;
+        return client.value(0, "for a program");
+    }
+    until_refused(&client)?;
+    gateway.wait_counted("weir_gateway_limited_total")?;
+    let sessions = gateway.metric("weir_gateway_sessions_created_total")?;
+    ensure!(
+        sessions == 0,
+        "{sessions} sessions of a page from elsewhere"
+    );
+    gateway.kill()?;
+    let _gateway = case.gateway(address)?;
+    client.subscribed(&[0])?;
+    case.produce("a", "for a page")?;
+    client.value(0, "for a page")
+}
+
+/// Waits until the SDK has given up its first attempt; it must not have been connected before.
+fn until_refused(client: &Driver) -> Result<()> {
+    let mut statuses = Vec::new();
+    client.wait("refusal", |event| match event {
+        Event::Status { status } if status == "DISCONNECTED:WILL-RETRY" => Some(()),
+        Event::Status { status } => {
+            statuses.push(status.clone());
+            None
+        }
+        _ => None,
+    })?;
+    let let_in = statuses.iter().any(|one| one.starts_with("CONNECTED:"));
+    ensure!(!let_in, "{statuses:?}");
+    Ok(())
+}
