@@ -11,6 +11,7 @@ use weir_mapping::{
 };
 use weir_tlcp::diff::DiffSettings;
 
+use crate::compression::Compression;
 use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::GatewayError;
 use crate::guard::Origins;
@@ -45,6 +46,8 @@ pub struct GatewayConfig {
     pub limits: Limits,
     /// Which values are sent as differences; default none.
     pub diffs: DiffConfig,
+    /// Whether and how WebSocket messages are compressed; default not.
+    pub compression: Compression,
     /// Origins of web pages that may connect; none: any.
     pub allowed_origins: Vec<String>,
     /// What the start item of the published load test's simulator says; absent: it is not served.
@@ -235,6 +238,7 @@ struct RawFile {
     limits: Limits,
     last_values: LastValues,
     diffs: RawDiffs,
+    compression: Compression,
     allowed_origins: Vec<String>,
     simulator: Option<Simulator>,
     connection: toml::Table,
@@ -300,6 +304,7 @@ impl GatewayConfig {
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
+            compression: raw.compression,
             allowed_origins: raw.allowed_origins,
             simulator: raw.simulator,
             last_values: raw.last_values,
@@ -389,6 +394,9 @@ impl GatewayConfig {
             }
         }
         if let Err(reason) = Origins::parse(&self.allowed_origins) {
+            return fail(reason);
+        }
+        if let Err(reason) = self.compression.check() {
             return fail(reason);
         }
         let rates = [

@@ -93,6 +93,7 @@ impl Gateway {
             },
             limits,
             simulator: config.simulator,
+            compression: config.compression,
             diff_bytes_per_second: config.diffs.budget_bytes_per_second,
             shards: config.shards,
             peers: OnceLock::new(),

@@ -6,6 +6,7 @@
 //! shards that asked for the item, a shard posts what it wants to the ingest thread.
 
 mod admin;
+pub mod compression;
 pub mod config;
 mod connection;
 mod dashboard;

@@ -11,7 +11,7 @@ use weir_net::server::IoCounters;
 
 use crate::connection::Connection;
 use crate::latency::Latency;
-use crate::shard::{DiffCounters, TableCounts};
+use crate::shard::{CompressionCounters, DiffCounters, TableCounts};
 
 pub(crate) use self::scrape::{Sources, registry};
 
@@ -43,6 +43,7 @@ pub(crate) struct ShardCounters {
     pub(crate) recoveries_refused: u64,
     pub(crate) kept_bytes: u64,
     pub(crate) diffs: DiffCounters,
+    pub(crate) compression: CompressionCounters,
     pub(crate) io: IoCounters,
 }
 
@@ -56,7 +57,7 @@ enum Kind {
 /// and where its value is.
 struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
 
-const SHARD_METRICS: [ShardMetric; 42] = {
+const SHARD_METRICS: [ShardMetric; 50] = {
     use Kind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
@@ -247,6 +248,54 @@ const SHARD_METRICS: [ShardMetric; 42] = {
             Counter,
             "Values sent whole because the budget for comparing was spent.",
             |c| c.diffs.over_budget,
+        ),
+        ShardMetric(
+            "weir_gateway_compressed_messages",
+            Counter,
+            "Messages compressed, once for all who share them.",
+            |c| c.compression.messages,
+        ),
+        ShardMetric(
+            "weir_gateway_compression_input_bytes",
+            Counter,
+            "Bytes of these messages before.",
+            |c| c.compression.bytes_before,
+        ),
+        ShardMetric(
+            "weir_gateway_compression_output_bytes",
+            Counter,
+            "Bytes of these messages after.",
+            |c| c.compression.bytes_after,
+        ),
+        ShardMetric(
+            "weir_gateway_compression_useless",
+            Counter,
+            "Messages compressed in vain and sent as they are: they did not shrink.",
+            |c| c.compression.useless,
+        ),
+        ShardMetric(
+            "weir_gateway_compression_over_budget",
+            Counter,
+            "Messages sent as they are because the budget for compressing was spent.",
+            |c| c.compression.over_budget,
+        ),
+        ShardMetric(
+            "weir_gateway_compressed_sent",
+            Counter,
+            "Compressed messages queued for clients.",
+            |c| c.compression.sent,
+        ),
+        ShardMetric(
+            "weir_gateway_compressed_received",
+            Counter,
+            "Compressed messages received from clients.",
+            |c| c.io.inflated,
+        ),
+        ShardMetric(
+            "weir_gateway_compression_agreed",
+            Counter,
+            "WebSockets opened that take compressed messages.",
+            |c| c.io.deflate_agreed,
         ),
         ShardMetric(
             "weir_gateway_accepted",

@@ -12,7 +12,7 @@ use weir_net::server::{
     Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Offer, Shard,
     ShardOptions,
 };
-use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame};
+use weir_net::websocket::{Deflater, Event, FrameReader, Opcode, Role, push_client_frame};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -47,6 +47,7 @@ impl Handler for Echo {
         if request.wants_websocket() {
             return Answer::WebSocket {
                 protocol: Some("echo"),
+                deflate: true,
             };
         }
         let body = format!(
@@ -61,6 +62,10 @@ impl Handler for Echo {
         io.set_tag(conn, 7);
         self.last = Some(conn);
         match text {
+            "window" => {
+                let window = io.deflate_window(conn);
+                io.send_text(conn, format!("{window:?}").as_bytes());
+            }
             "move" => io.detach(conn),
             "offer" => {
                 while io.offer(conn, frame(&[b'x'; 60_000])) == Offer::Queued {}
@@ -101,7 +106,13 @@ impl Handler for Echo {
             Mail::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.set_tag(conn, 7);
-                assert!(io.send_text(conn, b"moved"));
+                let window = io.deflate_window(conn).is_some();
+                let text: &[u8] = if window {
+                    b"moved with window"
+                } else {
+                    b"moved"
+                };
+                assert!(io.send_text(conn, text));
             }
             Mail::Hold(receiver) => receiver.recv().expect("a word"),
             Mail::Tell(text) => {
@@ -168,10 +179,17 @@ impl Server {
     }
 
     fn upgrade(&self) -> WebSocket {
+        self.upgrade_offering("").0
+    }
+
+    /// The WebSocket, and the server's answer. `extensions`: header lines.
+    fn upgrade_offering(&self, extensions: &str) -> (WebSocket, String) {
         let mut stream = self.connect();
-        let request = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-                       Sec-WebSocket-Protocol: echo\r\n\r\n";
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+             {extensions}Sec-WebSocket-Protocol: echo\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).expect("a request");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -185,11 +203,12 @@ impl Server {
             head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
             "{head}"
         );
-        WebSocket {
+        let socket = WebSocket {
             stream,
             reader: FrameReader::new(Role::Client, 1 << 20),
             input: Vec::new(),
-        }
+        };
+        (socket, head)
     }
 
     /// Waits until the handler has seen that many ends.
@@ -242,6 +261,7 @@ impl WebSocket {
             let (used, event) = self.reader.read(&self.input).expect("good frames");
             let seen = event.map(|event| match event {
                 Event::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                Event::Deflated(_) => panic!("the handler compresses nothing"),
                 Event::Pong(payload) => format!("pong {}", String::from_utf8_lossy(payload)),
                 Event::Close { code } => format!("close {}", code.unwrap_or(0)),
                 Event::Ping(_) => "ping".to_owned(),
@@ -314,6 +334,71 @@ fn rule_breakers_get_a_close_code_and_the_handler_hears_of_it() {
         closed[2],
         CloseReason::PeerClosed | CloseReason::Lost
     ));
+}
+
+/// A message as a client that compresses sends it.
+fn deflated(text: &[u8]) -> Vec<u8> {
+    let mut deflater = Deflater::new(6);
+    let payload = deflater.deflate(text).expect("it shrinks");
+    let mut frame = Vec::new();
+    push_client_frame(&mut frame, Opcode::Text, [1, 2, 3, 4], payload);
+    frame[0] |= 0x40;
+    frame
+}
+
+#[test]
+fn compressed_messages_arrive_where_that_was_agreed_on() {
+    let limits = Limits {
+        message_bytes: 2_000,
+        ..Limits::default()
+    };
+    let there = Server::start(limits);
+    let server = Server::start_beside(limits, Some(&there));
+    let offer = "Sec-WebSocket-Extensions: permessage-deflate; unknown, \
+                 permessage-deflate; client_max_window_bits; server_max_window_bits=9\r\n";
+    let (mut socket, head) = server.upgrade_offering(offer);
+    let answer = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; \
+                  client_no_context_takeover; server_max_window_bits=9\r\n";
+    assert!(head.contains(answer), "{head}");
+    let text = "over and ".repeat(200);
+    for _ in 0..2 {
+        socket
+            .stream
+            .write_all(&deflated(text.as_bytes()))
+            .expect("a reader");
+        socket.send(Opcode::Text, b"plain");
+        assert_eq!(socket.next().as_deref(), Some(text.as_str()));
+        assert_eq!(socket.next().as_deref(), Some("plain"));
+    }
+    socket.send(Opcode::Text, b"window");
+    let window = socket.next().expect("an answer");
+    assert!(
+        window.starts_with("Some(Window") && window.contains('9'),
+        "{window}"
+    );
+    // The agreement moves with the connection.
+    socket.send(Opcode::Text, b"move");
+    assert_eq!(socket.next().as_deref(), Some("moved with window"));
+    socket
+        .stream
+        .write_all(&deflated(text.as_bytes()))
+        .expect("a reader");
+    assert_eq!(socket.next(), Some(text.clone()));
+    // More than a message may have, however small it was made.
+    let bomb = vec![b'x'; 1 << 20];
+    socket.stream.write_all(&deflated(&bomb)).expect("a reader");
+    assert_eq!(socket.next().as_deref(), Some("close 1009"));
+    assert_eq!(there.closed(1), [CloseReason::Protocol]);
+
+    let (mut socket, head) = server.upgrade_offering("Sec-WebSocket-Extensions: other\r\n");
+    assert!(!head.contains("Extensions"), "{head}");
+    socket.send(Opcode::Text, b"window");
+    assert_eq!(socket.next().as_deref(), Some("None"));
+    socket
+        .stream
+        .write_all(&deflated(text.as_bytes()))
+        .expect("a reader");
+    assert_eq!(socket.next().as_deref(), Some("close 1002"));
 }
 
 #[test]

@@ -53,7 +53,10 @@ impl Handler for Echo {
 
     fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
         if request.wants_websocket() {
-            return Answer::WebSocket { protocol: None };
+            return Answer::WebSocket {
+                protocol: None,
+                deflate: false,
+            };
         }
         let body = request.body.to_vec();
         Answer::Reply(Response::text(200, body))

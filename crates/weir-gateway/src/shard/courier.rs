@@ -2,9 +2,11 @@
 //! and remembered for a client that loses its connection.
 
 use weir_net::server::Offer;
+use weir_net::websocket::Window;
 use weir_tlcp::server::write_loop;
 
 use super::SETTLE_POLLS;
+use super::compressing::Compressor;
 use super::frame::{Frame, Framing};
 use super::journal::{Journal, JournalLimits};
 use super::lifecycle::NOWHERE;
@@ -22,6 +24,7 @@ pub(super) struct Courier {
     /// Milliseconds that a session is kept after `LOOP`.
     unbound_ms: u64,
     limits: JournalLimits,
+    pub(super) compressor: Compressor,
     /// Polls that have got data: they end soon, with what comes until then.
     pub(super) fed: Vec<SessionKey>,
     /// Bytes that all journals keep.
@@ -40,11 +43,17 @@ pub(super) enum Urgency {
 }
 
 impl Courier {
-    pub(super) fn new(held_bytes_max: usize, unbound_ms: u64, limits: JournalLimits) -> Self {
+    pub(super) fn new(
+        held_bytes_max: usize,
+        unbound_ms: u64,
+        limits: JournalLimits,
+        compressor: Compressor,
+    ) -> Self {
         Self {
             held_bytes_max,
             unbound_ms,
             limits,
+            compressor,
             fed: Vec::new(),
             kept_bytes: 0,
             unbound: 0,
@@ -93,8 +102,12 @@ impl Courier {
         if !self.has_left(wire, entry, bytes) {
             return None;
         }
-        let framing = entry.framing()?;
-        let chunk = frame.framed(framing);
+        let chunk = match (entry.framing()?, entry.window) {
+            (Framing::WebSocket, Some(window)) if window.holds(frame.lines().len()) => {
+                frame.compressed(&mut self.compressor)
+            }
+            (framing, _) => frame.framed(framing),
+        };
         let offer = match urgency {
             Urgency::CanWait => wire.offer(entry.conn, chunk),
             Urgency::Must => match wire.send(entry.conn, chunk) {
@@ -205,12 +218,13 @@ impl Courier {
         entry.unbind(wire, wait_ms);
     }
 
-    /// A session gets a stream.
-    pub(super) fn bind(&mut self, entry: &mut SessionEntry, link: Link) {
+    /// A session gets a stream; `window`: it takes compressed messages.
+    pub(super) fn bind(&mut self, entry: &mut SessionEntry, link: Link, window: Option<Window>) {
         if !entry.is_bound() {
             self.unbound -= 1;
         }
         entry.link = link;
+        entry.window = window;
     }
 
     /// Sends what has waited, as far as the connection takes it; whether all of it is out.

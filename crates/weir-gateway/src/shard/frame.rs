@@ -5,6 +5,8 @@ use std::cell::OnceCell;
 use bytes::Bytes;
 use weir_net::{http1, websocket};
 
+use super::compressing::Compressor;
+
 /// How a connection frames lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -19,6 +21,8 @@ pub(super) enum Framing {
 pub(super) struct Frame {
     message: Bytes,
     chunk: OnceCell<Bytes>,
+    /// `None` inside: it is sent as it is, also to those who take compressed messages.
+    compressed: OnceCell<Option<Bytes>>,
 }
 
 impl Frame {
@@ -32,6 +36,7 @@ impl Frame {
         Self {
             message,
             chunk: OnceCell::new(),
+            compressed: OnceCell::new(),
         }
     }
 
@@ -43,6 +48,18 @@ impl Frame {
     /// As a WebSocket message, which is also the form in which lines are remembered.
     pub(super) fn message(&self) -> Bytes {
         self.message.clone()
+    }
+
+    /// As a WebSocket message for those who take compressed ones.
+    pub(super) fn compressed(&self, compressor: &mut Compressor) -> Bytes {
+        let made = || compressor.message(self.lines());
+        match self.compressed.get_or_init(made) {
+            Some(message) => {
+                compressor.counters.sent += 1;
+                message.clone()
+            }
+            None => self.message(),
+        }
     }
 
     /// As a connection wants it.

@@ -20,7 +20,7 @@ pub(super) fn answer(
 ) -> Answer {
     let response = match request.path.strip_prefix(PATH_PREFIX) {
         Some("" | "/") if shard.draining() => Response::text(503, "the gateway is shutting down\n"),
-        Some("" | "/") => return upgrade(request),
+        Some("" | "/") => return upgrade(request, shard.shared.compression.enabled),
         Some(rest) => match rest
             .strip_prefix('/')
             .and_then(|rest| rest.strip_suffix(".txt"))
@@ -60,7 +60,7 @@ pub(super) fn lines(lines: Vec<u8>, origin: Option<&str>) -> Response {
     shared_with(response, origin)
 }
 
-fn upgrade(request: &HttpRequest<'_>) -> Answer {
+fn upgrade(request: &HttpRequest<'_>, deflate: bool) -> Answer {
     if !request.wants_websocket() {
         let text = "this path speaks WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
@@ -72,6 +72,7 @@ fn upgrade(request: &HttpRequest<'_>) -> Answer {
     {
         return Answer::WebSocket {
             protocol: Some(WEBSOCKET_SUBPROTOCOL),
+            deflate,
         };
     }
     let text = format!("offer the WebSocket subprotocol {WEBSOCKET_SUBPROTOCOL}\n");

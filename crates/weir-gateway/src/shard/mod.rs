@@ -3,6 +3,7 @@
 mod backlog;
 mod catch_up;
 mod class;
+mod compressing;
 mod controls;
 mod courier;
 mod diffing;
@@ -49,6 +50,8 @@ use weir_tlcp::server::{SessionConfig, Subscription};
 use self::backlog::Backlog;
 use self::catch_up::ALARM;
 use self::class::ClassKey;
+pub(crate) use self::compressing::CompressionCounters;
+use self::compressing::Compressor;
 use self::courier::Courier;
 pub(crate) use self::diffing::DiffCounters;
 use self::diffing::Encoder;
@@ -62,6 +65,7 @@ use self::schema::SchemaCache;
 use self::session::{SessionKey, Sessions, Subscribed};
 use self::wire::Wire;
 use self::wishes::Wishes;
+use crate::compression::Compression;
 use crate::config::{Limits, Simulator};
 use crate::connection::Connection;
 use crate::guard::{Guard, Ticket};
@@ -133,6 +137,7 @@ pub(crate) struct Shared {
     pub(crate) guard: Arc<Guard>,
     /// What the start item of the published simulator says, if it is served.
     pub(crate) simulator: Option<Simulator>,
+    pub(crate) compression: Compression,
     /// Bytes of values that each shard compares per second at most.
     pub(crate) diff_bytes_per_second: u64,
     /// How many there are.
@@ -180,11 +185,13 @@ impl Shard {
             age_ms: limits.recovery_ms,
         };
         let encoder = Encoder::new(shared.diff_bytes_per_second);
+        let compressor = Compressor::new(&shared.compression);
+        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_ms);
         Self {
             number,
             wishes: Wishes::new(number),
-            courier: Courier::new(limits.queue_bytes, limits.unbound_ms, journal),
-            backlog: Backlog::new(limits.queue_bytes),
+            courier: Courier::new(queue_bytes, unbound_ms, journal, compressor),
+            backlog: Backlog::new(queue_bytes),
             shared,
             sessions: Sessions::new(),
             items: ItemTable::new(),
@@ -295,6 +302,8 @@ impl Shard {
         self.counters.kept_bytes = self.courier.kept_bytes as u64;
         self.encoder.refill(io.now_ms());
         self.counters.diffs = self.encoder.counters;
+        self.courier.compressor.refill(io.now_ms());
+        self.counters.compression = self.courier.compressor.counters;
         self.counters.connections = io.connections() as u64;
         self.counters.io = io.counters();
         self.metrics.publish(&self.counters);

@@ -146,7 +146,8 @@ impl Shard {
                 Link::Other(Box::new(Way::Http { left, fresh: true }))
             }
         };
-        self.courier.bind(entry, link);
+        let window = wire.deflate_window(reply.conn);
+        self.courier.bind(entry, link, window);
         entry.arm(wire);
         wire.set_tag(reply.conn, key.to_bits());
         if before != reply.conn {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
+use weir_net::websocket::Window;
 use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
@@ -57,6 +58,8 @@ pub(super) struct SessionEntry {
     /// Low bits of the instant of the timer that fires first; others of this session are void.
     armed_ms: u32,
     pub(super) link: Link,
+    /// Its WebSocket takes compressed messages that refer no farther back.
+    pub(super) window: Option<Window>,
     /// What was sent of late and what waits to be sent; absent if that is nothing.
     pub(super) journal: Option<Box<Journal>>,
     /// What may be sent now, of a session with a limit.
@@ -260,6 +263,7 @@ impl Sessions {
             serial,
             armed_ms: 0,
             link: Link::WebSocket,
+            window: None,
             journal: None,
             bandwidth: None,
             set,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use weir_mapping::{AdaptersFile, ParseOptions};
 use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
 use weir_net::server::{Answer, ConnId, Offer};
-use weir_net::websocket::server_text_payload;
+use weir_net::websocket::{Window, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
 use super::session::SessionKey;
@@ -150,6 +150,10 @@ impl Wire for ScriptedWire {
         0
     }
 
+    fn deflate_window(&mut self, _id: ConnId) -> Option<Window> {
+        None
+    }
+
     fn peer_ip(&mut self, _id: ConnId) -> Option<IpAddr> {
         Some(Ipv4Addr::LOCALHOST.into())
     }
@@ -171,6 +175,7 @@ impl World {
             session: SessionConfig::default(),
             limits,
             simulator: None,
+            compression: Default::default(),
             diff_bytes_per_second: 0,
             guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), 1)),
             shards: 1,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, Io, Offer};
+use weir_net::websocket::Window;
 
 use super::frame::message;
 
@@ -24,6 +25,7 @@ pub(super) trait Wire {
     fn set_timer(&mut self, at_ms: u64, token: u64);
     fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr>;
     fn ticket(&mut self, conn: ConnId) -> u32;
+    fn deflate_window(&mut self, conn: ConnId) -> Option<Window>;
 
     /// Queues lines as one WebSocket message.
     fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
@@ -86,5 +88,9 @@ impl Wire for Io {
 
     fn ticket(&mut self, conn: ConnId) -> u32 {
         self.ticket(conn)
+    }
+
+    fn deflate_window(&mut self, conn: ConnId) -> Option<Window> {
+        self.deflate_window(conn)
     }
 }

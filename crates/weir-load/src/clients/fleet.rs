@@ -6,6 +6,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use weir_net::client::{Busy, CloseReason, Handler, Io};
+use weir_net::websocket::Inflater;
 use weir_tlcp::Mode;
 use weir_tlcp::client::ClientPlan;
 
@@ -43,6 +44,8 @@ pub(super) struct Fleet<'a> {
     busy_at_report: Busy,
     io: IoState,
     out: Vec<u8>,
+    /// For compressed messages of any session.
+    inflater: Inflater,
 }
 
 /// What the event loop said at the last tick.
@@ -101,6 +104,7 @@ impl<'a> Fleet<'a> {
             busy_at_report: Busy::default(),
             io: IoState::default(),
             out: Vec::new(),
+            inflater: Inflater::new(),
         }
     }
 
@@ -179,7 +183,7 @@ impl<'a> Fleet<'a> {
         session.on_data(
             bytes,
             &context,
-            &mut self.out,
+            (&mut self.out, &mut self.inflater),
             &mut |session, step, payload| {
                 shared.step(session, step, payload, context.target, key_id, read_unix_ns);
             },

@@ -42,6 +42,9 @@ pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 pub struct ClientsOptions {
     /// `ws://host:port` or `wss://host:port`, also just `host:port`; clients take them in turn.
     pub servers: Vec<String>,
+    /// Ask for compressed messages (permessage-deflate); a server that does not agree is an error.
+    #[serde(default)]
+    pub compression: bool,
     /// What is trusted where a server's address begins with `wss://`.
     pub tls: TlsTrust,
     /// TLCP or floor.
@@ -110,6 +113,7 @@ impl ClientsOptions {
     pub fn new(server: impl Into<String>, subscribe: &Subscribe, clients: usize) -> Self {
         Self {
             servers: vec![server.into()],
+            compression: false,
             tls: TlsTrust::Nobody,
             kind: Kind::Tlcp {
                 adapter_set: subscribe.adapter_set.clone(),

@@ -2,8 +2,8 @@
 
 use weir_net::client::CloseReason;
 use weir_net::websocket::{
-    Event as FrameEvent, FrameReader, Opcode, Role as FrameRole, parse_server_response,
-    push_client_frame, push_close, push_pong,
+    Event as FrameEvent, FrameError, FrameReader, Inflater, Opcode, Role as FrameRole,
+    parse_server_response, push_client_frame, push_close, push_pong,
 };
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 use weir_tlcp::client::{ClientPlan, ClientSession, Event, Line, Lines, parse_line};
@@ -68,7 +68,7 @@ impl Session {
             phase: Phase::Idle,
             key,
             plain,
-            reader: FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX),
+            reader: reader(false),
             tlcp: ClientSession::new(),
             partial: Vec::new(),
             started_ms: 0,
@@ -100,12 +100,12 @@ impl Session {
     }
 
     /// Takes bytes. `sink` is called for each step with the payload of updates; what is to be sent
-    /// is appended to `out`.
+    /// is appended to `out`. `inflater` serves all sessions.
     pub(super) fn on_data(
         &mut self,
         bytes: &[u8],
         context: &Context<'_>,
-        out: &mut Vec<u8>,
+        (out, inflater): (&mut Vec<u8>, &mut Inflater),
         sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
     ) {
         let mut rest = bytes;
@@ -128,7 +128,7 @@ impl Session {
                 sink(self, Step::Live, &[]);
             }
         }
-        self.frames(rest, context, out, sink);
+        self.frames(rest, context, (out, inflater), sink);
     }
 
     /// The answer to what was sent first: how many bytes it has, `None` while it is incomplete.
@@ -141,14 +141,19 @@ impl Session {
         if context.target.kind == Kind::Floor {
             return self.floor_answer(bytes);
         }
-        let key = &context.target.websocket_key;
-        let used = parse_server_response(bytes, key, WEBSOCKET_SUBPROTOCOL)
+        let (key, deflate) = (&context.target.websocket_key, context.target.compression);
+        let opened = parse_server_response(bytes, key, WEBSOCKET_SUBPROTOCOL, deflate)
             .map_err(|error| error.to_string())?;
-        if used.is_some() {
-            self.phase = Phase::Subscribing;
-            self.send_pending(context, out);
+        let Some(opened) = opened else {
+            return Ok(None);
+        };
+        if deflate && !opened.deflate {
+            return Err("server does not compress (permessage-deflate)".to_owned());
         }
-        Ok(used)
+        self.reader = reader(deflate);
+        self.phase = Phase::Subscribing;
+        self.send_pending(context, out);
+        Ok(Some(opened.bytes))
     }
 
     fn floor_answer(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
@@ -166,14 +171,11 @@ impl Session {
         &mut self,
         bytes: &[u8],
         context: &Context<'_>,
-        out: &mut Vec<u8>,
+        (out, inflater): (&mut Vec<u8>, &mut Inflater),
         sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
     ) {
         // Taken out, because the events borrow from it while the session is used.
-        let mut reader = std::mem::replace(
-            &mut self.reader,
-            FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX),
-        );
+        let mut reader = std::mem::replace(&mut self.reader, reader(false));
         let mut rest = bytes;
         while self.phase != Phase::Ended {
             let event = match reader.read(rest) {
@@ -183,13 +185,18 @@ impl Session {
                 }
                 Ok((_, None)) => break,
                 Err(error) => {
-                    push_close(out, Some(MASK), error.close_code(), "");
-                    sink(self, Step::End(error.to_string()), &[]);
+                    self.broken(error, out, sink);
                     break;
                 }
             };
             match event {
                 FrameEvent::Text(message) => self.message(message, context, out, sink),
+                FrameEvent::Deflated(payload) => {
+                    match inflater.inflate(payload, MESSAGE_BYTES_MAX) {
+                        Ok(message) => self.message(message, context, out, sink),
+                        Err(error) => self.broken(error, out, sink),
+                    }
+                }
                 FrameEvent::Ping(payload) => push_pong(out, Some(MASK), payload),
                 FrameEvent::Pong(_) => {}
                 FrameEvent::Close { code } => {
@@ -204,6 +211,17 @@ impl Session {
             }
         }
         self.reader = reader;
+    }
+
+    /// The server broke a rule of WebSocket.
+    fn broken(
+        &mut self,
+        error: FrameError,
+        out: &mut Vec<u8>,
+        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+    ) {
+        push_close(out, Some(MASK), error.close_code(), "");
+        sink(self, Step::End(error.to_string()), &[]);
     }
 
     fn message(
@@ -320,6 +338,10 @@ pub(super) struct Context<'a> {
     pub(super) target: &'a Target,
     /// What to ask for; `None` for the floor.
     pub(super) plan: Option<&'a ClientPlan<'a>>,
+}
+
+fn reader(deflate: bool) -> FrameReader {
+    FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX).with_deflate(deflate)
 }
 
 /// The text under which a closed connection is counted.

@@ -23,6 +23,8 @@ pub(super) struct Target {
     pub(super) fields: FieldMap,
     pub(super) kind: Kind,
     pub(super) diffs: DiffChoice,
+    /// Messages must come compressed where that makes them shorter.
+    pub(super) compression: bool,
     /// Compare values; needs the stamp.
     pub(super) verify_values: bool,
     /// `Sec-WebSocket-Key` of all sessions; it guards against caches, not against anybody.
@@ -50,6 +52,7 @@ impl Target {
                 PATH_PREFIX,
                 &websocket_key,
                 WEBSOCKET_SUBPROTOCOL,
+                options.compression,
             );
             request
         };
@@ -62,6 +65,7 @@ impl Target {
             fields: FieldMap::new(&options.fields),
             kind: options.kind.clone(),
             diffs: options.diffs,
+            compression: options.compression,
             verify_values: options.verify_values,
             keys,
             upgrades: authorities.iter().map(upgrade).collect(),

@@ -6,7 +6,10 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use proptest::prelude::*;
-use weir_net::websocket::{FrameReader, Role as FrameRole, accept_key, push_server_text};
+use weir_net::websocket::{
+    Deflater, FrameReader, Inflater, Role as FrameRole, accept_key, push_deflated_server_text,
+    push_server_text,
+};
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
 use super::session::{Context, Phase, Session, Step};
@@ -404,7 +407,15 @@ fn floor_clients_send_their_key() {
 
 /// Feeds `stream` in pieces to a session without sockets; what it wanted of the fleet.
 fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
-    let options = options("ws://h:1".to_owned(), 1);
+    steps_with(false, stream, cuts)
+}
+
+/// The same of a session that asks for compressed messages, or does not.
+fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
+    let options = ClientsOptions {
+        compression,
+        ..options("ws://h:1".to_owned(), 1)
+    };
     let target = Target::new(&options, &["h:1".to_owned()]);
     let plans = target.plans(DiffChoice::NONE);
     let context = Context {
@@ -417,12 +428,13 @@ fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
     let mut seen = Vec::new();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
     cuts.sort_unstable();
+    let mut inflater = Inflater::new();
     let mut start = 0;
     for end in cuts.into_iter().chain([stream.len()]) {
         session.on_data(
             &stream[start..end],
             &context,
-            &mut out,
+            (&mut out, &mut inflater),
             &mut |session, step, payload| {
                 if matches!(step, Step::End(_)) {
                     session.phase = Phase::Ended;
@@ -433,6 +445,35 @@ fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
         start = end;
     }
     seen
+}
+
+#[test]
+fn compressed_messages_are_read_and_must_be_agreed_on() {
+    let update = "U,1,1,Apple|value value value value|1|0|0|1000.0.0.1500";
+    let plain = server_stream(&[
+        vec!["WSOK", "CONOK,S1,50000,5000,*"],
+        vec!["SUBOK,1,1,6", "CONF,1,unlimited,filtered"],
+        vec![update],
+    ]);
+    let head = plain
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let agreed = b"\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover";
+    let mut stream = [&plain[..head], agreed, &plain[head..]].concat();
+    let mut deflater = Deflater::new(1);
+    let payload = deflater.deflate(text(&[update]).as_bytes()).unwrap();
+    push_deflated_server_text(&mut stream, payload);
+    let seen = steps_with(true, &stream, &[3, 300, stream.len() - 3]);
+    let wanted = format!("Update {}", &update["U,1,1,".len()..]);
+    assert_eq!(seen[1..], [wanted.as_str(), wanted.as_str()], "{seen:?}");
+    let seen = steps_with(true, &plain, &[]);
+    assert!(seen[0].contains("server does not compress"), "{seen:?}");
+    let seen = steps(&stream, &[]);
+    assert!(
+        seen[0].contains("extension that was not offered"),
+        "{seen:?}"
+    );
 }
 
 fn server_stream(messages: &[Vec<&str>]) -> Vec<u8> {

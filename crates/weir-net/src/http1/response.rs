@@ -69,7 +69,7 @@ impl Response {
 }
 
 /// The answer that turns a connection into a WebSocket (RFC 6455, section 4.2.2).
-pub fn write_upgrade(accept: &str, protocol: Option<&str>) -> Vec<u8> {
+pub fn write_upgrade(accept: &str, protocol: Option<&str>, extension: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     put(
         &mut out,
@@ -84,6 +84,12 @@ pub fn write_upgrade(accept: &str, protocol: Option<&str>) -> Vec<u8> {
         put(
             &mut out,
             format_args!("Sec-WebSocket-Protocol: {protocol}\r\n"),
+        );
+    }
+    if let Some(extension) = extension {
+        put(
+            &mut out,
+            format_args!("Sec-WebSocket-Extensions: {extension}\r\n"),
         );
     }
     out.extend_from_slice(b"\r\n");

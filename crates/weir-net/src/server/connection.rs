@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::stream::Stream;
 use crate::outbox::Outbox;
-use crate::websocket::FrameReader;
+use crate::websocket::{FrameReader, Window};
 
 /// Kept small: a shard holds tens of thousands of these.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Connection {
     pub(super) outbox: Outbox,
     pub(super) protocol: Protocol,
     pub(super) phase: Phase,
+    /// Its WebSocket takes compressed messages that refer no farther back.
+    pub(super) window: Option<Window>,
     /// Already in the shard's list of connections to flush.
     pub(super) dirty: bool,
     /// The kernel took no more; a writable event will clear it.
@@ -92,6 +94,7 @@ impl Connection {
             outbox: Outbox::default(),
             protocol: Protocol::Http(Box::new(http)),
             phase: Phase::Open,
+            window: None,
             dirty: false,
             blocked: false,
             wants_room: false,

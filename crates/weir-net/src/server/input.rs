@@ -9,7 +9,7 @@ use super::io::CLOSE_NORMAL;
 use super::shard::Shard;
 use super::{Answer, CloseReason, ConnId, Handler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
-use crate::websocket::{self, Event, FrameReader, Role};
+use crate::websocket::{self, Agreement, Event, FrameError, FrameReader, Inflater, Role};
 
 /// The close code for a message over the limit (RFC 6455, section 7.4.1).
 const CLOSE_TOO_BIG: u16 = 1009;
@@ -133,7 +133,8 @@ impl<H: Handler> Shard<H> {
             used += step.used;
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
             if step.upgraded {
-                let reader = FrameReader::new(Role::Server, self.io.limits.message_bytes);
+                let reader = FrameReader::new(Role::Server, self.io.limits.message_bytes)
+                    .with_deflate(self.io.deflate_window(conn).is_some());
                 return self.read_frames(conn, reader, &buffer[used..]);
             }
         }
@@ -191,12 +192,19 @@ impl<H: Handler> Shard<H> {
                 self.io.reply(conn, &response);
                 false
             }
-            Answer::WebSocket { protocol } => match websocket_accept(request) {
+            Answer::WebSocket { protocol, deflate } => match websocket_accept(request) {
                 Ok(accept) => {
-                    let bytes = http1::write_upgrade(&accept, protocol);
+                    let agreement = match deflate {
+                        true => Agreement::of(request.list("sec-websocket-extensions")),
+                        false => None,
+                    };
+                    let extension = agreement.map(|agreement| agreement.answer());
+                    let bytes = http1::write_upgrade(&accept, protocol, extension.as_deref());
                     if let Some(connection) = self.io.get(conn) {
                         connection.exchange = Exchange::None;
+                        connection.window = agreement.map(|agreement| agreement.window);
                     }
+                    self.io.counters.deflate_agreed += u64::from(agreement.is_some());
                     self.io.send(conn, Bytes::from(bytes))
                 }
                 Err(response) => {
@@ -230,6 +238,16 @@ impl<H: Handler> Shard<H> {
                             let text = std::str::from_utf8(text).unwrap_or_default();
                             self.handler.on_message(&mut self.io, conn, text);
                         }
+                        Some(Event::Deflated(payload)) => {
+                            let inflater = self.inflater.get_or_insert_default();
+                            match inflate(inflater, payload, self.io.limits.message_bytes) {
+                                Ok(text) => {
+                                    self.io.counters.inflated += 1;
+                                    self.handler.on_message(&mut self.io, conn, text);
+                                }
+                                Err(error) => return self.end_broken(conn, error),
+                            }
+                        }
                         Some(Event::Ping(payload)) => {
                             let mut frame = Vec::with_capacity(payload.len() + 2);
                             websocket::push_pong(&mut frame, None, payload);
@@ -249,12 +267,7 @@ impl<H: Handler> Shard<H> {
                         return;
                     }
                 }
-                Err(error) => {
-                    let code = error.close_code();
-                    self.io.counters.oversized += u64::from(code == CLOSE_TOO_BIG);
-                    self.end_websocket(conn, code, CloseReason::Protocol);
-                    return;
-                }
+                Err(error) => return self.end_broken(conn, error),
             }
         }
         // An empty read frees the memory of the last message.
@@ -262,6 +275,13 @@ impl<H: Handler> Shard<H> {
         if let Some(connection) = self.io.get(conn) {
             connection.protocol = Protocol::WebSocket(reader);
         }
+    }
+
+    /// Ends a WebSocket whose peer broke a rule or a limit.
+    fn end_broken(&mut self, conn: ConnId, error: FrameError) {
+        let code = error.close_code();
+        self.io.counters.oversized += u64::from(code == CLOSE_TOO_BIG);
+        self.end_websocket(conn, code, CloseReason::Protocol);
     }
 
     fn end_websocket(&mut self, conn: ConnId, code: u16, reason: CloseReason) {
@@ -275,6 +295,16 @@ impl<H: Handler> Shard<H> {
         self.io.start_closing(conn);
         self.handler.on_closed(&mut self.io, conn, tag, reason);
     }
+}
+
+/// The text of a compressed message.
+fn inflate<'a>(
+    inflater: &'a mut Inflater,
+    payload: &[u8],
+    limit: usize,
+) -> Result<&'a str, FrameError> {
+    let text = inflater.inflate(payload, limit)?;
+    std::str::from_utf8(text).map_err(|_| FrameError::NotUtf8)
 }
 
 /// One handled request.

@@ -14,7 +14,7 @@ use super::{CloseReason, ConnId, Limits, Offer};
 use crate::http1::{LAST_CHUNK, Response};
 use crate::outbox::Outbox;
 use crate::timer::TimerWheel;
-use crate::websocket;
+use crate::websocket::{self, Window};
 
 /// The close code of an orderly end (RFC 6455, section 7.4.1).
 pub(super) const CLOSE_NORMAL: u16 = 1000;
@@ -43,6 +43,10 @@ pub struct IoCounters {
     pub tls_handshakes: u64,
     /// TLS connections that ended before their handshake did.
     pub tls_failures: u64,
+    /// WebSockets opened that take compressed messages.
+    pub deflate_agreed: u64,
+    /// Compressed messages received.
+    pub inflated: u64,
 }
 
 /// A timer's meaning.
@@ -362,6 +366,11 @@ impl Io {
         }
     }
 
+    /// How far back compressed messages to a WebSocket may refer; `None` if it takes none.
+    pub fn deflate_window(&mut self, conn: ConnId) -> Option<Window> {
+        self.get(conn).and_then(|connection| connection.window)
+    }
+
     /// Accepts no more connections; those that wait in the kernel are reset when the loop ends.
     pub fn stop_accepting(&mut self) {
         self.accepting = false;
@@ -412,6 +421,7 @@ impl Io {
         let taken = self.get(conn)?;
         taken.outbox = connection.outbox;
         taken.protocol = connection.protocol;
+        taken.window = connection.window;
         taken.exchange = connection.exchange;
         self.mark_dirty(conn.index);
         self.kept.push((conn, input));

@@ -86,6 +86,8 @@ pub enum Answer {
     WebSocket {
         /// The subprotocol to confirm, one of those the client offered.
         protocol: Option<&'static str>,
+        /// Agree to compressed messages (permessage-deflate) if the client offers them.
+        deflate: bool,
     },
 }
 

@@ -11,6 +11,7 @@ use super::io::{Due, Io};
 use super::pass::Passes;
 use super::{CloseReason, ConnId, Handler, Limits};
 use crate::mailbox::{MailReceiver, MailSender, mailbox};
+use crate::websocket::Inflater;
 
 const WAKER: Token = Token(usize::MAX - 1);
 /// Mails handled before their output is flushed.
@@ -43,6 +44,8 @@ pub struct Shard<H: Handler> {
     pub(super) io: Io,
     pub(super) handler: H,
     pub(super) scratch: Vec<u8>,
+    /// Made when the first compressed message comes.
+    pub(super) inflater: Option<Box<Inflater>>,
     /// Connections that had more input than one turn reads.
     pub(super) read_again: Vec<ConnId>,
     mail_again: bool,
@@ -67,6 +70,7 @@ impl<H: Handler> Shard<H> {
             io,
             handler,
             scratch: vec![0; READ_BUFFER_BYTES],
+            inflater: None,
             read_again: Vec::new(),
             mail_again: false,
             passes: Passes::new(Instant::now()),

@@ -52,6 +52,13 @@ pub fn push_server_text(out: &mut Vec<u8>, payload: &[u8]) {
     push_server_frame(out, Opcode::Text, payload);
 }
 
+/// Appends a server text message whose payload is compressed, by [`Deflater`](super::Deflater).
+pub fn push_deflated_server_text(out: &mut Vec<u8>, payload: &[u8]) {
+    let start = out.len();
+    push_server_frame(out, Opcode::Text, payload);
+    out[start] |= RSV1_BIT;
+}
+
 /// The payload of one whole frame that [`push_server_frame`] has written.
 pub fn server_text_payload(frame: &[u8]) -> &[u8] {
     let header_len = match frame.get(1) {
@@ -162,6 +169,8 @@ pub(super) fn apply_mask(bytes: &mut [u8], mask: [u8; 4], offset: usize) {
 
 pub(super) const CONTROL_BYTES_MAX: usize = 125;
 pub(super) const FIN_BIT: u8 = 0x80;
+/// Marks a compressed message (RFC 7692, 6).
+pub(super) const RSV1_BIT: u8 = 0x40;
 pub(super) const MASK_BIT: u8 = 0x80;
 pub(super) const LEN_16: u8 = 126;
 pub(super) const LEN_64: u8 = 127;

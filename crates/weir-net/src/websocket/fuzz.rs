@@ -1,44 +1,82 @@
-//! The fuzz body of the frame reader: never a panic, and events do not depend on how the stream
-//! was cut.
+//! The fuzz bodies of the WebSocket: never a panic, events do not depend on how the stream was cut,
+//! and what was compressed comes out as it went in.
 
-use super::{Event, FrameError, FrameReader, Role};
+use super::{
+    Agreement, Deflater, Event, FrameError, FrameReader, Inflater, Role, push_deflated_server_text,
+};
 
-/// Reads `data` as a stream once whole and once in pieces. The first byte chooses the role, the
-/// second the limit, the third the size of the pieces.
+/// Reads `data` as a stream once whole and once in pieces. The first byte chooses the role and
+/// whether compression was agreed on, the second the limit, the third the size of the pieces.
 pub fn read(data: &[u8]) {
-    let [role, limit, piece, stream @ ..] = data else {
+    let [rules, limit, piece, stream @ ..] = data else {
         return;
     };
-    let role = if role & 1 == 0 {
+    let role = if rules & 1 == 0 {
         Role::Server
     } else {
         Role::Client
     };
+    let deflate = rules & 2 != 0;
     let limit = usize::from(*limit) * 16;
-    let whole = events(role, limit, stream.len().max(1), stream);
-    let pieces = events(role, limit, usize::from(*piece).max(1), stream);
+    let rules = (role, deflate, limit);
+    let whole = events(rules, stream.len().max(1), stream);
+    let pieces = events(rules, usize::from(*piece).max(1), stream);
     // Pieces may meet an error in a later frame only after the events before it, as the whole does.
     assert_eq!(whole, pieces);
+}
+
+/// Takes `data` first as what a client offers, then as messages to compress, each by itself: the
+/// first byte is the level, the second the length of the messages.
+pub fn deflate(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        if let Some(agreement) = Agreement::of(text.split(',').map(str::trim)) {
+            let answer = agreement.answer();
+            assert_eq!(
+                Agreement::of([answer.as_str()].into_iter()),
+                Some(agreement)
+            );
+        }
+    }
+    let [level, length, messages @ ..] = data else {
+        return;
+    };
+    let (mut deflater, mut inflater) = (Deflater::new(u32::from(level % 9) + 1), Inflater::new());
+    for message in messages.chunks(usize::from(*length) * 8 + 1) {
+        let Some(payload) = deflater.deflate(message) else {
+            continue;
+        };
+        let mut frame = Vec::new();
+        push_deflated_server_text(&mut frame, payload);
+        let mut reader = FrameReader::new(Role::Client, message.len()).with_deflate(true);
+        let event = reader.read(&frame);
+        let Ok((used, Some(Event::Deflated(payload)))) = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!(used, frame.len());
+        assert_eq!(inflater.inflate(payload, message.len()), Ok(message));
+    }
 }
 
 /// An event without its borrow.
 #[derive(Debug, PartialEq, Eq)]
 enum Owned {
     Text(Vec<u8>),
+    Inflated(Result<Vec<u8>, FrameError>),
     Ping(Vec<u8>),
     Pong(Vec<u8>),
     Close(Option<u16>),
     Failed(FrameError),
 }
 
-fn events(role: Role, limit: usize, piece: usize, stream: &[u8]) -> Vec<Owned> {
-    let mut reader = FrameReader::new(role, limit);
+fn events((role, deflate, limit): (Role, bool, usize), piece: usize, stream: &[u8]) -> Vec<Owned> {
+    let mut reader = FrameReader::new(role, limit).with_deflate(deflate);
+    let mut inflater = Inflater::new();
     let mut seen = Vec::new();
     for mut input in stream.chunks(piece) {
         loop {
             match reader.read(input) {
                 Ok((used, Some(event))) => {
-                    seen.push(own(event));
+                    seen.push(own(event, &mut inflater, limit));
                     input = &input[used..];
                 }
                 Ok((used, None)) => {
@@ -55,9 +93,14 @@ fn events(role: Role, limit: usize, piece: usize, stream: &[u8]) -> Vec<Owned> {
     seen
 }
 
-fn own(event: Event<'_>) -> Owned {
+fn own(event: Event<'_>, inflater: &mut Inflater, limit: usize) -> Owned {
     match event {
         Event::Text(bytes) => Owned::Text(bytes.to_vec()),
+        Event::Deflated(bytes) => {
+            let text = inflater.inflate(bytes, limit).map(<[u8]>::to_vec);
+            assert!(text.as_ref().map_or(0, Vec::len) <= limit);
+            Owned::Inflated(text)
+        }
         Event::Ping(bytes) => Owned::Ping(bytes.to_vec()),
         Event::Pong(bytes) => Owned::Pong(bytes.to_vec()),
         Event::Close { code } => Owned::Close(code),

@@ -6,6 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 use thiserror::Error;
 
+use super::extension::{OFFER, answers_offer};
+
 /// Why a server's answer does not open a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandshakeError {
@@ -24,6 +26,9 @@ pub enum HandshakeError {
         /// The subprotocol that was offered.
         wanted: String,
     },
+    /// The server chose an extension, or a form of it, that was not offered.
+    #[error("websocket upgrade answered with an extension that was not offered")]
+    WrongExtension,
     /// Not HTTP, or more header than is reasonable.
     #[error("websocket upgrade answered with malformed http")]
     Malformed,
@@ -43,8 +48,19 @@ pub fn new_client_key(random: [u8; 16]) -> String {
 }
 
 /// Appends a client's upgrade request. `host` is the authority (`name:port`), `path` begins with a
-/// slash; both must be free of blanks and line ends.
-pub fn client_request(out: &mut Vec<u8>, host: &str, path: &str, key: &str, subprotocol: &str) {
+/// slash; both must be free of blanks and line ends. `deflate` offers compression ([`OFFER`]).
+pub fn client_request(
+    out: &mut Vec<u8>,
+    host: &str,
+    path: &str,
+    key: &str,
+    subprotocol: &str,
+    deflate: bool,
+) {
+    let extensions = match deflate {
+        true => ["\r\nSec-WebSocket-Extensions: ", OFFER],
+        false => [""; 2],
+    };
     for piece in [
         "GET ",
         path,
@@ -55,22 +71,35 @@ pub fn client_request(out: &mut Vec<u8>, host: &str, path: &str, key: &str, subp
         key,
         "\r\nSec-WebSocket-Protocol: ",
         subprotocol,
+        extensions[0],
+        extensions[1],
         "\r\n\r\n",
     ] {
         out.extend_from_slice(piece.as_bytes());
     }
 }
 
-/// Checks the answer to [`client_request`]. `None` while its header is incomplete; then the number
-/// of bytes it has, after which frames begin.
+/// A WebSocket that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Bytes of the server's answer, after which frames begin.
+    pub bytes: usize,
+    /// Whether messages may come compressed.
+    pub deflate: bool,
+}
+
+/// Checks the answer to [`client_request`], whose last argument is `deflate` here as well. `None` while
+/// its header is incomplete.
 ///
 /// # Errors
-/// [`HandshakeError`] for anything but an upgrade with the right key and subprotocol.
+/// [`HandshakeError`] for anything but an upgrade with the right key and subprotocol, and with no
+/// extension but the one that was offered.
 pub fn parse_server_response(
     input: &[u8],
     key: &str,
     subprotocol: &str,
-) -> Result<Option<usize>, HandshakeError> {
+    deflate: bool,
+) -> Result<Option<Opened>, HandshakeError> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let bytes = match response.parse(input) {
@@ -97,7 +126,15 @@ pub fn parse_server_response(
             wanted: subprotocol.to_owned(),
         });
     }
-    Ok(Some(bytes))
+    let extension = header("sec-websocket-extensions");
+    let allowed = |chosen| deflate && std::str::from_utf8(chosen).is_ok_and(answers_offer);
+    if extension.is_some_and(|chosen| !allowed(chosen)) {
+        return Err(HandshakeError::WrongExtension);
+    }
+    Ok(Some(Opened {
+        bytes,
+        deflate: extension.is_some(),
+    }))
 }
 
 const HEADERS_MAX: usize = 64;

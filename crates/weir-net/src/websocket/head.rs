@@ -1,6 +1,6 @@
 //! Parsing one frame header (RFC 6455, 5.2).
 
-use super::frame::{CONTROL_BYTES_MAX, FIN_BIT, LEN_16, LEN_64, MASK_BIT, Opcode};
+use super::frame::{CONTROL_BYTES_MAX, FIN_BIT, LEN_16, LEN_64, MASK_BIT, Opcode, RSV1_BIT};
 use super::reader::{FrameError, Role};
 
 /// Two bytes, an eight-byte length, a mask.
@@ -10,6 +10,8 @@ pub(super) const HEAD_BYTES_MAX: usize = 14;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) fin: bool,
+    /// It begins a compressed message.
+    pub(super) deflated: bool,
     pub(super) opcode: Opcode,
     pub(super) len: u64,
     pub(super) mask: Option<[u8; 4]>,
@@ -18,18 +20,27 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Parses the header at the front of `input`; `None` while it is incomplete.
-    pub(super) fn parse(input: &[u8], role: Role) -> Result<Option<Self>, FrameError> {
+    /// Parses the header at the front of `input`; `None` while it is incomplete. `deflate`: messages
+    /// may be compressed.
+    pub(super) fn parse(
+        input: &[u8],
+        role: Role,
+        deflate: bool,
+    ) -> Result<Option<Self>, FrameError> {
         let [first, second, rest @ ..] = input else {
             return Ok(None);
         };
-        if first & RSV_BITS != 0 {
+        let deflated = first & RSV1_BIT != 0;
+        if first & OTHER_RSV_BITS != 0 || (deflated && !deflate) {
             return Err(FrameError::ReservedBits);
         }
         let opcode = first & 0x0F;
         let opcode = Opcode::from_bits(opcode).ok_or(FrameError::UnknownOpcode(opcode))?;
         if opcode == Opcode::Binary {
             return Err(FrameError::Binary);
+        }
+        if deflated && opcode != Opcode::Text {
+            return Err(FrameError::ReservedBits);
         }
         let masked = second & MASK_BIT != 0;
         match (role, masked) {
@@ -55,6 +66,7 @@ impl Head {
         };
         Ok(Some(Self {
             fin,
+            deflated,
             opcode,
             len,
             mask,
@@ -82,4 +94,4 @@ fn extended_len(short_len: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, Fram
     Ok(Some((len, bytes)))
 }
 
-const RSV_BITS: u8 = 0x70;
+const OTHER_RSV_BITS: u8 = 0x30;

@@ -1,6 +1,9 @@
 //! WebSocket (RFC 6455) without sockets: handshake, frame writers and an incremental reader, for
-//! both ends. Text messages only, no extensions; what TLCP puts into a message is not known here.
+//! both ends. Text messages only, compressed if that was agreed on; what TLCP puts into a message is
+//! not known here.
 
+mod deflate;
+mod extension;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzz;
@@ -8,12 +11,14 @@ pub mod handshake;
 mod head;
 mod reader;
 
+pub use deflate::{Deflater, Inflater};
+pub use extension::{Agreement, OFFER, Window};
 pub use frame::{
-    HEADER_BYTES_MAX, Opcode, encode_server_text_header, push_client_frame, push_close, push_pong,
-    push_server_frame, push_server_text, server_text_payload,
+    HEADER_BYTES_MAX, Opcode, encode_server_text_header, push_client_frame, push_close,
+    push_deflated_server_text, push_pong, push_server_frame, push_server_text, server_text_payload,
 };
 pub use handshake::{
-    HandshakeError, accept_key, client_request, new_client_key, parse_server_response,
+    HandshakeError, Opened, accept_key, client_request, new_client_key, parse_server_response,
 };
 pub use reader::{Event, FrameError, FrameReader, Role};
 

@@ -21,6 +21,9 @@ pub enum Role {
 pub enum Event<'a> {
     /// A text message, reassembled from its fragments.
     Text(&'a [u8]),
+    /// A text message as it was compressed, where that was agreed on;
+    /// [`Inflater`](super::Inflater) gives the text, whose UTF-8 nobody has checked.
+    Deflated(&'a [u8]),
     /// To be answered with a pong that carries the same payload.
     Ping(&'a [u8]),
     /// An answer to a ping, or unasked.
@@ -36,7 +39,8 @@ pub enum Event<'a> {
 /// [`FrameError::close_code`] and end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A reserved header bit, used only by extensions, none of which was agreed on.
+    /// A reserved header bit, which only an extension that was agreed on may set, and only where a
+    /// message begins.
     #[error("reserved bits set in a websocket frame without an agreed extension")]
     ReservedBits,
     /// An opcode the standard does not define.
@@ -72,6 +76,9 @@ pub enum FrameError {
     /// Text that is not UTF-8.
     #[error("websocket text is not utf-8")]
     NotUtf8,
+    /// A compressed message that cannot be inflated by itself.
+    #[error("compressed websocket message cannot be inflated")]
+    BadDeflate,
     /// A message beyond the reader's limit.
     #[error("websocket message longer than {limit} bytes")]
     TooLarge {
@@ -85,7 +92,7 @@ impl FrameError {
     pub fn close_code(self) -> u16 {
         match self {
             Self::Binary => 1003,
-            Self::NotUtf8 => 1007,
+            Self::NotUtf8 | Self::BadDeflate => 1007,
             Self::TooLarge { .. } => 1009,
             _ => 1002,
         }
@@ -98,6 +105,7 @@ pub struct FrameReader {
     limit: usize,
     partial: Option<Box<Partial>>,
     role: Role,
+    deflate: bool,
 }
 
 impl FrameReader {
@@ -107,7 +115,15 @@ impl FrameReader {
             limit,
             partial: None,
             role,
+            deflate: false,
         }
+    }
+
+    /// The same reader where compressed messages were agreed on.
+    #[must_use]
+    pub fn with_deflate(mut self, agreed: bool) -> Self {
+        self.deflate = agreed;
+        self
     }
 
     /// Reads from the front of `input` up to the end of the next event, and returns how many bytes
@@ -122,8 +138,8 @@ impl FrameReader {
     ) -> Result<(usize, Option<Event<'a>>), FrameError> {
         self.release();
         if self.partial.is_none() {
-            if let Some((used, text)) = self.whole_text(input)? {
-                return Ok((used, Some(Event::Text(text))));
+            if let Some((used, event)) = self.whole_text(input)? {
+                return Ok((used, Some(event)));
             }
         }
         if input.is_empty() {
@@ -132,7 +148,8 @@ impl FrameReader {
         let partial = self.partial.get_or_insert_default();
         let mut used = 0;
         loop {
-            let Some(head) = partial.head(input, &mut used, self.role, self.limit)? else {
+            let rules = (self.role, self.deflate, self.limit);
+            let Some(head) = partial.head(input, &mut used, rules)? else {
                 return Ok((used, None));
             };
             if !partial.take_payload(&head, input, &mut used) {
@@ -163,7 +180,7 @@ impl FrameReader {
             return;
         };
         match partial.done.take() {
-            Some(Done::Text) => partial.message = Vec::new(),
+            Some(Done::Text | Done::Deflated) => partial.message = Vec::new(),
             Some(Done::Ping | Done::Pong | Done::Close(_)) => partial.control = Vec::new(),
             None => {}
         }
@@ -173,11 +190,11 @@ impl FrameReader {
     }
 
     /// The common case for a client: a whole unfragmented message, handed on where it lies.
-    fn whole_text<'a>(&self, input: &'a [u8]) -> Result<Option<(usize, &'a [u8])>, FrameError> {
+    fn whole_text<'a>(&self, input: &'a [u8]) -> Result<Option<(usize, Event<'a>)>, FrameError> {
         if self.role == Role::Server {
             return Ok(None);
         }
-        let Some(head) = Head::parse(input, self.role)? else {
+        let Some(head) = Head::parse(input, self.role, self.deflate)? else {
             return Ok(None);
         };
         if head.opcode != Opcode::Text || !head.fin {
@@ -186,7 +203,11 @@ impl FrameReader {
         check_limit(0, head.len, self.limit)?;
         // Within the limit, so it fits a usize.
         let end = head.bytes + head.len as usize;
-        Ok(input.get(head.bytes..end).map(|text| (end, text)))
+        let payload = input.get(head.bytes..end);
+        Ok(payload.map(|payload| match head.deflated {
+            true => (end, Event::Deflated(payload)),
+            false => (end, Event::Text(payload)),
+        }))
     }
 }
 
@@ -200,6 +221,8 @@ struct Partial {
     taken: u64,
     message: Vec<u8>,
     message_open: bool,
+    /// The open message is compressed.
+    deflated: bool,
     control: Vec<u8>,
     done: Option<Done>,
 }
@@ -208,6 +231,7 @@ struct Partial {
 #[derive(Debug, Clone, Copy)]
 enum Done {
     Text,
+    Deflated,
     Ping,
     Pong,
     Close(Option<u16>),
@@ -223,8 +247,7 @@ impl Partial {
         &mut self,
         input: &[u8],
         used: &mut usize,
-        role: Role,
-        limit: usize,
+        (role, deflate, limit): (Role, bool, usize),
     ) -> Result<Option<Head>, FrameError> {
         if let Some(head) = self.head {
             return Ok(Some(head));
@@ -233,7 +256,7 @@ impl Partial {
         let take = fresh.len().min(HEAD_BYTES_MAX - self.head_len);
         let known = self.head_len;
         self.head_buffer[known..known + take].copy_from_slice(&fresh[..take]);
-        let Some(head) = Head::parse(&self.head_buffer[..known + take], role)? else {
+        let Some(head) = Head::parse(&self.head_buffer[..known + take], role, deflate)? else {
             self.head_len += take;
             *used += take;
             return Ok(None);
@@ -248,6 +271,9 @@ impl Partial {
         }
         if !head.opcode.is_control() {
             check_limit(self.message.len(), head.len, limit)?;
+            if head.opcode == Opcode::Text {
+                self.deflated = head.deflated;
+            }
             self.message_open = true;
         }
         self.head = Some(head);
@@ -290,6 +316,9 @@ impl Partial {
             _ if !head.fin => Ok(None),
             _ => {
                 self.message_open = false;
+                if self.deflated {
+                    return Ok(Some(Done::Deflated));
+                }
                 if role == Role::Server && std::str::from_utf8(&self.message).is_err() {
                     return Err(FrameError::NotUtf8);
                 }
@@ -301,6 +330,7 @@ impl Partial {
     fn event(&self) -> Option<Event<'_>> {
         Some(match self.done? {
             Done::Text => Event::Text(&self.message),
+            Done::Deflated => Event::Deflated(&self.message),
             Done::Ping => Event::Ping(&self.control),
             Done::Pong => Event::Pong(&self.control),
             Done::Close(code) => Event::Close { code },

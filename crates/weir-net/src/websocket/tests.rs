@@ -29,6 +29,7 @@ fn read_all(
 fn show(event: Event<'_>) -> String {
     let (kind, bytes) = match event {
         Event::Text(bytes) => ("text", bytes),
+        Event::Deflated(bytes) => return format!("deflated {bytes:02x?}"),
         Event::Ping(bytes) => ("ping", bytes),
         Event::Pong(bytes) => ("pong", bytes),
         Event::Close { code } => return format!("close {code:?}"),
@@ -151,6 +152,93 @@ fn refusals_carry_their_close_code() {
     );
 }
 
+/// A frame as a client sends it, with this first byte.
+fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_client_frame(&mut out, Opcode::Text, [5, 6, 7, 8], payload);
+    out[0] = first;
+    out
+}
+
+/// All texts in what a client has sent, where compression was agreed on.
+fn inflate_all(limit: usize, stream: &[u8], piece: usize) -> Result<Vec<String>, FrameError> {
+    let mut reader = FrameReader::new(Role::Server, limit).with_deflate(true);
+    let mut inflater = Inflater::new();
+    let mut seen = Vec::new();
+    for mut input in stream.chunks(piece) {
+        loop {
+            let (used, event) = reader.read(input)?;
+            input = &input[used..];
+            let bytes = match event {
+                Some(Event::Deflated(payload)) => inflater.inflate(payload, limit)?,
+                Some(Event::Text(bytes) | Event::Ping(bytes)) => bytes,
+                Some(event) => panic!("{event:?}"),
+                None => break,
+            };
+            seen.push(String::from_utf8_lossy(bytes).into_owned());
+        }
+    }
+    Ok(seen)
+}
+
+#[test]
+fn compressed_messages_whole_and_in_fragments() {
+    // RFC 7692, 7.2.3.1, with a ping between the fragments and a plain message behind.
+    let whole = masked(0xC1, &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]);
+    let stream = [
+        whole,
+        masked(0x41, &[0xf2, 0x48, 0xcd]),
+        masked(0x89, b"ping"),
+        masked(0x80, &[0xc9, 0xc9, 0x07, 0x00]),
+        masked(0x81, b"plain"),
+    ]
+    .concat();
+    for piece in 1..=stream.len() {
+        let seen = inflate_all(7, &stream, piece).unwrap();
+        assert_eq!(seen, ["Hello", "ping", "Hello", "plain"]);
+    }
+}
+
+#[test]
+fn misused_compression_is_refused() {
+    let hello = [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
+    let first = masked(0x41, &hello[..3]);
+    let bomb = Deflater::new(9).deflate(&[b'x'; 5_000]).unwrap().to_vec();
+    for (stream, error, code) in [
+        (masked(0xE1, &hello), FrameError::ReservedBits, 1002),
+        (masked(0x91, &hello), FrameError::ReservedBits, 1002),
+        (masked(0xC9, b""), FrameError::ReservedBits, 1002),
+        (masked(0xC0, &hello), FrameError::ReservedBits, 1002),
+        (
+            [first, masked(0xC0, &hello[3..])].concat(),
+            FrameError::ReservedBits,
+            1002,
+        ),
+        (masked(0xC2, &hello), FrameError::Binary, 1003),
+        (masked(0xC1, &[0xFF; 9]), FrameError::BadDeflate, 1007),
+        (
+            masked(0xC1, &bomb),
+            FrameError::TooLarge { limit: 4_999 },
+            1009,
+        ),
+        (
+            masked(0xC1, &[0; 5_000]),
+            FrameError::TooLarge { limit: 4_999 },
+            1009,
+        ),
+    ] {
+        for piece in [1, 2, 3, stream.len()] {
+            assert_eq!(inflate_all(4_999, &stream, piece), Err(error));
+        }
+        assert_eq!(error.close_code(), code);
+    }
+    // Without an agreement.
+    assert_eq!(
+        read_all(Role::Server, 99, &masked(0xC1, &hello), 1),
+        Err(FrameError::ReservedBits)
+    );
+}
+
 #[test]
 fn idle_reader_holds_no_buffer() {
     let mut stream = Vec::new();
@@ -187,6 +275,7 @@ fn handshake_of_both_ends() {
         "/lightstreamer",
         &key,
         "TLCP-2.5.0.lightstreamer.com",
+        false,
     );
     let text = String::from_utf8(request).unwrap();
     assert!(
@@ -203,23 +292,50 @@ fn handshake_of_both_ends() {
     let answer = answer.as_bytes();
     let end = answer.len() - 4;
     for cut in 0..end {
-        assert_eq!(parse_server_response(&answer[..cut], &key, "p"), Ok(None));
+        assert_eq!(
+            parse_server_response(&answer[..cut], &key, "p", false),
+            Ok(None)
+        );
     }
-    assert_eq!(parse_server_response(answer, &key, "p"), Ok(Some(end)));
+    let opened = Opened {
+        bytes: end,
+        deflate: false,
+    };
     assert_eq!(
-        parse_server_response(answer, "other", "p"),
+        parse_server_response(answer, &key, "p", true),
+        Ok(Some(opened))
+    );
+    let with = |extension: &str| {
+        let line = format!("rver: x\r\nSec-WebSocket-Extensions: {extension}\r\nSec-WebSocket-P");
+        String::from_utf8_lossy(answer).replacen("\r\nSec-WebSocket-P", &format!("\r\nSe{line}"), 1)
+    };
+    let agreed = with("permessage-deflate; server_no_context_takeover");
+    let opened = parse_server_response(agreed.as_bytes(), &key, "p", true);
+    assert!(matches!(opened, Ok(Some(Opened { deflate: true, .. }))));
+    for (answer, offered) in [
+        (&agreed, false),
+        (&with("permessage-deflate"), true),
+        (&with("x"), true),
+    ] {
+        assert_eq!(
+            parse_server_response(answer.as_bytes(), &key, "p", offered),
+            Err(HandshakeError::WrongExtension)
+        );
+    }
+    assert_eq!(
+        parse_server_response(answer, "other", "p", false),
         Err(HandshakeError::WrongAccept)
     );
     assert!(matches!(
-        parse_server_response(answer, &key, "q"),
+        parse_server_response(answer, &key, "q", false),
         Err(HandshakeError::WrongSubprotocol { .. })
     ));
     assert_eq!(
-        parse_server_response(b"HTTP/1.1 503 Busy\r\n\r\n", &key, "p"),
+        parse_server_response(b"HTTP/1.1 503 Busy\r\n\r\n", &key, "p", false),
         Err(HandshakeError::Refused { status: 503 })
     );
     assert_eq!(
-        parse_server_response(&vec![b'A'; 20_000], &key, "p"),
+        parse_server_response(&vec![b'A'; 20_000], &key, "p", false),
         Err(HandshakeError::Malformed)
     );
 }
@@ -244,6 +360,30 @@ proptest! {
         prop_assert_eq!(read_all(Role::Client, 70_000, &from_server, piece), Ok(expected));
     }
 
+    /// A deflater's output through the reader, plain messages in between, however it is cut.
+    #[test]
+    fn inflate_after_deflate_is_identity(
+        texts in prop::collection::vec(("[a-f|é]{0,12}", 1_usize..400), 1..8),
+        level in 1_u32..=9,
+        piece in 1_usize..300,
+    ) {
+        let texts: Vec<String> = texts.into_iter().map(|(text, count)| text.repeat(count)).collect();
+        let mut deflater = Deflater::new(level);
+        let mut stream = Vec::new();
+        for text in &texts {
+            stream.extend(match deflater.deflate(text.as_bytes()) {
+                Some(payload) => masked(0xC1, payload),
+                None => masked(0x81, text.as_bytes()),
+            });
+        }
+        prop_assert_eq!(inflate_all(10_000, &stream, piece), Ok(texts));
+    }
+
+    #[test]
+    fn any_bytes_are_compressed_and_come_back(data in prop::collection::vec(any::<u8>(), 0..3_000)) {
+        fuzz::deflate(&data);
+    }
+
     #[test]
     fn any_bytes_are_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..600)) {
         fuzz::read(&data);
@@ -253,7 +393,7 @@ proptest! {
     fn frame_like_bytes_are_read_without_panic(
         head: [u8; 3],
         frames in prop::collection::vec(
-            (prop::sample::select(vec![0x81, 0x01, 0x00, 0x80, 0x89, 0x8A, 0x88]),
+            (prop::sample::select(vec![0x81, 0x01, 0x00, 0x80, 0x89, 0x8A, 0x88, 0xC1, 0x41]),
              prop::collection::vec(any::<u8>(), 0..130)),
             0..6,
         ),

@@ -32,6 +32,9 @@ pub(crate) struct ClientsArgs {
     /// Check no server's certificate (wss://): for measurements only.
     #[arg(long)]
     insecure: bool,
+    /// Ask for compressed messages (permessage-deflate); a server that does not agree is an error.
+    #[arg(long, conflicts_with = "floor")]
+    compression: bool,
     /// Number of clients, for example 500 or 10k [default: 100].
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     clients: Option<u64>,
@@ -211,6 +214,7 @@ impl ClientsArgs {
         };
         let options = ClientsOptions {
             servers,
+            compression: self.compression,
             tls: self.trust()?,
             kind: match self.floor {
                 true => Kind::Floor,
@@ -369,6 +373,7 @@ mod tests {
         expected.servers = vec!["ws://a:1".to_owned(), "b:2".to_owned()];
         assert_eq!(options("--url ws://a:1,b:2"), expected);
         assert_eq!(options("--server ws://a:1 --url b:2"), expected);
+        assert!(options("--compression").compression && !expected.compression);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::world::{Case, any_port};
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
-const CASES: [(&str, Run); 45] = [
+const CASES: [(&str, Run); 46] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -53,6 +53,7 @@ const CASES: [(&str, Run); 45] = [
     ("http_polling", transports::http_polling),
     ("content_length", transports::content_length),
     ("transport_changed", transports::transport_changed),
+    ("compressed", transports::compressed),
     ("frequency", pacing::frequency),
     ("bandwidth", pacing::bandwidth),
     ("buffer_size", pacing::buffer_size),

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::cases::{KEEPALIVE_MS, RECOVERY};
 use super::driver::Driver;
-use super::events::{DriverConfig, Event, Update};
+use super::events::{DriverConfig, Event, Subscription, Update};
 use super::modes::{MERGE, VALUES, all_modes};
 use super::proxy::Proxy;
 use super::world::{Case, PATIENCE, any_port};
@@ -73,6 +73,48 @@ pub(crate) fn content_length(case: &Case<'_>) -> Result<()> {
     client.subscribed(&[0, 1, 2])?;
     send(case, 0..RECORDS)?;
     Sequence::default().until(&client, RECORDS)
+}
+
+/// Messages come compressed to those SDKs that ask for it: every value is exact, long or short.
+pub(crate) fn compressed(case: &Case<'_>) -> Result<()> {
+    const VALUES: usize = 24;
+    let gateway = case.extended();
+    let sent = "weir_gateway_compressed_sent_total";
+    let before = gateway.metric(sent)?;
+    let raw = Subscription {
+        data_adapter: "Texts".to_owned(),
+        ..case.raw(&["a"])
+    };
+    let client = case.extended_client(vec![raw])?;
+    client.subscribed(&[0])?;
+    for number in 0..VALUES {
+        let value = match number % 4 {
+            0 => format!("{number} over and over and ").repeat(100 * (number + 1)),
+            1 => number.to_string(),
+            2 => format!("{number} \u{1F355} \u{65E5}\u{672C} ").repeat(30),
+            _ => (0..600u32)
+                .map(|n| char::from(b' ' + (n * (n + number as u32) % 95) as u8))
+                .collect(),
+        };
+        case.produce("a", &value)?;
+        let update = &client.updates(1)?[0];
+        ensure!(
+            update.value("value") == Some(&value),
+            "number {number}, wanted {value:?}: {update:?}"
+        );
+    }
+    let sent = gateway.metric(sent)? - before;
+    let received = gateway.metric("weir_gateway_compressed_received_total")?;
+    let (asks, sends) = case.compresses();
+    ensure!(
+        (sent >= VALUES as u64 / 2) == asks && (sent > 0) == asks,
+        "{sent} compressed messages sent"
+    );
+    ensure!(
+        (received > 0) == sends,
+        "{received} compressed messages received"
+    );
+    Ok(())
 }
 
 /// The application asks for other transports while updates come.

@@ -129,6 +129,16 @@ impl Case<'_> {
         &self.dir
     }
 
+    /// Whether the SDK asks for compressed messages by itself, and then sends such.
+    pub(crate) fn compresses(&self) -> (bool, bool) {
+        match self.world.sdk.name() {
+            "web" => (true, true),
+            // Its HTTP library compresses from 1,024 bytes on, which no request has.
+            "java" => (true, false),
+            _ => (false, false),
+        }
+    }
+
     /// The gateway that is shared with other cases.
     pub(crate) fn shared(&self) -> &GatewayProcess {
         &self.world.gateway

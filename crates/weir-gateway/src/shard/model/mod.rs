@@ -4,6 +4,7 @@
 //! many it has lost; a COMMAND client ends with the same rows as the item.
 
 mod client;
+mod compressed;
 mod differences;
 mod ingest;
 mod ops;
@@ -28,6 +29,7 @@ use super::catch_up::ALARM;
 use super::session::SessionKey;
 use super::wire::Wire;
 use super::{Shard, ShardMail, Shared, ToldRows};
+use crate::compression::Compression;
 use crate::config::Limits;
 use crate::connection::Connection;
 use crate::guard::{Guard, Origins};
@@ -125,6 +127,12 @@ impl World {
             },
             guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), CLIENTS)),
             simulator: None,
+            compression: Compression {
+                enabled: true,
+                min_bytes: 0,
+                budget_bytes_per_second: u64::MAX,
+                ..Compression::default()
+            },
             diff_bytes_per_second: u64::MAX,
             shards: 1 + usize::from(has_other_shard),
             peers: OnceLock::new(),

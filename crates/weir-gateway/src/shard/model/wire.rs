@@ -6,13 +6,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use bytes::Bytes;
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, Offer};
-use weir_net::websocket::{Event, FrameReader, Role};
+use weir_net::websocket::{Event, FrameReader, Inflater, Role, Window};
 
 use crate::shard::wire::Wire;
 
 /// Small, so that few updates fill it.
 pub(super) const QUEUE_BYTES: usize = 800;
 const LAG_BYTES: usize = 100;
+const MESSAGE_BYTES: usize = 1 << 20;
 
 /// One connection.
 struct Conn {
@@ -28,7 +29,10 @@ struct Conn {
     room: usize,
     blocked: bool,
     wants_room: bool,
+    /// It has agreed to compressed messages.
+    window: Option<Window>,
     reader: FrameReader,
+    inflater: Inflater,
     /// Whole messages that have arrived.
     arrived: String,
 }
@@ -46,9 +50,8 @@ const TICK_MS: u64 = 16;
 
 impl MemoryWire {
     pub(super) fn new(clients: usize) -> Self {
-        let conn = || Conn::new(1);
         Self {
-            conns: std::iter::repeat_with(conn).take(clients).collect(),
+            conns: (0..clients).map(|client| Conn::new(client, 1)).collect(),
             roomy: Vec::new(),
             now_ms: 1_000,
             timers: Vec::new(),
@@ -114,7 +117,7 @@ impl MemoryWire {
     /// Connects a client anew.
     pub(super) fn connect(&mut self, client: usize) {
         let generation = self.conns[client].generation + 1;
-        self.conns[client] = Conn::new(generation);
+        self.conns[client] = Conn::new(client, generation);
     }
 
     /// Whether what a client sends arrives.
@@ -163,8 +166,12 @@ impl MemoryWire {
 }
 
 impl Conn {
-    fn new(generation: u32) -> Self {
+    /// Every other connection of a client takes compressed messages, so that what one has lost may
+    /// come again in the other form.
+    fn new(client: usize, generation: u32) -> Self {
+        let deflate = (client + generation as usize) % 2 == 0;
         Self {
+            window: deflate.then_some(Window::LARGEST),
             tag: 0,
             generation,
             open: true,
@@ -173,7 +180,8 @@ impl Conn {
             room: usize::MAX,
             blocked: false,
             wants_room: false,
-            reader: FrameReader::new(Role::Client, 1 << 20),
+            reader: FrameReader::new(Role::Client, MESSAGE_BYTES).with_deflate(deflate),
+            inflater: Inflater::new(),
             arrived: String::new(),
         }
     }
@@ -185,9 +193,15 @@ impl Conn {
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (used, event) = self.reader.read(bytes).expect("good frames");
-            if let Some(Event::Text(text)) = event {
-                self.arrived += std::str::from_utf8(text).expect("text");
-            }
+            let text = match event {
+                Some(Event::Text(text)) => text,
+                Some(Event::Deflated(payload)) => self
+                    .inflater
+                    .inflate(payload, MESSAGE_BYTES)
+                    .expect("a message that stands by itself"),
+                _ => &[],
+            };
+            self.arrived += std::str::from_utf8(text).expect("text");
             bytes = &bytes[used..];
         }
     }
@@ -271,5 +285,9 @@ impl Wire for MemoryWire {
 
     fn ticket(&mut self, _conn: ConnId) -> u32 {
         0
+    }
+
+    fn deflate_window(&mut self, conn: ConnId) -> Option<Window> {
+        self.conn(conn).and_then(|state| state.window)
     }
 }

@@ -247,6 +247,7 @@ impl Findings {
                 );
             }
             println!("admin         http://{}", config.admin);
+            println!("compression   {}", config.compression.describe());
         }
         for connection in &self.connections {
             connection.print(all, &self.notes);
@@ -294,6 +295,7 @@ impl Findings {
                 })),
                 "admin": config.admin.to_string(),
                 "shards": config.shards,
+                "compression": config.compression.describe(),
             })
         });
         json!({
