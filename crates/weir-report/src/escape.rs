@@ -48,6 +48,20 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
+/// JSON inside a script element: no character of a string can end the element or begin a comment.
+pub(crate) fn json_in_html(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + json.len() / 16);
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A CSV field; a leading `=`, `+`, `-` or `@` of a text would run as a formula in a spreadsheet.
 pub(crate) fn csv(text: &str) -> Cow<'_, str> {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
@@ -93,6 +107,15 @@ mod tests {
     #[test]
     fn markdown_stays_in_its_cell() {
         assert_eq!(markdown("a|b\n<i>`*"), "a\\|b &lt;i&gt;\\`\\*");
+    }
+
+    #[test]
+    fn json_cannot_end_its_script() {
+        let json = serde_json::to_string("</script><!--&\u{2028}").unwrap();
+        let safe = json_in_html(&json);
+        assert!(!safe.contains(['<', '>', '&', '\u{2028}']), "{safe}");
+        let back: String = serde_json::from_str(&safe).unwrap();
+        assert_eq!(back, "</script><!--&\u{2028}");
     }
 
     #[test]

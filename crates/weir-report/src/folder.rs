@@ -5,8 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use weir_stats::run::{Cell, FILE_NAME, LatencySummary, Run, RunError};
+use weir_stats::run::{Cell, FILE_NAME, LatencySummary, Run, RunError, STAGE_RESPONSE};
 use weir_stats::{Histogram, NegativeCount, hlog};
+
+use crate::timeline::{Builder, Timeline};
 
 /// Why no report came out.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +44,16 @@ pub enum ReportError {
 pub struct RunData {
     /// The run; latency figures are those of the raw histograms, and problems with them are in its warnings.
     pub run: Run,
-    /// By cell id, then stage.
-    histograms: BTreeMap<String, BTreeMap<String, Histogram>>,
+    /// By cell id.
+    logs: BTreeMap<String, Log>,
+}
+
+/// What the interval log of a cell holds.
+#[derive(Debug, Default)]
+struct Log {
+    /// By stage, all seconds merged.
+    stages: BTreeMap<String, Histogram>,
+    response: Timeline,
 }
 
 impl RunData {
@@ -60,14 +70,14 @@ impl RunData {
         let run = Run::from_json(&text).map_err(|source| ReportError::Run { path, source })?;
         let mut data = Self {
             run,
-            histograms: BTreeMap::new(),
+            logs: BTreeMap::new(),
         };
         let mut warnings = Vec::new();
         for cell in &mut data.run.cells {
             match read_log(dir, cell) {
-                Ok(Some(stages)) => {
-                    use_raw_figures(cell, &stages, &mut warnings);
-                    data.histograms.insert(cell.id(), stages);
+                Ok(Some(log)) => {
+                    use_raw_figures(cell, &log.stages, &mut warnings);
+                    data.logs.insert(cell.id(), log);
                 }
                 Ok(None) => {}
                 Err(warning) => warnings.push(warning),
@@ -81,17 +91,23 @@ impl RunData {
     pub fn without_logs(run: Run) -> Self {
         Self {
             run,
-            histograms: BTreeMap::new(),
+            logs: BTreeMap::new(),
         }
     }
 
     /// One stage of one cell, all intervals merged.
     pub fn histogram(&self, cell: &Cell, stage: &str) -> Option<&Histogram> {
-        self.histograms.get(&cell.id())?.get(stage)
+        self.logs.get(&cell.id())?.stages.get(stage)
+    }
+
+    /// The response of one cell second by second.
+    pub(crate) fn timeline(&self, cell: &Cell) -> Option<&Timeline> {
+        let timeline = &self.logs.get(&cell.id())?.response;
+        (!timeline.seconds.is_empty()).then_some(timeline)
     }
 }
 
-fn read_log(dir: &Path, cell: &Cell) -> Result<Option<BTreeMap<String, Histogram>>, String> {
+fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {
     let Some(name) = &cell.hlog_file else {
         return Ok(None);
     };
@@ -103,15 +119,20 @@ fn read_log(dir: &Path, cell: &Cell) -> Result<Option<BTreeMap<String, Histogram
     }
     let text = fs::read_to_string(dir.join(name))
         .map_err(|error| format!("{}: cannot read {name}: {error}", cell.id()))?;
-    let (stages, damaged) = hlog::merged_by_tag(&text);
-    match damaged.first() {
+    let mut log = Log::default();
+    let mut response = Builder::default();
+    for interval in hlog::Reader::new(&text) {
         // Half a log would give percentiles of half a run.
-        Some(first) => Err(format!(
-            "{}: {name} is damaged, not used: {first}",
-            cell.id()
-        )),
-        None => Ok(Some(stages)),
+        let interval = interval
+            .map_err(|error| format!("{}: {name} is damaged, not used: {error}", cell.id()))?;
+        if interval.tag == STAGE_RESPONSE {
+            response.add(interval.start_s, &interval.histogram);
+        }
+        let stage = log.stages.entry(interval.tag).or_default();
+        stage.merge(&interval.histogram);
     }
+    log.response = response.finish();
+    Ok(Some(log))
 }
 
 /// A run folder may come from anyone; its file names must not reach beyond it.

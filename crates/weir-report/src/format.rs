@@ -104,6 +104,31 @@ pub(crate) fn bytes(value_bytes: f64) -> String {
     format!("{} {name}", number(Some(value_bytes / size)))
 }
 
+/// A coordinate of a grid in words; the name carries its unit.
+pub(crate) fn parameter(name: &str, value: f64) -> String {
+    let words = |name: &str| name.replace('_', " ");
+    if let Some(what) = name.strip_suffix("_bytes") {
+        return format!("{} {}", words(what), binary_bytes(value));
+    }
+    match name.strip_suffix("_per_s") {
+        Some("rate") => format!("{} records/s", figure(Some(value))),
+        Some(what) => format!("{} {}/s", words(what), figure(Some(value))),
+        None => format!("{} {}", words(name), figure(Some(value))),
+    }
+}
+
+/// A size as people choose it: whole multiples of 1,024 by their binary unit.
+pub(crate) fn binary_bytes(value: f64) -> String {
+    let units = [(1_048_576.0, "MiB"), (1_024.0, "KiB")];
+    let unit = units
+        .into_iter()
+        .find(|(size, _)| value >= *size && value % size == 0.0);
+    match unit {
+        Some((size, name)) => format!("{} {name}", figure(Some(value / size))),
+        None => format!("{} B", figure(Some(value))),
+    }
+}
+
 /// A length of time with the unit that fits.
 pub(crate) fn duration_us(value_us: f64) -> String {
     let unit = TimeUnit::for_values_us(std::iter::once(value_us));
@@ -151,6 +176,15 @@ mod tests {
         assert_eq!(unit(&[2e6]), TimeUnit::Second);
         assert_eq!(unit(&[]), TimeUnit::Milli);
         assert_eq!(TimeUnit::Milli.show(Some(3_400.0)), "3.40");
+    }
+
+    #[test]
+    fn coordinates_read_as_words() {
+        assert_eq!(parameter("rate_per_s", 500.0), "500 records/s");
+        assert_eq!(parameter("target_per_s", 2_500.0), "target 2,500/s");
+        assert_eq!(parameter("record_size_bytes", 4_096.0), "record size 4 KiB");
+        assert_eq!(parameter("fetch_size_bytes", 1_000.0), "fetch size 1,000 B");
+        assert_eq!(parameter("threads", 4.0), "threads 4");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! escapes them.
 
 mod chart;
+mod cost;
 mod csv;
 mod escape;
 mod folder;
@@ -12,6 +13,7 @@ mod format;
 mod html;
 mod markdown;
 mod table;
+mod timeline;
 mod view;
 
 use std::fs;

@@ -96,25 +96,38 @@ fn results(out: &mut String, run: &Run) {
     let _ = writeln!(out, "|--:|---|{}", "--:|".repeat(headings.len() - 2));
     for level in &levels {
         for row in &level.rows {
-            result_row(out, level.clients, row, unit, headings.len());
+            result_row(out, level, row, unit, headings.len());
         }
     }
-    let rows = || levels.iter().flat_map(|level| &level.rows);
+    let rows = || {
+        levels
+            .iter()
+            .flat_map(|level| level.rows.iter().map(move |row| (level, row)))
+    };
     let mut limits = rows()
-        .filter_map(|row| Some((row, row.limit()?)))
+        .filter_map(|(level, row)| Some((level, row, row.limit()?)))
         .peekable();
     if limits.peek().is_some() {
         out.push_str("\nNot held:\n\n");
     }
-    for (row, limit) in limits {
-        let clients = format::count(row.clients());
-        let name = esc(row.architecture);
-        let _ = writeln!(out, "- {name} at {clients} clients: {}", esc(&limit));
+    for (level, row, limit) in limits {
+        let (name, label) = (esc(&row.name), esc(&level.label()));
+        let _ = writeln!(out, "- {name} at {label}: {}", esc(&limit));
     }
 }
 
-fn result_row(out: &mut String, clients: u64, row: &Row<'_>, unit: TimeUnit, columns: usize) {
-    let mut fields = vec![format::count(clients), esc(row.architecture)];
+fn result_row(
+    out: &mut String,
+    level: &Level<'_>,
+    row: &Row<'_>,
+    unit: TimeUnit,
+    columns: usize,
+) {
+    let at = match level.parameters.is_empty() {
+        true => format::count(level.clients),
+        false => esc(&level.label()),
+    };
+    let mut fields = vec![at, esc(&row.name)];
     match &row.state {
         State::Skipped(reason) => fields.push(format!("skipped: {}", esc(reason))),
         State::Invalid(reasons) => fields.push(format!("invalid: {}", esc(&reasons.join("; ")))),

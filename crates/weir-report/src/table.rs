@@ -78,8 +78,8 @@ fn block(
     width: usize,
     paint: Paint,
 ) {
-    let clients = format::count(level.clients);
-    let _ = writeln!(out, "\n{}", paint.bold(&format!("{clients} clients")));
+    let label = terminal(&level.label());
+    let _ = writeln!(out, "\n{}", paint.bold(&label));
     let mut head = pad_right("", NAME_WIDTH);
     for column in columns {
         head.push_str(&pad_left(&column.heading(unit), column.width));
@@ -87,7 +87,7 @@ fn block(
     let _ = writeln!(out, "{}", paint.dim(head.trim_end()));
     for row in &level.rows {
         let name = pad_right(
-            &clip(&terminal(row.architecture), NAME_WIDTH - 1),
+            &clip(&terminal(&row.name), NAME_WIDTH - 1),
             NAME_WIDTH,
         );
         match &row.state {

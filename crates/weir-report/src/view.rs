@@ -1,20 +1,25 @@
-//! What all formats show: cells grouped by level and architecture, repetitions reduced to their median.
+//! What all formats show: cells grouped by level and subject (an architecture, and its variant if it has one),
+//! repetitions reduced to their median.
 //!
 //! A percentile is never averaged: over repetitions the median run's figure stands, the runs stay in the raw
 //! values.
 
+use std::collections::BTreeMap;
+
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{Cell, CellStatus, LatencySummary, Run};
 
-/// One client level.
+/// One number of clients, or one point of a grid.
 pub(crate) struct Level<'a> {
     pub(crate) clients: u64,
+    /// The other coordinates of a grid.
+    pub(crate) parameters: &'a BTreeMap<String, f64>,
     pub(crate) rows: Vec<Row<'a>>,
 }
 
-/// One architecture at one level.
+/// One architecture, or one variant of it, at one level.
 pub(crate) struct Row<'a> {
-    pub(crate) architecture: &'a str,
+    pub(crate) name: String,
     pub(crate) cells: Vec<&'a Cell>,
     pub(crate) state: State,
     pub(crate) figures: Figures,
@@ -56,21 +61,55 @@ pub(crate) struct Figures {
 /// Name of the architecture that others are compared with.
 pub(crate) const FLOOR: &str = "floor";
 
-/// All levels, ascending, each with its architectures in the order they ran.
+/// What is compared, in the order it first ran.
+pub(crate) fn subjects(run: &Run) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for cell in &run.cells {
+        let name = cell.name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// All levels, ascending, each with its subjects in the order they ran.
 pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
-    run.levels()
+    let names = subjects(run);
+    let mut points: Vec<(u64, &BTreeMap<String, f64>)> = Vec::new();
+    for cell in &run.cells {
+        let point = (cell.clients, &cell.parameters);
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    points
         .into_iter()
-        .map(|clients| {
-            let names = run.architectures();
+        .map(|(clients, parameters)| {
+            let here = |cell: &&Cell| cell.clients == clients && cell.parameters == *parameters;
+            let of = |name: &String| {
+                let cells = run.cells.iter().filter(here);
+                cells.filter(|cell| cell.name() == *name).collect()
+            };
             let mut rows: Vec<Row<'_>> = names
-                .into_iter()
-                .map(|name| Row::new(name, run.cells_of(name, clients).collect()))
+                .iter()
+                .map(|name| Row::new(name.clone(), of(name)))
                 .filter(|row| !row.cells.is_empty())
                 .collect();
             compare_with_floor(&mut rows);
-            Level { clients, rows }
+            Level {
+                clients,
+                parameters,
+                rows,
+            }
         })
         .collect()
+}
+
+/// Whether the run has more coordinates than the number of clients.
+pub(crate) fn is_grid(run: &Run) -> bool {
+    run.cells.iter().any(|cell| !cell.parameters.is_empty())
 }
 
 /// All cells by level, then architecture, then repetition.
@@ -83,6 +122,19 @@ pub(crate) fn cells(run: &Run) -> Vec<&Cell> {
 }
 
 impl Level<'_> {
+    /// Its coordinates in words: `1,000 clients, 500 records/s`.
+    pub(crate) fn label(&self) -> String {
+        let mut label = match self.clients {
+            1 => "1 client".to_owned(),
+            more => format!("{} clients", crate::format::count(more)),
+        };
+        for (name, value) in self.parameters {
+            label.push_str(", ");
+            label.push_str(&crate::format::parameter(name, *value));
+        }
+        label
+    }
+
     /// Rows whose figures count.
     pub(crate) fn valid(&self) -> impl Iterator<Item = &Row<'_>> {
         self.rows.iter().filter(|row| row.state == State::Valid)
@@ -90,7 +142,7 @@ impl Level<'_> {
 }
 
 impl<'a> Row<'a> {
-    fn new(architecture: &'a str, cells: Vec<&'a Cell>) -> Self {
+    fn new(name: String, cells: Vec<&'a Cell>) -> Self {
         let state = state(&cells);
         let counted: Vec<&Cell> = match state {
             State::Valid => cells
@@ -102,7 +154,7 @@ impl<'a> Row<'a> {
         };
         let figures = Figures::of(&counted);
         Self {
-            architecture,
+            name,
             cells,
             state,
             figures,
@@ -216,7 +268,7 @@ pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
 fn compare_with_floor(rows: &mut [Row<'_>]) {
     let Some(floor) = rows
         .iter()
-        .find(|row| row.architecture == FLOOR && row.state == State::Valid)
+        .find(|row| row.name == FLOOR && row.state == State::Valid)
     else {
         return;
     };
@@ -260,7 +312,7 @@ pub(crate) fn published(run: &Run) -> Vec<[String; 8]> {
     let rows = run.reference.iter().flat_map(|reference| &reference.rows);
     rows.map(|row| {
         let own = levels.iter().flat_map(Level::valid).find(|own| {
-            own.clients() == row.clients && row.architecture.as_deref() == Some(own.architecture)
+            own.clients() == row.clients && row.architecture.as_ref() == Some(&own.name)
         });
         let own = own.map(|own| own.figures.clone()).unwrap_or_default();
         let ms = |us: Option<f64>| number(us.map(|us| us / 1e3));

@@ -41,33 +41,33 @@ pub(crate) fn bandwidth(run: &Run) -> Option<String> {
 }
 
 /// One series: number of clients and value, ascending.
-struct Line<'a> {
+struct Line {
     name: String,
     slot: &'static str,
     published: bool,
-    /// Architecture, for the legend.
-    legend: Option<&'a str>,
+    /// Published ones share one entry.
+    in_legend: bool,
     points: Vec<(u64, f64)>,
 }
 
-fn lines<'a>(
-    run: &'a Run,
+fn lines(
+    run: &Run,
     own: impl Fn(&Figures) -> Option<f64>,
     theirs: impl Fn(&ReferenceRow) -> Option<f64>,
-) -> Vec<Line<'a>> {
+) -> Vec<Line> {
     let levels = view::levels(run);
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    for name in run.architectures() {
+    let mut lines: Vec<Line> = Vec::new();
+    for name in view::subjects(run) {
         let rows = levels.iter().flat_map(view::Level::valid);
         let points = rows
-            .filter(|row| row.architecture == name)
+            .filter(|row| row.name == name)
             .filter_map(|row| Some((row.clients(), own(&row.figures)?)));
         lines.push(Line {
-            name: name.to_owned(),
-            slot: slot(run, name),
-            published: false,
-            legend: Some(name),
             points: points.collect(),
+            slot: slot(run, &name),
+            published: false,
+            in_legend: true,
+            name,
         });
     }
     for row in run.reference.iter().flat_map(|reference| &reference.rows) {
@@ -82,7 +82,7 @@ fn lines<'a>(
                 name,
                 slot: architecture.map_or("a4", |name| slot(run, name)),
                 published: true,
-                legend: None,
+                in_legend: false,
                 points: Vec::new(),
             });
             lines.len() - 1
@@ -97,17 +97,18 @@ fn lines<'a>(
 }
 
 /// All values, if there are any of ours.
-fn values(lines: &[Line<'_>]) -> Option<Vec<f64>> {
+fn values(lines: &[Line]) -> Option<Vec<f64>> {
     let ours = lines.iter().filter(|line| !line.published);
     ours.flat_map(|line| &line.points).next()?;
     let all = lines.iter().flat_map(|line| &line.points);
     Some(all.map(|(_, value)| *value).collect())
 }
 
-fn draw(mut plot: Plot, lines: &[Line<'_>], show: impl Fn(f64) -> String) -> String {
+fn draw(mut plot: Plot, lines: &[Line], show: impl Fn(f64) -> String) -> String {
     let entries = lines
         .iter()
-        .filter_map(|line| Some((line.legend?, line.slot)));
+        .filter(|line| line.in_legend)
+        .map(|line| (line.name.as_str(), line.slot));
     let mut entries: Vec<_> = entries.collect();
     if lines.iter().any(|line| line.published) {
         entries.push(("published", "pub"));

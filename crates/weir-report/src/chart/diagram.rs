@@ -15,7 +15,9 @@ const CLIENT_X: f64 = WIDTH - BOX.0 - 1.0;
 
 /// One lane per architecture, from the generator to the clients.
 pub(crate) fn diagram(run: &Run) -> String {
-    let names = run.architectures();
+    // Who only writes is the generator itself.
+    let mut names = run.architectures();
+    names.retain(|name| !name.contains("producer"));
     let lanes = names.len().max(1) as f64;
     let height = lanes * LANE + 44.0;
     let mut svg = Svg::new(WIDTH, height, "Parts of the run and where they ran").class("diagram");

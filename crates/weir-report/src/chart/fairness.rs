@@ -4,7 +4,7 @@ use weir_stats::run::{Fairness, Run};
 
 use super::levels::time_plot;
 use super::plot::Key;
-use super::slot;
+use super::{entries, slot};
 use crate::format;
 use crate::view::{self, Level};
 
@@ -15,7 +15,7 @@ pub(crate) fn fairness(run: &Run) -> Option<String> {
         .iter()
         .enumerate()
         .flat_map(|(index, level)| level.valid().map(move |row| (index, row)))
-        .filter_map(|(index, row)| Some((index, row.architecture, row.sample()?.fairness?)))
+        .filter_map(|(index, row)| Some((index, row.name.as_str(), row.sample()?.fairness?)))
         .filter(|(_, _, fair)| fair.client_p99_max_us.is_some())
         .collect();
     let values_us: Vec<f64> = found
@@ -27,13 +27,12 @@ pub(crate) fn fairness(run: &Run) -> Option<String> {
         return None;
     }
     let (mut plot, unit) = time_plot("p99 of single clients", "p99 of one client", &values_us);
-    let names = run.architectures();
-    let entries: Vec<_> = names.iter().map(|name| (*name, slot(run, name))).collect();
-    plot.legend(Key::Dot, &entries);
+    let names = view::subjects(run);
+    plot.legend(Key::Dot, &entries(&names, run));
     plot.x_title("clients");
     mark_levels(&mut plot, &levels);
     for (index, name, fair) in found {
-        let order = names.iter().position(|other| *other == name).unwrap_or(0) as f64;
+        let order = names.iter().position(|other| other == name).unwrap_or(0) as f64;
         let spread = (order + 1.0) / (names.len() as f64 + 1.0) - 0.5;
         let x = plot.x((index as f64 + 0.5 + spread * 0.8) / levels.len() as f64);
         let class = slot(run, name);

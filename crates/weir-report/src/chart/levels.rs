@@ -4,7 +4,7 @@ use weir_stats::run::Run;
 
 use super::axis::Scale;
 use super::plot::{Key, Plot, tick, trimmed};
-use super::slot;
+use super::{entries, slot};
 use super::svg::Anchor;
 use crate::format::{self, TimeUnit};
 use crate::view::{self, Level, Row};
@@ -28,7 +28,7 @@ pub(crate) fn latency(run: &Run) -> String {
         };
         let upper_us = figures.p99_us.unwrap_or(max_us);
         let x = plot.x(place);
-        let class = slot(run, row.architecture);
+        let class = slot(run, &row.name);
         let (low, p99, high) = (plot.y(p50_us), plot.y(upper_us), plot.y(max_us));
         plot.svg.line((x, p99), (x, high), &format!("thin {class}"));
         plot.svg.line((x, low), (x, p99), &format!("thick {class}"));
@@ -36,7 +36,7 @@ pub(crate) fn latency(run: &Run) -> String {
             .line((x - 5.0, p99), (x + 5.0, p99), &format!("thick {class}"));
         let tip = format!(
             "{}: p50 {p50} {unit}, p99 {p99} {unit}, max {max} {unit}",
-            row.architecture,
+            row.name,
             p50 = unit.show(figures.p50_us),
             p99 = unit.show(figures.p99_us),
             max = unit.show(figures.max_us),
@@ -64,11 +64,11 @@ pub(crate) fn cpu(run: &Run) -> String {
         let servers = row.figures.cpu_us_servers.unwrap_or(own).max(own);
         let tip = format!(
             "{}: {} µs, with the broker {} µs",
-            row.architecture,
+            row.name,
             format::number(Some(own)),
             format::number(Some(servers))
         );
-        let class = slot(run, row.architecture);
+        let class = slot(run, &row.name);
         bar(
             &mut plot,
             place,
@@ -109,8 +109,8 @@ pub(crate) fn memory(run: &Run) -> Option<String> {
             continue;
         };
         let shown = format::number(Some(kilobytes));
-        let tip = format!("{}: {shown} kB per client", row.architecture);
-        let class = format!("bar {}", slot(run, row.architecture));
+        let tip = format!("{}: {shown} kB per client", row.name);
+        let class = format!("bar {}", slot(run, &row.name));
         bar(
             &mut plot,
             place,
@@ -135,10 +135,10 @@ pub(crate) fn throughput(run: &Run) -> String {
         let Some(delivered) = row.figures.delivered_per_s else {
             continue;
         };
-        let class = slot(run, row.architecture);
+        let class = slot(run, &row.name);
         let tip = format!(
             "{}: {} delivered of {} due per second",
-            row.architecture,
+            row.name,
             format::number(Some(delivered)),
             format::number(row.figures.expected_per_s)
         );
@@ -172,12 +172,7 @@ fn rows<'a>(levels: &'a [Level<'a>]) -> impl Iterator<Item = &'a Row<'a>> {
 }
 
 fn frame(plot: &mut Plot, key: Key, run: &Run, levels: &[Level<'_>]) {
-    let names = run.architectures();
-    let entries: Vec<_> = names
-        .into_iter()
-        .map(|name| (name, slot(run, name)))
-        .collect();
-    plot.legend(key, &entries);
+    plot.legend(key, &entries(&view::subjects(run), run));
     for (index, level) in levels.iter().enumerate() {
         let place = (index as f64 + 0.5) / levels.len() as f64;
         plot.x_tick(place, &format::count(level.clients), false);
@@ -187,7 +182,7 @@ fn frame(plot: &mut Plot, key: Key, run: &Run, levels: &[Level<'_>]) {
 
 /// Each valid row with its horizontal place, side by side within its level.
 fn places<'a>(run: &'a Run, levels: &'a [Level<'a>]) -> Vec<(f64, &'a Row<'a>)> {
-    let names = run.architectures();
+    let names = view::subjects(run);
     let band = 1.0 / levels.len().max(1) as f64;
     let step = band * BAND / names.len().max(1) as f64;
     let mut placed = Vec::new();
@@ -195,7 +190,7 @@ fn places<'a>(run: &'a Run, levels: &'a [Level<'a>]) -> Vec<(f64, &'a Row<'a>)> 
         for row in level.valid() {
             let order = names
                 .iter()
-                .position(|name| *name == row.architecture)
+                .position(|name| *name == row.name)
                 .unwrap_or(0);
             let offset = (order as f64 - (names.len() as f64 - 1.0) / 2.0) * step;
             placed.push(((index as f64 + 0.5) * band + offset, row));

@@ -4,20 +4,28 @@
 
 mod axis;
 pub(crate) mod clients;
+mod curve;
 mod diagram;
 mod fairness;
+mod heat;
 mod levels;
+mod lines;
 mod percentile;
 mod plot;
 mod series;
 mod svg;
+pub(crate) mod sweep;
 
 use weir_stats::run::Run;
 
+use crate::view;
+
+pub(crate) use curve::curve;
 pub(crate) use diagram::diagram;
 pub(crate) use fairness::fairness;
+pub(crate) use heat::heat_map;
 pub(crate) use levels::{cpu, latency, memory, throughput};
-pub(crate) use percentile::percentiles;
+pub(crate) use percentile::{Curve, percentiles, stages};
 pub(crate) use series::{Quantity, over_time};
 
 /// Rules that every chart needs, for the page and for stand-alone files.
@@ -28,19 +36,61 @@ pub(crate) fn latency_file(run: &Run) -> String {
     svg::standalone(&latency(run), plot::WIDTH, plot::HEIGHT)
 }
 
-/// Class that gives an architecture its colour and dash everywhere.
-pub(crate) fn slot(run: &Run, architecture: &str) -> &'static str {
-    const OTHERS: [&str; 3] = ["a4", "a5", "a6"];
-    match architecture {
+/// Class that gives a subject its colour and dash everywhere.
+pub(crate) fn slot(run: &Run, subject: &str) -> &'static str {
+    const OTHERS: [&str; 6] = ["a1", "a2", "a4", "a5", "a3", "a6"];
+    if let Some(slot) = known_slot(subject) {
+        return slot;
+    }
+    let names = view::subjects(run);
+    let taken: Vec<&str> = names.iter().filter_map(|name| known_slot(name)).collect();
+    // Four are taken at most, so that some are free.
+    let free = OTHERS.into_iter().filter(|slot| !taken.contains(slot));
+    let mut unknown = names.iter().filter(|name| known_slot(name).is_none());
+    let place = unknown.position(|name| name == subject).unwrap_or(0);
+    free.cycle().nth(place).unwrap_or("a4")
+}
+
+fn known_slot(subject: &str) -> Option<&'static str> {
+    match subject {
+        "floor" => Some("a0"),
+        "gateway" => Some("a1"),
+        "standalone" => Some("a2"),
+        "groups" => Some("a3"),
+        _ => None,
+    }
+}
+
+/// Legend entries of subjects.
+fn entries<'a>(names: &'a [String], run: &Run) -> Vec<(&'a str, &'static str)> {
+    names
+        .iter()
+        .map(|name| (name.as_str(), slot(run, name)))
+        .collect()
+}
+
+/// Class that gives a stage its colour.
+pub(crate) fn stage_slot(stage: &str) -> &'static str {
+    match stage {
+        "response" => "a1",
+        "service" => "a2",
+        "schedule_lag" => "a0",
+        "publish_ack" => "a3",
+        "acknowledged" => "a5",
+        "stored_to_client" => "a4",
+        _ => "a6",
+    }
+}
+
+/// Class that gives a part its colour.
+pub(crate) fn role_slot(role: &str) -> &'static str {
+    match role {
+        "gateway" | "proxy" => "a1",
+        "consume" => "a2",
+        "clients" => "a3",
+        "broker" => "a4",
+        "produce" => "a5",
         "floor" => "a0",
-        "gateway" => "a1",
-        "standalone" => "a2",
-        "groups" => "a3",
-        other => {
-            let known = ["floor", "gateway", "standalone", "groups"];
-            let names = run.architectures();
-            let mut unknown = names.iter().filter(|name| !known.contains(name));
-            OTHERS[unknown.position(|name| *name == other).unwrap_or(0) % OTHERS.len()]
-        }
+        _ => "a6",
     }
 }

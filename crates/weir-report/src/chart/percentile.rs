@@ -1,55 +1,118 @@
 //! The percentile plot that HdrHistogram users know: x counts nines, y is latency.
 
+use std::collections::BTreeSet;
+
 use weir_stats::Histogram;
 use weir_stats::run::{Run, STAGE_RESPONSE};
 
 use super::axis::Scale;
 use super::levels::time_plot;
 use super::plot::Key;
-use super::slot;
+use super::{slot, stage_slot};
 use crate::folder::RunData;
-use crate::view::Level;
+use crate::view::{Level, Row};
 
 /// Points per nine: fine enough that a curve looks smooth at print size.
 const STEPS_PER_NINE: f64 = 20.0;
 /// Beyond this no run has samples.
 const NINES_MAX: f64 = 7.0;
 
-/// Response latency of every architecture at one level; `None` without raw histograms.
+/// One distribution, all repetitions that count merged.
+pub(crate) struct Curve {
+    /// The stage.
+    pub(crate) name: String,
+    /// Nines, in steps of a twentieth from 0, and latency in microseconds.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    /// One curve for each stage that has values.
+    pub(crate) fn of_row(data: &RunData, row: &Row<'_>) -> Vec<Self> {
+        let stages: BTreeSet<&String> = row
+            .cells
+            .iter()
+            .flat_map(|cell| cell.latency.keys())
+            .collect();
+        let curves = stages.into_iter().filter_map(|name| {
+            Some(Self {
+                points: points(&merged(data, row, name)?),
+                name: name.clone(),
+            })
+        });
+        curves.filter(|curve| !curve.points.is_empty()).collect()
+    }
+}
+
+fn merged(data: &RunData, row: &Row<'_>, stage: &str) -> Option<Histogram> {
+    let mut merged = Histogram::new();
+    for cell in row.cells.iter().filter(|cell| cell.is_valid()) {
+        if let Some(histogram) = data.histogram(cell, stage) {
+            merged.merge(histogram);
+        }
+    }
+    (!merged.is_empty()).then_some(merged)
+}
+
+/// Response latency of every subject at one level; `None` without raw histograms.
 pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
     let run: &Run = &data.run;
-    let curves: Vec<(&str, Vec<(f64, f64)>)> = level
+    let lines: Vec<Line<'_>> = level
         .valid()
         .filter_map(|row| {
-            let mut merged = Histogram::new();
-            for cell in row.cells.iter().filter(|cell| cell.is_valid()) {
-                if let Some(histogram) = data.histogram(cell, STAGE_RESPONSE) {
-                    merged.merge(histogram);
-                }
-            }
-            (!merged.is_empty()).then(|| (row.architecture, curve(&merged)))
+            Some(Line {
+                name: &row.name,
+                slot: slot(run, &row.name),
+                points: points(&merged(data, row, STAGE_RESPONSE)?),
+            })
         })
         .collect();
-    let points = || curves.iter().flat_map(|(_, points)| points);
-    let nines = points().map(|(nines, _)| *nines).reduce(f64::max)?.max(1.5);
-    let values_us: Vec<f64> = points().map(|(_, us)| *us).collect();
-    let (mut plot, _) = time_plot("Response latency by percentile", "Latency", &values_us);
-    let entries: Vec<_> = curves
+    draw("Response latency by percentile", &lines)
+}
+
+/// All stages of one subject; `None` if there is nothing to compare the response with.
+pub(crate) fn stages(data: &RunData, row: &Row<'_>) -> Option<String> {
+    let curves = Curve::of_row(data, row);
+    let names: Vec<String> = curves
         .iter()
-        .map(|(name, _)| (*name, slot(run, name)))
+        .map(|curve| curve.name.replace('_', " "))
         .collect();
+    let lines: Vec<Line<'_>> = names
+        .iter()
+        .zip(&curves)
+        .map(|(name, curve)| Line {
+            name,
+            slot: stage_slot(&curve.name),
+            points: curve.points.clone(),
+        })
+        .collect();
+    (lines.len() > 1).then(|| draw("Stages by percentile", &lines))?
+}
+
+struct Line<'a> {
+    name: &'a str,
+    slot: &'static str,
+    points: Vec<(f64, f64)>,
+}
+
+fn draw(label: &str, lines: &[Line<'_>]) -> Option<String> {
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let nines = all().map(|(nines, _)| *nines).reduce(f64::max)?.max(1.5);
+    let values_us: Vec<f64> = all().map(|(_, us)| *us).collect();
+    let (mut plot, _) = time_plot(label, "Latency", &values_us);
+    let entries: Vec<_> = lines.iter().map(|line| (line.name, line.slot)).collect();
     plot.legend(Key::Line, &entries);
     let x = Scale::between(0.0, nines);
     for (percentile, at) in TICKS.iter().filter(|(_, at)| *at <= nines + 1e-9) {
         plot.x_tick(x.place(*at), percentile, true);
     }
     plot.x_title("percentile; each line is ten times rarer than the last");
-    for (name, points) in &curves {
-        let places: Vec<_> = points
+    for line in lines {
+        let places: Vec<_> = line
+            .points
             .iter()
             .map(|(at, us)| (plot.x(x.place(*at)), plot.y(*us)))
             .collect();
-        plot.svg.path(&places, &format!("line {}", slot(run, name)));
+        plot.svg.path(&places, &format!("line {}", line.slot));
     }
     Some(plot.finish())
 }
@@ -66,7 +129,7 @@ const TICKS: [(&str, f64); 8] = [
 ];
 
 /// Nines and latency in microseconds, up to the last percentile that has enough samples.
-fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
+fn points(histogram: &Histogram) -> Vec<(f64, f64)> {
     let steps = (NINES_MAX * STEPS_PER_NINE) as u32;
     (0..=steps)
         .map_while(|step| {
@@ -86,7 +149,7 @@ mod tests {
     fn the_curve_ends_where_samples_are_too_few() {
         let mut histogram = Histogram::new();
         histogram.record_n(1_000_000, 299);
-        let nines = curve(&histogram).last().unwrap().0;
+        let nines = points(&histogram).last().unwrap().0;
         assert!((nines - 2.0).abs() < 0.01, "{nines}");
     }
 }

@@ -29,7 +29,7 @@ const POINTS_MAX: usize = 300;
 pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Option<String> {
     let lines: Vec<(&str, Vec<(f64, f64)>)> = level
         .valid()
-        .filter_map(|row| Some((row.architecture, line(row.sample()?, quantity))))
+        .filter_map(|row| Some((row.name.as_str(), line(row.sample()?, quantity))))
         .filter(|(_, points)| points.len() > 1)
         .collect();
     let points = || lines.iter().flat_map(|(_, points)| points);

@@ -63,6 +63,13 @@ impl Svg {
         let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
     }
 
+    /// A closed shape from ready path data; nothing if there is none.
+    pub(crate) fn shape(&mut self, data: &str, class: &str) {
+        if !data.is_empty() {
+            let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
+        }
+    }
+
     /// A rectangle from its top left corner, with a tooltip if there is one.
     pub(crate) fn rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, tip: &str) {
         let _ = write!(

@@ -41,18 +41,22 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
 
 /// Where a side no longer kept up, and which part had nothing left.
 fn limits(out: &mut String, levels: &[Level<'_>]) {
-    let rows = levels.iter().flat_map(|level| &level.rows);
-    let limits: Vec<_> = rows.filter_map(|row| Some((row, row.limit()?))).collect();
+    let rows = levels
+        .iter()
+        .flat_map(|level| level.rows.iter().map(move |row| (level, row)));
+    let limits: Vec<_> = rows
+        .filter_map(|(level, row)| Some((level.label(), row, row.limit()?)))
+        .collect();
     if limits.is_empty() {
         return;
     }
     out.push_str("<ul class=\"remarks warning\">");
-    for (row, limit) in limits {
+    for (label, row, limit) in limits {
         let _ = write!(
             out,
-            "<li><b>{}</b> did not hold {} clients: {}</li>",
-            Markup(row.architecture),
-            format::count(row.clients()),
+            "<li><b>{}</b> did not hold {}: {}</li>",
+            Markup(&row.name),
+            Markup(&label),
             Markup(&limit)
         );
     }
@@ -112,11 +116,11 @@ fn class_of(index: usize) -> &'static str {
 fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
     let _ = writeln!(
         out,
-        "<tbody>\n<tr class=\"level\"><th scope=\"rowgroup\">{} clients</th><td colspan=\"{COLUMNS}\"></td></tr>",
-        format::count(level.clients)
+        "<tbody>\n<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td colspan=\"{COLUMNS}\"></td></tr>",
+        Markup(&level.label())
     );
     for row in &level.rows {
-        let slot = slot(run, row.architecture);
+        let slot = slot(run, &row.name);
         let (class, badge) = match row.state {
             State::Valid if row.limit().is_some() => {
                 ("", " <span class=\"badge warn\">not held</span>")
@@ -128,7 +132,7 @@ fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
         let _ = write!(
             out,
             "<tr class=\"{class}\"><th scope=\"row\"><i class=\"swatch {slot}\"></i>{}{badge}</th>",
-            Markup(row.architecture)
+            Markup(&row.name)
         );
         match &row.state {
             State::Valid => figures(out, row, unit),
@@ -189,7 +193,7 @@ fn figures(out: &mut String, row: &Row<'_>, unit: TimeUnit) {
 /// The interval on a second line, so that the figures above each other stay comparable.
 fn cpu_interval(row: &Row<'_>) -> String {
     match row.cpu_ratio.and_then(|ratio| ratio.bounds) {
-        Some((low, high)) if row.architecture != crate::view::FLOOR => {
+        Some((low, high)) if row.name != crate::view::FLOOR => {
             format!("<small>{low:.2} to {high:.2}</small>")
         }
         _ => String::new(),

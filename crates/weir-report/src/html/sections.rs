@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use weir_stats::run::{Cell, Probe, ReferenceRow, Run};
 
 use super::element::{Table, figure};
-use super::telling_level;
-use crate::chart::{self, Quantity};
+use crate::chart;
 use crate::escape::Markup;
-use crate::folder::RunData;
 use crate::format::{self, TimeUnit};
 use crate::view::{self, Level};
 
@@ -45,6 +43,15 @@ pub(crate) fn cost_charts(out: &mut String, run: &Run) {
              are not in it.",
         );
     }
+    if let Some(svg) = chart::curve(run, &view::levels(run)) {
+        figure(
+            out,
+            &svg,
+            "",
+            "What more load costs. Each point is one number of clients; the ring marks the last one that was \
+             held before one that was not.",
+        );
+    }
     out.push_str("</div>\n</section>\n");
 }
 
@@ -74,85 +81,6 @@ fn over_clients(out: &mut String, run: &Run) {
             figure(out, &svg, "", &format!("{caption}{theirs}"));
         }
     }
-}
-
-/// Percentile plots, one per level.
-pub(crate) fn percentiles(out: &mut String, data: &RunData, levels: &[Level<'_>]) {
-    let plots: Vec<(u64, String)> = levels
-        .iter()
-        .filter_map(|level| Some((level.clients, chart::percentiles(data, level)?)))
-        .collect();
-    if plots.is_empty() {
-        return;
-    }
-    out.push_str("<section id=\"percentiles\">\n<h2>Response latency by percentile</h2>\n<div class=\"grid2\">\n");
-    for (clients, svg) in plots {
-        let caption = format!(
-            "{} clients. Read a point as “this share of deliveries was at least this fast”. A curve ends \
-             where samples are too few for the next percentile.",
-            format::count(clients)
-        );
-        figure(out, &svg, "", &caption);
-    }
-    out.push_str("</div>\n</section>\n");
-}
-
-/// Time series: the telling level open, the others folded.
-pub(crate) fn over_time(out: &mut String, run: &Run, levels: &[Level<'_>]) {
-    let telling = telling_level(levels);
-    let mut blocks = String::new();
-    for level in levels.iter().rev() {
-        let open = if Some(level.clients) == telling {
-            " open=\"open\""
-        } else {
-            ""
-        };
-        let charts = over_time_charts(run, level);
-        if !charts.is_empty() {
-            let _ = writeln!(
-                blocks,
-                "<details{open}><summary>{} clients</summary>\n<div class=\"grid2\">\n{charts}</div></details>",
-                format::count(level.clients)
-            );
-        }
-    }
-    if !blocks.is_empty() {
-        let _ = write!(
-            out,
-            "<section id=\"time\">\n<h2>Over time</h2>\n{blocks}</section>\n"
-        );
-    }
-}
-
-fn over_time_charts(run: &Run, level: &Level<'_>) -> String {
-    let captions = [
-        (
-            Quantity::ResponseP99,
-            "99th percentile of the deliveries of each second. Steps or a slope mean that the system was \
-             not in balance.",
-        ),
-        (
-            Quantity::Delivered,
-            "Deliveries to all clients in each second. A dip followed by a peak is a stall that was made \
-             up for.",
-        ),
-        (
-            Quantity::DeliveringCpu,
-            "Cores busy in the gateway or floor, or in the broker where clients read from it directly.",
-        ),
-        (
-            Quantity::ScheduleLag,
-            "How late the generator itself was, p99 of each second. It must stay far below the latencies \
-             above.",
-        ),
-    ];
-    let mut charts = String::new();
-    for (quantity, caption) in captions {
-        if let Some(svg) = chart::over_time(run, level, quantity) {
-            figure(&mut charts, &svg, "", caption);
-        }
-    }
-    charts
 }
 
 /// How alike the clients fared.
@@ -200,7 +128,7 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
             "",
             &[
                 format::count(cell.clients),
-                row.architecture.to_owned(),
+                row.name.clone(),
                 unit.show(fair.client_p99_p50_us),
                 unit.show(fair.client_p99_max_us),
                 received,

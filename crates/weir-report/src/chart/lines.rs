@@ -1,0 +1,105 @@
+//! Lines over a numeric axis: throughput-latency curves, sweeps over a parameter.
+
+use super::axis::Scale;
+use super::plot::{Key, Plot, tick};
+
+/// One series, ascending in x.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) slot: &'static str,
+    /// Drawn thinner, in dots, without an entry in the legend.
+    pub(crate) is_secondary: bool,
+    pub(crate) points: Vec<Point>,
+}
+
+/// One point of a line.
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// What a pointer above it shows.
+    pub(crate) tip: String,
+    /// Drawn as a large ring: where the curve bends.
+    pub(crate) is_knee: bool,
+}
+
+/// What the horizontal axis is.
+pub(crate) struct X<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) log: bool,
+    /// Text of a tick.
+    pub(crate) show: &'a dyn Fn(f64) -> String,
+    /// Ticks at the values themselves, where these are few and chosen.
+    pub(crate) at_values: bool,
+}
+
+/// Draws into a ready frame.
+pub(crate) fn draw(mut plot: Plot, x: &X<'_>, lines: &[Line]) -> String {
+    let entries: Vec<_> = lines
+        .iter()
+        .filter(|line| !line.is_secondary)
+        .map(|line| (line.name.as_str(), line.slot))
+        .collect();
+    plot.legend(Key::Line, &entries);
+    let values: Vec<f64> = lines
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|point| point.x)
+        .collect();
+    let scale = match x.log {
+        true => Scale::log(values.iter().copied()),
+        false => Scale::from_zero(values.iter().copied()),
+    };
+    for value in ticks(&values, scale, x.at_values) {
+        plot.x_tick(scale.place(value), &(x.show)(value), false);
+    }
+    plot.x_title(x.title);
+    for line in lines {
+        let place = |point: &Point| (scale.place(point.x), point.y);
+        let places: Vec<_> = line
+            .points
+            .iter()
+            .map(place)
+            .map(|(at, y)| (plot.x(at), plot.y(y)))
+            .collect();
+        let (stroke, radius) = match line.is_secondary {
+            true => ("line published", 2.0),
+            false => ("line", 3.4),
+        };
+        plot.svg.path(&places, &format!("{stroke} {}", line.slot));
+        for (at, point) in places.iter().zip(&line.points) {
+            plot.svg
+                .circle(*at, radius, &format!("fill {}", line.slot), &point.tip);
+            if point.is_knee {
+                plot.svg
+                    .circle(*at, 7.5, &format!("knee {}", line.slot), &point.tip);
+            }
+        }
+    }
+    plot.finish()
+}
+
+/// The values themselves if they are few, and far enough apart to be read.
+fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
+    if !at_values {
+        return scale.ticks();
+    }
+    let mut sorted: Vec<f64> = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.dedup();
+    let mut kept: Vec<f64> = Vec::new();
+    for value in sorted {
+        let is_free = kept
+            .last()
+            .is_none_or(|last| scale.place(value) - scale.place(*last) > 0.11);
+        if is_free {
+            kept.push(value);
+        }
+    }
+    kept
+}
+
+/// A linear frame from zero.
+pub(crate) fn frame(label: &str, y_title: &str, lines: &[Line]) -> Plot {
+    let values = lines.iter().flat_map(|line| &line.points);
+    Plot::new(label, Scale::from_zero(values.map(|point| point.y)), y_title, tick)
+}

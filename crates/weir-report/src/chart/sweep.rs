@@ -1,0 +1,195 @@
+//! Figures over a parameter: one chart per figure, one line per value of the other parameter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_stats::interval;
+use weir_stats::run::{Cell, Run};
+
+use super::lines::{Line, Point, X, draw, frame};
+use crate::format;
+
+/// Colours of lines in order; a sweep has no subject beside itself.
+const SLOTS: [&str; 7] = ["a1", "a2", "a4", "a3", "a5", "a6", "a0"];
+
+/// One chart of a sweep.
+pub(crate) struct Sweep {
+    /// Name of the figure in words.
+    pub(crate) title: String,
+    pub(crate) svg: String,
+}
+
+/// All charts of one subject's cells; none if no parameter has two values.
+pub(crate) fn sweeps(cells: &[&Cell]) -> Vec<Sweep> {
+    let Some((x_name, series_name)) = axes(cells) else {
+        return Vec::new();
+    };
+    let names: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.figures.keys()).collect();
+    names
+        .into_iter()
+        .filter_map(|name| sweep(cells, name, x_name, series_name))
+        .collect()
+}
+
+/// The parameter with most values, and the other one with more than one.
+fn axes<'a>(cells: &[&'a Cell]) -> Option<(&'a str, Option<&'a str>)> {
+    let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for (name, value) in cells.iter().flat_map(|cell| &cell.parameters) {
+        values.entry(name).or_default().insert(value.to_bits());
+    }
+    let mut by_count: Vec<(&str, usize)> = values
+        .into_iter()
+        .map(|(name, values)| (name, values.len()))
+        .filter(|(_, count)| *count > 1)
+        .collect();
+    // A rate is what is swept, even where there are as many sizes.
+    by_count.sort_by_key(|(name, count)| (!name.ends_with("_per_s"), usize::MAX - count));
+    let mut names = by_count.into_iter().map(|(name, _)| name);
+    Some((names.next()?, names.next()))
+}
+
+fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> Option<Sweep> {
+    let mut by_line: BTreeMap<u64, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| cell.is_valid()) {
+        let at = |name: &str| cell.parameters.get(name).copied().filter(|v| *v >= 0.0);
+        let (Some(x), Some(y)) = (at(x_name), cell.figures.get(figure)) else {
+            continue;
+        };
+        let line = series.and_then(at).unwrap_or(0.0);
+        // The bits of numbers that are not negative sort as the numbers do.
+        let line = by_line.entry(line.to_bits()).or_default();
+        line.entry(x.to_bits()).or_default().push(*y);
+    }
+    let lines: Vec<Line> = by_line
+        .into_iter()
+        .enumerate()
+        .map(|(index, (value, points))| {
+            let value = f64::from_bits(value);
+            let name = series.map_or_else(String::new, |name| value_text(name, value));
+            Line {
+                slot: SLOTS[index % SLOTS.len()],
+                is_secondary: false,
+                points: points
+                    .into_iter()
+                    .filter_map(|(x, values)| point(&name, f64::from_bits(x), &values, x_name))
+                    .collect(),
+                name,
+            }
+        })
+        .collect();
+    if !lines.iter().any(|line| line.points.len() > 1) {
+        return None;
+    }
+    let title = words(figure);
+    let plot = frame(&title, &title, &lines);
+    let x = X {
+        title: &format!("{}, log scale", words(x_name)),
+        log: true,
+        show: &|value| value_text(x_name, value),
+        at_values: true,
+    };
+    Some(Sweep {
+        svg: draw(plot, &x, &lines),
+        title,
+    })
+}
+
+/// The median of the repetitions.
+fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<Point> {
+    let y = interval::median(values)?.value;
+    let tip = format!(
+        "{line} at {}: {}",
+        format::parameter(x_name, x),
+        format::number(Some(y))
+    );
+    Some(Point {
+        x,
+        y,
+        tip: tip.trim_start().to_owned(),
+        is_knee: false,
+    })
+}
+
+fn value_text(name: &str, value: f64) -> String {
+    match name.ends_with("_bytes") {
+        true => format::binary_bytes(value),
+        false => super::plot::tick(value),
+    }
+}
+
+/// `rate_mib_per_s` as `rate, MiB/s`.
+pub(crate) fn words(name: &str) -> String {
+    let units = [
+        ("_mib_per_s", "MiB/s"),
+        ("_per_s", "per second"),
+        ("_bytes", "bytes"),
+        ("_mib", "MiB"),
+        ("_ms", "ms"),
+        ("_us", "µs"),
+    ];
+    let found = units
+        .into_iter()
+        .find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, unit)));
+    match found {
+        // What is left of `mib_per_s` is a unit already.
+        Some((rest, "per second")) if rest == "mib" => "speed, MiB/s".to_owned(),
+        Some((rest, "bytes")) => rest.replace('_', " "),
+        Some((rest, unit)) => format!("{}, {unit}", rest.replace('_', " ")),
+        None => name.replace('_', " "),
+    }
+}
+
+/// Cells by subject, for those that have parameters.
+pub(crate) fn by_subject(run: &Run) -> Vec<(String, Vec<&Cell>)> {
+    let mut all: Vec<(String, Vec<&Cell>)> = Vec::new();
+    for cell in run.cells.iter().filter(|cell| !cell.parameters.is_empty()) {
+        let name = cell.name();
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, cells)) => cells.push(cell),
+            None => all.push((name, vec![cell])),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(size: f64, rate: f64, speed: f64) -> Cell {
+        Cell {
+            architecture: "producer".into(),
+            parameters: BTreeMap::from([
+                ("record_size_bytes".into(), size),
+                ("target_per_s".into(), rate),
+            ]),
+            figures: BTreeMap::from([("mib_per_s".into(), speed)]),
+            ..Cell::default()
+        }
+    }
+
+    #[test]
+    fn a_rate_is_swept_and_sizes_are_lines() {
+        let cells = [
+            cell(100.0, 1e3, 1.0),
+            cell(100.0, 1e4, 9.0),
+            cell(1024.0, 1e3, 2.0),
+            cell(1024.0, 1e4, 11.0),
+        ];
+        let cells: Vec<&Cell> = cells.iter().collect();
+        let charts = sweeps(&cells);
+        assert_eq!(charts.len(), 1);
+        assert_eq!(charts[0].title, "speed, MiB/s");
+        for text in ["1 KiB", "100 B", "target, per second, log scale", "1,000"] {
+            assert!(charts[0].svg.contains(text), "{text}: {}", charts[0].svg);
+        }
+        assert!(sweeps(&cells[..1]).is_empty());
+    }
+
+    #[test]
+    fn names_read_as_words_with_their_unit() {
+        assert_eq!(words("rate_mib_per_s"), "rate, MiB/s");
+        assert_eq!(words("rebalance_ms"), "rebalance, ms");
+        assert_eq!(words("messages"), "messages");
+        assert_eq!(words("record_size_bytes"), "record size");
+    }
+}

@@ -1,0 +1,112 @@
+//! What serving a number of clients takes, and which way of doing it held at the least cost.
+
+use weir_stats::interval;
+use weir_stats::run::{Cell, Run};
+
+use crate::view::{self, FLOOR, Level, Row, State};
+
+/// One subject at one level.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub(crate) name: String,
+    pub(crate) clients: u64,
+    /// Why it is no choice; `None` if it held.
+    pub(crate) trouble: Option<String>,
+    pub(crate) p99_us: Option<f64>,
+    /// Of all servers: broker and what stands between it and the clients.
+    pub(crate) cores: Option<f64>,
+    pub(crate) memory_bytes: Option<f64>,
+    pub(crate) mbit_per_s: Option<f64>,
+}
+
+/// Everything that was measured at one level.
+pub(crate) struct Choice {
+    pub(crate) clients: u64,
+    pub(crate) offers: Vec<Offer>,
+}
+
+impl Choice {
+    /// The offer that held with the fewest cores; the floor is a yardstick and no product.
+    pub(crate) fn best(&self) -> Option<&Offer> {
+        self.held().find(|offer| offer.cores.is_some())
+    }
+
+    /// What else held, by cores.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Offer> {
+        let mut held: Vec<&Offer> = self
+            .offers
+            .iter()
+            .filter(|offer| offer.name != FLOOR && offer.trouble.is_none())
+            .collect();
+        let cores = |offer: &Offer| offer.cores.unwrap_or(f64::INFINITY);
+        held.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
+        held.into_iter()
+    }
+}
+
+/// Level by level; empty if the run compares nothing that one could choose, or has other coordinates than clients.
+pub(crate) fn choices(run: &Run) -> Vec<Choice> {
+    let names = view::subjects(run);
+    let products = names.iter().filter(|name| *name != FLOOR).count();
+    if view::is_grid(run) || products < 2 {
+        return Vec::new();
+    }
+    view::levels(run)
+        .iter()
+        .map(|level| Choice {
+            clients: level.clients,
+            offers: offers(level),
+        })
+        .collect()
+}
+
+fn offers(level: &Level<'_>) -> Vec<Offer> {
+    level.rows.iter().map(|row| offer(level, row)).collect()
+}
+
+fn offer(level: &Level<'_>, row: &Row<'_>) -> Offer {
+    let trouble = match &row.state {
+        State::Skipped(reason) => Some(format!("not run: {reason}")),
+        State::Invalid(_) => Some("no figure that counts".to_owned()),
+        State::Valid => row.limit().or_else(|| lossy(row)),
+    };
+    let median = |pick: &dyn Fn(&Cell) -> Option<f64>| {
+        let cells = row.cells.iter().filter(|cell| cell.is_valid());
+        let values: Vec<f64> = cells.filter_map(|cell| pick(cell)).collect();
+        interval::median(&values).map(|estimate| estimate.value)
+    };
+    Offer {
+        name: row.name.clone(),
+        clients: level.clients,
+        trouble,
+        p99_us: row.figures.p99_us,
+        cores: median(&|cell| of_servers(cell, |usage| usage.cpu_cores_mean)),
+        memory_bytes: median(&|cell| of_servers(cell, |usage| Some(usage.rss_max_bytes? as f64))),
+        mbit_per_s: row.figures.mbit_per_s,
+    }
+}
+
+fn lossy(row: &Row<'_>) -> Option<String> {
+    let lost = row.figures.lost.filter(|lost| *lost > 0)?;
+    Some(format!("{} deliveries lost", crate::format::count(lost)))
+}
+
+/// Sum over the servers; `None` if one of them is not known.
+fn of_servers(
+    cell: &Cell,
+    pick: impl Fn(&weir_stats::run::RoleUsage) -> Option<f64>,
+) -> Option<f64> {
+    let servers = ["broker", "gateway", "proxy", "floor"];
+    let mut usages = cell
+        .roles
+        .iter()
+        .filter(|usage| servers.contains(&usage.role.as_str()))
+        .peekable();
+    usages.peek()?;
+    usages.map(pick).sum()
+}
+
+/// `0.31 cores per 1,000 clients`.
+pub(crate) fn per_thousand(value: Option<f64>, clients: u64) -> Option<f64> {
+    (clients > 0).then(|| value.map(|value| value / clients as f64 * 1e3))?
+}

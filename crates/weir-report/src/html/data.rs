@@ -1,0 +1,298 @@
+//! What the page's script draws: percentile curves and seconds of every cell, as one block of JSON.
+//!
+//! Only figures, and names that a browser shows as text. Everything in it is in the static part of the page too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use weir_stats::run::{Cell, Point};
+
+use crate::chart::{Curve, role_slot, slot, stage_slot};
+use crate::cost;
+use crate::escape;
+use crate::folder::RunData;
+use crate::timeline::{BINS_PER_DECADE, Second, Timeline};
+use crate::view::{self, Level};
+
+/// More points than a screen has columns show nothing more.
+const SECONDS_MAX: usize = 900;
+
+#[derive(Serialize)]
+struct PageData {
+    /// Each with the class that gives it its colour.
+    subjects: Vec<(String, &'static str)>,
+    stages: Vec<(String, &'static str)>,
+    roles: Vec<(String, &'static str)>,
+    bins_per_decade: f64,
+    levels: Vec<LevelData>,
+    offers: Vec<OfferData>,
+    /// Index of the level to begin with.
+    level: usize,
+}
+
+/// What one subject takes at every level.
+#[derive(Serialize)]
+struct OfferData {
+    name: String,
+    slot: &'static str,
+    floor: bool,
+    points: Vec<OfferPoint>,
+}
+
+#[derive(Serialize)]
+struct OfferPoint {
+    clients: u64,
+    trouble: Option<String>,
+    p99_us: Option<f64>,
+    cores: Option<f64>,
+    memory_bytes: Option<f64>,
+    mbit_per_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct LevelData {
+    label: String,
+    rows: Vec<RowData>,
+}
+
+#[derive(Serialize)]
+struct RowData {
+    /// Index into the subjects.
+    subject: usize,
+    /// By stage: latency in microseconds at each twentieth of a nine.
+    curves: BTreeMap<String, Vec<f64>>,
+    cells: Vec<CellData>,
+}
+
+#[derive(Serialize)]
+struct CellData {
+    repetition: u64,
+    delivering: Option<String>,
+    t_s: Vec<f64>,
+    offered: Column,
+    achieved: Column,
+    delivered: Column,
+    backlog: Column,
+    lag_us: Column,
+    p50_us: Column,
+    p99_us: Column,
+    p999_us: Column,
+    max_us: Column,
+    cpu: BTreeMap<String, Column>,
+    heat: Option<Heat>,
+}
+
+type Column = Vec<Option<f64>>;
+
+/// Values by second and range of latency.
+#[derive(Serialize)]
+struct Heat {
+    low_bin: u16,
+    t_s: Vec<u32>,
+    /// By second: counts of the ranges from `low_bin` on.
+    counts: Vec<Vec<u64>>,
+}
+
+/// The JSON, safe inside a script element.
+pub(crate) fn block(data: &RunData, levels: &[Level<'_>], telling: Option<&Level<'_>>) -> String {
+    let names = view::subjects(&data.run);
+    let cells = || data.run.cells.iter();
+    let stages: BTreeSet<&String> = cells().flat_map(|cell| cell.latency.keys()).collect();
+    let roles: BTreeSet<&String> = cells()
+        .flat_map(|cell| &cell.series)
+        .flat_map(|point| point.cpu_cores.keys())
+        .collect();
+    let levels_data: Vec<LevelData> = levels
+        .iter()
+        .map(|level| LevelData {
+            label: level.label(),
+            rows: level.valid().map(|row| row_data(data, &names, row)).collect(),
+        })
+        .collect();
+    let page = PageData {
+        subjects: names
+            .iter()
+            .map(|name| (escape::terminal(name), slot(&data.run, name)))
+            .collect(),
+        level: levels
+            .iter()
+            .position(|level| telling.is_some_and(|telling| std::ptr::eq(level, telling)))
+            .unwrap_or(0),
+        stages: stages
+            .into_iter()
+            .map(|stage| (escape::terminal(stage), stage_slot(stage)))
+            .collect(),
+        roles: roles
+            .into_iter()
+            .map(|role| (escape::terminal(role), role_slot(role)))
+            .collect(),
+        bins_per_decade: BINS_PER_DECADE,
+        levels: levels_data,
+        offers: offers(data, &names),
+    };
+    // Invariant: all map keys are strings, the only thing serde_json can refuse.
+    let json = serde_json::to_string(&page).expect("page data is always valid JSON");
+    escape::json_in_html(&json)
+}
+
+fn offers(data: &RunData, names: &[String]) -> Vec<OfferData> {
+    let choices = cost::choices(&data.run);
+    if choices.is_empty() {
+        return Vec::new();
+    }
+    let offer = |name: &String| {
+        let offers = choices.iter().flat_map(|choice| &choice.offers);
+        let points = offers
+            .filter(|offer| offer.name == *name)
+            .map(|offer| OfferPoint {
+                clients: offer.clients,
+                trouble: offer.trouble.as_deref().map(escape::terminal),
+                p99_us: offer.p99_us.map(short),
+                cores: offer.cores.map(short),
+                memory_bytes: offer.memory_bytes.map(short),
+                mbit_per_s: offer.mbit_per_s.map(short),
+            });
+        OfferData {
+            name: escape::terminal(name),
+            slot: slot(&data.run, name),
+            floor: name == view::FLOOR,
+            points: points.collect(),
+        }
+    };
+    names.iter().map(offer).collect()
+}
+
+fn row_data(data: &RunData, names: &[String], row: &view::Row<'_>) -> RowData {
+    let curves = Curve::of_row(data, row).into_iter().map(|curve| {
+        let values = curve.points.iter().map(|(_, us)| short(*us)).collect();
+        (escape::terminal(&curve.name), values)
+    });
+    let valid = row.cells.iter().filter(|cell| cell.is_valid());
+    RowData {
+        subject: names
+            .iter()
+            .position(|name| *name == row.name)
+            .unwrap_or(0),
+        curves: curves.collect(),
+        cells: valid.map(|cell| cell_data(data, cell)).collect(),
+    }
+}
+
+fn cell_data(data: &RunData, cell: &Cell) -> CellData {
+    let timeline = data.timeline(cell);
+    let seconds: BTreeMap<u32, &Second> = timeline
+        .iter()
+        .flat_map(|timeline| &timeline.seconds)
+        .map(|second| (second.t_s, second))
+        .collect();
+    let second = |point: &Point| seconds.get(&(point.t_s.round().max(0.0) as u32)).copied();
+    let steps = Steps::of(&cell.series);
+    let roles: BTreeSet<&String> = cell
+        .series
+        .iter()
+        .flat_map(|point| point.cpu_cores.keys())
+        .collect();
+    CellData {
+        repetition: cell.repetition,
+        delivering: cell
+            .delivering_role()
+            .map(|usage| escape::terminal(&usage.role)),
+        t_s: steps.ends_s(),
+        offered: steps.mean(|point| point.offered_per_s),
+        achieved: steps.mean(|point| point.achieved_per_s),
+        delivered: steps.mean(|point| point.delivered_per_s),
+        backlog: steps.worst(|point| Some(point.backlog? as f64)),
+        lag_us: steps.worst(|point| point.lag_p99_us),
+        p50_us: steps.worst(|point| second(point).and_then(|s| s.p50_us).or(point.p50_us)),
+        p99_us: steps.worst(|point| second(point).and_then(|s| s.p99_us).or(point.p99_us)),
+        p999_us: steps.worst(|point| second(point)?.p999_us),
+        max_us: steps.worst(|point| second(point)?.max_us),
+        cpu: roles
+            .into_iter()
+            .map(|role| {
+                let cores = steps.mean(|point| point.cpu_cores.get(role).copied());
+                (escape::terminal(role), cores)
+            })
+            .collect(),
+        heat: timeline.and_then(|timeline| heat(&timeline.thinned(SECONDS_MAX))),
+    }
+}
+
+/// Points, several of a long run as one step.
+struct Steps<'a> {
+    points: Vec<&'a Point>,
+    group: usize,
+}
+
+impl<'a> Steps<'a> {
+    fn of(series: &'a [Point]) -> Self {
+        let points: Vec<&Point> = series.iter().filter(|p| p.t_s.is_finite()).collect();
+        Self {
+            group: points.len().div_ceil(SECONDS_MAX).max(1),
+            points,
+        }
+    }
+
+    fn ends_s(&self) -> Vec<f64> {
+        let steps = self.points.chunks(self.group);
+        steps
+            .filter_map(|step| step.last().map(|point| short(point.t_s)))
+            .collect()
+    }
+
+    fn worst(&self, pick: impl Fn(&Point) -> Option<f64>) -> Column {
+        self.column(pick, |values| values.iter().copied().reduce(f64::max))
+    }
+
+    fn mean(&self, pick: impl Fn(&Point) -> Option<f64>) -> Column {
+        self.column(pick, |values| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        })
+    }
+
+    fn column(
+        &self,
+        pick: impl Fn(&Point) -> Option<f64>,
+        reduce: impl Fn(&[f64]) -> Option<f64>,
+    ) -> Column {
+        let steps = self.points.chunks(self.group);
+        steps
+            .map(|step| {
+                let values = step.iter().filter_map(|point| pick(point));
+                let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+                reduce(&values).map(short)
+            })
+            .collect()
+    }
+}
+
+fn heat(timeline: &Timeline) -> Option<Heat> {
+    let (low, high) = timeline.bins()?;
+    let counts = |second: &Second| {
+        (low..=high)
+            .map(|bin| second.bins.get(&bin).copied().unwrap_or(0))
+            .collect()
+    };
+    Some(Heat {
+        low_bin: low,
+        t_s: timeline.seconds.iter().map(|second| second.t_s).collect(),
+        counts: timeline.seconds.iter().map(counts).collect(),
+    })
+}
+
+/// Four significant digits: more than a chart shows, and a third of the bytes.
+fn short(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn figures_keep_four_digits() {
+        assert_eq!(short(123_456.0), 123_500.0);
+        assert_eq!(short(0.000_123_456), 0.000_123_5);
+        assert_eq!((short(0.0), short(-2.5)), (0.0, -2.5));
+    }
+}

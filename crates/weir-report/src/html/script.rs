@@ -1,0 +1,122 @@
+//! The scripts of the page, and the policy that lets exactly those run.
+//!
+//! Scripts and styles are allowed by their hash, so that nothing that came with a run could ever run.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
+const PAGE: [&str; 5] = [
+    include_str!("script/base.js"),
+    include_str!("script/charts.js"),
+    include_str!("script/sections.js"),
+    include_str!("script/decide.js"),
+    include_str!("script/start.js"),
+];
+
+/// What stands in the page's script elements and in its style element.
+pub(crate) struct Inline {
+    pub(crate) library: String,
+    pub(crate) page: String,
+    pub(crate) style: String,
+}
+
+impl Inline {
+    /// `style`: the page's own rules.
+    pub(crate) fn new(style: &[&str]) -> Self {
+        Self {
+            library: format!(
+                "/*! uPlot 1.6.32, npm package uplot\n{}\n*/\n{}",
+                UPLOT_LICENCE.trim(),
+                UPLOT.trim()
+            ),
+            page: format!("(() => {{\n\"use strict\";\n{}}})();\n", PAGE.concat()),
+            style: format!("{}\n{}", UPLOT_CSS.trim(), style.concat()),
+        }
+    }
+
+    /// The content policy: these three, inline; nothing else, from nowhere.
+    pub(crate) fn policy(&self) -> String {
+        format!(
+            concat!(
+                "default-src 'none'; script-src {} {}; style-src {}; ",
+                "base-uri 'none'; form-action 'none'"
+            ),
+            source(&self.library),
+            source(&self.page),
+            source(&self.style)
+        )
+    }
+}
+
+/// The hash of an inline element as a source of a policy.
+fn source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uplot_is_that_of_the_package() {
+        let sums = [
+            (
+                UPLOT,
+                "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+            ),
+            (
+                UPLOT_CSS,
+                "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+            ),
+            (
+                UPLOT_LICENCE,
+                "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+            ),
+        ];
+        for (text, expected) in sums {
+            let sum: String = Sha256::digest(text)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            assert_eq!(sum, expected, "{}...", &text[..40]);
+        }
+    }
+
+    #[test]
+    fn nothing_in_them_ends_its_element() {
+        let inline = Inline::new(&["p{margin:0}"]);
+        for text in [&inline.library, &inline.page] {
+            let text = text.to_lowercase();
+            assert!(!text.contains("</script") && !text.contains("<!--"));
+        }
+        assert!(!inline.style.to_lowercase().contains("</style"));
+        assert!(inline.library.contains("Permission is hereby granted"));
+    }
+
+    #[test]
+    fn the_page_makes_no_markup_and_asks_nobody() {
+        let banned = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "setAttribute(\"style\"",
+            "fetch(",
+            "XMLHttpRequest",
+            "WebSocket",
+            "import(",
+            "localStorage",
+        ];
+        for text in PAGE {
+            for word in banned {
+                assert!(!text.contains(word), "{word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What happened second by second: a static view of the telling level, a live one of all of them.
+
+use std::fmt::Write as _;
+
+use weir_stats::run::{Cell, Point};
+
+use super::element::{Table, figure};
+use crate::chart::{self, Quantity};
+use crate::escape::Markup;
+use crate::folder::RunData;
+use crate::format;
+use crate::view::{self, Level};
+
+/// The section; nothing if nothing was recorded over time.
+pub(crate) fn section(out: &mut String, data: &RunData, telling: Option<&Level<'_>>) {
+    let Some(level) = telling else { return };
+    let mut stills = String::new();
+    for (quantity, caption) in QUANTITIES {
+        if let Some(svg) = chart::over_time(&data.run, level, quantity) {
+            figure(&mut stills, &svg, "", caption);
+        }
+    }
+    if stills.is_empty() {
+        return;
+    }
+    for row in level.valid() {
+        let timeline = row.sample().and_then(|cell| data.timeline(cell));
+        let slot = chart::slot(&data.run, &row.name);
+        let svg = timeline.and_then(|timeline| chart::heat_map(&row.name, slot, timeline));
+        if let Some(svg) = svg {
+            let caption = "Each column is a second; the darker, the more deliveries had that latency.";
+            figure(&mut stills, &svg, "", caption);
+        }
+    }
+    let _ = write!(
+        out,
+        concat!(
+            "<section id=\"time\">\n<h2>Over time</h2>\n<div class=\"live\"></div>\n",
+            "<div class=\"still\">\n<h3>{}</h3>\n<div class=\"grid2\">\n{}</div>\n</div>\n"
+        ),
+        Markup(&level.label()),
+        stills
+    );
+    out.push_str(
+        "<p class=\"caption\">Steps or a slope mean that the system was not in balance; a dip followed by a peak is a \
+         stall that was made up for. The generator’s own lateness must stay far below the latencies. \
+         <span class=\"on-screen\">All charts share their cursor; drag to look closer, double-click to go back; \
+         shaded: before the measured window.</span></p>\n",
+    );
+    noisy(out, data);
+    no_script(out, data);
+    out.push_str("</section>\n");
+}
+
+const QUANTITIES: [(Quantity, &str); 4] = [
+    (
+        Quantity::ResponseP99,
+        "99th percentile of the deliveries of each second.",
+    ),
+    (
+        Quantity::Delivered,
+        "Deliveries to all clients in each second.",
+    ),
+    (
+        Quantity::DeliveringCpu,
+        "Cores busy in the gateway or floor, or in the broker where clients read from it directly.",
+    ),
+    (
+        Quantity::ScheduleLag,
+        "How late the generator itself was, p99 of each second.",
+    ),
+];
+
+/// What disturbed a window.
+fn noisy(out: &mut String, data: &RunData) {
+    let mut items = String::new();
+    for cell in view::cells(&data.run) {
+        for span in &cell.noisy {
+            let _ = write!(
+                items,
+                "<li><b>{}</b> {} to {} s: {}</li>",
+                Markup(&cell.id()),
+                format::figure(Some(span.from_s)),
+                format::figure(Some(span.until_s)),
+                Markup(&span.why)
+            );
+        }
+    }
+    if !items.is_empty() {
+        let _ = writeln!(
+            out,
+            "<h3>Disturbed windows</h3>\n<ul class=\"remarks warning\">{items}</ul>"
+        );
+    }
+}
+
+/// Least, middle and most of what the charts show, for browsers without scripts.
+fn no_script(out: &mut String, data: &RunData) {
+    let headings = [
+        "Cell",
+        "deliveries/s",
+        "p99",
+        "lateness p99",
+        "CPU of the delivering part, cores",
+    ];
+    let mut table = Table::new(1, &headings);
+    for cell in view::cells(&data.run) {
+        let role = cell.delivering_role().map(|usage| usage.role.clone());
+        let cpu = |point: &Point| point.cpu_cores.get(role.as_deref()?).copied();
+        let fields = [
+            cell.id(),
+            range(cell, |point| point.delivered_per_s, format::number),
+            range(cell, |point| point.p99_us, time),
+            range(cell, |point| point.lag_p99_us, time),
+            range(cell, cpu, format::number),
+        ];
+        if cell.series.len() > 1 {
+            table.row("", &fields);
+        }
+    }
+    out.push_str(
+        "<noscript>\n<p class=\"caption\">Lowest, median and highest second of every cell; every second is in \
+         series.csv.</p>\n",
+    );
+    table.finish(out);
+    out.push_str("</noscript>\n");
+}
+
+fn time(value_us: Option<f64>) -> String {
+    value_us.map_or_else(|| format::NONE.to_owned(), format::duration_us)
+}
+
+fn range(
+    cell: &Cell,
+    pick: impl Fn(&Point) -> Option<f64>,
+    show: impl Fn(Option<f64>) -> String,
+) -> String {
+    let measured = cell.series.iter().filter(|point| point.t_s > 0.0);
+    let mut values: Vec<f64> = measured
+        .filter_map(pick)
+        .filter(|value| value.is_finite())
+        .collect();
+    values.sort_by(f64::total_cmp);
+    match values.as_slice() {
+        [] => format::NONE.to_owned(),
+        all => format!(
+            "{} · {} · {}",
+            show(all.first().copied()),
+            show(all.get(all.len() / 2).copied()),
+            show(all.last().copied())
+        ),
+    }
+}

@@ -1,0 +1,104 @@
+//! The beginning of the page: the answer, its limits, what may spoil it, and what was measured where.
+
+use std::fmt::Write as _;
+
+use weir_stats::run::{Outcome, Run};
+
+use super::element;
+use crate::chart;
+use crate::escape::Markup;
+use crate::format;
+use crate::view;
+
+/// The answer.
+pub(crate) fn verdict(out: &mut String, run: &Run) {
+    let (class, word) = match run.outcome {
+        Outcome::Passed => ("ok", "Passed"),
+        Outcome::ThresholdFailed => ("bad", "Threshold failed"),
+        Outcome::Invalid => ("bad", "Invalid measurement"),
+        Outcome::Interrupted => ("warn", "Interrupted"),
+    };
+    let _ = write!(
+        out,
+        concat!(
+            "<header>\n<p class=\"eyebrow\">Weir run report <span>{}</span></p>\n<h1>{}</h1>\n",
+            "<p class=\"question\">{}</p>\n",
+            "<div class=\"verdict {class}\"><p class=\"outcome\">{word}</p><p>{}</p></div>\n"
+        ),
+        Markup(&run.plan),
+        Markup(&run.title),
+        Markup(&run.question),
+        Markup(&run.verdict),
+        class = class,
+        word = word
+    );
+    thresholds(out, run);
+    remarks(out, "warning", &run.warnings);
+    remarks(out, "note", &run.notes);
+    out.push_str("</header>\n");
+}
+
+fn thresholds(out: &mut String, run: &Run) {
+    if run.thresholds.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"thresholds\">\n");
+    for threshold in &run.thresholds {
+        let (class, mark, word) = if threshold.passed {
+            ("ok", "✓", "held")
+        } else {
+            ("bad", "✗", "not held")
+        };
+        let _ = writeln!(
+            out,
+            concat!(
+                "<li class=\"{}\"><span class=\"mark\">{}</span> <code>{}</code> ",
+                "<span>{}: measured <b>{} {}</b>, {}</span></li>"
+            ),
+            class,
+            mark,
+            Markup(&threshold.expression),
+            Markup(&threshold.scope),
+            format::figure(threshold.actual),
+            Markup(&threshold.unit),
+            word
+        );
+    }
+    out.push_str("</ul>\n");
+}
+
+fn remarks(out: &mut String, class: &str, texts: &[String]) {
+    if texts.is_empty() {
+        return;
+    }
+    let _ = write!(out, "<ul class=\"remarks {class}\">");
+    for text in texts {
+        let _ = write!(out, "<li>{}</li>", Markup(text));
+    }
+    out.push_str("</ul>\n");
+}
+
+/// The parts, where they ran, and what is the same in all cells.
+pub(crate) fn measured(out: &mut String, run: &Run) {
+    out.push_str("<section id=\"measured\">\n<h2>What was measured</h2>\n");
+    element::figure(
+        out,
+        &chart::diagram(run),
+        "wide",
+        "Records run from left to right, one lane per architecture, each measured on its own with a \
+         fresh topic. The line below shows the span of the headline latency.",
+    );
+    out.push_str("<dl class=\"facts\">");
+    for (label, text) in view::facts(run) {
+        let _ = write!(out, "<div><dt>{label}</dt><dd>{}</dd></div>", Markup(&text));
+    }
+    let machine = &run.machine;
+    let _ = write!(
+        out,
+        "<div><dt>Machine</dt><dd>{}, {} cores, {}</dd></div>",
+        Markup(&machine.cpu_model),
+        machine.cpu_cores,
+        format::bytes(machine.memory_bytes as f64)
+    );
+    out.push_str("</dl>\n</section>\n");
+}

@@ -1,0 +1,198 @@
+//! The HTML report: whole, closed to the outside, and safe whatever a run is called.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{NASTY, sample};
+use weir_report::{RunData, render_html, write_all};
+
+fn in_dir(check: impl FnOnce(&Path)) {
+    let dir = tempfile::tempdir().unwrap();
+    sample().write(dir.path());
+    check(dir.path());
+}
+
+#[test]
+fn the_page_is_well_formed_and_shows_every_cell() {
+    in_dir(|dir| {
+        let data = RunData::read(dir).unwrap();
+        let page = Page::of(&data);
+        let document = page.document();
+        let text: String = document
+            .descendants()
+            .filter_map(|node| node.text())
+            .collect();
+        for cell in &data.run.cells {
+            let shown = match cell.latency.is_empty() {
+                true => cell.architecture.clone(),
+                false => cell.id(),
+            };
+            assert!(text.contains(&shown), "{shown} is missing");
+        }
+        let ids: Vec<&str> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("section"))
+            .filter_map(|node| node.attribute("id"))
+            .collect();
+        assert_eq!(
+            ids,
+            [
+                "measured",
+                "results",
+                "reference",
+                "decision",
+                "percentiles",
+                "time",
+                "charts",
+                "fairness",
+                "losses",
+                "parts",
+                "configuration",
+                "raw",
+            ]
+        );
+    });
+}
+
+#[test]
+fn the_page_without_its_data_is_small() {
+    in_dir(|dir| {
+        let whole = render_html(&RunData::read(dir).unwrap());
+        let mut run = sample().run;
+        run.cells.clear();
+        let shell = render_html(&RunData::without_logs(run));
+        assert!(shell.len() < 150_000, "{} bytes", shell.len());
+        assert!(whole.len() < 400_000, "{} bytes", whole.len());
+    });
+}
+
+#[test]
+fn without_logs_or_cells_it_is_well_formed() {
+    let mut run = sample().run;
+    Page::of(&RunData::without_logs(run.clone())).document();
+    run.cells.clear();
+    run.placement.clear();
+    Page::of(&RunData::without_logs(run)).document();
+}
+
+#[test]
+fn nothing_is_loaded_and_only_our_scripts_may_run() {
+    in_dir(|dir| {
+        let page = Page::of(&RunData::read(dir).unwrap());
+        for node in page.document().descendants().filter(roxmltree::Node::is_element) {
+            let name = node.tag_name().name();
+            let active = [
+                "link", "img", "iframe", "object", "embed", "base", "image", "form",
+            ];
+            assert!(!active.contains(&name), "{name}");
+            for attribute in node.attributes() {
+                let (name, value) = (attribute.name(), attribute.value());
+                assert!(!name.starts_with("on"), "{name}");
+                assert!(
+                    !["src", "href", "style", "action"].contains(&name),
+                    "{name}={value}"
+                );
+            }
+        }
+        assert_eq!(page.scripts.len(), 3);
+        assert!(!page.rest.contains("url(") && !page.rest.contains("@import"));
+        let policy = page.rest.split("content=\"").nth(1).unwrap();
+        let policy = policy.split('"').next().unwrap();
+        assert!(policy.starts_with("default-src &#39;none&#39;; script-src &#39;sha256-"));
+        for open in ["unsafe", "http", "data:", "*"] {
+            assert!(!policy.contains(open), "{policy}");
+        }
+    });
+}
+
+#[test]
+fn the_data_block_is_json_with_every_curve_and_second() {
+    in_dir(|dir| {
+        let page = Page::of(&RunData::read(dir).unwrap());
+        let data: serde_json::Value = serde_json::from_str(&page.scripts[0]).unwrap();
+        let levels = data["levels"].as_array().unwrap();
+        assert_eq!(levels.len(), 3);
+        assert_eq!(levels[2]["label"], "10,000 clients");
+        let gateway = &levels[2]["rows"][1];
+        assert_eq!(data["subjects"][gateway["subject"].as_u64().unwrap() as usize][0], "gateway");
+        assert!(gateway["curves"]["response"].as_array().unwrap().len() > 60);
+        let cells = gateway["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 2);
+        for column in ["t_s", "delivered", "p50_us", "p99_us", "p999_us", "max_us", "lag_us"] {
+            assert_eq!(cells[0][column].as_array().unwrap().len(), 12, "{column}");
+        }
+        // Every value of the interval log lies in some range of some second.
+        let counts = cells[0]["heat"]["counts"].as_array().unwrap();
+        let counted: u64 = counts
+            .iter()
+            .flat_map(|second| second.as_array().unwrap())
+            .map(|count| count.as_u64().unwrap())
+            .sum();
+        let run = sample().run;
+        let cell = run.cells.iter().find(|cell| cell.id() == "gateway-10000-1").unwrap();
+        assert_eq!(counted, cell.response().unwrap().count);
+    });
+}
+
+#[test]
+fn hostile_text_appears_only_escaped() {
+    in_dir(|dir| {
+        for path in write_all(dir).unwrap() {
+            let text = fs::read_to_string(&path).unwrap();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            assert!(!text.contains('\u{1b}') || name.ends_with(".csv"), "{name}");
+            if !name.ends_with(".csv") {
+                assert!(!text.contains("<script>alert"), "{name}");
+                assert!(!text.contains(NASTY), "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn hostile_names_stay_inside_the_data() {
+    let mut run = sample().run;
+    for cell in &mut run.cells {
+        cell.architecture = format!("{} </script><script>alert(1)</script>", cell.architecture);
+        cell.variant = Some(NASTY.into());
+    }
+    let page = Page::of(&RunData::without_logs(run));
+    page.document();
+    assert_eq!(page.scripts.len(), 3);
+    let data: serde_json::Value = serde_json::from_str(&page.scripts[0]).unwrap();
+    let name = data["subjects"][0][0].as_str().unwrap();
+    assert!(name.contains("</script>") && !name.contains('\u{1b}'), "{name}");
+}
+
+/// A page taken apart: script elements hold text that is no XML.
+struct Page {
+    scripts: Vec<String>,
+    rest: String,
+}
+
+impl Page {
+    fn of(data: &RunData) -> Self {
+        let page = render_html(data);
+        let (mut scripts, mut rest) = (Vec::new(), String::new());
+        let mut pieces = page.split("<script");
+        rest.push_str(pieces.next().unwrap());
+        for piece in pieces {
+            let (open, after) = piece.split_once('>').unwrap();
+            let (text, after) = after.split_once("</script>").unwrap();
+            assert!(!open.contains("src"), "{open}");
+            scripts.push(text.to_owned());
+            rest.push_str(after);
+        }
+        Self { scripts, rest }
+    }
+
+    fn document(&self) -> roxmltree::Document<'_> {
+        let options = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        };
+        roxmltree::Document::parse_with_options(&self.rest, options).unwrap()
+    }
+}
