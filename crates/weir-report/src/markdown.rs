@@ -116,13 +116,7 @@ fn results(out: &mut String, run: &Run) {
     }
 }
 
-fn result_row(
-    out: &mut String,
-    level: &Level<'_>,
-    row: &Row<'_>,
-    unit: TimeUnit,
-    columns: usize,
-) {
+fn result_row(out: &mut String, level: &Level<'_>, row: &Row<'_>, unit: TimeUnit, columns: usize) {
     let at = match level.parameters.is_empty() {
         true => format::count(level.clients),
         false => esc(&level.label()),

@@ -86,10 +86,7 @@ fn block(
     }
     let _ = writeln!(out, "{}", paint.dim(head.trim_end()));
     for row in &level.rows {
-        let name = pad_right(
-            &clip(&terminal(&row.name), NAME_WIDTH - 1),
-            NAME_WIDTH,
-        );
+        let name = pad_right(&clip(&terminal(&row.name), NAME_WIDTH - 1), NAME_WIDTH);
         match &row.state {
             State::Skipped(reason) => {
                 wrapped(

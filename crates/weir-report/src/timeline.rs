@@ -111,7 +111,8 @@ impl Timeline {
 
 impl Second {
     fn joined(seconds: &[Self]) -> Self {
-        let worst = |pick: fn(&Self) -> Option<f64>| seconds.iter().filter_map(pick).reduce(f64::max);
+        let worst =
+            |pick: fn(&Self) -> Option<f64>| seconds.iter().filter_map(pick).reduce(f64::max);
         let mut bins: BTreeMap<u16, u64> = BTreeMap::new();
         for (bin, count) in seconds.iter().flat_map(|second| &second.bins) {
             *bins.entry(*bin).or_default() += count;
@@ -155,7 +156,10 @@ mod tests {
 
     #[test]
     fn ranges_are_a_tenth_of_a_decade() {
-        assert_eq!((bin(0.2), bin(1.0), bin(10.0), bin(12.7), bin(1e6)), (0, 0, 10, 11, 60));
+        assert_eq!(
+            (bin(0.2), bin(1.0), bin(10.0), bin(12.7), bin(1e6)),
+            (0, 0, 10, 11, 60)
+        );
         assert!((bin_from_us(30) - 1000.0).abs() < 1e-9);
     }
 
@@ -163,13 +167,20 @@ mod tests {
     fn thinning_keeps_the_worst_and_all_values() {
         let mut builder = Builder::default();
         for second in 0..10_u32 {
-            builder.add(f64::from(second), &histogram(u64::from(second + 1) * 100, 300));
+            builder.add(
+                f64::from(second),
+                &histogram(u64::from(second + 1) * 100, 300),
+            );
         }
         let thin = builder.finish().thinned(4);
         let told: Vec<_> = thin.seconds.iter().map(|second| second.t_s).collect();
         assert_eq!(told, [3, 6, 9, 10]);
         assert!(thin.seconds[0].p50_us.unwrap() > 299.0);
-        let values: u64 = thin.seconds.iter().flat_map(|second| second.bins.values()).sum();
+        let values: u64 = thin
+            .seconds
+            .iter()
+            .flat_map(|second| second.bins.values())
+            .sum();
         assert_eq!(values, 3000);
     }
 }

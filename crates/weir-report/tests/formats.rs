@@ -62,4 +62,3 @@ fn csv_has_one_row_per_cell_and_per_second() {
         }
     });
 }
-

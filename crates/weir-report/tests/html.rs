@@ -81,7 +81,11 @@ fn without_logs_or_cells_it_is_well_formed() {
 fn nothing_is_loaded_and_only_our_scripts_may_run() {
     in_dir(|dir| {
         let page = Page::of(&RunData::read(dir).unwrap());
-        for node in page.document().descendants().filter(roxmltree::Node::is_element) {
+        for node in page
+            .document()
+            .descendants()
+            .filter(roxmltree::Node::is_element)
+        {
             let name = node.tag_name().name();
             let active = [
                 "link", "img", "iframe", "object", "embed", "base", "image", "form",
@@ -116,11 +120,22 @@ fn the_data_block_is_json_with_every_curve_and_second() {
         assert_eq!(levels.len(), 3);
         assert_eq!(levels[2]["label"], "10,000 clients");
         let gateway = &levels[2]["rows"][1];
-        assert_eq!(data["subjects"][gateway["subject"].as_u64().unwrap() as usize][0], "gateway");
+        assert_eq!(
+            data["subjects"][gateway["subject"].as_u64().unwrap() as usize][0],
+            "gateway"
+        );
         assert!(gateway["curves"]["response"].as_array().unwrap().len() > 60);
         let cells = gateway["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 2);
-        for column in ["t_s", "delivered", "p50_us", "p99_us", "p999_us", "max_us", "lag_us"] {
+        for column in [
+            "t_s",
+            "delivered",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "max_us",
+            "lag_us",
+        ] {
             assert_eq!(cells[0][column].as_array().unwrap().len(), 12, "{column}");
         }
         // Every value of the interval log lies in some range of some second.
@@ -131,7 +146,11 @@ fn the_data_block_is_json_with_every_curve_and_second() {
             .map(|count| count.as_u64().unwrap())
             .sum();
         let run = sample().run;
-        let cell = run.cells.iter().find(|cell| cell.id() == "gateway-10000-1").unwrap();
+        let cell = run
+            .cells
+            .iter()
+            .find(|cell| cell.id() == "gateway-10000-1")
+            .unwrap();
         assert_eq!(counted, cell.response().unwrap().count);
     });
 }
@@ -163,7 +182,10 @@ fn hostile_names_stay_inside_the_data() {
     assert_eq!(page.scripts.len(), 3);
     let data: serde_json::Value = serde_json::from_str(&page.scripts[0]).unwrap();
     let name = data["subjects"][0][0].as_str().unwrap();
-    assert!(name.contains("</script>") && !name.contains('\u{1b}'), "{name}");
+    assert!(
+        name.contains("</script>") && !name.contains('\u{1b}'),
+        "{name}"
+    );
 }
 
 /// A page taken apart: script elements hold text that is no XML.

@@ -25,23 +25,26 @@ pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
         }
         let knee = knee(&rows);
         for (quantile, is_secondary) in [("p99", false), ("p50", true)] {
-            let points = rows.iter().enumerate().filter_map(|(index, (row, label, per_s))| {
-                let us = match is_secondary {
-                    true => row.figures.p50_us,
-                    false => row.figures.p99_us.or(row.figures.mean_us),
-                }?;
-                let tip = format!(
-                    "{name}, {label}: {} deliveries/s, {quantile} {}",
-                    format::number(Some(*per_s)),
-                    format::duration_us(us)
-                );
-                Some(Point {
-                    x: *per_s,
-                    y: us,
-                    tip,
-                    is_knee: !is_secondary && knee == Some(index),
-                })
-            });
+            let points = rows
+                .iter()
+                .enumerate()
+                .filter_map(|(index, (row, label, per_s))| {
+                    let us = match is_secondary {
+                        true => row.figures.p50_us,
+                        false => row.figures.p99_us.or(row.figures.mean_us),
+                    }?;
+                    let tip = format!(
+                        "{name}, {label}: {} deliveries/s, {quantile} {}",
+                        format::number(Some(*per_s)),
+                        format::duration_us(us)
+                    );
+                    Some(Point {
+                        x: *per_s,
+                        y: us,
+                        tip,
+                        is_knee: !is_secondary && knee == Some(index),
+                    })
+                });
             lines.push(Line {
                 name: name.clone(),
                 slot: slot(run, &name),

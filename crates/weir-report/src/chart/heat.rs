@@ -28,7 +28,12 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
         plot.x_tick(x.place(t_s), &super::plot::tick(t_s), false);
     }
     plot.x_title("seconds of the measured window");
-    let counts = || timeline.seconds.iter().flat_map(|second| second.bins.values());
+    let counts = || {
+        timeline
+            .seconds
+            .iter()
+            .flat_map(|second| second.bins.values())
+    };
     let most = counts().copied().max()? as f64;
     let mut shades: [Vec<Place>; SHADES] = Default::default();
     let step_s = (last_s / timeline.seconds.len() as f64).floor().max(1.0);
@@ -97,7 +102,10 @@ mod tests {
         };
         let svg = heat_map("gateway", "a1", &timeline).unwrap();
         assert_eq!(svg.matches("h-").count(), 3, "{svg}");
-        assert!(svg.contains("heat h7 a1") && svg.contains("heat h1 a1"), "{svg}");
+        assert!(
+            svg.contains("heat h7 a1") && svg.contains("heat h1 a1"),
+            "{svg}"
+        );
         assert!(heat_map("gateway", "a1", &Timeline::default()).is_none());
     }
 }

@@ -4,8 +4,8 @@ use weir_stats::run::Run;
 
 use super::axis::Scale;
 use super::plot::{Key, Plot, tick, trimmed};
-use super::{entries, slot};
 use super::svg::Anchor;
+use super::{entries, slot};
 use crate::format::{self, TimeUnit};
 use crate::view::{self, Level, Row};
 
@@ -188,10 +188,7 @@ fn places<'a>(run: &'a Run, levels: &'a [Level<'a>]) -> Vec<(f64, &'a Row<'a>)> 
     let mut placed = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         for row in level.valid() {
-            let order = names
-                .iter()
-                .position(|name| *name == row.name)
-                .unwrap_or(0);
+            let order = names.iter().position(|name| *name == row.name).unwrap_or(0);
             let offset = (order as f64 - (names.len() as f64 - 1.0) / 2.0) * step;
             placed.push(((index as f64 + 0.5) * band + offset, row));
         }

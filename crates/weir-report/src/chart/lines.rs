@@ -101,5 +101,10 @@ fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
 /// A linear frame from zero.
 pub(crate) fn frame(label: &str, y_title: &str, lines: &[Line]) -> Plot {
     let values = lines.iter().flat_map(|line| &line.points);
-    Plot::new(label, Scale::from_zero(values.map(|point| point.y)), y_title, tick)
+    Plot::new(
+        label,
+        Scale::from_zero(values.map(|point| point.y)),
+        y_title,
+        tick,
+    )
 }

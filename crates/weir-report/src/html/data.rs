@@ -106,7 +106,10 @@ pub(crate) fn block(data: &RunData, levels: &[Level<'_>], telling: Option<&Level
         .iter()
         .map(|level| LevelData {
             label: level.label(),
-            rows: level.valid().map(|row| row_data(data, &names, row)).collect(),
+            rows: level
+                .valid()
+                .map(|row| row_data(data, &names, row))
+                .collect(),
         })
         .collect();
     let page = PageData {
@@ -169,10 +172,7 @@ fn row_data(data: &RunData, names: &[String], row: &view::Row<'_>) -> RowData {
     });
     let valid = row.cells.iter().filter(|cell| cell.is_valid());
     RowData {
-        subject: names
-            .iter()
-            .position(|name| *name == row.name)
-            .unwrap_or(0),
+        subject: names.iter().position(|name| *name == row.name).unwrap_or(0),
         curves: curves.collect(),
         cells: valid.map(|cell| cell_data(data, cell)).collect(),
     }

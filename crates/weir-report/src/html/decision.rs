@@ -70,7 +70,11 @@ pub(crate) fn because(choice: &Choice, best: &Offer) -> String {
     let ratio = next.and_then(|next| Some((next, next.cores? / best.cores?)));
     match (next, ratio) {
         (_, Some((next, ratio))) => {
-            format!("{} needs {} the cores", next.name, format::factor(Some(ratio)))
+            format!(
+                "{} needs {} the cores",
+                next.name,
+                format::factor(Some(ratio))
+            )
         }
         (Some(next), None) => format!("{} held too, its cores are not known", next.name),
         (None, _) => "nothing else held".to_owned(),

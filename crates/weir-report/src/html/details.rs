@@ -1,4 +1,4 @@
-//! The end of the page: cost of every part, published figures, configuration, raw values.
+//! The end of the page: cost of every part, configuration, raw values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -119,29 +119,6 @@ fn network_sources(run: &Run) -> String {
     } else {
         format!(" Network: {}.", texts.join("; "))
     }
-}
-
-/// Published figures, never without saying that they are not ours.
-pub(crate) fn reference(out: &mut String, run: &Run) {
-    let Some(reference) = &run.reference else {
-        return;
-    };
-    let _ = writeln!(
-        out,
-        concat!(
-            "<section id=\"reference\">\n<h2>Published figures <span class=\"badge warn\">other hardware",
-            "</span></h2>\n<p>{}. Measured on {}. {}</p>"
-        ),
-        Markup(&reference.source),
-        Markup(&reference.hardware),
-        Markup(&reference.note)
-    );
-    let mut table = Table::new(2, &view::PUBLISHED_HEADINGS);
-    for fields in view::published(run) {
-        table.row("", &fields);
-    }
-    table.finish(out);
-    out.push_str("</section>\n");
 }
 
 /// Everything needed to repeat the run.

@@ -78,11 +78,7 @@ fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for clients in clients {
-        let _ = write!(
-            out,
-            "<tr><th scope=\"row\">{}</th>",
-            format::count(clients)
-        );
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", format::count(clients));
         for rate in &rates {
             let found = points().find(|(c, r, _)| *c == clients && r == rate);
             point(out, found.map(|(.., row)| row), unit);

@@ -3,12 +3,14 @@
 //! Everything is there as plain HTML tables and inline SVG; on a screen with scripts some of the charts are redrawn
 //! so that they answer to the reader. Nothing is loaded, and the content policy names the scripts by their hashes.
 
+mod answers;
 mod data;
 mod decision;
 mod details;
 mod element;
 mod grid;
 mod percentiles;
+mod reference;
 mod results;
 mod script;
 mod sections;
@@ -38,9 +40,10 @@ pub(crate) fn page(data: &RunData) -> String {
     out.push_str("<body>\n<div class=\"page\">\n");
     verdict::verdict(&mut out, run);
     out.push_str("<main>\n");
+    answers::sections(&mut out, run);
     verdict::measured(&mut out, run);
     results::section(&mut out, run, &levels);
-    details::reference(&mut out, run);
+    reference::section(&mut out, run, &levels);
     decision::section(&mut out, run);
     percentiles::section(&mut out, data, &levels, telling);
     time::section(&mut out, data, telling);

@@ -33,7 +33,12 @@ pub(crate) fn section(
     for row in telling.iter().flat_map(|level| level.valid()) {
         if let Some(svg) = chart::stages(data, row) {
             let label = telling.map(Level::label).unwrap_or_default();
-            figure(out, &svg, "", &format!("All stages of {}, {label}.", row.name));
+            figure(
+                out,
+                &svg,
+                "",
+                &format!("All stages of {}, {label}.", row.name),
+            );
         }
     }
     out.push_str(

@@ -28,7 +28,8 @@ pub(crate) fn section(out: &mut String, data: &RunData, telling: Option<&Level<'
         let slot = chart::slot(&data.run, &row.name);
         let svg = timeline.and_then(|timeline| chart::heat_map(&row.name, slot, timeline));
         if let Some(svg) = svg {
-            let caption = "Each column is a second; the darker, the more deliveries had that latency.";
+            let caption =
+                "Each column is a second; the darker, the more deliveries had that latency.";
             figure(&mut stills, &svg, "", caption);
         }
     }
