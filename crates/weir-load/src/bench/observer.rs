@@ -39,6 +39,8 @@ pub struct Live {
     pub p99_us: Option<f64>,
     /// 99th percentile of the generator's lateness in the last second.
     pub lag_p99_us: Option<f64>,
+    /// Deliveries that are due, their records acknowledged, and not yet made; about, as counters come once a second.
+    pub backlog: Option<u64>,
     /// Cores busy, by part.
     pub cpu_cores: BTreeMap<String, f64>,
 }

@@ -102,7 +102,7 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
         .map_or(0, |delivery| delivery.delivered);
     cell.roles = measured.usage.roles(span, cell.clients, delivered);
     measured.network(&mut cell.roles, span);
-    cell.series = measured.series(window);
+    cell.series = measured.series(window, fan_out(&measured, &cell));
     let load = measured.quality(&mut cell, window);
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
@@ -205,7 +205,7 @@ impl Measured<'_> {
     }
 
     /// One point a second, from the first reports to the end of the window.
-    fn series(&self, window: &Window) -> Vec<Point> {
+    fn series(&self, window: &Window, fan_out: Option<f64>) -> Vec<Point> {
         let offset = |unix_ns: u64| (unix_ns as i128 - window.from_unix_ns as i128) as f64 / 1e9;
         let mut ends = Vec::new();
         let mut at = window.next_sample(window.start_unix_ns);
@@ -232,10 +232,19 @@ impl Measured<'_> {
                     p99_us: received.map(|(_, p99_us)| p99_us),
                     lag_p99_us: produced.map(|(_, p99_us)| p99_us),
                     cpu_cores: self.usage.cores_at(end + EDGE_NS),
-                    backlog: None,
+                    backlog: self.backlog_at(end, fan_out),
                 }
             })
             .collect()
+    }
+
+    /// Deliveries of acknowledged records that were not yet made at an instant.
+    fn backlog_at(&self, unix_ns: u64, fan_out: Option<f64>) -> Option<u64> {
+        let fan_out = fan_out?;
+        let at = |part, name| self.collected.counter_at(part, name, unix_ns);
+        let late = at(Part::Produce, "acked")? * fan_out - at(self.receiving, "updates")?;
+        // Counters come once a second and are read between their reports: less than one record is nothing.
+        Some(if late < fan_out { 0 } else { late as u64 })
     }
 
     /// Median and 99th percentile that a part reported inside a span.
@@ -299,6 +308,13 @@ fn highest_supported(histogram: &Histogram) -> Option<(u32, u64)> {
         let value_ns = histogram.supported_percentile_ns(f64::from(percentile))?;
         Some((percentile, value_ns))
     })
+}
+
+/// Deliveries due for one record, on average.
+fn fan_out(measured: &Measured<'_>, cell: &Cell) -> Option<f64> {
+    let acked = measured.collected.produce.as_ref()?.acked_in_window;
+    let expected = cell.delivery.as_ref()?.expected;
+    (acked > 0 && expected > 0).then(|| expected as f64 / acked as f64)
 }
 
 fn fairness(summary: &DeliverySummary) -> Option<Fairness> {

@@ -48,6 +48,14 @@ impl Clients {
         let item = published.items.replace(KEY_PLACEHOLDER, &key);
         (Some(key), item)
     }
+
+    /// To how many of `clients` a server brings one record, on average.
+    pub(crate) fn deliveries_per_record(&self, clients: u64) -> f64 {
+        match self.item(0) {
+            (Some(_), _) => clients as f64 / KEYS as f64,
+            (None, _) => clients as f64,
+        }
+    }
 }
 
 fn scenario<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::Error> {
@@ -73,6 +81,19 @@ mod tests {
             ..Clients::default()
         };
         clients.item(index)
+    }
+
+    #[test]
+    fn a_record_goes_to_those_who_want_its_key() {
+        let per_record = |scenario| {
+            let clients = Clients {
+                scenario,
+                ..Clients::default()
+            };
+            clients.deliveries_per_record(1000)
+        };
+        assert_eq!(per_record(Scenario::One), 1000.0);
+        assert_eq!(per_record(Scenario::Two), 25.0);
     }
 
     #[test]

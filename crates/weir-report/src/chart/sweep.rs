@@ -131,7 +131,7 @@ pub(crate) fn words(name: &str) -> String {
         .find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, unit)));
     match found {
         // What is left of `mib_per_s` is a unit already.
-        Some((rest, "per second")) if rest == "mib" => "speed, MiB/s".to_owned(),
+        Some(("mib", "per second")) => "speed, MiB/s".to_owned(),
         Some((rest, "bytes")) => rest.replace('_', " "),
         Some((rest, unit)) => format!("{}, {unit}", rest.replace('_', " ")),
         None => name.replace('_', " "),

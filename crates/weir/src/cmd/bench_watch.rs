@@ -1,18 +1,32 @@
-//! How a run looks while it goes on: a line that is rewritten on a terminal, few lines elsewhere.
+//! How a run looks while it goes on: a block that is drawn again each second on a terminal, few lines elsewhere.
 
 use std::fmt;
-use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
 
 use weir_load::bench::{Live, Observer};
 
-use crate::cmd::load_common::StatusLine;
+use crate::cmd::bench_block::{Course, History};
+use crate::cmd::screen::{self, Screen};
 
 /// Shows a run's course on standard output, or on standard error when the result is JSON.
 pub(crate) struct Watch {
     to_stderr: bool,
-    terminal: bool,
-    line: StatusLine,
+    screen: Option<Screen>,
+    color: bool,
+    utf8: bool,
     phase: &'static str,
+    started: Instant,
+    cell: Option<Cell>,
+}
+
+/// The cell that runs.
+struct Cell {
+    number: usize,
+    cells: usize,
+    id: String,
+    /// When the first cell began: what came before it is not repeated.
+    first_began: Instant,
+    history: History,
 }
 
 impl Watch {
@@ -20,15 +34,20 @@ impl Watch {
     pub(crate) fn new(json: bool) -> Self {
         Self {
             to_stderr: json,
-            terminal: !json && std::io::stdout().is_terminal(),
-            line: StatusLine::new(),
+            screen: (!json && screen::is_terminal()).then(Screen::new),
+            color: std::env::var_os("NO_COLOR").is_none(),
+            utf8: is_utf8(),
             phase: "",
+            started: Instant::now(),
+            cell: None,
         }
     }
 
-    /// Leaves the rewritten line.
+    /// Takes the block away.
     pub(crate) fn end(&mut self) {
-        self.line.end();
+        if let Some(screen) = &mut self.screen {
+            screen.clear();
+        }
     }
 
     fn print(&mut self, text: &dyn fmt::Display) {
@@ -48,17 +67,67 @@ impl Observer for Watch {
     fn cell(&mut self, number: usize, cells: usize, id: &str) {
         self.phase = "";
         self.print(&format_args!("[{number}/{cells}] {id}"));
+        let first_began = self
+            .cell
+            .take()
+            .map_or_else(Instant::now, |before| before.first_began);
+        self.cell = Some(Cell {
+            number,
+            cells,
+            id: id.to_owned(),
+            first_began,
+            history: History::default(),
+        });
     }
 
     /// Each second on a terminal; elsewhere when a phase begins.
     fn live(&mut self, live: &Live) {
-        if self.terminal {
-            self.line.show(&Status(live));
-        } else if self.phase != live.phase {
-            self.phase = live.phase;
-            self.print(&Status(live));
-        }
+        let Some(screen) = &mut self.screen else {
+            if self.phase != live.phase {
+                self.phase = live.phase;
+                self.print(&Status(live));
+            }
+            return;
+        };
+        let mut warm_up = History::default();
+        let (heading, history, left) = match &mut self.cell {
+            Some(cell) => (
+                format!("{}  cell {} of {}", cell.id, cell.number, cell.cells),
+                &mut cell.history,
+                left(cell.number, cell.cells, cell.first_began.elapsed()),
+            ),
+            None => ("warming the broker up".to_owned(), &mut warm_up, None),
+        };
+        history.add(live);
+        let course = Course {
+            heading: &heading,
+            live,
+            history,
+            running: self.started.elapsed(),
+            left,
+            utf8: self.utf8,
+            color: self.color,
+        };
+        screen.show(&course.lines(screen::size()));
     }
+}
+
+/// What the cells to come will take if they are like those so far; `None` before the first has ended.
+fn left(number: usize, cells: usize, since_first: Duration) -> Option<Duration> {
+    let done = u32::try_from(number.checked_sub(1)?).ok()?;
+    let to_come = u32::try_from((cells + 1).saturating_sub(number)).ok()?;
+    // The one that runs counts in full: its own time is in `since_first` already, but so is its start.
+    (done > 0).then(|| (since_first / (done + 1)).saturating_mul(to_come))
+}
+
+fn is_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    set.is_some_and(|value| {
+        let value = value.to_ascii_lowercase();
+        value.contains("utf-8") || value.contains("utf8")
+    })
 }
 
 /// One line about the state of a cell.
@@ -88,5 +157,18 @@ impl fmt::Display for Status<'_> {
             write!(f, "  {part} {:.0} %", cores * 100.0)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_goes_by_what_was() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(left(1, 4, minute), None);
+        assert_eq!(left(2, 4, minute * 2), Some(minute * 3));
+        assert_eq!(left(4, 4, minute * 4), Some(minute));
     }
 }

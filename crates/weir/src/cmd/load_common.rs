@@ -1,7 +1,6 @@
 //! What the `weir load` commands share: the status line, the schedule of a run for people, errors.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,18 +9,21 @@ use weir_load::error::{Fault, LoadError};
 use weir_load::worker::Link;
 use weir_load::worker::protocol::{Event, Progress, Schedule};
 
+use crate::cmd::screen::{self, Screen, Style, Text};
 use crate::exit::{Exit, Failure};
 
 /// One line that is rewritten each second on a terminal, and added elsewhere.
 pub(crate) struct StatusLine {
     terminal: bool,
+    screen: Screen,
     open: bool,
 }
 
 impl StatusLine {
     pub(crate) fn new() -> Self {
         Self {
-            terminal: std::io::stdout().is_terminal(),
+            terminal: screen::is_terminal(),
+            screen: Screen::new(),
             open: false,
         }
     }
@@ -32,17 +34,18 @@ impl StatusLine {
             println!("{text}");
             return;
         }
-        // Back to the first column, clear the line, and no line feed.
-        print!("\r\x1b[2K{text}");
-        // A terminal that takes no more is nothing to fail for.
-        let _ = std::io::stdout().flush();
+        // A line that is too long would go on in the next row, and stay there.
+        let columns = screen::size().columns.saturating_sub(1);
+        let mut line = Text::new(columns, false);
+        line.push(Style::Plain, &text.to_string());
+        self.screen.show(&[line]);
         self.open = true;
     }
 
     /// Leaves the line as it is; what follows begins below it.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.open) {
-            println!();
+            self.screen.leave();
         }
     }
 }

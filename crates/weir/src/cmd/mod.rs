@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod bench;
+pub(crate) mod bench_block;
 pub(crate) mod bench_watch;
 pub(crate) mod clients_args;
 pub(crate) mod clients_watch;
@@ -15,6 +16,7 @@ pub(crate) mod load_consume;
 pub(crate) mod load_floor;
 pub(crate) mod load_local;
 pub(crate) mod load_produce;
+pub(crate) mod screen;
 
 use clap::CommandFactory;
 

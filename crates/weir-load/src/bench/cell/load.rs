@@ -12,6 +12,7 @@ use super::super::result::{self, Measured, Window};
 use super::super::workers::receiving_part;
 use super::{Abort, END_GRACE, Running};
 use crate::clock::nanos;
+use crate::plan::Architecture;
 use crate::worker::protocol::{Command, Progress, Schedule};
 
 impl Running<'_> {
@@ -206,7 +207,37 @@ impl Running<'_> {
             p50_us: last.map(|progress| progress.p50_us as f64),
             p99_us: last.map(|progress| progress.p99_us as f64),
             lag_p99_us: produced.map(|(_, last)| last.p99_us as f64),
+            backlog: self.backlog().filter(|_| is_moving),
             cpu_cores: self.usage.cores_at(u64::MAX),
+        }
+    }
+
+    /// What the receivers have yet to get of the records that the broker has.
+    fn backlog(&self) -> Option<u64> {
+        let receiving = receiving_part(self.spec.architecture);
+        let last = |part| self.collected.progress.get(&part)?.last();
+        let (produced, received) = (last(Part::Produce)?, last(receiving)?);
+        let now_unix_ns = produced.unix_ns.min(received.unix_ns);
+        let counter = |part, name| self.collected.counter_at(part, name, now_unix_ns);
+        let acked = counter(Part::Produce, "acked")?;
+        let due = acked * self.fan_out();
+        let late = due - counter(receiving, "updates")?;
+        // Less than one record's deliveries are on their way at any time.
+        Some(if late < self.fan_out() {
+            0
+        } else {
+            late as u64
+        })
+    }
+
+    /// Deliveries of one record, on average.
+    fn fan_out(&self) -> f64 {
+        match self.spec.architecture {
+            Architecture::Gateway | Architecture::Floor => {
+                let clients = &self.context.plan.clients;
+                clients.deliveries_per_record(self.spec.clients)
+            }
+            Architecture::Groups | Architecture::Standalone => self.spec.clients as f64,
         }
     }
 
