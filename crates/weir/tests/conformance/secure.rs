@@ -1,12 +1,12 @@
 //! Cases about who is let in and how: TLS, headers and cookies of the application, pages of other
 //! origins.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use super::driver::Driver;
 use super::events::{DriverConfig, Event};
-use super::modes::{MERGE, in_mode};
+use super::modes::{MERGE, all_modes, in_mode};
 use super::proxy::Proxy;
 use super::sdk::{Sdk, certificates};
 use super::world::{Case, any_port};
@@ -17,39 +17,42 @@ pub(crate) fn tls(case: &Case<'_>) -> Result<()> {
     let (certificate, key) = (file("server.pem"), file("server.key"));
     let settings = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
     let gateway = case.gateway_with(any_port(), &settings)?;
-    let transports = [
-        "WS-STREAMING",
-        "WS-POLLING",
-        "HTTP-STREAMING",
-        "HTTP-POLLING",
-    ];
-    for transport in transports {
-        let modes = ["RAW", "MERGE", "DISTINCT"].map(|mode| in_mode(case, mode, transport));
-        let client = case.client_of(DriverConfig {
-            server: format!("https://{}", gateway.address()),
-            transport: Some(transport),
-            ..DriverConfig::new(gateway.address(), modes.to_vec())
-        })?;
+    let mut client = case.client_of(DriverConfig {
+        server: format!("https://{}", gateway.address()),
+        transport: Some("WS-STREAMING"),
+        ..DriverConfig::new(gateway.address(), all_modes(case))
+    })?;
+    client.status("CONNECTED:WS-STREAMING")?;
+    client.subscribed(&[0, 1, 2])?;
+    values(case, &client, true)?;
+    for transport in ["HTTP-STREAMING", "HTTP-POLLING", "WS-POLLING"] {
+        client.option("ForcedTransport", transport)?;
         client.status(&format!("CONNECTED:{transport}"))?;
-        client.subscribed(&[0, 1, 2])?;
-        let long = "\u{65E5}\u{672C}|".repeat(5_000);
-        for (number, value) in ["one", &long, ""].into_iter().enumerate() {
-            case.produce(transport, value)?;
-            let mut subs = Vec::new();
-            for update in client.updates(3)? {
-                let is_snapshot = update.sub == MERGE && number == 0;
-                ensure!(
-                    update.value("value") == Some(value) && update.snapshot == is_snapshot,
-                    "over {transport}, wanted {value:?}: {update:?}"
-                );
-                subs.push(update.sub);
-            }
-            subs.sort_unstable();
-            ensure!(subs == [0, 1, 2], "over {transport}: {subs:?}");
-        }
+        values(case, &client, false).with_context(|| format!("over {transport}"))?;
     }
     gateway.wait_counted("weir_gateway_tls_handshakes_total")?;
     ensure!(gateway.metric("weir_gateway_tls_failures_total")? == 0);
+    Ok(())
+}
+
+/// Short and long ones to all modes; the very first is a snapshot where there is one.
+fn values(case: &Case<'_>, client: &Driver, mut is_first: bool) -> Result<()> {
+    let long = "\u{65E5}\u{672C}|".repeat(5_000);
+    for value in ["one", &long, ""] {
+        case.produce("a", value)?;
+        let mut subs = Vec::new();
+        for update in client.updates(3)? {
+            ensure!(
+                update.value("value") == Some(value)
+                    && update.snapshot == (is_first && update.sub == MERGE),
+                "wanted {value:?}: {update:?}"
+            );
+            subs.push(update.sub);
+        }
+        subs.sort_unstable();
+        ensure!(subs == [0, 1, 2], "{subs:?}");
+        is_first = false;
+    }
     Ok(())
 }
 
