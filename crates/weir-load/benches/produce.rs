@@ -56,6 +56,7 @@ fn payloads(kind: Kind) -> Payloads {
         kind,
         size: 1024,
         keys: 40,
+        key: None,
         seed: 1,
         marked: false,
     };

@@ -220,6 +220,19 @@ impl Sampler {
         threads.busiest(from_unix_ns, until_unix_ns)
     }
 
+    /// All threads of a role, each with the share of a core it had between the same samples.
+    pub fn thread_shares(
+        &self,
+        role: &str,
+        from_unix_ns: u64,
+        until_unix_ns: u64,
+    ) -> impl Iterator<Item = (&str, f64)> {
+        let threads = self.roles.get(role).map(|role| &role.threads);
+        threads
+            .into_iter()
+            .flat_map(move |threads| threads.shares(from_unix_ns, until_unix_ns))
+    }
+
     /// How busy the machine was between the same samples.
     pub fn system(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<SystemUsage> {
         let samples = inside(

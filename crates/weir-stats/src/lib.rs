@@ -9,6 +9,8 @@ pub mod histogram;
 pub mod hlog;
 pub mod interval;
 pub mod metric;
+pub mod knee;
+pub mod perf;
 pub mod run;
 pub mod steady;
 pub mod student;

@@ -69,24 +69,30 @@ fn is_gone(pid: u32) -> bool {
 }
 
 /// Which cell.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Spec {
     pub(super) architecture: Architecture,
+    /// How the gateway is set up, in a plan with variants.
+    pub(super) variant: Option<String>,
     pub(super) clients: u64,
     /// From 1.
     pub(super) repetition: u64,
 }
 
 impl Spec {
-    /// A cell with nothing measured.
+    /// A cell of `plan`, which has the cell's rate, with nothing measured.
     pub(super) fn empty_cell(&self, plan: &Plan) -> Cell {
+        let rate = plan.workload.rate_per_s;
+        let parameters = plan.is_grid().then(|| (RATE.to_owned(), rate));
         Cell {
             architecture: self.architecture.name().to_owned(),
+            variant: self.variant.clone(),
             clients: self.clients,
+            parameters: parameters.into_iter().collect(),
             repetition: self.repetition,
             warm_up_s: plan.warm_up.as_secs_f64(),
             hold_s: plan.hold.as_secs_f64(),
-            offered_records_per_s: plan.workload.rate_per_s,
+            offered_records_per_s: rate,
             ..Cell::default()
         }
     }
@@ -167,21 +173,26 @@ impl<'a> Running<'a> {
         std::fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
         let hlog_name = format!("{id}.hlog");
         let now_unix_ns = context.clock.now_unix_ns();
-        let collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
+        let mut collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
+        let has_background = context.plan.workload.marked_per_s > 0.0;
+        collected.background = has_background.then_some(Part::Produce);
         let mut usage = Usage::default();
         if !context.broker_pids.is_empty() {
             usage.watch(Part::Broker, &context.broker_pids);
             usage.ready(Part::Broker, now_unix_ns);
         }
-        Ok(Self {
-            context,
-            spec,
-            // The instant keeps topics of one existing broker apart from run to run.
-            topic: format!(
+        // The instant keeps topics of one existing broker apart from run to run.
+        let own = || {
+            format!(
                 "weir-{}-{id}-{}",
                 context.plan.name,
                 now_unix_ns / 1_000_000
-            ),
+            )
+        };
+        Ok(Self {
+            context,
+            spec,
+            topic: context.plan.topic.clone().unwrap_or_else(own),
             dir,
             hlog_name,
             messages,
@@ -197,22 +208,45 @@ impl<'a> Running<'a> {
 
     /// From the fresh topic to the settled deliveries.
     fn measure(&mut self, observer: &mut dyn Observer) -> Result<Window, Abort> {
-        let partitions = i32::try_from(self.context.plan.workload.partitions).unwrap_or(i32::MAX);
-        let created = self
-            .context
-            .admin
-            .create_topic(&self.topic, partitions, 1, &[]);
-        created.map_err(BenchError::from)?;
+        self.prepare_topic()?;
         let server = self.start_server(observer)?;
         self.start_receivers(server.as_deref(), observer)?;
         self.start_probe(server.as_deref(), observer);
-        let produce = self.workers().produce();
-        self.start_worker(Part::Produce, &produce)?;
-        self.wait_ready(Part::Produce, PART_READY_WITHIN, observer)?;
+        self.start_producers(observer)?;
         let mut window = self.schedule();
         self.load(&mut window, observer)?;
         self.settle(&window, observer)?;
         Ok(window)
+    }
+
+    /// A new topic, unless the plan names one that is there.
+    fn prepare_topic(&self) -> Result<(), Abort> {
+        let admin = self.context.admin;
+        let workload = &self.context.plan.workload;
+        if self.context.plan.topic.is_none() {
+            let partitions = i32::try_from(workload.partitions).unwrap_or(i32::MAX);
+            let config = [workload.timestamps.topic_config()];
+            let created = admin.create_topic(&self.topic, partitions, 1, &config);
+            return Ok(created.map_err(BenchError::from)?);
+        }
+        match admin.topic_exists(&self.topic).map_err(BenchError::from)? {
+            true => Ok(()),
+            false => Err(Abort::Failed(format!(
+                "topic \"{}\" does not exist: create it, or leave --topic out",
+                self.topic
+            ))),
+        }
+    }
+
+    fn start_producers(&mut self, observer: &mut dyn Observer) -> Result<(), Abort> {
+        let produce = self.workers().produce();
+        self.start_worker(Part::Produce, &produce)?;
+        if self.context.plan.workload.marked_per_s > 0.0 {
+            let marked = self.workers().produce_marked();
+            self.start_worker(Part::ProduceMarked, &marked)?;
+            self.wait_ready(Part::ProduceMarked, PART_READY_WITHIN, observer)?;
+        }
+        self.wait_ready(Part::Produce, PART_READY_WITHIN, observer)
     }
 
     /// The part between the broker and the clients; its address, if the architecture has one.
@@ -234,7 +268,7 @@ impl<'a> Running<'a> {
     fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, Abort> {
         let files = GatewayFiles::write(
             &self.dir,
-            self.context.plan,
+            (self.context.plan, self.spec.variant.as_deref()),
             &self.context.bootstrap,
             &self.topic,
         )?;
@@ -290,6 +324,9 @@ impl<'a> Running<'a> {
         let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
             return;
         };
+        if !self.context.plan.clients.sdk {
+            return;
+        }
         let started = match self.context.sdk {
             Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan, &self.dir),
             Err(reason) => Err(reason.clone()),
@@ -320,7 +357,7 @@ impl<'a> Running<'a> {
         let messages = self.messages.clone();
         let worker = PartProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
         // The schedule must hold even when the system under test takes all there is.
-        if part == Part::Produce && !worker.prefer() {
+        if part.produces() && !worker.prefer() {
             let preferred = self.context.producers_preferred;
             preferred.store(false, Ordering::Relaxed);
         }
@@ -404,16 +441,14 @@ impl<'a> Running<'a> {
         for process in &mut self.parts {
             let part = process.part;
             let is_final = match part {
-                Part::Produce => self.collected.produce.is_some(),
+                part if part.produces() => self.collected.produced.contains_key(&part),
                 Part::Clients | Part::Consume => self.collected.delivery.is_some(),
                 _ => false,
             };
             let has_ended = match part {
                 // Its output is read to the end first: the reason may be in there.
-                Part::Produce | Part::Clients | Part::Consume | Part::Floor => {
-                    self.collected.closed.contains(&part)
-                }
                 Part::Broker | Part::Gateway => process.ended().is_some(),
+                _ => self.collected.closed.contains(&part),
             };
             if has_ended && !is_final {
                 let (name, words) = (part.name(), process.last_words());
@@ -424,6 +459,8 @@ impl<'a> Running<'a> {
     }
 }
 
+/// The parameter of a grid's cells.
+pub(super) const RATE: &str = "rate_per_s";
 /// Why no further cell can be measured.
 pub(super) const BROKER_GONE: &str = "the broker started for this run has ended";
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

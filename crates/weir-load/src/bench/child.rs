@@ -37,26 +37,35 @@ pub(super) enum Part {
     Clients,
     Consume,
     Produce,
+    /// The producer of the timed records beside one of background.
+    ProduceMarked,
 }
 
 impl Part {
     /// All parts, in the order results list them.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Broker,
         Self::Gateway,
         Self::Floor,
         Self::Clients,
         Self::Consume,
         Self::Produce,
+        Self::ProduceMarked,
     ];
     /// Those that count their own bytes.
-    pub(super) const COUNTING: [Self; 5] = [
+    pub(super) const COUNTING: [Self; 6] = [
         Self::Gateway,
         Self::Floor,
         Self::Clients,
         Self::Consume,
         Self::Produce,
+        Self::ProduceMarked,
     ];
+
+    /// Whether it writes records.
+    pub(super) fn produces(self) -> bool {
+        matches!(self, Self::Produce | Self::ProduceMarked)
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -66,6 +75,7 @@ impl Part {
             Self::Clients => "clients",
             Self::Consume => "consume",
             Self::Produce => "produce",
+            Self::ProduceMarked => "produce_marked",
         }
     }
 }

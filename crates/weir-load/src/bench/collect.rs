@@ -10,7 +10,7 @@ use weir_stats::{Histogram, hlog};
 use super::BenchError;
 use super::child::{Message, Part};
 use crate::delivery::DeliverySummary;
-use crate::worker::protocol::{Event, ProduceSummary, Progress, Summary, Tag};
+use crate::worker::protocol::{Event, LedgerEntry, ProduceSummary, Progress, Summary, Tag};
 
 /// Everything of one cell that came by events; interval histograms go to disk as they come.
 #[derive(Debug)]
@@ -21,7 +21,10 @@ pub(super) struct Collected {
     pub(super) progress: BTreeMap<Part, Vec<Progress>>,
     pub(super) ready: BTreeMap<Part, u64>,
     pub(super) port: Option<u16>,
-    pub(super) produce: Option<ProduceSummary>,
+    /// Accounts of the producers.
+    pub(super) produced: BTreeMap<Part, ProduceSummary>,
+    /// The producer whose records are background: its times are no latencies of the cell.
+    pub(super) background: Option<Part>,
     pub(super) delivery: Option<DeliverySummary>,
     /// Parts whose output has ended.
     pub(super) closed: Vec<Part>,
@@ -42,7 +45,8 @@ impl Collected {
             progress: BTreeMap::new(),
             ready: BTreeMap::new(),
             port: None,
-            produce: None,
+            produced: BTreeMap::new(),
+            background: None,
             delivery: None,
             closed: Vec::new(),
             faults: Vec::new(),
@@ -74,13 +78,15 @@ impl Collected {
             Event::Interval(interval) => {
                 let (from, until) = (interval.from_unix_ns, interval.until_unix_ns);
                 match Histogram::from_base64(&interval.histogram) {
-                    Ok(histogram) => self.interval(interval.tag, from, until, &histogram),
+                    Ok(histogram) => self.interval((part, interval.tag), from, until, &histogram),
                     Err(error) => self.faults.push(format!("{}: {error}", part.name())),
                 }
             }
             Event::Final {
                 summary: Summary::Produce(summary),
-            } => self.produce = Some(summary),
+            } => {
+                self.produced.insert(part, summary);
+            }
             Event::Final {
                 summary: Summary::Delivery(summary),
             } => self.delivery = Some(summary),
@@ -94,13 +100,26 @@ impl Collected {
         }
     }
 
-    fn interval(&mut self, tag: Tag, from: u64, until: u64, histogram: &Histogram) {
+    fn interval(&mut self, (part, tag): (Part, Tag), from: u64, until: u64, histogram: &Histogram) {
+        let is_background = self.background == Some(part);
+        let name = match is_background {
+            true => format!("background_{}", tag.name()),
+            false => tag.name().to_owned(),
+        };
         // On disk before it counts.
-        if let Err(error) = self.log.write(tag.name(), from, until, histogram) {
+        if let Err(error) = self.log.write(&name, from, until, histogram) {
             self.faults
                 .push(format!("interval log not written: {error}"));
         }
-        self.stages.entry(tag).or_default().merge(histogram);
+        if !is_background {
+            self.stages.entry(tag).or_default().merge(histogram);
+        }
+    }
+
+    /// What all producers together account for.
+    pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
+        let entries = self.produced.values().flat_map(|summary| &summary.ledger);
+        entries.cloned().collect()
     }
 
     /// Makes sure the interval log is complete on disk.

@@ -94,6 +94,12 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
         role("broker", "Apache Kafka"),
         role("produce", "open-loop producers"),
     ];
+    if plan.workload.marked_per_s > 0.0 {
+        roles.push(role(
+            "produce_marked",
+            "producer of the timed records; those of the others are background",
+        ));
+    }
     if has(Architecture::Gateway) {
         roles.push(role("gateway", "weir gateway run"));
     }
@@ -113,8 +119,11 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
 pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
     let workload = &plan.workload;
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
+    let rates: Vec<String> = plan.rates_per_s().iter().map(f64::to_string).collect();
+    let variants: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
     let load = SettingGroup::new("load")
         .with("levels_clients", levels.join(" "))
+        .with("variants", variants.join(" "))
         .with("repetitions", plan.repetitions)
         .with("ramp_per_s", plan.ramp_per_s)
         .with("preheat_s", plan.preheat.as_secs_f64())
@@ -123,17 +132,32 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("drain_s", plan.drain.as_secs_f64());
     let producer = SettingGroup::new("workload")
         .with("kind", workload.kind)
-        .with("rate_per_s", workload.rate_per_s)
+        .with("rate_per_s", rates.join(" "))
+        .with("marked_per_s", workload.marked_per_s)
         .with("size_bytes", workload.size_bytes)
         .with("producers", workload.producers)
+        .with("keys", workload.keys)
+        .with("compression.type", &workload.compression)
         .with("seed", workload.seed);
     let clients = SettingGroup::new("clients")
         .with("scenario", plan.clients.scenario.name())
-        .with("mode", "RAW")
+        .with("mode", plan.clients.mode.as_str())
+        .with(
+            "key",
+            plan.clients.key.as_deref().unwrap_or("spread over all"),
+        )
         .with("fields", plan.clients.fields.join(" "));
     let topic = SettingGroup::new("topic")
         .with("bootstrap.servers", bootstrap)
+        .with(
+            "name",
+            plan.topic.as_deref().unwrap_or("a new one for each cell"),
+        )
         .with("partitions", workload.partitions)
+        .with(
+            workload.timestamps.topic_config().0,
+            workload.timestamps.topic_config().1,
+        )
         .with("replication.factor", 1);
     let validity = SettingGroup::new("validity")
         .with("schedule_lag_p99_ms", plan.validity.schedule_lag_p99_ms)

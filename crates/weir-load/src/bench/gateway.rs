@@ -31,13 +31,13 @@ impl GatewayFiles {
     /// Writes the plan's configuration for `topic` at `bootstrap` into `dir`.
     pub(super) fn write(
         dir: &Path,
-        plan: &Plan,
+        (plan, variant): (&Plan, Option<&str>),
         bootstrap: &str,
         topic: &str,
     ) -> Result<Self, BenchError> {
         let adapters = dir.join("adapters.xml");
         let text = plan
-            .gateway_config
+            .gateway_config_of(variant)
             .replace("@BOOTSTRAP@", bootstrap)
             .replace("@TOPIC@", topic);
         fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;

@@ -1,100 +1,168 @@
-//! When an architecture does not get the next level.
+//! Which points of a plan are still worth running: those beyond a failed one are not.
 
 use std::collections::BTreeMap;
 
 use weir_stats::run::{Cell, CellStatus};
 
-use crate::plan::{Architecture, StopRules};
+use crate::plan::{Architecture, Point, StopRules, Subject};
 
-/// What is known about each architecture so far.
+/// What is known about each subject so far.
 #[derive(Debug, Default)]
 pub(super) struct Ladder {
-    stopped: BTreeMap<&'static str, String>,
+    subjects: BTreeMap<String, Known>,
+    /// Whether points differ in their rate too.
+    is_grid: bool,
+}
+
+/// One subject's course.
+#[derive(Debug, Default)]
+struct Known {
+    /// Points that were too much, and why.
+    failed: Vec<(Point, String)>,
     /// The last cell that was not valid, with no valid one since.
-    invalid: BTreeMap<&'static str, u64>,
-    /// Of all parts together, at the last level.
-    cores_per_client: BTreeMap<&'static str, f64>,
+    invalid: Option<Point>,
+    /// Cores that all parts together took.
+    cores: Vec<(Point, f64)>,
 }
 
 impl Ladder {
+    /// Nothing known yet.
+    pub(super) fn new(is_grid: bool) -> Self {
+        Self {
+            is_grid,
+            ..Self::default()
+        }
+    }
+
     /// Why a cell is not worth running, if it is not.
     pub(super) fn skip(
         &self,
-        architecture: Architecture,
-        clients: u64,
+        subject: &Subject<'_>,
+        point: Point,
         rules: &StopRules,
         limits: &Limits,
     ) -> Option<String> {
-        if let Some(reason) = self.stopped.get(architecture.name()) {
+        let known = self.subjects.get(&subject.name());
+        let failed = known.and_then(|known| {
+            let mut failed = known.failed.iter();
+            failed.find(|(failed, _)| point.is_beyond(failed))
+        });
+        if let Some((_, reason)) = failed {
             return Some(reason.clone());
         }
-        // The member of a group talks to its coordinator on a connection of its own.
-        let connections = match architecture {
-            Architecture::Groups => clients * 2,
-            Architecture::Standalone | Architecture::Gateway | Architecture::Floor => clients,
-        };
-        let needed = connections + rules.descriptors_spare;
-        if needed > limits.descriptors {
-            return Some(format!(
-                "{clients} clients need {needed} file descriptors in one process, {} are allowed",
-                limits.descriptors
-            ));
-        }
-        let is_kafka = matches!(
-            architecture,
-            Architecture::Groups | Architecture::Standalone
-        );
-        if is_kafka && connections > limits.broker_connections {
-            return Some(format!(
-                "the broker can hold {} connections by its limit of open files",
-                limits.broker_connections
-            ));
-        }
-        if connections + PORTS_SPARE > limits.ports {
-            return Some(format!(
-                "{clients} clients need {connections} local ports towards one address, this machine \
-                 has {} (net.ipv4.ip_local_port_range)",
-                limits.ports
-            ));
-        }
-        let used = self.cores_per_client.get(architecture.name())?;
-        let cores = used * clients as f64;
+        too_many_connections(subject.architecture, point.clients, rules, limits)
+            .or_else(|| self.too_many_cores(known?, point, limits))
+    }
+
+    /// Going by the largest cell that has run and is within this one.
+    fn too_many_cores(&self, known: &Known, point: Point, limits: &Limits) -> Option<String> {
+        let load = |point: &Point| point.clients as f64 * point.rate_per_s;
+        let within = known.cores.iter().filter(|(it, _)| point.is_beyond(it));
+        let (nearest, cores) = within.max_by(|a, b| load(&a.0).total_cmp(&load(&b.0)))?;
+        let cores = cores * load(&point) / load(nearest);
         (cores > limits.cores as f64 * FAR_BEYOND).then(|| {
             format!(
-                "going by the level before, {clients} clients would take {cores:.1} cores, this machine \
-                 has {}",
+                "going by {}, {} would take {cores:.1} cores, this machine has {}",
+                match self.is_grid {
+                    true => self.told(nearest),
+                    false => "the level before".to_owned(),
+                },
+                self.told(&point),
                 limits.cores
             )
         })
     }
 
-    /// Learns from a cell that has run, and notes in it whether the level was held.
-    pub(super) fn learn(&mut self, architecture: Architecture, cell: &mut Cell, rules: &StopRules) {
-        let name = architecture.name();
-        let before = match cell.status {
-            CellStatus::Invalid { .. } => self.invalid.insert(name, cell.clients),
-            _ => {
-                self.invalid.remove(name);
-                None
-            }
+    /// Learns from a cell that has run, and notes in it whether the point was held.
+    pub(super) fn learn(
+        &mut self,
+        subject: &Subject<'_>,
+        point: Point,
+        cell: &mut Cell,
+        rules: &StopRules,
+    ) {
+        let told = self.told(&point);
+        let told_before = |before: Point| match self.is_grid {
+            true => self.told(&before),
+            false => before.clients.to_string(),
         };
-        let level = cell.clients;
+        let name = subject.name();
+        let before = self.subjects.get(&name).and_then(|known| known.invalid);
+        let before = before
+            .filter(|before| point.is_beyond(before))
+            .map(told_before);
+        let known = self.subjects.entry(name).or_default();
+        known.invalid = match cell.status {
+            CellStatus::Invalid { .. } => Some(point),
+            _ => None,
+        };
         let cores: f64 = cell
             .roles
             .iter()
             .filter_map(|role| role.cpu_cores_mean)
             .sum();
-        self.cores_per_client
-            .insert(name, cores / level.max(1) as f64);
+        known.cores.push((point, cores));
         let again = before
-            .map(|before| format!("the instrument failed at {before} and at {level} clients"));
+            .filter(|_| known.invalid.is_some())
+            .map(|before| format!("the instrument failed at {before} and at {told}"));
         cell.not_sustained = can_not_hold(cell, rules);
         let beyond = cell.not_sustained.as_ref();
-        let reason = beyond.map(|reason| format!("at {level} clients {reason}"));
+        let reason = beyond.map(|reason| format!("at {told} {reason}"));
         if let Some(reason) = reason.or(again) {
-            self.stopped.insert(name, reason + &saturated(cell));
+            known.failed.push((point, reason + &saturated(cell)));
         }
     }
+
+    /// A point in words.
+    fn told(&self, point: &Point) -> String {
+        let Point {
+            clients,
+            rate_per_s,
+        } = point;
+        let what = if *clients == 1 { "client" } else { "clients" };
+        match self.is_grid {
+            true => format!("{clients} {what} and {rate_per_s} records/s"),
+            false => format!("{clients} {what}"),
+        }
+    }
+}
+
+/// Connections that cannot be had.
+fn too_many_connections(
+    architecture: Architecture,
+    clients: u64,
+    rules: &StopRules,
+    limits: &Limits,
+) -> Option<String> {
+    // The member of a group talks to its coordinator on a connection of its own.
+    let connections = match architecture {
+        Architecture::Groups => clients * 2,
+        Architecture::Standalone | Architecture::Gateway | Architecture::Floor => clients,
+    };
+    let needed = connections + rules.descriptors_spare;
+    if needed > limits.descriptors {
+        return Some(format!(
+            "{clients} clients need {needed} file descriptors in one process, {} are allowed",
+            limits.descriptors
+        ));
+    }
+    let is_kafka = matches!(
+        architecture,
+        Architecture::Groups | Architecture::Standalone
+    );
+    if is_kafka && connections > limits.broker_connections {
+        return Some(format!(
+            "the broker can hold {} connections by its limit of open files",
+            limits.broker_connections
+        ));
+    }
+    (connections + PORTS_SPARE > limits.ports).then(|| {
+        format!(
+            "{clients} clients need {connections} local ports towards one address, this machine has \
+             {} (net.ipv4.ip_local_port_range)",
+            limits.ports
+        )
+    })
 }
 
 /// What the machine allows.
@@ -130,7 +198,7 @@ fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
             "the broker took {written:.1} of {due} records a second"
         ));
     }
-    is_growing(cell).then(|| "ever later: the backlog grows".to_owned())
+    is_growing(cell, rules).then(|| "ever later: the backlog grows".to_owned())
 }
 
 /// Which part had nothing left, to follow the reason.
@@ -141,8 +209,9 @@ fn saturated(cell: &Cell) -> String {
     }
 }
 
-/// Whether the last third of the window is far later than the first: twice, and by 100 ms.
-fn is_growing(cell: &Cell) -> bool {
+/// Whether the last third of the window is far later than the first: twice, and by 100 ms or, where less
+/// is allowed at all, by a quarter of that.
+fn is_growing(cell: &Cell, rules: &StopRules) -> bool {
     let medians: Vec<f64> = cell
         .series
         .iter()
@@ -158,7 +227,8 @@ fn is_growing(cell: &Cell) -> bool {
         mean(&medians[..third]),
         mean(&medians[medians.len() - third..]),
     );
-    last > 2.0 * first && last - first > 100_000.0
+    let far_us = (rules.response_mean_ms * 250.0).min(100_000.0);
+    last > 2.0 * first && last - first > far_us
 }
 
 const ACHIEVED_SHARE_MIN: f64 = 0.99;
@@ -169,7 +239,7 @@ const FAR_BEYOND: f64 = 2.5;
 
 #[cfg(test)]
 mod tests {
-    use weir_stats::run::{Delivery, LatencySummary, Point, RoleUsage, STAGE_RESPONSE};
+    use weir_stats::run::{Delivery, LatencySummary, Point as Second, RoleUsage, STAGE_RESPONSE};
 
     use super::*;
 
@@ -185,10 +255,10 @@ mod tests {
             mean_us: Some(mean_ms * 1e3),
             ..LatencySummary::default()
         };
-        let points = medians_ms.iter().zip(1..).map(|(ms, t_s)| Point {
+        let points = medians_ms.iter().zip(1..).map(|(ms, t_s)| Second {
             t_s: f64::from(t_s),
             p50_us: Some(ms * 1e3),
-            ..Point::default()
+            ..Second::default()
         });
         Cell {
             clients: 10,
@@ -206,16 +276,43 @@ mod tests {
         }
     }
 
+    fn subject(architecture: Architecture) -> Subject<'static> {
+        Subject {
+            architecture,
+            variant: None,
+        }
+    }
+
+    fn at(clients: u64) -> Point {
+        Point {
+            clients,
+            rate_per_s: 100.0,
+        }
+    }
+
+    /// A ladder with what these tests vary.
+    #[derive(Default)]
+    struct Tested(Ladder);
+
+    impl Tested {
+        fn learn(&mut self, architecture: Architecture, cell: &mut Cell) {
+            let point = at(cell.clients);
+            self.0
+                .learn(&subject(architecture), point, cell, &StopRules::default());
+        }
+
+        fn skip(&self, architecture: Architecture, clients: u64, limits: Limits) -> Option<String> {
+            let rules = StopRules::default();
+            self.0
+                .skip(&subject(architecture), at(clients), &rules, &limits)
+        }
+    }
+
     fn after(cell: &Cell) -> Option<String> {
-        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
-        let mut cell = cell.clone();
-        ladder.learn(Architecture::Standalone, &mut cell, &rules);
-        let limits = LIMITS;
-        assert_eq!(
-            ladder.skip(Architecture::Gateway, 20, &rules, &limits),
-            None
-        );
-        ladder.skip(Architecture::Standalone, 20, &rules, &limits)
+        let mut ladder = Tested::default();
+        ladder.learn(Architecture::Standalone, &mut cell.clone());
+        assert_eq!(ladder.skip(Architecture::Gateway, 20, LIMITS), None);
+        ladder.skip(Architecture::Standalone, 20, LIMITS)
     }
 
     #[test]
@@ -250,19 +347,18 @@ mod tests {
 
     #[test]
     fn the_cell_itself_tells_whether_it_was_held() {
-        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
+        let mut ladder = Tested::default();
         let mut held = cell(5.0, 0, &[]);
-        ladder.learn(Architecture::Floor, &mut held, &rules);
+        ladder.learn(Architecture::Floor, &mut held);
         assert!(held.is_sustained());
         let mut late = cell(1500.0, 0, &[]);
-        ladder.learn(Architecture::Floor, &mut late, &rules);
+        ladder.learn(Architecture::Floor, &mut late);
         assert!(late.is_valid() && !late.is_sustained());
     }
 
     #[test]
     fn one_invalid_level_is_passed_over_but_not_two() {
-        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
-        let limits = LIMITS;
+        let mut ladder = Tested::default();
         let valid = cell(5.0, 0, &[]);
         let invalid = Cell {
             status: CellStatus::Invalid {
@@ -271,8 +367,8 @@ mod tests {
             ..valid.clone()
         };
         let mut skip_after = |cell: &Cell| {
-            ladder.learn(Architecture::Floor, &mut cell.clone(), &rules);
-            ladder.skip(Architecture::Floor, 20, &rules, &limits)
+            ladder.learn(Architecture::Floor, &mut cell.clone());
+            ladder.skip(Architecture::Floor, 20, LIMITS)
         };
         assert_eq!(skip_after(&invalid), None);
         assert_eq!(skip_after(&valid), None);
@@ -285,17 +381,15 @@ mod tests {
 
     #[test]
     fn what_the_machine_does_not_have_bounds_the_level() {
-        let (rules, mut ladder) = (StopRules::default(), Ladder::default());
-        let skip = |ladder: &Ladder, clients, limits: Limits| {
-            ladder.skip(Architecture::Gateway, clients, &rules, &limits)
-        };
+        let mut ladder = Tested::default();
         let few_ports = Limits {
             ports: 10_000,
             ..LIMITS
         };
-        let ports = skip(&ladder, 9_900, few_ports).unwrap();
+        let ports = ladder.skip(Architecture::Gateway, 9_900, few_ports);
+        let ports = ports.unwrap();
         assert!(ports.contains("need 9900 local ports"), "{ports}");
-        assert_eq!(skip(&ladder, 9_000, few_ports), None);
+        assert_eq!(ladder.skip(Architecture::Gateway, 9_000, few_ports), None);
         let role = RoleUsage {
             cpu_cores_mean: Some(0.5),
             ..RoleUsage::default()
@@ -305,32 +399,75 @@ mod tests {
             roles: vec![role.clone(), role],
             ..cell(5.0, 0, &[])
         };
-        ladder.learn(Architecture::Gateway, &mut level, &rules);
-        assert_eq!(skip(&ladder, 4_000, LIMITS), None, "worth a try");
-        let far = skip(&ladder, 12_000, LIMITS).unwrap();
+        ladder.learn(Architecture::Gateway, &mut level);
+        let skip = |clients| ladder.skip(Architecture::Gateway, clients, LIMITS);
+        assert_eq!(skip(4_000), None, "worth a try");
+        let far = skip(12_000).unwrap();
         assert!(far.contains("12000 clients would take 12.0 cores"), "{far}");
-        let groups = ladder.skip(Architecture::Groups, 10_000, &rules, &LIMITS);
+        let groups = ladder.skip(Architecture::Groups, 10_000, LIMITS);
         assert!(groups.unwrap().contains("need 20512 file descriptors"));
     }
 
     #[test]
     fn descriptors_bound_the_level() {
-        let (rules, ladder) = (StopRules::default(), Ladder::default());
-        let limits = LIMITS;
-        let floor = ladder
-            .skip(Architecture::Floor, 19_600, &rules, &limits)
-            .unwrap();
+        let ladder = Tested::default();
+        let floor = ladder.skip(Architecture::Floor, 19_600, LIMITS).unwrap();
         assert!(
             floor.starts_with("19600 clients need 20112 file descriptors"),
             "{floor}"
         );
-        let standalone = ladder
-            .skip(Architecture::Standalone, 16_000, &rules, &limits)
-            .unwrap();
-        assert!(standalone.contains("broker can hold 15000"), "{standalone}");
+        let standalone = ladder.skip(Architecture::Standalone, 16_000, LIMITS);
+        assert!(standalone.unwrap().contains("broker can hold 15000"));
+        assert_eq!(ladder.skip(Architecture::Floor, 16_000, LIMITS), None);
+    }
+
+    #[test]
+    fn a_grid_is_not_run_beyond_a_failed_point() {
+        let gateway = subject(Architecture::Gateway);
+        let rules = StopRules {
+            response_mean_ms: 100.0,
+            ..StopRules::default()
+        };
+        let mut ladder = Ladder::new(true);
+        let point = |clients, rate_per_s| Point {
+            clients,
+            rate_per_s,
+        };
+        let run = |ladder: &mut Ladder, at: Point, mean_ms| {
+            ladder.learn(&gateway, at, &mut cell(mean_ms, 0, &[]), &rules);
+        };
+        let skip = |ladder: &Ladder, at| ladder.skip(&gateway, at, &rules, &LIMITS);
+        run(&mut ladder, point(4000, 2000.0), 30.0);
+        run(&mut ladder, point(4000, 4000.0), 235.0);
+        let reason = "at 4000 clients and 4000 records/s mean response 235 ms, limit 100 ms; no part saturated";
+        for beyond in [
+            point(4000, 4000.0),
+            point(6000, 4000.0),
+            point(4000, 5000.0),
+            point(8000, 9000.0),
+        ] {
+            assert_eq!(skip(&ladder, beyond).as_deref(), Some(reason));
+        }
+        for other in [point(2000, 8000.0), point(9000, 2000.0)] {
+            assert_eq!(skip(&ladder, other), None);
+        }
+        let other = Subject {
+            architecture: Architecture::Floor,
+            variant: None,
+        };
         assert_eq!(
-            ladder.skip(Architecture::Floor, 16_000, &rules, &limits),
+            ladder.skip(&other, point(6000, 6000.0), &rules, &LIMITS),
             None
         );
+    }
+
+    #[test]
+    fn small_limits_have_small_growth() {
+        let rules = |response_mean_ms| StopRules {
+            response_mean_ms,
+            ..StopRules::default()
+        };
+        let creeping = cell(40.0, 0, &[10.0, 20.0, 50.0]);
+        assert!(is_growing(&creeping, &rules(100.0)) && !is_growing(&creeping, &rules(1000.0)));
     }
 }

@@ -3,6 +3,7 @@
 mod cell;
 mod child;
 mod collect;
+mod derived;
 mod environment;
 mod error;
 mod gateway;
@@ -97,6 +98,7 @@ pub fn run(
     run.started_utc = utc::rfc3339(started_s);
     run.finished_utc = utc::rfc3339(clock.now_unix_ns() / SECOND_NS);
     run.files = files(&run.cells);
+    run.derived = derived::of(plan, &run.cells);
     let nice = match producers_preferred.into_inner() {
         true => child::PREFERRED_NICE,
         false => {
@@ -137,6 +139,7 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
             true => Architecture::Groups,
             false => Architecture::Standalone,
         },
+        variant: None,
         clients: plan
             .levels
             .first()
@@ -146,26 +149,31 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
     cell::run(&context.with_plan(&plan), spec, observer);
 }
 
-/// Level by level, the architectures in turn: what drifts, drifts for all of them.
+/// Point by point, the subjects in turn: what drifts, drifts for all of them.
 fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer) -> Vec<Cell> {
     let plan = context.plan;
-    let mut ladder = Ladder::default();
+    let mut ladder = Ladder::new(plan.is_grid());
     let mut cells = Vec::new();
-    let count = plan.levels.len() * plan.repetitions as usize * plan.architectures.len();
-    for &clients in &plan.levels {
+    let (points, subjects) = (plan.points(), plan.subjects());
+    let count = points.len() * plan.repetitions as usize * subjects.len();
+    for point in points {
+        let mut plan = plan.clone();
+        plan.workload.rate_per_s = point.rate_per_s;
+        let context = &context.with_plan(&plan);
         for repetition in 1..=u64::from(plan.repetitions) {
-            for &architecture in &plan.architectures {
+            for subject in &subjects {
                 let spec = Spec {
-                    architecture,
-                    clients,
+                    architecture: subject.architecture,
+                    variant: subject.variant.map(|variant| variant.name.clone()),
+                    clients: point.clients,
                     repetition,
                 };
-                let mut cell = spec.empty_cell(plan);
+                let mut cell = spec.empty_cell(&plan);
                 observer.cell(cells.len() + 1, count, &cell.id());
                 let reason = match context.stop.load(Ordering::Relaxed) {
                     true => Some("interrupted".to_owned()),
                     false if context.broker_is_gone() => Some(cell::BROKER_GONE.to_owned()),
-                    false => ladder.skip(architecture, clients, &plan.stop, limits),
+                    false => ladder.skip(subject, point, &plan.stop, limits),
                 };
                 match reason {
                     Some(reason) => {
@@ -174,7 +182,7 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
                     }
                     None => {
                         cell = cell::run(context, spec, observer);
-                        ladder.learn(architecture, &mut cell, &plan.stop);
+                        ladder.learn(subject, point, &mut cell, &plan.stop);
                         observer.note(&verdict::cell(&cell));
                     }
                 }
@@ -270,6 +278,7 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
         cells,
         comparisons: Vec::new(),
         find_max: None,
+        derived: Vec::new(),
         reference: plan.reference.clone(),
         notes: Vec::new(),
         warnings: Vec::new(),

@@ -40,7 +40,7 @@ impl Sdk {
         observer: &mut dyn Observer,
         stop: &AtomicBool,
     ) -> Result<Self, String> {
-        if !plan.architectures.contains(&Architecture::Gateway) {
+        if !plan.clients.sdk || !plan.architectures.contains(&Architecture::Gateway) {
             return Err("no gateway in this plan".to_owned());
         }
         let sdk = weir_lab::sdk::node(&mut |text| observer.note(text), stop)

@@ -8,11 +8,12 @@ use weir_stats::{Histogram, NegativeCount};
 
 use super::child::Part;
 use super::collect::Collected;
+use super::derived;
 use super::saturation;
 use super::usage::Usage;
 use crate::delivery::DeliverySummary;
 use crate::plan::Plan;
-use crate::worker::protocol::Tag;
+use crate::worker::protocol::{ProduceSummary, Tag};
 
 /// The measured window of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,15 +82,7 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
             measured.plan.hold.as_secs_f64()
         ));
     }
-    if let Some(produce) = &measured.collected.produce {
-        cell.achieved_records_per_s = Some(produce.acked_in_window as f64 / cell.hold_s);
-        if produce.sent > 0 {
-            cell.record_bytes_mean = Some(produce.bytes_sent as f64 / produce.sent as f64);
-        }
-        for (text, count) in &produce.errors {
-            cell.notes.push(format!("producer: {count} x {text}"));
-        }
-    }
+    measured.produced(&mut cell);
     measured.latency(&mut cell);
     let span = (window.from_unix_ns, window.until_unix_ns);
     if let Some(summary) = &measured.collected.delivery {
@@ -102,6 +95,7 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
         .map_or(0, |delivery| delivery.delivered);
     cell.roles = measured.usage.roles(span, cell.clients, delivered);
     measured.network(&mut cell.roles, span);
+    measured.mapping(&mut cell, span);
     cell.series = measured.series(window, fan_out(&measured, &cell));
     let load = measured.quality(&mut cell, window);
     let receiver = measured.busy_share(span);
@@ -117,6 +111,26 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
 }
 
 impl Measured<'_> {
+    /// What the producers wrote, all together.
+    fn produced(&self, cell: &mut Cell) {
+        let produced = &self.collected.produced;
+        if produced.is_empty() {
+            return;
+        }
+        let sum = |of: fn(&ProduceSummary) -> u64| produced.values().map(of).sum::<u64>() as f64;
+        cell.achieved_records_per_s = Some(sum(|it| it.acked_in_window) / cell.hold_s);
+        let sent = sum(|it| it.sent);
+        if sent > 0.0 {
+            cell.record_bytes_mean = Some(sum(|it| it.bytes_sent) / sent);
+        }
+        for (part, summary) in produced {
+            for (text, count) in &summary.errors {
+                cell.notes
+                    .push(format!("{}: {count} x {text}", part.name()));
+            }
+        }
+    }
+
     fn latency(&self, cell: &mut Cell) {
         let resolution_ns = self
             .collected
@@ -176,6 +190,20 @@ impl Measured<'_> {
         Some(at(until)? - at(from)?)
     }
 
+    /// What it costs the gateway to read and map records, wanted or not.
+    fn mapping(&self, cell: &mut Cell, span: (u64, u64)) {
+        let Some((busiest, all)) = self.usage.mapping_threads(span) else {
+            return;
+        };
+        cell.figures
+            .insert(derived::MAPPING_SHARE.to_owned(), busiest);
+        if let Some(records) = cell.achieved_records_per_s.filter(|rate| *rate > 0.0) {
+            let us = all * 1e6 / records;
+            cell.figures
+                .insert(derived::MAPPING_US_PER_RECORD.to_owned(), us);
+        }
+    }
+
     /// What the parts counted themselves: `/proc` counts no bytes per process.
     fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
         for role in roles {
@@ -226,7 +254,8 @@ impl Measured<'_> {
                 Point {
                     t_s: offset(end),
                     offered_per_s: Some(self.plan.workload.rate_per_s),
-                    achieved_per_s: rate(Part::Produce, "acked", span),
+                    achieved_per_s: rate(Part::Produce, "acked", span)
+                        .map(|own| own + rate(Part::ProduceMarked, "acked", span).unwrap_or(0.0)),
                     delivered_per_s: rate(self.receiving, "updates", span),
                     p50_us: received.map(|(p50_us, _)| p50_us),
                     p99_us: received.map(|(_, p99_us)| p99_us),
@@ -290,12 +319,22 @@ impl Measured<'_> {
             }
             Some(_) => {}
         }
-        match &self.collected.produce {
-            None => reasons.push("no account of what was produced".to_owned()),
-            Some(produce) if produce.acked_in_window == 0 => {
-                reasons.push("nothing was produced in the window".to_owned());
-            }
-            Some(_) => {}
+        let produced = &self.collected.produced;
+        if produced.is_empty() {
+            reasons.push("no account of what was produced".to_owned());
+        } else if produced.values().any(|it| it.acked_in_window == 0) {
+            reasons.push("nothing was produced in the window".to_owned());
+        }
+        let background = self
+            .collected
+            .background
+            .and_then(|part| produced.get(&part));
+        let late_ms = background.map_or(0.0, |it| it.schedule_lag.p99_ns as f64 / 1e6);
+        let limit = validity.schedule_lag_p99_ms;
+        if late_ms > limit {
+            reasons.push(format!(
+                "background late: p99 {late_ms:.1} ms, limit {limit} ms"
+            ));
         }
         reasons
     }
@@ -347,7 +386,7 @@ mod tests {
 
     use super::super::child::Message;
     use super::*;
-    use crate::worker::protocol::{Event, ProduceSummary, Progress, Summary};
+    use crate::worker::protocol::{Event, Progress, Summary};
 
     const WINDOW: Window = Window {
         start_unix_ns: 500_000_000,
@@ -499,7 +538,7 @@ mod tests {
             ]
         );
         let nothing = reasons(|seen| {
-            seen.produce = None;
+            seen.produced.clear();
             seen.delivery = None;
             seen.stages = BTreeMap::new();
         });

@@ -69,7 +69,7 @@ fn serve(
     let admin = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
     let partitions = i32::try_from(plan.workload.partitions).unwrap_or(i32::MAX);
     admin.create_topic(TOPIC, partitions, 1, &[])?;
-    let files = GatewayFiles::write(dir, plan, &broker.bootstrap, TOPIC)?;
+    let files = GatewayFiles::write(dir, (plan, None), &broker.bootstrap, TOPIC)?;
     let args = files.args(listen);
     let mut gateway = PartProcess::plain(&options.exe, &args, Part::Gateway, dir)?;
     let deadline = Instant::now() + READY_WITHIN;

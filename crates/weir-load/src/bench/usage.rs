@@ -62,6 +62,23 @@ impl Usage {
         })
     }
 
+    /// Of the gateway's threads that read and map records: the share of a core that the busiest had,
+    /// and that all had together.
+    pub(super) fn mapping_threads(&self, (from, until): (u64, u64)) -> Option<(f64, f64)> {
+        let name = Part::Gateway.name();
+        let shares = self.sampler.thread_shares(name, from, until + EDGE_NS);
+        let mapping = shares.filter(|(thread, _)| {
+            let mut prefixes = MAPPING_THREADS.iter();
+            prefixes.any(|prefix| thread.starts_with(prefix))
+        });
+        let (mut busiest, mut all) = (None, 0.0);
+        for (_, share) in mapping {
+            busiest = Some(share.max(busiest.unwrap_or(0.0)));
+            all += share;
+        }
+        busiest.map(|busiest| (busiest, all))
+    }
+
     /// What each part used inside the window.
     pub(super) fn roles(&self, window: (u64, u64), clients: u64, delivered: u64) -> Vec<RoleUsage> {
         let role = |part: Part| self.role(part, window, clients, delivered);
@@ -109,6 +126,8 @@ impl Usage {
     }
 }
 
+/// What the gateway calls its threads that read and map records.
+const MAPPING_THREADS: [&str; 2] = ["ingest-", "map-"];
 /// Processor time is counted in hundredths of a second: below ten of them a share says nothing.
 const CPU_US_MIN: u64 = 100_000;
 /// The sample at the end of the window is taken just after it.

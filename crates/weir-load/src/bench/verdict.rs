@@ -2,6 +2,8 @@
 
 use weir_stats::run::{Cell, CellStatus, Run};
 
+use super::cell::RATE;
+
 /// One line about a cell that has ended.
 pub(super) fn cell(cell: &Cell) -> String {
     match &cell.status {
@@ -40,11 +42,16 @@ fn figures(cell: &Cell) -> String {
     )
 }
 
-/// The sentence in front of every report: each architecture at the highest level it held.
+/// The sentence in front of every report: each subject at the most that it held.
 pub(super) fn run(run: &Run) -> String {
-    let architectures = run.architectures();
-    let sentences: Vec<String> = architectures
-        .into_iter()
+    let mut subjects: Vec<String> = Vec::new();
+    for cell in &run.cells {
+        if !subjects.contains(&cell.name()) {
+            subjects.push(cell.name());
+        }
+    }
+    let sentences: Vec<String> = subjects
+        .iter()
         .map(|name| sentence(&run.cells, name))
         .collect();
     if sentences.is_empty() {
@@ -53,24 +60,21 @@ pub(super) fn run(run: &Run) -> String {
     format!("{}.", sentences.join("; "))
 }
 
-/// The highest level an architecture held, and the one it did not.
-fn sentence(cells: &[Cell], architecture: &str) -> String {
-    let cells = || {
-        cells
-            .iter()
-            .filter(|cell| cell.architecture == architecture)
-    };
+/// The most a subject held, and the first that it did not.
+fn sentence(cells: &[Cell], name: &str) -> String {
+    let cells = || cells.iter().filter(|cell| cell.name() == name);
+    let load = |cell: &&Cell| cell.clients as f64 * cell.offered_records_per_s.max(1.0);
     let held = cells()
         .filter(|cell| cell.is_sustained())
-        .max_by_key(|cell| cell.clients);
+        .max_by(|a, b| load(a).total_cmp(&load(b)));
     let beyond = cells()
         .find(|cell| cell.is_valid() && !cell.is_sustained())
         .map(limit);
     let beyond = beyond.map_or_else(String::new, |limit| format!(", {limit}"));
     let Some(cell) = held else {
         return match beyond.is_empty() {
-            true => format!("{architecture}: no valid level"),
-            false => format!("{architecture}: held no level{beyond}"),
+            true => format!("{name}: no valid level"),
+            false => format!("{name}: held no level{beyond}"),
         };
     };
     let response = cell.response();
@@ -87,10 +91,20 @@ fn sentence(cells: &[Cell], architecture: &str) -> String {
         .delivering_role()
         .and_then(|role| role.cpu_us_per_delivered);
     let cpu = cpu.map_or_else(String::new, |us| format!(", {us:.1} us CPU per delivery"));
-    format!(
-        "{architecture}: {} clients with {late}{cpu}{beyond}",
-        cell.clients
-    )
+    format!("{name}: {} with {late}{cpu}{beyond}", load_of(cell))
+}
+
+/// Clients, and the rate where cells differ in it.
+fn load_of(cell: &Cell) -> String {
+    let what = if cell.clients == 1 {
+        "client"
+    } else {
+        "clients"
+    };
+    match cell.parameters.get(RATE) {
+        Some(rate) => format!("{} {what} at {rate} records/s", cell.clients),
+        None => format!("{} {what}", cell.clients),
+    }
 }
 
 /// The first level that was too much, and what had no room left.
@@ -100,7 +114,11 @@ fn limit(cell: &Cell) -> String {
         (Some(role), Some(why)) => format!(" ({role} saturated: {why})"),
         _ => String::new(),
     };
-    format!("not {}: {reason}{saturated}", cell.clients)
+    let load = match cell.parameters.is_empty() {
+        true => cell.clients.to_string(),
+        false => load_of(cell),
+    };
+    format!("not {load}: {reason}{saturated}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The command lines of the parts that are workers.
 
 use super::child::Part;
+use crate::clients::Mode;
+use crate::clients::scenario::KeyPool;
 use crate::plan::{Architecture, Plan};
 
 /// What the arguments of a cell's workers depend on.
@@ -13,16 +15,38 @@ pub(super) struct Workers<'a> {
 }
 
 impl Workers<'_> {
-    /// The producer, with the stamp that gateway clients read.
+    /// The producer of all records, or of those that are background.
     pub(super) fn produce(&self) -> Vec<String> {
+        let workload = &self.plan.workload;
+        let mut args = self.produce_at(workload.rate_per_s - workload.marked_per_s, workload.seed);
+        push(&mut args, "--producers", workload.producers);
+        args
+    }
+
+    /// The producer of the records that are timed, beside one of background.
+    pub(super) fn produce_marked(&self) -> Vec<String> {
+        let workload = &self.plan.workload;
+        let mut args = self.produce_at(workload.marked_per_s, workload.seed.wrapping_add(1));
+        push(&mut args, "--producers", 1);
+        push(&mut args, "--first-producer", workload.producers);
+        args.push("--mark".to_owned());
+        args
+    }
+
+    /// With the stamp that gateway clients read.
+    fn produce_at(&self, rate_per_s: f64, seed: u64) -> Vec<String> {
         let workload = &self.plan.workload;
         let mut args = self.topic_args("produce");
         args.push("--text-stamp".to_owned());
         push(&mut args, "--kind", workload.kind);
-        push(&mut args, "--rate", workload.rate_per_s);
-        push(&mut args, "--producers", workload.producers);
+        push(&mut args, "--rate", rate_per_s);
         push(&mut args, "--size", workload.size_bytes);
-        push(&mut args, "--seed", workload.seed);
+        push(&mut args, "--keys", workload.keys);
+        push(&mut args, "--seed", seed);
+        push(&mut args, "--compression", &workload.compression);
+        if let Some(key) = self.plan.clients.wanted_key() {
+            push(&mut args, "--key", key);
+        }
         args
     }
 
@@ -50,13 +74,32 @@ impl Workers<'_> {
 
     /// Clients of the gateway or the floor at `server`.
     pub(super) fn clients(&self, architecture: Architecture, server: &str) -> Vec<String> {
+        let clients = &self.plan.clients;
         let mut args: Vec<String> = ["load", "clients", "--worker"].map(str::to_owned).into();
         push(&mut args, "--server", server);
         push(&mut args, "--clients", self.clients);
         push(&mut args, "--ramp", self.ramp());
         push(&mut args, "--seed", self.plan.workload.seed);
-        push(&mut args, "--scenario", self.plan.clients.scenario.name());
-        push(&mut args, "--fields", self.plan.clients.fields.join(","));
+        push(&mut args, "--scenario", clients.scenario.name());
+        push(&mut args, "--fields", clients.fields.join(","));
+        let (pool, extended) = clients.pool();
+        let pool = match pool {
+            KeyPool::Fruits => "fruits",
+            KeyPool::FirstNames => "first-names",
+        };
+        push(&mut args, "--key-names", pool);
+        if extended {
+            args.push("--extended-key".to_owned());
+        }
+        if let Some(key) = clients.wanted_key() {
+            push(&mut args, "--key", key);
+        }
+        if clients.mode != Mode::Raw {
+            push(&mut args, "--mode", clients.mode.as_str());
+        }
+        if self.plan.workload.marked_per_s > 0.0 {
+            push(&mut args, "--timed", "marked");
+        }
         if architecture == Architecture::Floor {
             args.push("--floor".to_owned());
         }
@@ -84,7 +127,7 @@ pub(super) fn receiving_part(architecture: Architecture) -> Part {
     }
 }
 
-fn push(args: &mut Vec<String>, name: &str, value: impl ToString) {
+pub(super) fn push(args: &mut Vec<String>, name: &str, value: impl ToString) {
     args.push(name.to_owned());
     args.push(value.to_string());
 }

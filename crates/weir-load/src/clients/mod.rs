@@ -7,7 +7,7 @@ mod fields;
 mod fleet;
 mod items;
 pub(crate) mod meter;
-mod mode_name;
+pub(crate) mod mode_name;
 pub mod scenario;
 mod servers;
 mod session;

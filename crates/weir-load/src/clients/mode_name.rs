@@ -4,11 +4,11 @@ use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 use weir_tlcp::Mode;
 
-pub(super) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(mode.as_str())
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
     let word = String::deserialize(deserializer)?;
     Mode::from_word(&word).ok_or_else(|| D::Error::custom(format!("\"{word}\" is no mode")))
 }

@@ -97,7 +97,7 @@ impl fmt::Display for Kind {
 }
 
 /// What records of one run are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadSpec {
     /// Their kind.
     pub kind: Kind,
@@ -105,6 +105,8 @@ pub struct PayloadSpec {
     pub size: usize,
     /// Number of keys, where the kind has one.
     pub keys: usize,
+    /// A key that takes the place of the pool's last, unless it is one of the pool.
+    pub key: Option<String>,
     /// The same seed makes the same records.
     pub seed: u64,
     /// Whether the timestamp member begins with [`MARK`].
@@ -133,12 +135,20 @@ impl Payloads {
     /// Prepares what does not change from record to record.
     pub fn new(spec: &PayloadSpec, local: LocalTime) -> Self {
         let fruits = || names_of(&FRUITS, spec.keys);
-        let names = match spec.kind {
+        let mut names = match spec.kind {
             Kind::Base => vec![String::new()],
             Kind::Keyed | Kind::Json => fruits(),
             Kind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
             Kind::Complex | Kind::VeryComplex | Kind::JsonKeyX => names_of(&FIRST_NAMES, spec.keys),
         };
+        if let Some(key) = spec
+            .key
+            .as_ref()
+            .filter(|key| spec.kind.has_key() && !names.contains(key))
+        {
+            names.pop();
+            names.push(key.clone());
+        }
         let stamp = TimestampText {
             local: local.clone(),
             marked: spec.marked,

@@ -6,6 +6,7 @@ const SPEC: PayloadSpec = PayloadSpec {
     kind: Kind::Json,
     size: 16,
     keys: 40,
+    key: None,
     seed: 7,
     marked: false,
 };

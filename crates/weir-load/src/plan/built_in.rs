@@ -17,7 +17,7 @@ pub struct BuiltIn {
     pub server: Option<(&'static str, &'static str)>,
 }
 
-/// All of them: the scenarios of the published load test, in its order.
+/// All of them: the scenarios of the published load test in its order, then its filtering tests.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "broadcast",
@@ -54,4 +54,45 @@ pub const BUILT_IN: &[BuiltIn] = &[
             include_str!("../../../../plans/json-patch-lightstreamer_conf.xml"),
         )),
     },
+    filter("filter-basic", "filter-basic.toml", FILTER_BASIC, BASIC_KEY),
+    filter(
+        "filter-deep-key",
+        "filter-deep-key.toml",
+        FILTER_DEEP_KEY,
+        DEEP_KEY,
+    ),
+    filter(
+        "filter-matrix",
+        "filter-matrix.toml",
+        FILTER_MATRIX,
+        BASIC_KEY,
+    ),
 ];
+
+const fn filter(
+    name: &'static str,
+    file: &'static str,
+    text: &'static str,
+    (adapters_file, adapters): (&'static str, &'static str),
+) -> BuiltIn {
+    BuiltIn {
+        name,
+        file,
+        text,
+        adapters_file,
+        adapters,
+        server: None,
+    }
+}
+
+const FILTER_BASIC: &str = include_str!("../../../../plans/filter-basic.toml");
+const FILTER_DEEP_KEY: &str = include_str!("../../../../plans/filter-deep-key.toml");
+const FILTER_MATRIX: &str = include_str!("../../../../plans/filter-matrix.toml");
+const BASIC_KEY: (&str, &str) = (
+    "filter-basic-adapters.xml",
+    include_str!("../../../../plans/filter-basic-adapters.xml"),
+);
+const DEEP_KEY: (&str, &str) = (
+    "filter-deep-key-adapters.xml",
+    include_str!("../../../../plans/filter-deep-key-adapters.xml"),
+);

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-use crate::clients::{KEY_PLACEHOLDER, Scenario};
+use crate::clients::{KEY_PLACEHOLDER, Mode, Scenario, mode_name, scenario::KeyPool};
 
 /// The `clients` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -13,13 +13,37 @@ pub struct Clients {
     #[serde(deserialize_with = "scenario")]
     pub scenario: Scenario,
     /// The gateway's configuration: a file beside the plan, or one of the built-in plans'.
-    /// `@BOOTSTRAP@` and `@TOPIC@` stand for those of the cell.
+    /// `@BOOTSTRAP@`, `@TOPIC@` and `@THREADS@` stand for those of the cell.
     pub adapters: String,
     /// The gateway's server settings, a `lightstreamer_conf.xml`: a file beside the plan, or one of the
     /// built-in plans'.
     pub lightstreamer_conf: Option<String>,
     /// Field schema; `weir` is the stamp.
     pub fields: Vec<String>,
+    /// Subscription mode. Default RAW.
+    #[serde(deserialize_with = "mode_name::deserialize")]
+    pub mode: Mode,
+    /// The keys that clients are spread over. Default: those of the scenario.
+    pub keys: Keys,
+    /// The one key that all clients want.
+    pub key: Option<String>,
+    /// Whether an unmodified SDK client subscribes beside them. Default yes.
+    pub sdk: bool,
+}
+
+/// Pools of keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keys {
+    /// The scenario's.
+    #[default]
+    Scenario,
+    /// Fruits.
+    Fruits,
+    /// Fruits, repeated to 500 characters.
+    ExtendedFruits,
+    /// First names.
+    FirstNames,
 }
 
 impl Default for Clients {
@@ -32,6 +56,10 @@ impl Default for Clients {
             fields: ["key", "value", "ts", "partition", "offset", "weir"]
                 .map(str::to_owned)
                 .into(),
+            mode: Mode::Raw,
+            keys: Keys::Scenario,
+            key: None,
+            sdk: true,
         }
     }
 }
@@ -43,8 +71,10 @@ impl Clients {
         if !published.items.contains(KEY_PLACEHOLDER) {
             return (None, published.items);
         }
-        let names = published.pool.names(KEYS, false);
-        let key = names[usize::try_from(index).unwrap_or(0) % KEYS].clone();
+        let (pool, extended) = self.pool();
+        let names = pool.names(KEYS, extended);
+        let drawn = || names[usize::try_from(index).unwrap_or(0) % KEYS].clone();
+        let key = self.wanted_key().unwrap_or_else(drawn);
         let item = published.items.replace(KEY_PLACEHOLDER, &key);
         (Some(key), item)
     }
@@ -55,6 +85,27 @@ impl Clients {
             (Some(_), _) => clients as f64 / KEYS as f64,
             (None, _) => clients as f64,
         }
+    }
+
+    /// The names that keys have, and whether in their long form.
+    pub(crate) fn pool(&self) -> (KeyPool, bool) {
+        match self.keys {
+            Keys::Scenario => (self.scenario.corrected().pool, false),
+            Keys::Fruits => (KeyPool::Fruits, false),
+            Keys::ExtendedFruits => (KeyPool::Fruits, true),
+            Keys::FirstNames => (KeyPool::FirstNames, false),
+        }
+    }
+
+    /// The one key that all want, as records have it: a name of the pool gets its long form.
+    pub(crate) fn wanted_key(&self) -> Option<String> {
+        let key = self.key.as_ref()?;
+        let (pool, extended) = self.pool();
+        let at = pool.names(KEYS, false).iter().position(|name| name == key);
+        Some(at.map_or_else(
+            || key.clone(),
+            |at| pool.names(KEYS, extended).swap_remove(at),
+        ))
     }
 }
 
@@ -74,6 +125,7 @@ const KEYS: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::extended_key;
 
     fn of(scenario: Scenario, index: u64) -> (Option<String>, String) {
         let clients = Clients {
@@ -105,5 +157,21 @@ mod tests {
             of(Scenario::Three, 40),
             some("James", "jsontest-[key=James]")
         );
+    }
+
+    #[test]
+    fn one_key_may_be_wanted_by_all() {
+        let clients = |keys, key: &str| Clients {
+            keys,
+            key: Some(key.to_owned()),
+            ..Clients::default()
+        };
+        let long = clients(Keys::ExtendedFruits, "Fig");
+        assert_eq!(long.wanted_key(), Some(extended_key("Fig")));
+        assert_eq!(long.item(3), long.item(4));
+        let own = clients(Keys::ExtendedFruits, "order-17");
+        assert_eq!(own.item(0).1, "ltest-[key=order-17]");
+        let name = clients(Keys::FirstNames, "Timothy");
+        assert_eq!(name.item(0).1, "ltest-[key=Timothy]");
     }
 }

@@ -2,10 +2,14 @@
 //! published ones built into the program.
 
 mod built_in;
+mod check;
 mod clients;
 mod model;
 mod published;
+mod subject;
+mod sweep;
 mod threshold;
+mod workload;
 
 use std::time::Duration;
 
@@ -15,9 +19,12 @@ use weir_stats::run::ReferenceFigures;
 
 pub use built_in::{BUILT_IN, BuiltIn};
 pub use clients::Clients;
-pub use model::{Overrides, StopRules, Validity, Workload};
-use model::{PlanFile, Reference};
+pub use model::{Overrides, StopRules, Validity};
+use model::{PlanFile, Reference, VariantFile};
+pub use subject::{Point, Subject, Variant};
+pub use sweep::{Sweep, SweepOverrides};
 pub use threshold::{Metric, Threshold, evaluate};
+pub use workload::{Timestamps, Workload};
 
 /// How records reach the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -74,10 +81,18 @@ pub struct Plan {
     pub question: String,
     /// What the full levels are meant for, if not for any machine.
     pub full_scale: Option<String>,
-    /// Compared at each level, in this order.
+    /// Compared at each level, in this order; empty in a sweep.
     pub architectures: Vec<Architecture>,
-    /// Numbers of clients, ascending.
+    /// Ways to set up the gateway, compared with each other.
+    pub variants: Vec<Variant>,
+    /// Numbers of clients, ascending; empty in a sweep.
     pub levels: Vec<u64>,
+    /// Records due per second of a grid, ascending; empty: all cells have the workload's.
+    pub grid_rates_per_s: Vec<f64>,
+    /// Makes the plan a sweep of a broker.
+    pub sweep: Option<Sweep>,
+    /// An existing topic that all cells use, in place of a new one each.
+    pub topic: Option<String>,
     /// Times each cell runs.
     pub repetitions: u32,
     /// New clients per second.
@@ -159,7 +174,11 @@ impl Plan {
             question: raw.question,
             full_scale: raw.full_scale,
             architectures: raw.architectures,
+            variants: variants(raw.variants, file, &beside)?,
             levels: raw.levels,
+            grid_rates_per_s: raw.rates_per_s,
+            sweep: raw.sweep,
+            topic: None,
             repetitions: raw.repetitions,
             ramp_per_s: raw.ramp_per_s,
             preheat: raw.preheat,
@@ -183,7 +202,7 @@ impl Plan {
         for overrides in [plan.quick.clone(), plan.demo.clone()] {
             plan.clone().with(&overrides, file)?;
         }
-        plan.levels.sort_unstable();
+        plan.sort();
         Ok(plan)
     }
 
@@ -202,7 +221,11 @@ impl Plan {
             architectures,
             levels,
             repetitions,
+            rates_per_s,
             rate_per_s,
+            sweep,
+            topic,
+            key,
             preheat,
             warm_up,
             hold,
@@ -211,91 +234,30 @@ impl Plan {
         self.architectures = architectures.unwrap_or(self.architectures);
         self.levels = levels.unwrap_or(self.levels);
         self.repetitions = repetitions.unwrap_or(self.repetitions);
-        self.workload.rate_per_s = rate_per_s.unwrap_or(self.workload.rate_per_s);
+        self.grid_rates_per_s = rates_per_s.unwrap_or(self.grid_rates_per_s);
+        if let Some(rate_per_s) = rate_per_s {
+            self.workload.rate_per_s = rate_per_s;
+            self.grid_rates_per_s.clear();
+        }
+        self.sweep = self.sweep.map(|own| own.with(sweep));
+        self.topic = topic.or(self.topic);
+        self.clients.key = key.or(self.clients.key);
         self.preheat = preheat.unwrap_or(self.preheat);
         self.warm_up = warm_up.unwrap_or(self.warm_up);
         self.hold = hold.unwrap_or(self.hold);
         self.drain = drain.unwrap_or(self.drain);
         self.check(file)?;
-        self.levels.sort_unstable();
+        self.sort();
         Ok(self)
     }
 
-    fn check(&self, file: &str) -> Result<(), PlanError> {
-        let Workload {
-            rate_per_s,
-            producers,
-            partitions,
-            ..
-        } = self.workload;
-        let (first_level, hold) = (self.levels.iter().min().copied(), self.hold);
-        let rules = [
-            (
-                self.architectures.is_empty(),
-                "architectures",
-                "[]".to_owned(),
-                "name at least one",
-            ),
-            (
-                first_level.is_none(),
-                "levels",
-                "[]".to_owned(),
-                "give at least one number",
-            ),
-            (
-                first_level == Some(0),
-                "levels",
-                "0".to_owned(),
-                "a level needs a client",
-            ),
-            (
-                self.repetitions == 0,
-                "repetitions",
-                "0".to_owned(),
-                "give at least 1",
-            ),
-            (
-                !is_rate(self.ramp_per_s),
-                "ramp_per_s",
-                self.ramp_per_s.to_string(),
-                POSITIVE,
-            ),
-            (
-                hold.is_zero(),
-                "hold",
-                "0s".to_owned(),
-                "nothing would be measured",
-            ),
-            (
-                !is_rate(rate_per_s),
-                "workload.rate_per_s",
-                rate_per_s.to_string(),
-                POSITIVE,
-            ),
-            (
-                producers == 0,
-                "workload.producers",
-                "0".to_owned(),
-                "give at least 1",
-            ),
-            (
-                partitions == 0,
-                "workload.partitions",
-                "0".to_owned(),
-                "give at least 1",
-            ),
-        ];
-        for (broken, key, value, remedy) in rules {
-            if broken {
-                return Err(PlanError::Value {
-                    file: file.to_owned(),
-                    key,
-                    value,
-                    remedy,
-                });
-            }
-        }
-        Ok(())
+    fn sort(&mut self) {
+        self.levels.sort_unstable();
+        self.grid_rates_per_s.sort_unstable_by(f64::total_cmp);
+        self.sweep = self
+            .sweep
+            .take()
+            .map(|own| own.with(SweepOverrides::default()));
     }
 }
 
@@ -323,8 +285,21 @@ fn config_file(
     })
 }
 
-fn is_rate(value: f64) -> bool {
-    value.is_finite() && value > 0.0
+fn variants(
+    raw: Vec<VariantFile>,
+    file: &str,
+    beside: &impl Fn(&str) -> Option<String>,
+) -> Result<Vec<Variant>, PlanError> {
+    let variant = |raw: VariantFile| {
+        let config = raw.adapters.as_deref();
+        let config = config.map(|name| config_file("variants.adapters", name, file, beside));
+        Ok(Variant {
+            name: raw.name,
+            threads: raw.threads,
+            gateway_config: config.transpose()?,
+        })
+    };
+    raw.into_iter().map(variant).collect()
 }
 
 fn syntax(text: &str, file: &str, error: &toml::de::Error) -> PlanError {
@@ -336,8 +311,6 @@ fn syntax(text: &str, file: &str, error: &toml::de::Error) -> PlanError {
         message: error.message().replace('\n', "; "),
     }
 }
-
-const POSITIVE: &str = "give a number above 0";
 
 #[cfg(test)]
 mod tests;

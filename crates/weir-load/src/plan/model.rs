@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use weir_stats::run::ReferenceRow;
 
-use super::{Architecture, Clients, Threshold};
-use crate::payload::Kind;
+use super::{Architecture, Clients, Sweep, SweepOverrides, Threshold, Workload};
 use crate::units::parse_duration;
 
 /// A plan file.
@@ -17,10 +16,18 @@ pub(super) struct PlanFile {
     pub(super) title: String,
     pub(super) question: String,
     pub(super) full_scale: Option<String>,
+    #[serde(default)]
     pub(super) architectures: Vec<Architecture>,
+    #[serde(default)]
+    pub(super) variants: Vec<VariantFile>,
+    #[serde(default)]
     pub(super) levels: Vec<u64>,
+    #[serde(default)]
+    pub(super) rates_per_s: Vec<f64>,
+    pub(super) sweep: Option<Sweep>,
     #[serde(default = "one")]
     pub(super) repetitions: u32,
+    #[serde(default = "thousand")]
     pub(super) ramp_per_s: f64,
     #[serde(default, deserialize_with = "duration")]
     pub(super) preheat: Duration,
@@ -70,25 +77,17 @@ fn one() -> u32 {
     1
 }
 
-/// What the producers write.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+fn thousand() -> f64 {
+    1000.0
+}
+
+/// One way to set up the gateway, as typed.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
-    /// Kind of record, by the published generator's names.
-    #[serde(deserialize_with = "kind")]
-    pub kind: Kind,
-    /// Records due per second, all producers together.
-    pub rate_per_s: f64,
-    /// Random characters in each value.
-    pub size_bytes: u32,
-    /// Producers that share the rate.
-    pub producers: u32,
-    /// Partitions of the topic.
-    #[serde(default = "one")]
-    pub partitions: u32,
-    /// Seed of every random choice: keys, filler, and which client wants which key.
-    #[serde(default)]
-    pub seed: u64,
+pub(super) struct VariantFile {
+    pub(super) name: String,
+    pub(super) threads: Option<u32>,
+    pub(super) adapters: Option<String>,
 }
 
 /// Limits of the instrument; beyond them a cell is invalid.
@@ -144,8 +143,16 @@ pub struct Overrides {
     pub levels: Option<Vec<u64>>,
     /// Times each cell runs.
     pub repetitions: Option<u32>,
+    /// Records due per second of a grid.
+    pub rates_per_s: Option<Vec<f64>>,
     /// Records due per second.
     pub rate_per_s: Option<f64>,
+    /// Of a sweep.
+    pub sweep: SweepOverrides,
+    /// An existing topic in place of a new one for each cell.
+    pub topic: Option<String>,
+    /// The one key that all clients want.
+    pub key: Option<String>,
     /// Load on a new broker before the first cell.
     #[serde(deserialize_with = "some_duration")]
     pub preheat: Option<Duration>,
@@ -160,16 +167,13 @@ pub struct Overrides {
     pub drain: Option<Duration>,
 }
 
-fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Kind, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    name.parse().map_err(serde::de::Error::custom)
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse_duration(&text).map_err(serde::de::Error::custom)
 }
 
-fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+pub(super) fn some_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     duration(deserializer).map(Some)
 }

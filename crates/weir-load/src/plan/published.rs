@@ -8,6 +8,7 @@ impl Reference {
     /// The rows of the plan and those of the built-in scenario it names.
     pub(super) fn figures(self) -> ReferenceFigures {
         let mut all = rows(&self.published, &self.gateway_series);
+        all.extend(filtering(&self.published));
         all.extend(self.rows);
         ReferenceFigures {
             source: self.source,
@@ -57,10 +58,8 @@ fn entry<'a>(
             series: series.to_owned(),
             architecture: architecture.map(str::to_owned),
             clients,
-            latency_mean_ms: None,
-            latency_stddev_ms: None,
-            throughput_bit_per_s: None,
             sustained: true,
+            ..ReferenceRow::default()
         });
         rows.len() - 1
     });
@@ -79,12 +78,99 @@ fn enter(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
     }
 }
 
+/// The rows of one published filtering test, such as `filter-basic`; empty if there is none of that name.
+fn filtering(test: &str) -> Vec<ReferenceRow> {
+    let mut rows: Vec<ReferenceRow> = Vec::new();
+    for line in FILTERING.lines() {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [
+            name,
+            variant,
+            rate,
+            clients,
+            metric,
+            value,
+            _unit,
+            status,
+            ..,
+        ] = cells[..]
+        else {
+            continue;
+        };
+        let (Ok(rate), Ok(clients)) = (rate.parse::<f64>(), clients.parse::<u64>()) else {
+            continue;
+        };
+        if name != test || status == "not_published" {
+            continue;
+        }
+        let mut row = ReferenceRow {
+            series: "Lightstreamer Kafka Connector".to_owned(),
+            architecture: Some("gateway".to_owned()),
+            variant: Some(variant.to_owned()).filter(|name| !name.is_empty()),
+            clients,
+            parameters: [(RATE.to_owned(), rate)].into(),
+            sustained: true,
+            ..ReferenceRow::default()
+        };
+        let same = |it: &ReferenceRow| {
+            (&it.variant, it.clients, &it.parameters)
+                == (&row.variant, row.clients, &row.parameters)
+        };
+        let at = rows.iter().position(same).unwrap_or_else(|| {
+            rows.push(std::mem::take(&mut row));
+            rows.len() - 1
+        });
+        enter_filtering(&mut rows[at], metric, (value, status));
+    }
+    rows
+}
+
+fn enter_filtering(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
+    // A mean printed as "more than the limit" did not pass either.
+    row.sustained &= status == "ok";
+    let name = match metric {
+        "mean_ms" => return row.latency_mean_ms = value.parse().ok(),
+        "stddev_ms" => return row.latency_stddev_ms = value.parse().ok(),
+        "produced_msgs_per_s" => "produced_per_s",
+        "client_msgs_per_s" => "delivered_per_s",
+        "outbound_mbit_per_s" => "outbound_mbit_per_s",
+        _ => "machine_cpu_percent",
+    };
+    if let Ok(value) = value.parse() {
+        row.figures.insert(name.to_owned(), value);
+    }
+}
+
+/// As the cells of a grid have it.
+const RATE: &str = "rate_per_s";
+const FILTERING: &str = include_str!("../../../../plans/published/filtering.csv");
 const LATENCY: &str = include_str!("../../../../plans/published/latency.csv");
 const THROUGHPUT: &str = include_str!("../../../../plans/published/throughput.csv");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn filtering_tests_have_their_rates_and_threads() {
+        let basic = filtering("filter-basic");
+        assert_eq!(basic.len(), 6);
+        let four = basic.iter().find(|row| {
+            row.variant.as_deref() == Some("4-threads") && row.parameters[RATE] == 100_000.0
+        });
+        let four = four.expect("100K with 4 threads");
+        assert_eq!(four.latency_mean_ms, Some(10));
+        assert_eq!(four.figures["delivered_per_s"], 2640.0);
+        assert_eq!(four.figures["machine_cpu_percent"], 21.0);
+        let deep = filtering("filter-deep-key");
+        let broken = deep.iter().filter(|row| !row.sustained);
+        let broken: Vec<f64> = broken.map(|row| row.parameters[RATE]).collect();
+        assert_eq!((deep.len(), broken), (8, vec![6000.0, 10_000.0]));
+        let matrix = filtering("filter-matrix");
+        assert_eq!(matrix.iter().filter(|row| row.sustained).count(), 23);
+        assert!(matrix.iter().all(|row| row.variant.is_none()));
+        assert!(filtering("scenario2").is_empty());
+    }
 
     fn row<'a>(rows: &'a [ReferenceRow], series: &str, clients: u64) -> &'a ReferenceRow {
         let found = rows

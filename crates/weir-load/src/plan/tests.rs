@@ -26,22 +26,27 @@ fn built_in_plans_parse_under_their_own_name() {
     for built_in in BUILT_IN {
         let plan = Plan::parse(built_in.text, built_in.file, |_| None).unwrap();
         assert_eq!(plan.name, built_in.name);
-        assert_eq!(plan.architectures, Architecture::ALL, "{}", plan.name);
+        let subjects = plan.subjects().len();
+        match plan.is_grid() {
+            true => assert!(subjects == 1 + usize::from(!plan.variants.is_empty())),
+            false => assert_eq!(plan.architectures, Architecture::ALL, "{}", plan.name),
+        }
         assert_eq!(plan.gateway_config, built_in.adapters);
         let server = built_in.server.map(|(_, text)| text.to_owned());
         assert_eq!(plan.server_config, server);
         assert!(plan.full_scale.is_some());
-        let published = plan.reference.unwrap().rows;
+        let published = plan.reference.as_ref().unwrap().rows.clone();
         // Every published level is one of the plan's.
         assert!(
             published
                 .iter()
                 .all(|row| plan.levels.contains(&row.clients))
         );
+        let ours = if plan.is_grid() { "gateway" } else { "groups" };
         assert!(
             published
                 .iter()
-                .any(|row| row.architecture.as_deref() == Some("groups"))
+                .any(|row| row.architecture.as_deref() == Some(ours))
         );
     }
     let plan = keyed();
@@ -126,6 +131,62 @@ fn errors_name_file_line_and_key() {
     );
     let quick = error_of(&changed("levels = [250, 1000]", "levels = [0]"));
     assert_eq!(quick, "my.toml: levels = 0: a level needs a client");
+}
+
+#[test]
+fn grids_have_points_and_variants_fill_the_configuration() {
+    let plan = Plan::built_in("filter-basic").unwrap().unwrap();
+    let rates: Vec<f64> = plan.points().iter().map(|point| point.rate_per_s).collect();
+    assert_eq!(rates, [64_000.0, 80_000.0, 100_000.0]);
+    let names: Vec<String> = plan.subjects().iter().map(Subject::name).collect();
+    assert_eq!(names, ["gateway 1-thread", "gateway 4-threads"]);
+    let threads = "num.threads\">";
+    for (variant, expected) in [(None, "1<"), (Some("4-threads"), "4<")] {
+        let config = plan.gateway_config_of(variant);
+        assert!(config.contains(&format!("{threads}{expected}")), "{config}");
+    }
+    let matrix = Plan::built_in("filter-matrix").unwrap().unwrap();
+    let quick = matrix.quick.clone();
+    let matrix = matrix.with(&quick, "quick").unwrap();
+    let points = matrix.points();
+    assert_eq!(points.len(), 9);
+    assert_eq!((points[1].clients, points[1].rate_per_s), (500, 500.0));
+    let one_rate = Overrides {
+        rate_per_s: Some(70.0),
+        ..Overrides::default()
+    };
+    let ladder = matrix.with(&one_rate, "command line").unwrap();
+    assert!(!ladder.is_grid() && ladder.points()[0].rate_per_s == 70.0);
+}
+
+#[test]
+fn grids_that_make_no_sense_are_refused() {
+    let basic = Plan::built_in("filter-basic").unwrap().unwrap();
+    let with = |rates: &[f64]| {
+        let overrides = Overrides {
+            rates_per_s: Some(rates.to_vec()),
+            ..Overrides::default()
+        };
+        basic.clone().with(&overrides, "f").map(|_| ())
+    };
+    assert_eq!(with(&[2000.0]), Ok(()));
+    let error = |rates: &[f64]| with(rates).unwrap_err().to_string();
+    assert_eq!(
+        error(&[2000.0, -1.0]),
+        "f: rates_per_s = -1: give a number above 0"
+    );
+    assert!(error(&[900.0]).starts_with("f: workload.marked_per_s = 1000: give less"));
+    let text = basic_text().replace("\"4-threads\"", "\"1-thread\"");
+    let twice = error_of(&text);
+    assert_eq!(
+        twice,
+        "my.toml: variants.name = 1-thread: give each a name of its own"
+    );
+}
+
+fn basic_text() -> &'static str {
+    let found = BUILT_IN.iter().find(|plan| plan.name == "filter-basic");
+    found.unwrap().text
 }
 
 fn cell(architecture: &str, clients: u64, cpu: Option<f64>) -> Cell {

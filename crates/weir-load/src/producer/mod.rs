@@ -42,6 +42,8 @@ pub struct ProducerOptions {
     pub size: usize,
     /// Number of keys; not used by kinds without a key.
     pub keys: u32,
+    /// A key that takes the place of the pool's last, unless it is one of the pool.
+    pub key: Option<String>,
     /// Seed of keys and filler.
     pub seed: u64,
     /// Puts the mark of probe records into the timestamp member; kinds with objects only.
@@ -77,6 +79,7 @@ impl Default for ProducerOptions {
             kind: Kind::Keyed,
             size: 1024,
             keys: 40,
+            key: None,
             seed: 1,
             marked: false,
             count: None,
@@ -139,6 +142,7 @@ impl ProducerOptions {
             kind: self.kind,
             size: self.size,
             keys: self.keys as usize,
+            key: self.key.clone(),
             seed: self.seed,
             marked: self.marked,
         }

@@ -34,7 +34,17 @@ impl ThreadTimes {
 
     /// The thread that worked most between two instants, and the share of a core it had.
     pub(super) fn busiest(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<(&str, f64)> {
-        let shares = self.by_id.values().filter_map(|times| {
+        let shares = self.shares(from_unix_ns, until_unix_ns);
+        shares.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// All threads, each with the share of a core it had between two instants.
+    pub(super) fn shares(
+        &self,
+        from_unix_ns: u64,
+        until_unix_ns: u64,
+    ) -> impl Iterator<Item = (&str, f64)> {
+        self.by_id.values().filter_map(move |times| {
             let inside = |(at, _): &&(u64, u64)| (from_unix_ns..=until_unix_ns).contains(at);
             let mut totals = times.totals.iter().filter(inside);
             let first = totals.next()?;
@@ -42,8 +52,7 @@ impl ThreadTimes {
             let span_ns = last.0.saturating_sub(first.0);
             let share = (last.1 - first.1) as f64 * 1e3 / span_ns as f64;
             (span_ns > 0).then_some((times.name.as_str(), share))
-        });
-        shares.max_by(|a, b| a.1.total_cmp(&b.1))
+        })
     }
 }
 

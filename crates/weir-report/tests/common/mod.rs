@@ -354,6 +354,7 @@ fn run(cells: Vec<Cell>) -> Run {
         cells,
         comparisons: vec![],
         find_max: None,
+        derived: Vec::new(),
         reference: Some(reference()),
         notes: vec![
             "all roles share one machine: figures compare architectures, not hardware".into(),
@@ -409,6 +410,7 @@ fn reference() -> ReferenceFigures {
         latency_stddev_ms: mean.map(|mean| mean / 2),
         throughput_bit_per_s: mean.map(|_| clients * 900_000),
         sustained: mean.is_some(),
+        ..ReferenceRow::default()
     };
     ReferenceFigures {
         source: "Published load test of the connector, scenario 2".into(),

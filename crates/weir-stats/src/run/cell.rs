@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GeneratorCost, LatencySummary, MachineUsage, NoisySpan, Steadiness};
+use super::{GeneratorCost, LatencySummary, MachineUsage, NoisySpan, StageMean, Steadiness};
 
 /// From the due instant to receipt: the headline.
 pub const STAGE_RESPONSE: &str = "response";
@@ -48,6 +48,9 @@ pub struct Cell {
     /// Latency by stage, [`STAGE_RESPONSE`] first of all.
     #[serde(default)]
     pub latency: BTreeMap<String, LatencySummary>,
+    /// Means of the parts of the way, which add up to that of the response; empty when they are not known.
+    #[serde(default)]
+    pub stages: Vec<StageMean>,
     /// What arrived, counted per client and summed.
     pub delivery: Option<Delivery>,
     /// How alike the clients fared.

@@ -99,7 +99,7 @@ impl SettingGroup {
 }
 
 /// Figures published elsewhere, shown beside ours and labelled as other hardware.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceFigures {
     /// Who published them, and where.
     pub source: String,
@@ -112,15 +112,24 @@ pub struct ReferenceFigures {
 }
 
 /// One published cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceRow {
     /// Name of the series as published.
     pub series: String,
     /// Our architecture it corresponds to, if any.
     #[serde(default)]
     pub architecture: Option<String>,
+    /// Our variant it corresponds to, if any.
+    #[serde(default)]
+    pub variant: Option<String>,
     /// Number of clients.
     pub clients: u64,
+    /// Further coordinates of its cell, under the names that cells have them.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, f64>,
+    /// Further published figures; each name carries its unit.
+    #[serde(default)]
+    pub figures: BTreeMap<String, f64>,
     /// Mean latency; `None` when not given or not sustained.
     pub latency_mean_ms: Option<u64>,
     /// Standard deviation of latency.

@@ -15,6 +15,7 @@ mod cell;
 mod comparison;
 mod environment;
 mod find_max;
+mod experiment;
 mod latency;
 mod quality;
 
@@ -31,6 +32,7 @@ pub use environment::{
     Clock, ClockMode, Machine, Placement, ReferenceFigures, ReferenceRow, Setting, SettingGroup,
 };
 pub use find_max::{FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep};
+pub use experiment::{Basis, Derived, StageMean};
 pub use latency::LatencySummary;
 pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 
@@ -87,6 +89,9 @@ pub struct Run {
     /// The search for a highest load, if this run was one.
     #[serde(default)]
     pub find_max: Option<FindMax>,
+    /// Figures that follow from several cells.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
     /// Published figures to stand beside ours, from other hardware.
     #[serde(default)]
     pub reference: Option<ReferenceFigures>,

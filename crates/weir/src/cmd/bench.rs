@@ -23,7 +23,7 @@ pub(crate) enum BenchCommand {
     /// Name the built-in plans, or copy them out to be changed.
     List(ListArgs),
     /// Run a plan and write a report.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Rebuild the reports of a run folder and print its table.
     Report {
         /// The run folder.
@@ -63,6 +63,15 @@ pub(crate) struct RunArgs {
     /// Records per second, all producers together.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<f64>,
+    /// Records per second of a grid, for example 500,2k,8k: each with each number of clients.
+    #[arg(long, value_name = "RATES", value_parser = parse_rate, value_delimiter = ',', conflicts_with = "rate")]
+    rates: Option<Vec<f64>>,
+    /// An existing topic, in place of a new one for each cell; what others write there is background.
+    #[arg(long, value_name = "NAME", requires = "bootstrap")]
+    topic: Option<String>,
+    /// The one key that all clients want; our producers write it among others.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
     /// Load before the measured window.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<Duration>,
@@ -131,10 +140,14 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         levels: args.levels.clone(),
         repetitions: args.repetitions,
         rate_per_s: args.rate,
+        rates_per_s: args.rates.clone(),
+        topic: args.topic.clone(),
+        key: args.key.clone(),
         preheat: None,
         warm_up: args.warm_up,
         hold: args.hold,
         drain: args.drain,
+        ..Overrides::default()
     };
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;

@@ -98,6 +98,9 @@ pub(crate) struct ClientsArgs {
     /// Names of the keys, in place of the scenario's.
     #[arg(long, value_enum, help_heading = SUBSCRIBING)]
     key_names: Option<KeyNames>,
+    /// The one key that all clients want, as records have it.
+    #[arg(long, value_name = "KEY", help_heading = SUBSCRIBING)]
+    key: Option<String>,
     /// Take latencies of all records, or only of those marked PREFIX-; all unless --probe.
     #[arg(long, value_enum, help_heading = SUBSCRIBING)]
     timed: Option<Timed>,
@@ -283,6 +286,9 @@ impl ClientsArgs {
     }
 
     fn key_names(&self, subscribe: &Subscribe) -> Vec<String> {
+        if let Some(key) = &self.key {
+            return vec![key.clone()];
+        }
         let pool = match self.key_names {
             None if self.probe => return vec![probe_key(self.extended_key, self.kj)],
             None => subscribe.pool,

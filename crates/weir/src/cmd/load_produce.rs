@@ -83,6 +83,9 @@ pub(crate) struct ProduceArgs {
     /// 40].
     #[arg(long, value_name = "COUNT")]
     keys: Option<u32>,
+    /// One key more: takes the place of the pool's last, unless it is one of them.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
     /// The same seed writes the same keys and texts.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -170,6 +173,7 @@ impl ProduceArgs {
             // What does not fit is beyond the limit that is checked.
             size: usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX),
             keys: self.keys.unwrap_or(40),
+            key: self.key.clone(),
             seed: self.seed,
             marked: self.mark,
             count: self.count,

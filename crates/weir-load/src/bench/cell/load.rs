@@ -25,7 +25,7 @@ impl Running<'_> {
         let until_unix_ns = from_unix_ns + nanos(plan.hold);
         for process in &mut self.parts {
             let stop_unix_ns = match process.part {
-                Part::Produce => until_unix_ns + nanos(TAIL),
+                part if part.produces() => until_unix_ns + nanos(TAIL),
                 // They are told to stop; this is for a runner that is gone.
                 _ => until_unix_ns + nanos(TAIL) + nanos(plan.drain) + nanos(ABANDONED_AFTER),
             };
@@ -102,19 +102,15 @@ impl Running<'_> {
     ) -> Result<(), Abort> {
         if window.interrupted {
             self.send(Part::Produce, &Command::Stop);
+            self.send(Part::ProduceMarked, &Command::Stop);
         }
-        self.wait_final(
-            PRODUCE_FINAL_WITHIN,
-            |seen| seen.produce.is_some(),
-            "produce",
-        )?;
+        let producers: Vec<Part> = self.parts.iter().map(|process| process.part).collect();
+        for part in producers.into_iter().filter(|part| part.produces()) {
+            let told = |seen: &super::Collected| seen.produced.contains_key(&part);
+            self.wait_final(PRODUCE_FINAL_WITHIN, told, part.name())?;
+        }
         let receiving = receiving_part(self.spec.architecture);
-        let entries = self
-            .collected
-            .produce
-            .as_ref()
-            .map(|summary| summary.ledger.clone());
-        let entries = entries.unwrap_or_default();
+        let entries = self.collected.ledger();
         self.send(receiving, &Command::Ledger { entries });
         observer.live(&self.live("drain", window.load_s()));
         let drain = self.context.plan.drain;
@@ -272,11 +268,7 @@ impl Running<'_> {
         );
         cell.hlog_file = Some(self.hlog_name);
         cell.notes.extend(self.notes);
-        let ledger = self
-            .collected
-            .produce
-            .map(|summary| summary.ledger)
-            .unwrap_or_default();
+        let ledger = self.collected.ledger();
         cell.probe = self.probe.map(|probe| probe.finish(window, &ledger));
         cell
     }

@@ -1,0 +1,173 @@
+//! What follows from the cells of a grid: how far each subject came, and where one thread ends.
+
+use weir_stats::run::{Basis, Cell, Derived};
+
+use super::cell::RATE;
+use crate::plan::Plan;
+
+/// Share of a core that the busiest of the gateway's mapping threads had.
+pub(super) const MAPPING_SHARE: &str = "mapping_thread_busy_share";
+/// Processor time of all mapping threads for each record of the topic.
+pub(super) const MAPPING_US_PER_RECORD: &str = "mapping_cpu_us_per_record";
+
+/// The answers of a grid; a ladder's are in its verdict.
+pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
+    if !plan.is_grid() {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = Vec::new();
+    for cell in cells {
+        if !names.contains(&cell.name()) {
+            names.push(cell.name());
+        }
+    }
+    names
+        .into_iter()
+        .flat_map(|subject| {
+            let own: Vec<&Cell> = cells.iter().filter(|cell| cell.name() == subject).collect();
+            [
+                highest_rate(&subject, &own),
+                most_deliveries(&subject, &own),
+            ]
+            .into_iter()
+            .flatten()
+            .chain(one_thread(&subject, &own))
+        })
+        .collect()
+}
+
+fn rate(cell: &Cell) -> f64 {
+    let given = cell.parameters.get(RATE).copied();
+    given.unwrap_or(cell.offered_records_per_s)
+}
+
+fn highest_rate(subject: &str, cells: &[&Cell]) -> Option<Derived> {
+    let held = cells.iter().filter(|cell| cell.is_sustained());
+    let best = held.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let beyond = cells
+        .iter()
+        .filter(|cell| cell.is_valid() && !cell.is_sustained())
+        .map(|cell| rate(cell))
+        .fold(f64::INFINITY, f64::min);
+    let how = match beyond.is_finite() {
+        true => format!("the highest rate of a cell that held; one of {beyond} records/s did not"),
+        false => "the highest rate of a cell that held; none that ran did not".to_owned(),
+    };
+    Some(Derived {
+        name: "highest rate held".to_owned(),
+        of: subject.to_owned(),
+        value: Some(rate(best)),
+        unit: RECORDS_PER_S.to_owned(),
+        basis: Basis::Measured,
+        how,
+    })
+}
+
+fn most_deliveries(subject: &str, cells: &[&Cell]) -> Option<Derived> {
+    let held = cells.iter().filter(|cell| cell.is_sustained());
+    let delivered = held.filter_map(|cell| {
+        let per_s = cell.delivery.as_ref()?.delivered_per_s?;
+        Some((per_s, cell))
+    });
+    let (per_s, cell) = delivered.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(Derived {
+        name: "most deliveries held".to_owned(),
+        of: subject.to_owned(),
+        value: Some(per_s),
+        unit: "deliveries/s".to_owned(),
+        basis: Basis::Measured,
+        how: format!("{} clients at {} records/s", cell.clients, rate(cell)),
+    })
+}
+
+/// Where the busiest mapping thread would have no time left, by its share at the highest rate that was
+/// held: what it does grows with the records.
+fn one_thread(subject: &str, cells: &[&Cell]) -> Option<Derived> {
+    let shares = cells
+        .iter()
+        .filter(|cell| cell.is_sustained())
+        .filter_map(|cell| {
+            let share = cell.figures.get(MAPPING_SHARE).copied()?;
+            let achieved = cell.achieved_records_per_s?;
+            (share >= SHARE_MIN).then_some((achieved, share, cell))
+        });
+    let (achieved, share, cell) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let us = cell
+        .figures
+        .get(MAPPING_US_PER_RECORD)
+        .copied()
+        .unwrap_or(0.0);
+    Some(Derived {
+        name: "rate at which the busiest mapping thread is full".to_owned(),
+        of: subject.to_owned(),
+        value: Some(achieved / share),
+        unit: RECORDS_PER_S.to_owned(),
+        basis: Basis::Computed,
+        how: format!(
+            "computed from CPU per record: at {achieved:.0} records/s that thread had {:.1} % of a core \
+             (all mapping threads {us:.1} us per record)",
+            share * 100.0
+        ),
+    })
+}
+
+const RECORDS_PER_S: &str = "records/s";
+/// Processor time is counted in hundredths of a second: below this a share says too little.
+const SHARE_MIN: f64 = 0.02;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use weir_stats::run::Delivery;
+
+    use super::*;
+
+    fn cell(variant: &str, per_s: f64, share: f64, not_sustained: Option<&str>) -> Cell {
+        Cell {
+            architecture: "gateway".to_owned(),
+            variant: Some(variant.to_owned()),
+            clients: 1,
+            parameters: BTreeMap::from([(RATE.to_owned(), per_s)]),
+            achieved_records_per_s: Some(per_s),
+            figures: BTreeMap::from([(MAPPING_SHARE.to_owned(), share)]),
+            delivery: Some(Delivery {
+                delivered_per_s: Some(per_s / 40.0),
+                ..Delivery::default()
+            }),
+            not_sustained: not_sustained.map(str::to_owned),
+            ..Cell::default()
+        }
+    }
+
+    #[test]
+    fn one_threads_end_is_reckoned_from_the_highest_rate_that_held() {
+        let grid = Plan::built_in("filter-deep-key").unwrap().unwrap();
+        let cells = [
+            cell("1-thread", 2000.0, 0.3, None),
+            cell("1-thread", 4000.0, 0.5, None),
+            cell("1-thread", 6000.0, 1.0, Some("too late")),
+            cell("4-threads", 6000.0, 0.001, None),
+        ];
+        let found = of(&grid, &cells);
+        let told: Vec<_> = found
+            .iter()
+            .map(|it| (it.of.as_str(), it.value.unwrap(), it.basis))
+            .collect();
+        let (one, four) = ("gateway 1-thread", "gateway 4-threads");
+        assert_eq!(
+            told,
+            [
+                (one, 4000.0, Basis::Measured),
+                (one, 100.0, Basis::Measured),
+                (one, 8000.0, Basis::Computed),
+                (four, 6000.0, Basis::Measured),
+                (four, 150.0, Basis::Measured),
+            ]
+        );
+        assert!(found[0].how.ends_with("one of 6000 records/s did not"));
+        assert!(found[2].how.starts_with("computed from CPU per record"));
+        let ladder = Plan::built_in("keyed").unwrap().unwrap();
+        assert!(of(&ladder, &cells).is_empty());
+    }
+}
