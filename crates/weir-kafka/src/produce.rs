@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Header, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
-use rdkafka::{ClientConfig, ClientContext};
+use rdkafka::{ClientConfig, ClientContext, Statistics};
 use thiserror::Error;
 
 use crate::properties::{self, PropertyError};
@@ -153,6 +153,7 @@ pub enum SendError {
 pub struct Producer {
     client: Arc<BaseProducer<Context>>,
     pending: Arc<Pending>,
+    wire_bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     bootstrap_servers: String,
@@ -166,9 +167,11 @@ impl Producer {
         on_delivery: Box<dyn Fn(Delivery) + Send + Sync>,
     ) -> Result<Self, ProducerError> {
         let pending = Arc::new(Pending::default());
+        let wire_bytes = Arc::new(AtomicU64::new(0));
         let context = Context {
             on_delivery,
             pending: Arc::clone(&pending),
+            wire_bytes: Arc::clone(&wire_bytes),
         };
         let settings = client_config(config)?;
         let client =
@@ -183,6 +186,7 @@ impl Producer {
         Ok(Self {
             client,
             pending,
+            wire_bytes,
             stop,
             thread: Some(thread),
             bootstrap_servers: config.bootstrap_servers.clone(),
@@ -246,6 +250,12 @@ impl Producer {
         token: u64,
     ) -> Result<(), SendError> {
         self.send_value(topic, partition, key, None, headers, timestamp_ms, token)
+    }
+
+    /// Bytes written to brokers' sockets, as librdkafka told last: each second.
+    #[must_use]
+    pub fn wire_bytes(&self) -> u64 {
+        self.wire_bytes.load(Ordering::Relaxed)
     }
 
     /// Records taken by `send` and not reported yet.
@@ -349,6 +359,7 @@ impl Pending {
 struct Context {
     on_delivery: Box<dyn Fn(Delivery) + Send + Sync>,
     pending: Arc<Pending>,
+    wire_bytes: Arc<AtomicU64>,
 }
 
 impl ClientContext for Context {
@@ -358,6 +369,11 @@ impl ClientContext for Context {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(target: "librdkafka", %error, "producer: {reason}");
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let bytes = u64::try_from(statistics.tx_bytes).unwrap_or(0);
+        self.wire_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 
@@ -386,6 +402,7 @@ fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError>
         .set("linger.ms", config.linger_ms.to_string())
         .set("batch.size", config.batch_bytes.to_string())
         .set("compression.type", &config.compression)
+        .set("statistics.interval.ms", STATISTICS_EVERY_MS)
         .set(
             "queue.buffering.max.messages",
             config.queue_max_messages.to_string(),
@@ -441,6 +458,8 @@ const _: () = assert!(usize::BITS >= u64::BITS);
 const OWNED: [&str; 1] = ["bootstrap.servers"];
 /// 256 MiB: a quarter of librdkafka's default, so a dead broker cannot eat the machine.
 const QUEUE_KBYTES_MAX: &str = "262144";
+/// How often librdkafka tells what it has written.
+const STATISTICS_EVERY_MS: &str = "1000";
 /// How long stopping may take; reports are served at once within a slice.
 const POLL_SLICE: Duration = Duration::from_millis(20);
 const FLUSH_SLICE: Duration = Duration::from_millis(1);

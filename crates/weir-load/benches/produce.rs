@@ -57,6 +57,7 @@ fn payloads(kind: Kind) -> Payloads {
         size: 1024,
         keys: 40,
         key: None,
+        entropy: 1.0,
         seed: 1,
         marked: false,
     };

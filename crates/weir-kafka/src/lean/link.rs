@@ -118,7 +118,11 @@ impl Link {
             return self.fetch(shared, partitions).await;
         }
         let new: Vec<i32> = partitions.iter().filter(|it| !known(it)).copied().collect();
-        let offsets = self.offsets(shared, &new, list_offsets::LATEST).await?;
+        let begin = match shared.config.from_oldest {
+            true => list_offsets::EARLIEST,
+            false => list_offsets::LATEST,
+        };
+        let offsets = self.offsets(shared, &new, begin).await?;
         for (partition, offset) in offsets {
             shared.begin_at(self.consumer, partition, offset);
         }

@@ -37,6 +37,8 @@ pub struct LeanConfig {
     pub max_wait_ms: i32,
     /// Bytes that make it answer sooner. Default 1.
     pub min_bytes: i32,
+    /// Begin at the oldest records kept where nothing is committed. Default: at the end.
+    pub from_oldest: bool,
     /// Bound of one fetch answer in bytes. Default 1 MiB.
     pub fetch_max_bytes: i32,
     /// Local addresses to connect from, taken in turn: one address has some 28,000 ports. Empty:
@@ -91,6 +93,7 @@ impl Default for LeanConfig {
             consumers: 1,
             max_wait_ms: 500,
             min_bytes: 1,
+            from_oldest: false,
             fetch_max_bytes: 1 << 20,
             source_addresses: Vec::new(),
             connect_rate_per_s: 1000,

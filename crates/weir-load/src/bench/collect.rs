@@ -10,7 +10,24 @@ use weir_stats::{Histogram, hlog};
 use super::BenchError;
 use super::child::{Message, Part};
 use crate::delivery::DeliverySummary;
-use crate::worker::protocol::{Event, LedgerEntry, ProduceSummary, Progress, Summary, Tag};
+use crate::worker::protocol::{
+    Event, LedgerEntry, ProduceSummary, Progress, ScanSummary, Summary, Tag,
+};
+
+/// Intervals of one stage, in order.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) tag: Tag,
+    pub(super) intervals: Vec<Span>,
+}
+
+/// Latencies from one instant to another.
+#[derive(Debug)]
+pub(super) struct Span {
+    pub(super) from_unix_ns: u64,
+    pub(super) until_unix_ns: u64,
+    pub(super) histogram: Histogram,
+}
 
 /// Everything of one cell that came by events; interval histograms go to disk as they come.
 #[derive(Debug)]
@@ -26,6 +43,10 @@ pub(super) struct Collected {
     /// The producer whose records are background: its times are no latencies of the cell.
     pub(super) background: Option<Part>,
     pub(super) delivery: Option<DeliverySummary>,
+    /// Of a consumer that reads from the begin.
+    pub(super) scan: Option<ScanSummary>,
+    /// The intervals of one stage, where they are asked for.
+    pub(super) kept: Option<Kept>,
     /// Parts whose output has ended.
     pub(super) closed: Vec<Part>,
     /// What went wrong with the instrument.
@@ -48,6 +69,8 @@ impl Collected {
             produced: BTreeMap::new(),
             background: None,
             delivery: None,
+            scan: None,
+            kept: None,
             closed: Vec::new(),
             faults: Vec::new(),
         })
@@ -91,6 +114,9 @@ impl Collected {
                 summary: Summary::Delivery(summary),
             } => self.delivery = Some(summary),
             Event::Final {
+                summary: Summary::Scan(summary),
+            } => self.scan = Some(summary),
+            Event::Final {
                 summary: Summary::Floor(_),
             } => {}
             Event::Error { message } => {
@@ -110,6 +136,13 @@ impl Collected {
         if let Err(error) = self.log.write(&name, from, until, histogram) {
             self.faults
                 .push(format!("interval log not written: {error}"));
+        }
+        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.tag == tag) {
+            kept.intervals.push(Span {
+                from_unix_ns: from,
+                until_unix_ns: until,
+                histogram: histogram.clone(),
+            });
         }
         if !is_background {
             self.stages.entry(tag).or_default().merge(histogram);
@@ -146,6 +179,12 @@ impl Collected {
         let share = unix_ns.saturating_sub(before.unix_ns) as f64 / span;
         let (low, high) = (value(before)?, value(next)?);
         Some(low + (high - low) * share)
+    }
+
+    /// Records that brokers had acknowledged at an instant, of all producers.
+    pub(super) fn acked_at(&self, unix_ns: u64) -> Option<f64> {
+        let of = |part| self.counter_at(part, "acked", unix_ns);
+        Some(of(Part::Produce)? + of(Part::ProduceMarked).unwrap_or(0.0))
     }
 
     /// Mean of a counter that is a gauge, over the reports inside a span of time.

@@ -109,6 +109,9 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
     if has(Architecture::Gateway) || has(Architecture::Floor) {
         roles.push(role("clients", "simulated clients, one event loop"));
     }
+    if plan.sweep.is_some() {
+        roles.push(role("consume", "one consumer at a time"));
+    }
     if has(Architecture::Groups) || has(Architecture::Standalone) {
         roles.push(role("consume", "plain consumers, one event loop"));
     }
@@ -137,6 +140,8 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("size_bytes", workload.size_bytes)
         .with("producers", workload.producers)
         .with("keys", workload.keys)
+        .with("key_distribution", workload.distribution)
+        .with("entropy", workload.entropy)
         .with("compression.type", &workload.compression)
         .with("seed", workload.seed);
     let clients = SettingGroup::new("clients")
@@ -162,7 +167,26 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
     let validity = SettingGroup::new("validity")
         .with("schedule_lag_p99_ms", plan.validity.schedule_lag_p99_ms)
         .with("clients_busy_share", plan.validity.clients_busy_share);
-    vec![load, producer, clients, topic, validity]
+    let mut groups = vec![load, producer];
+    match &plan.sweep {
+        None => groups.push(clients),
+        Some(sweep) => {
+            let list = |values: &[u64]| {
+                let values: Vec<String> = values.iter().map(u64::to_string).collect();
+                values.join(" ")
+            };
+            groups.push(
+                SettingGroup::new("sweep")
+                    .with("record_sizes_bytes", list(&sweep.record_sizes_bytes))
+                    .with("targets_per_s", list(&sweep.targets_per_s))
+                    .with("fetch_sizes_bytes", list(&sweep.fetch_sizes_bytes))
+                    .with("messages", sweep.messages)
+                    .with("message_size_bytes", sweep.message_size_bytes),
+            );
+        }
+    }
+    groups.extend([topic, validity]);
+    groups
 }
 
 #[cfg(test)]

@@ -30,6 +30,22 @@ pub enum BenchError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// A file that was to be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// Nothing of what was to be read has a known form.
+    #[error(
+        "no line of kafka-producer-perf-test and no row of kafka-consumer-perf-test in {files}: give files with what they printed"
+    )]
+    NothingToImport {
+        /// The files.
+        files: String,
+    },
     /// A part could not be started.
     #[error("cannot start {part}: {source}")]
     Spawn {
@@ -59,10 +75,20 @@ impl BenchError {
         }
     }
 
+    pub(super) fn read(path: &Path, source: io::Error) -> Self {
+        Self::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Plan(_) | Self::File { .. } => Fault::Usage,
+            Self::Plan(_)
+            | Self::File { .. }
+            | Self::Read { .. }
+            | Self::NothingToImport { .. } => Fault::Usage,
             Self::Lab(error) => match error.fault() {
                 weir_lab::Fault::Usage => Fault::Usage,
                 weir_lab::Fault::Unreachable | weir_lab::Fault::Interrupted => Fault::Target,

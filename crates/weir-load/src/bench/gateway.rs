@@ -136,6 +136,9 @@ mod tests {
     fn built_in_configurations_have_what_the_clients_ask_for() {
         for built_in in BUILT_IN {
             let plan = Plan::built_in(built_in.name).unwrap().unwrap();
+            if plan.sweep.is_some() {
+                continue;
+            }
             let published = plan.clients.scenario.corrected();
             let has = |text: String| {
                 let config = &plan.gateway_config;

@@ -7,6 +7,7 @@ mod derived;
 mod environment;
 mod error;
 mod gateway;
+mod import;
 mod ladder;
 mod observer;
 mod probe;
@@ -14,6 +15,7 @@ mod quality;
 mod result;
 mod saturation;
 mod stay;
+mod sweep;
 mod usage;
 mod verdict;
 mod workers;
@@ -35,8 +37,10 @@ use cell::{Context, Spec};
 use ladder::{Ladder, Limits};
 
 pub use error::BenchError;
+pub use import::import;
 pub use observer::{Live, Observer};
 pub use stay::{LiveParts, stay};
+pub use sweep::consumer_row;
 
 /// How to run a plan.
 #[derive(Debug, Clone)]
@@ -90,15 +94,24 @@ pub fn run(
         producers_preferred: &producers_preferred,
         clock,
     };
-    if broker.lab.is_some() {
-        preheat(&context, observer);
-    }
-    let cells = run_cells(&context, &broker.limits, observer);
+    let cells = match sweep::of(plan) {
+        Some(sweep) => sweep::run(&context, sweep, observer),
+        None => {
+            if broker.lab.is_some() {
+                preheat(&context, observer);
+            }
+            run_cells(&context, &broker.limits, observer)
+        }
+    };
     let mut run = describe(plan, options, cells, &broker);
     run.started_utc = utc::rfc3339(started_s);
     run.finished_utc = utc::rfc3339(clock.now_unix_ns() / SECOND_NS);
     run.files = files(&run.cells);
-    run.derived = derived::of(plan, &run.cells);
+    run.files.extend(sweep::files(&dir));
+    run.derived = match plan.sweep {
+        Some(_) => sweep::derived(&run.cells),
+        None => derived::of(plan, &run.cells),
+    };
     let nice = match producers_preferred.into_inner() {
         true => child::PREFERRED_NICE,
         false => {
@@ -323,11 +336,14 @@ fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
     });
     run.outcome = match () {
         () if interrupted => Outcome::Interrupted,
-        () if !all_have_one => Outcome::Invalid,
+        () if !all_have_one || !run.cells.iter().any(Cell::is_valid) => Outcome::Invalid,
         () if run.thresholds.iter().any(|threshold| !threshold.passed) => Outcome::ThresholdFailed,
         () => Outcome::Passed,
     };
-    run.verdict = verdict::run(run);
+    run.verdict = match plan.sweep {
+        Some(_) => sweep::verdict(run),
+        None => verdict::run(run),
+    };
 }
 
 /// Writes `run.json` beside itself and renames, so that a reader never sees half of it.

@@ -88,14 +88,20 @@ impl Measured<'_> {
 
 /// What producers and receivers cost.
 fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
-    let instrument = [Part::Produce, Part::Clients, Part::Consume].map(Part::name);
+    let instrument = [
+        Part::Produce,
+        Part::ProduceMarked,
+        Part::Clients,
+        Part::Consume,
+    ]
+    .map(Part::name);
     let is_instrument = |role: &&RoleUsage| instrument.contains(&role.role.as_str());
     let roles: Vec<&RoleUsage> = cell.roles.iter().filter(is_instrument).collect();
     let busy: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
     let records = cell.achieved_records_per_s.unwrap_or(0.0) * cell.hold_s;
     let (producing, receiving) = roles
         .iter()
-        .partition::<Vec<&RoleUsage>, _>(|role| role.role == Part::Produce.name());
+        .partition::<Vec<&RoleUsage>, _>(|role| role.role.starts_with(Part::Produce.name()));
     let cpu_us = |roles: &[&RoleUsage]| roles.iter().map(|role| role.cpu_us_total).sum::<u64>();
     let delivered = cell
         .delivery

@@ -271,7 +271,7 @@ impl Measured<'_> {
     fn backlog_at(&self, unix_ns: u64, fan_out: Option<f64>) -> Option<u64> {
         let fan_out = fan_out?;
         let at = |part, name| self.collected.counter_at(part, name, unix_ns);
-        let late = at(Part::Produce, "acked")? * fan_out - at(self.receiving, "updates")?;
+        let late = self.collected.acked_at(unix_ns)? * fan_out - at(self.receiving, "updates")?;
         // Counters come once a second and are read between their reports: less than one record is nothing.
         Some(if late < fan_out { 0 } else { late as u64 })
     }
@@ -351,7 +351,8 @@ fn highest_supported(histogram: &Histogram) -> Option<(u32, u64)> {
 
 /// Deliveries due for one record, on average.
 fn fan_out(measured: &Measured<'_>, cell: &Cell) -> Option<f64> {
-    let acked = measured.collected.produce.as_ref()?.acked_in_window;
+    let produced = measured.collected.produced.values();
+    let acked: u64 = produced.map(|summary| summary.acked_in_window).sum();
     let expected = cell.delivery.as_ref()?.expected;
     (acked > 0 && expected > 0).then(|| expected as f64 / acked as f64)
 }

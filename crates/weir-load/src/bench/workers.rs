@@ -43,6 +43,8 @@ impl Workers<'_> {
         push(&mut args, "--size", workload.size_bytes);
         push(&mut args, "--keys", workload.keys);
         push(&mut args, "--seed", seed);
+        push(&mut args, "--key-distribution", workload.distribution);
+        push(&mut args, "--entropy", workload.entropy);
         push(&mut args, "--compression", &workload.compression);
         if let Some(key) = self.plan.clients.wanted_key() {
             push(&mut args, "--key", key);

@@ -4,6 +4,7 @@
 mod crowd;
 mod librdkafka;
 mod origin;
+mod scan;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanReport};
 
 pub use origin::{LatencySource, UnknownSource};
+pub use scan::{ScanOptions, run as run_scan};
 pub use weir_kafka::lean::LeanGroups;
 
 use crate::clients::raise_descriptors;
@@ -117,17 +119,21 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
 }
 
 fn consume_lean(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = event_loop()?;
+    let crowd = Rc::new(RefCell::new(Crowd::new(options)));
+    let report = runtime.block_on(consume(options.config(), &crowd, link))?;
+    let summary = crowd.borrow().summary(&report);
+    Ok(summary)
+}
+
+fn event_loop() -> Result<tokio::runtime::Runtime, LoadError> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|reason| LoadError::System {
             what: "starting the event loop of the consumers",
             reason,
-        })?;
-    let crowd = Rc::new(RefCell::new(Crowd::new(options)));
-    let report = runtime.block_on(consume(options.config(), &crowd, link))?;
-    let summary = crowd.borrow().summary(&report);
-    Ok(summary)
+        })
 }
 
 async fn consume(

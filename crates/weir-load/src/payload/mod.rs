@@ -2,6 +2,8 @@
 //!
 //! Random text is made once; a record costs some copies, its numbers and its timestamp.
 
+mod bytes;
+mod choice;
 mod person;
 mod random;
 mod small;
@@ -10,11 +12,13 @@ mod text;
 use std::fmt;
 use std::str::FromStr;
 
+pub use choice::{KeyChoice, KeyDistribution, UnknownDistribution};
 pub use random::Random;
 pub use text::TextValues;
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
+use bytes::ByteValues;
 use person::People;
 use small::SmallObjects;
 
@@ -36,11 +40,13 @@ pub enum Kind {
     VeryComplex,
     /// The same under a key that is an object with an array of 1024 names.
     JsonKeyX,
+    /// Bytes without a key, as many and as random as asked for.
+    Random,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Base,
         Self::Keyed,
         Self::Json,
@@ -48,6 +54,7 @@ impl Kind {
         Self::Complex,
         Self::VeryComplex,
         Self::JsonKeyX,
+        Self::Random,
     ];
 
     /// The name in options, plans and results.
@@ -60,24 +67,25 @@ impl Kind {
             Self::Complex => "complex",
             Self::VeryComplex => "verycomplex",
             Self::JsonKeyX => "jsonkeyx",
+            Self::Random => "random",
         }
     }
 
     /// Whether records have a key.
     pub fn has_key(self) -> bool {
-        self != Self::Base
+        !matches!(self, Self::Base | Self::Random)
     }
 
     /// Whether values are text of a size to choose; those of the others are objects of fixed shape.
     pub fn has_size(self) -> bool {
-        matches!(self, Self::Base | Self::Keyed)
+        matches!(self, Self::Base | Self::Keyed | Self::Random)
     }
 }
 
 /// A kind that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex or jsonkeyx"
+    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx or random"
 )]
 pub struct UnknownKind(String);
 
@@ -97,7 +105,7 @@ impl fmt::Display for Kind {
 }
 
 /// What records of one run are made of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PayloadSpec {
     /// Their kind.
     pub kind: Kind,
@@ -107,6 +115,8 @@ pub struct PayloadSpec {
     pub keys: usize,
     /// A key that takes the place of the pool's last, unless it is one of the pool.
     pub key: Option<String>,
+    /// Share of random bytes of the kind `random`: 1 can not be compressed.
+    pub entropy: f64,
     /// The same seed makes the same records.
     pub seed: u64,
     /// Whether the timestamp member begins with [`MARK`].
@@ -126,6 +136,7 @@ pub struct Payloads {
 
 #[derive(Debug, Clone)]
 enum Form {
+    Bytes(ByteValues),
     Text { values: TextValues, keyed: bool },
     Small(SmallObjects),
     People(Box<People>),
@@ -136,7 +147,7 @@ impl Payloads {
     pub fn new(spec: &PayloadSpec, local: LocalTime) -> Self {
         let fruits = || names_of(&FRUITS, spec.keys);
         let mut names = match spec.kind {
-            Kind::Base => vec![String::new()],
+            Kind::Base | Kind::Random => vec![String::new()],
             Kind::Keyed | Kind::Json => fruits(),
             Kind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
             Kind::Complex | Kind::VeryComplex | Kind::JsonKeyX => names_of(&FIRST_NAMES, spec.keys),
@@ -156,6 +167,7 @@ impl Payloads {
         // The choice of keys takes the seed itself; the negation only keeps the two apart.
         let seed = !spec.seed;
         let form = match spec.kind {
+            Kind::Random => Form::Bytes(ByteValues::new(spec.size, spec.entropy, seed)),
             Kind::Base | Kind::Keyed => Form::Text {
                 values: TextValues::new(spec.size, seed, local),
                 keyed: spec.kind == Kind::Keyed,
@@ -177,6 +189,7 @@ impl Payloads {
     /// Makes the next record, due at `due_unix_ns`, under name `name`.
     pub fn make(&mut self, name: usize, due_unix_ns: u64, producer: u32) {
         match &mut self.form {
+            Form::Bytes(values) => values.make(),
             Form::Text { values, .. } => {
                 values.value(due_unix_ns, producer);
             }
@@ -188,7 +201,7 @@ impl Payloads {
     /// Key of the record made last under name `name`.
     pub fn key(&self, name: usize) -> Option<&[u8]> {
         match &self.form {
-            Form::Text { keyed: false, .. } => None,
+            Form::Bytes(_) | Form::Text { keyed: false, .. } => None,
             Form::People(people) => Some(people.key(name)),
             Form::Text { .. } | Form::Small(_) => Some(self.names[name].as_bytes()),
         }
@@ -197,6 +210,7 @@ impl Payloads {
     /// Value of the record made last.
     pub fn value(&self) -> &[u8] {
         match &self.form {
+            Form::Bytes(values) => values.value(),
             Form::Text { values, .. } => values.last(),
             Form::Small(objects) => objects.value(),
             Form::People(people) => people.value(),

@@ -7,6 +7,7 @@ const SPEC: PayloadSpec = PayloadSpec {
     size: 16,
     keys: 40,
     key: None,
+    entropy: 1.0,
     seed: 7,
     marked: false,
 };

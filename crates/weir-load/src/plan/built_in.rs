@@ -9,7 +9,7 @@ pub struct BuiltIn {
     pub file: &'static str,
     /// The file.
     pub text: &'static str,
-    /// Name of the gateway's configuration that goes with it.
+    /// Name of the gateway's configuration that goes with it; empty if it has no use for one.
     pub adapters_file: &'static str,
     /// That configuration.
     pub adapters: &'static str,
@@ -17,7 +17,8 @@ pub struct BuiltIn {
     pub server: Option<(&'static str, &'static str)>,
 }
 
-/// All of them: the scenarios of the published load test in its order, then its filtering tests.
+/// All of them: the scenarios of the published load test in its order, then its filtering tests, then a
+/// broker by itself.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "broadcast",
@@ -67,6 +68,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
         FILTER_MATRIX,
         BASIC_KEY,
     ),
+    filter("broker-sweep", "broker-sweep.toml", BROKER_SWEEP, ("", "")),
 ];
 
 const fn filter(
@@ -85,6 +87,7 @@ const fn filter(
     }
 }
 
+const BROKER_SWEEP: &str = include_str!("../../../../plans/broker-sweep.toml");
 const FILTER_BASIC: &str = include_str!("../../../../plans/filter-basic.toml");
 const FILTER_DEEP_KEY: &str = include_str!("../../../../plans/filter-deep-key.toml");
 const FILTER_MATRIX: &str = include_str!("../../../../plans/filter-matrix.toml");

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::payload::Kind;
+use crate::payload::{KeyDistribution, Kind};
 
 /// The `workload` table of a plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -26,6 +26,11 @@ pub struct Workload {
     pub seed: u64,
     /// Number of keys.
     pub keys: u32,
+    /// How records are spread over them.
+    #[serde(deserialize_with = "named")]
+    pub distribution: KeyDistribution,
+    /// Share of random bytes in values of the kind `random`.
+    pub entropy: f64,
     /// Kafka's name of the compression.
     pub compression: String,
     /// Who stamps records with the time: the producer, or the broker when it stores them.
@@ -43,6 +48,8 @@ impl Default for Workload {
             partitions: 1,
             seed: 0,
             keys: 40,
+            distribution: KeyDistribution::Uniform,
+            entropy: 1.0,
             compression: "none".to_owned(),
             timestamps: Timestamps::Broker,
         }

@@ -9,6 +9,7 @@ use crate::worker::protocol::{Event, Interval, Quantiles, Tag};
 pub(super) struct Meter {
     lag: Timed,
     ack: Timed,
+    acknowledged: Timed,
     /// Lag of the last second whether measured or not, for people to watch.
     second: Histogram,
     interval_from_unix_ns: u64,
@@ -36,10 +37,11 @@ impl Meter {
         }
     }
 
-    /// A record was acknowledged this long after it was handed over.
-    pub(super) fn ack(&mut self, ack_ns: u64, in_window: bool) {
+    /// A record was acknowledged this long after it was handed over, and after it was due.
+    pub(super) fn ack(&mut self, ack_ns: u64, since_due_ns: u64, in_window: bool) {
         if in_window {
             self.ack.interval.record_ns(ack_ns);
+            self.acknowledged.interval.record_ns(since_due_ns);
         }
     }
 
@@ -50,6 +52,7 @@ impl Meter {
         for (tag, timed) in [
             (Tag::ScheduleLag, &mut self.lag),
             (Tag::PublishAck, &mut self.ack),
+            (Tag::Acknowledged, &mut self.acknowledged),
         ] {
             if timed.interval.is_empty() {
                 continue;

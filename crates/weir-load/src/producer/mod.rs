@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::local_time::LocalTime;
 use crate::pacer::Rate;
-use crate::payload::{Kind, PayloadSpec, Payloads};
+use crate::payload::{KeyDistribution, Kind, PayloadSpec, Payloads};
 use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
@@ -44,6 +44,10 @@ pub struct ProducerOptions {
     pub keys: u32,
     /// A key that takes the place of the pool's last, unless it is one of the pool.
     pub key: Option<String>,
+    /// How records are spread over the keys.
+    pub distribution: KeyDistribution,
+    /// Share of random bytes in values of the kind `random`.
+    pub entropy: f64,
     /// Seed of keys and filler.
     pub seed: u64,
     /// Puts the mark of probe records into the timestamp member; kinds with objects only.
@@ -58,6 +62,8 @@ pub struct ProducerOptions {
     pub compression: String,
     /// Further librdkafka properties.
     pub properties: Vec<(String, String)>,
+    /// Whether records carry headers that say when they were due and which they are.
+    pub stamped: bool,
     /// Adds the text stamp, for clients behind a mapping that reads headers as text.
     pub text_stamp: bool,
     /// Creates the topic with this many partitions if it does not exist.
@@ -80,6 +86,8 @@ impl Default for ProducerOptions {
             size: 1024,
             keys: 40,
             key: None,
+            distribution: KeyDistribution::Uniform,
+            entropy: 1.0,
             seed: 1,
             marked: false,
             count: None,
@@ -87,6 +95,7 @@ impl Default for ProducerOptions {
             acks: Acks::All,
             compression: "none".to_owned(),
             properties: Vec::new(),
+            stamped: true,
             text_stamp: false,
             create_partitions: None,
             drain: Duration::from_secs(10),
@@ -143,6 +152,7 @@ impl ProducerOptions {
             size: self.size,
             keys: self.keys as usize,
             key: self.key.clone(),
+            entropy: self.entropy,
             seed: self.seed,
             marked: self.marked,
         }

@@ -13,7 +13,7 @@ use super::tracker::{Answer, Tracker};
 use super::{Answers, ProducerOptions};
 use crate::clock::{Clock, nanos};
 use crate::pacer::Pacer;
-use crate::payload::{Payloads, Random};
+use crate::payload::{KeyChoice, Payloads};
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Progress, Schedule};
@@ -32,7 +32,7 @@ pub(super) struct Sender<'a> {
     target: Target<'a>,
     link: &'a Link,
     pacer: Pacer,
-    key_choice: Random,
+    key_choice: KeyChoice,
     payloads: Payloads,
     text_stamp: Vec<u8>,
     tracker: Tracker,
@@ -65,7 +65,7 @@ impl<'a> Sender<'a> {
             schedule,
             link,
             pacer: Pacer::new(options.rate),
-            key_choice: Random::new(options.seed),
+            key_choice: KeyChoice::new(options.distribution, payloads.names().len(), options.seed),
             payloads,
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
             tracker: Tracker::new(streams, schedule),
@@ -162,7 +162,7 @@ impl<'a> Sender<'a> {
         let due_unix_ns = self.schedule.start_unix_ns + self.pacer.due_ns(index);
         // A remainder of a u32 fits a u32.
         let producer = (index % u64::from(self.options.producers)) as u32;
-        let key = self.key_choice.below(self.payloads.names().len() as u32) as usize;
+        let key = self.key_choice.draw();
         let stream = key * self.options.producers as usize + producer as usize;
         let mut stamp = Stamp {
             due_unix_ns,
@@ -214,10 +214,10 @@ impl<'a> Sender<'a> {
             (SEQ_HEADER, &seq),
             (TEXT_HEADER, &self.text_stamp),
         ];
-        let headers = if self.options.text_stamp {
-            &headers[..]
-        } else {
-            &headers[..2]
+        let headers = match (self.options.stamped, self.options.text_stamp) {
+            (false, _) => &[],
+            (true, false) => &headers[..2],
+            (true, true) => &headers[..],
         };
         let token = self.tracker.next_token() as u64;
         let topic = &self.options.topic;
@@ -267,7 +267,8 @@ impl<'a> Sender<'a> {
         drop(shared);
         for answer in self.taken.drain(..) {
             if let Some(acked) = self.tracker.answered(&answer) {
-                self.meter.ack(acked.ack_ns, acked.in_window);
+                self.meter
+                    .ack(acked.ack_ns, acked.since_due_ns, acked.in_window);
             }
         }
     }
@@ -294,6 +295,7 @@ impl<'a> Sender<'a> {
             ("failed", self.tracker.failed),
             ("in_flight", self.tracker.unacknowledged() as u64),
             ("bytes_sent", self.bytes_sent),
+            ("wire_bytes_sent", self.target.producer.wire_bytes()),
             ("queue_full", self.queue_full),
         ];
         counters
@@ -329,6 +331,7 @@ impl<'a> Sender<'a> {
             due_in_window,
             acked_in_window: self.tracker.acked_in_window,
             bytes_sent: self.bytes_sent,
+            wire_bytes_sent: self.target.producer.wire_bytes(),
             queue_full: self.queue_full,
             schedule_lag,
             publish_ack,

@@ -45,6 +45,7 @@ struct Stream {
 struct InFlight {
     stream: usize,
     seq: u64,
+    due_unix_ns: u64,
     sent_unix_ns: u64,
     in_window: bool,
 }
@@ -54,6 +55,8 @@ struct InFlight {
 pub(super) struct Acked {
     /// From the send to the answer.
     pub(super) ack_ns: u64,
+    /// From the due instant to the answer.
+    pub(super) since_due_ns: u64,
     /// Whether it was due in the window.
     pub(super) in_window: bool,
 }
@@ -89,6 +92,7 @@ impl Tracker {
         self.in_flight.insert(InFlight {
             stream,
             seq: stamp.seq,
+            due_unix_ns: stamp.due_unix_ns,
             sent_unix_ns,
             in_window,
         });
@@ -111,6 +115,7 @@ impl Tracker {
         self.acked_in_window += u64::from(record.in_window);
         Some(Acked {
             ack_ns: answer.at_unix_ns.saturating_sub(record.sent_unix_ns),
+            since_due_ns: answer.at_unix_ns.saturating_sub(record.due_unix_ns),
             in_window: record.in_window,
         })
     }
@@ -282,6 +287,7 @@ mod tests {
         let token = send(&mut tracker, 0, 10);
         let acked = Acked {
             ack_ns: 89,
+            since_due_ns: 90,
             in_window: true,
         };
         assert_eq!(answer(&mut tracker, token, None), Some(acked));

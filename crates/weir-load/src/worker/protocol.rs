@@ -173,6 +173,10 @@ pub enum Tag {
     ScheduleLag,
     /// From the actual send to the broker's acknowledgement.
     PublishAck,
+    /// From the due instant to that acknowledgement.
+    Acknowledged,
+    /// From the broker's time stamp, in the middle of its millisecond, to the arrival.
+    StoredToClient,
     /// From the due instant of the state a client had to the arrival of the update that replaced it
     /// and skipped records in between: how old a conflated state had become.
     StateAge,
@@ -186,6 +190,8 @@ impl Tag {
             Self::Service => "service",
             Self::ScheduleLag => "schedule_lag",
             Self::PublishAck => "publish_ack",
+            Self::Acknowledged => "acknowledged",
+            Self::StoredToClient => "stored_to_client",
             Self::StateAge => "state_age",
         }
     }
@@ -201,6 +207,8 @@ pub enum Summary {
     Delivery(DeliverySummary),
     /// Of `floor`.
     Floor(FloorSummary),
+    /// Of a consumer that reads a topic from its begin.
+    Scan(ScanSummary),
 }
 
 /// What a producer did.
@@ -226,6 +234,10 @@ pub struct ProduceSummary {
     pub acked_in_window: u64,
     /// Value and key bytes handed to the Kafka library.
     pub bytes_sent: u64,
+    /// Bytes written to brokers' sockets, compressed and with all that surrounds them, up to a second
+    /// before the end.
+    #[serde(default)]
+    pub wire_bytes_sent: u64,
     /// Times a full send queue delayed a record; shows as lateness, never as loss.
     pub queue_full: u64,
     /// Schedule lag over the window (over everything without a window), in nanoseconds.
@@ -249,6 +261,28 @@ pub struct Quantiles {
     pub p99_ns: u64,
     /// Largest value.
     pub max_ns: u64,
+}
+
+/// What a consumer did that read a topic from its begin.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanSummary {
+    /// When it began, in unix nanoseconds.
+    pub started_unix_ns: u64,
+    /// From there until it had its partitions and knew where they begin.
+    pub rebalance_ns: u64,
+    /// From the begin to the last message.
+    pub elapsed_ns: u64,
+    /// Messages read.
+    pub messages: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// Bytes read from brokers' sockets.
+    pub wire_bytes_received: u64,
+    /// Fetch answers read.
+    pub fetches: u64,
+    /// Errors by text.
+    #[serde(default)]
+    pub errors: BTreeMap<String, u64>,
 }
 
 /// What the floor server did.

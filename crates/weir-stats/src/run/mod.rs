@@ -14,8 +14,8 @@
 mod cell;
 mod comparison;
 mod environment;
-mod find_max;
 mod experiment;
+mod find_max;
 mod latency;
 mod quality;
 
@@ -31,8 +31,8 @@ pub use comparison::{Comparison, MetricComparison, Side, Subject, SubjectCompari
 pub use environment::{
     Clock, ClockMode, Machine, Placement, ReferenceFigures, ReferenceRow, Setting, SettingGroup,
 };
-pub use find_max::{FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep};
 pub use experiment::{Basis, Derived, StageMean};
+pub use find_max::{FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep};
 pub use latency::LatencySummary;
 pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 

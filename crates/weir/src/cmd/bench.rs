@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weir_load::bench::{self, BenchError, BenchOptions, Finished};
 use weir_load::error::Fault;
-use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan};
+use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::run::{Outcome, Run};
 
@@ -24,6 +24,8 @@ pub(crate) enum BenchCommand {
     List(ListArgs),
     /// Run a plan and write a report.
     Run(Box<RunArgs>),
+    /// Make a run folder, with reports, from what kafka-producer-perf-test and kafka-consumer-perf-test printed.
+    Import(ImportArgs),
     /// Rebuild the reports of a run folder and print its table.
     Report {
         /// The run folder.
@@ -37,6 +39,21 @@ pub(crate) struct ListArgs {
     /// Write the plans as files into this folder.
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
+}
+
+/// What to take in.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Files with the tools' output. Parameters come from names as test-producer-<record size>-<rate>.txt and
+    /// test-consumer-<fetch size>.txt.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where the run folder is made.
+    #[arg(long, value_name = "DIR", default_value = "weir-runs")]
+    out: PathBuf,
+    /// Print the content of run.json instead of the table.
+    #[arg(long)]
+    json: bool,
 }
 
 /// What to run, and what to change about it.
@@ -69,6 +86,21 @@ pub(crate) struct RunArgs {
     /// An existing topic, in place of a new one for each cell; what others write there is background.
     #[arg(long, value_name = "NAME", requires = "bootstrap")]
     topic: Option<String>,
+    /// Sweeps: bytes of each record, for example 100,1k.
+    #[arg(long, value_name = "BYTES", value_parser = parse_count, value_delimiter = ',')]
+    record_sizes: Option<Vec<u64>>,
+    /// Sweeps: records per second, for example 1k,5k.
+    #[arg(long, value_name = "RATES", value_parser = parse_count, value_delimiter = ',')]
+    targets: Option<Vec<u64>>,
+    /// Sweeps: bytes that the consumer fetches at most per request and partition.
+    #[arg(long, value_name = "BYTES", value_parser = parse_count, value_delimiter = ',')]
+    fetch_sizes: Option<Vec<u64>>,
+    /// Sweeps: messages that each consumer reads.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    messages: Option<u64>,
+    /// Sweeps: run Apache Kafka's own performance tools on the same cells.
+    #[arg(long)]
+    kafka_tools: bool,
     /// The one key that all clients want; our producers write it among others.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -97,6 +129,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::List(args) => list(&args),
         BenchCommand::Run(args) => run_plan(&args),
+        BenchCommand::Import(args) => import(&args),
         BenchCommand::Report { dir } => report(dir),
     }
 }
@@ -115,7 +148,8 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
                 (built_in.adapters_file, built_in.adapters),
             ]
             .into_iter()
-            .chain(built_in.server);
+            .chain(built_in.server)
+            .filter(|(file, _)| !file.is_empty());
             for (file, text) in files {
                 let path = dir.join(file);
                 std::fs::create_dir_all(dir)
@@ -141,6 +175,14 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         repetitions: args.repetitions,
         rate_per_s: args.rate,
         rates_per_s: args.rates.clone(),
+        sweep: SweepOverrides {
+            record_sizes_bytes: args.record_sizes.clone(),
+            targets_per_s: args.targets.clone(),
+            fetch_sizes_bytes: args.fetch_sizes.clone(),
+            messages: args.messages,
+            mib_per_s_max: None,
+            kafka_tools: args.kafka_tools.then_some(true),
+        },
         topic: args.topic.clone(),
         key: args.key.clone(),
         preheat: None,
@@ -160,6 +202,19 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         print_result(&finished);
     }
     Ok(exit_of(finished.run.outcome))
+}
+
+fn import(args: &ImportArgs) -> Result<Exit, Failure> {
+    let command_line: Vec<String> = std::env::args().collect();
+    let stop = AtomicBool::new(false);
+    let finished = bench::import(&args.files, &args.out, &command_line);
+    let finished = finished.map_err(|error| failure(error, &stop))?;
+    write_report(&finished)?;
+    match args.json {
+        true => print!("{}", finished.run.to_json()),
+        false => print_result(&finished),
+    }
+    Ok(Exit::Fine)
 }
 
 fn report(dir: PathBuf) -> Result<Exit, Failure> {
@@ -224,10 +279,15 @@ pub(crate) fn execute(
     let result = bench::run(plan, options, watch, stop);
     watch.end();
     let finished = result.map_err(|error| failure(error, stop))?;
-    weir_report::write_all(&finished.dir)
-        .context("report not written; the results are in the run folder")
-        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+    write_report(&finished)?;
     Ok(finished)
+}
+
+fn write_report(finished: &Finished) -> Result<(), Failure> {
+    weir_report::write_all(&finished.dir)
+        .map(|_| ())
+        .context("report not written; the results are in the run folder")
+        .map_err(|error| Failure::new(Exit::Instrument, error))
 }
 
 /// The table, and where the rest is.

@@ -1,14 +1,18 @@
 //! `weir load consume`.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use weir_load::bench::consumer_row;
 use weir_load::clock::Clock;
-use weir_load::consumer::{self, ConsumerClient, ConsumerOptions, LatencySource, LeanGroups};
+use weir_load::consumer::{
+    self, ConsumerClient, ConsumerOptions, LatencySource, LeanGroups, ScanOptions,
+};
 use weir_load::delivery::DeliverySummary;
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, Progress};
+use weir_stats::perf::CONSUMER_HEADER;
 
 use crate::cmd::load_common::{
     Progressing, StatusLine, failure, fine_or_interrupted, print_json, run_worker,
@@ -64,6 +68,16 @@ pub(crate) struct ConsumeArgs {
     /// How long to read once all are positioned, for example 30s; without it until Ctrl-C.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Read from the oldest record on with one consumer, --records of them, and print the row of
+    /// kafka-consumer-perf-test.
+    #[arg(long, conflicts_with_all = ["duration", "seed_report", "marked_only", "group_members"])]
+    from_start: bool,
+    /// With --from-start, records to read.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100k", requires = "from_start")]
+    records: u64,
+    /// With --from-start, bytes to fetch at most per request and partition.
+    #[arg(long, value_name = "BYTES", value_parser = parse_count, default_value = "1048576", requires = "from_start")]
+    fetch_size: u64,
     /// Where a record's due instant is: header (this producer's), text (the first 23 characters of the
     /// value) or json:MEMBER.
     #[arg(long, value_name = "SOURCE", default_value_t = LatencySource::Header)]
@@ -108,14 +122,10 @@ enum Client {
 impl ConsumeArgs {
     fn groups(&self) -> Option<LeanGroups> {
         let chosen = self.group_prefix.clone();
-        let prefix = || {
-            let unix_ns = Clock::start().now_unix_ns();
-            format!("weir-{}-{}-", unix_ns / 1_000_000, std::process::id())
-        };
         (self.architecture == Architecture::Groups).then(|| LeanGroups {
             members: self.group_members,
             commit_every: self.commit_every,
-            ..LeanGroups::new(&chosen.unwrap_or_else(prefix))
+            ..LeanGroups::new(&chosen.unwrap_or_else(new_prefix))
         })
     }
 
@@ -148,9 +158,18 @@ impl ConsumeArgs {
     }
 }
 
+/// Of groups that nobody had before.
+fn new_prefix() -> String {
+    let unix_ns = Clock::start().now_unix_ns();
+    format!("weir-{}-{}-", unix_ns / 1_000_000, std::process::id())
+}
+
 /// Runs the consumers.
 pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     args.check()?;
+    if args.from_start {
+        return scan(args);
+    }
     let options = args.options();
     if args.worker {
         return run_worker(|link| consumer::run(&options, link));
@@ -176,6 +195,53 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
         print_summary(&summary);
     }
     Ok(watch.verdict(&stop, args.duration.is_some()))
+}
+
+/// Reads a topic from its begin.
+fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
+    let prefix = args.groups().map(|groups| groups.prefix);
+    let options = ScanOptions {
+        bootstrap_servers: args.bootstrap.clone(),
+        topic: args.topic.clone(),
+        messages: args.records,
+        fetch_size_bytes: args.fetch_size,
+        group: prefix.unwrap_or_else(new_prefix),
+        patience: SCAN_PATIENCE,
+    };
+    if args.worker {
+        return run_worker(|link| consumer::run_scan(&options, link));
+    }
+    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let clock = Clock::start();
+    let result = load_local::run(
+        &stop,
+        |link| consumer::run_scan(&options, link),
+        |event, commands| {
+            if args.json {
+                print_json(event);
+            }
+            if let Event::Ready { .. } = event {
+                // The worker may have failed meanwhile, which its result will tell.
+                let _ = commands.send(Command::Start(schedule_from_now(&clock, None)));
+            }
+        },
+    );
+    let summary = result.map_err(failure)?;
+    if !args.json {
+        println!("{CONSUMER_HEADER}");
+        println!("{}", consumer_row(&summary));
+    }
+    for (text, count) in &summary.errors {
+        eprintln!("weir: {count} x {text}");
+    }
+    if summary.messages < args.records && !stop.load(Ordering::Relaxed) {
+        let (came, wanted) = (summary.messages, args.records);
+        eprintln!(
+            "weir: {came} of {wanted} records came: the topic has no more, or its broker is slow"
+        );
+        return Ok(Exit::Unreachable);
+    }
+    Ok(fine_or_interrupted(&stop, true))
 }
 
 /// What a person sees.
@@ -278,5 +344,7 @@ fn print_summary(summary: &DeliverySummary) {
     }
 }
 
+/// Without a record for so long, there is no more to come.
+const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 /// Above this the tool measures itself.
 const BUSY_PERMILLE_MAX: u64 = 900;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use weir_load::clock::Clock;
 use weir_load::pacer::Rate;
-use weir_load::payload::Kind;
+use weir_load::payload::{KeyDistribution, Kind};
 use weir_load::producer::{self, Acks, ProducerOptions};
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress};
@@ -28,6 +28,7 @@ Kinds, as the published generator makes them (TIMESTAMP is the due instant, yyyy
   complex        one of 40 first names; {id, firstText ... fourthText (256 characters), firstnumber, secondNumber
                  ... fourthNumber, hobbies [3], timestamp}; a record changes one text and one number
   verycomplex    the same with `changes` (20 characters) after id; a record changes that and one number
+  random         no key; --size bytes, of which --entropy are random
   jsonkeyx       verycomplex under {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]}
 
 The published generator's arguments, in its order:
@@ -69,7 +70,8 @@ pub(crate) struct ProduceArgs {
     /// 1024].
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     size: Option<u64>,
-    /// What records are: base, keyed, json, json-extended, complex, verycomplex or jsonkeyx (below).
+    /// What records are: base, keyed, json, json-extended, complex, verycomplex, jsonkeyx or random
+    /// (below).
     #[arg(long, value_name = "KIND", default_value_t = Kind::Keyed)]
     kind: Kind,
     /// Keys of 500 characters; with --kind json, and the same as --kind json-extended.
@@ -86,6 +88,12 @@ pub(crate) struct ProduceArgs {
     /// One key more: takes the place of the pool's last, unless it is one of them.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// How records are spread over keys: uniform, zipf (zipf:EXPONENT), sequential, or hot:KEYS:RECORDS (shares of 1).
+    #[arg(long, value_name = "NAME", default_value_t = KeyDistribution::Uniform)]
+    key_distribution: KeyDistribution,
+    /// With --kind random, the share of random bytes: 1 can not be compressed, 0 is one byte repeated.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
+    entropy: f64,
     /// The same seed writes the same keys and texts.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -113,6 +121,9 @@ pub(crate) struct ProduceArgs {
     /// Largest 99th percentile of schedule lag; beyond it the run is no measurement (exit code 4).
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "20ms")]
     max_lag: Duration,
+    /// Write no headers: deliveries can not be checked, and are timed by a text at best.
+    #[arg(long, conflicts_with = "text_stamp")]
+    no_stamp: bool,
     /// Add the header `weir` (the whole stamp as text), for clients behind a gateway.
     #[arg(long)]
     text_stamp: bool,
@@ -134,6 +145,13 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
         Err(_) => parse_count(text)? as f64,
     };
     Rate::per_second(rate).map_err(|error| error.to_string())
+}
+
+/// A number from 0 to 1.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok();
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "give a number from 0 to 1".to_owned())
 }
 
 impl ProduceArgs {
@@ -174,6 +192,8 @@ impl ProduceArgs {
             size: usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX),
             keys: self.keys.unwrap_or(40),
             key: self.key.clone(),
+            distribution: self.key_distribution,
+            entropy: self.entropy,
             seed: self.seed,
             marked: self.mark,
             count: self.count,
@@ -181,6 +201,7 @@ impl ProduceArgs {
             acks: self.acks,
             compression: self.compression.clone(),
             properties: self.properties.clone(),
+            stamped: !self.no_stamp,
             text_stamp: self.text_stamp,
             create_partitions: self.create_topic,
             drain: self.drain,
@@ -297,6 +318,12 @@ fn print_summary(summary: &ProduceSummary) {
         "sent           {} in {elapsed_s:.2} s, {achieved:.1} records/s, target {}",
         summary.sent,
         summary.target_rate_millis as f64 / 1000.0
+    );
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!(
+        "bytes          {:.2} MiB of keys and values, {:.2} MiB to brokers",
+        mib(summary.bytes_sent),
+        mib(summary.wire_bytes_sent)
     );
     println!("acknowledged   {}", summary.acked);
     println!("failed         {}", summary.failed);

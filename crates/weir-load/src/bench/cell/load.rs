@@ -215,7 +215,7 @@ impl Running<'_> {
         let (produced, received) = (last(Part::Produce)?, last(receiving)?);
         let now_unix_ns = produced.unix_ns.min(received.unix_ns);
         let counter = |part, name| self.collected.counter_at(part, name, now_unix_ns);
-        let acked = counter(Part::Produce, "acked")?;
+        let acked = self.collected.acked_at(now_unix_ns)?;
         let due = acked * self.fan_out();
         let late = due - counter(receiving, "updates")?;
         // Less than one record's deliveries are on their way at any time.

@@ -1,0 +1,318 @@
+//! What a sweep's cells are called, and their figures, whoever measured them.
+
+use weir_stats::knee::LoadPoint;
+use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
+use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
+
+use super::{By, Job};
+use crate::plan::Plan;
+
+/// Architecture of our producer's cells.
+pub(crate) const PRODUCER: &str = "producer";
+/// Architecture of our consumer's cells.
+pub(crate) const CONSUMER: &str = "consumer";
+/// Those of Apache Kafka's tools.
+pub(crate) const KAFKA_PRODUCER: &str = "kafka_producer";
+pub(crate) const KAFKA_CONSUMER: &str = "kafka_consumer";
+
+/// Names of parameters and figures.
+pub(crate) const RECORD_SIZE: &str = "record_size_bytes";
+pub(crate) const TARGET: &str = "target_per_s";
+pub(crate) const FETCH_SIZE: &str = "fetch_size_bytes";
+pub(crate) const RECORDS_PER_S: &str = "records_per_s";
+pub(crate) const SPEED: &str = "mib_per_s";
+pub(crate) const LATENCY_MEAN: &str = "latency_mean_ms";
+pub(crate) const LATENCY_MAX: &str = "latency_max_ms";
+pub(crate) const RESPONSE_MEAN: &str = "response_mean_ms";
+pub(crate) const FETCH_RATE: &str = "fetch_rate_mib_per_s";
+
+/// A cell with nothing measured.
+pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, By), repetition: u64) -> Cell {
+    let (architecture, parameters) = match (job, by) {
+        (Job::Produce { size, target }, by) => {
+            let name = if by == By::Weir {
+                PRODUCER
+            } else {
+                KAFKA_PRODUCER
+            };
+            let parameters = vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)];
+            (name, parameters)
+        }
+        (Job::Consume { fetch_size }, by) => {
+            let name = if by == By::Weir {
+                CONSUMER
+            } else {
+                KAFKA_CONSUMER
+            };
+            (name, vec![(FETCH_SIZE, fetch_size as f64)])
+        }
+    };
+    let is_producer = matches!(job, Job::Produce { .. });
+    Cell {
+        architecture: architecture.to_owned(),
+        clients: 1,
+        parameters: owned(parameters),
+        repetition,
+        warm_up_s: if is_producer {
+            plan.warm_up.as_secs_f64()
+        } else {
+            0.0
+        },
+        hold_s: if is_producer {
+            plan.hold.as_secs_f64()
+        } else {
+            0.0
+        },
+        offered_records_per_s: match job {
+            Job::Produce { target, .. } => target as f64,
+            Job::Consume { .. } => 0.0,
+        },
+        ..Cell::default()
+    }
+}
+
+fn owned(values: Vec<(&str, f64)>) -> std::collections::BTreeMap<String, f64> {
+    let values = values.into_iter();
+    values
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Messages that each consumer reads.
+pub(super) fn messages(plan: &Plan) -> u64 {
+    plan.sweep.as_ref().map_or(0, |sweep| sweep.messages)
+}
+
+/// The figures of the published charts, from our producer's stages.
+pub(super) fn of_producer(cell: &mut Cell, per_s: f64, wire_bytes_per_s: Option<f64>) {
+    let size = cell.parameters.get(RECORD_SIZE).copied().unwrap_or(0.0);
+    let ack = cell.latency.get(STAGE_PUBLISH_ACK);
+    let ms = |us: Option<f64>| us.map(|us| us / 1e3);
+    let figures = [
+        (RECORDS_PER_S, Some(per_s)),
+        (SPEED, Some(per_s * size / MIB)),
+        (LATENCY_MEAN, ms(ack.and_then(|ack| ack.mean_us))),
+        (LATENCY_MAX, ms(ack.and_then(|ack| ack.max_us))),
+        (RESPONSE_MEAN, ms(cell.response().and_then(|it| it.mean_us))),
+        ("wire_mib_per_s", wire_bytes_per_s.map(|bytes| bytes / MIB)),
+    ];
+    let known = figures
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    cell.figures.extend(owned(known.collect()));
+}
+
+/// Whether the broker kept up, and whether that is what the figures show: a generator that is late
+/// without a full queue was late by itself.
+pub(super) fn judge_producer(cell: &mut Cell, plan: &Plan, (queue_full, failed): (u64, u64)) {
+    let achieved = cell.achieved_records_per_s.unwrap_or(0.0);
+    let due = cell.offered_records_per_s;
+    let lag_ms = cell.latency.get(weir_stats::run::STAGE_SCHEDULE_LAG);
+    let lag_ms = lag_ms.and_then(|lag| lag.p99_us).map_or(0.0, |us| us / 1e3);
+    let limit = plan.validity.schedule_lag_p99_ms;
+    if lag_ms > limit && queue_full == 0 {
+        let reasons = vec![format!(
+            "generator late: p99 {lag_ms:.1} ms, limit {limit} ms"
+        )];
+        cell.status = weir_stats::run::CellStatus::Invalid { reasons };
+    }
+    cell.not_sustained = if failed > 0 {
+        Some(format!("{failed} records failed"))
+    } else {
+        (achieved < due * ACHIEVED_SHARE_MIN)
+            .then(|| format!("the broker took {achieved:.0} of {due} records a second"))
+    };
+}
+
+/// The tool's last line for our figures.
+pub(super) fn producer_line(cell: &Cell, records: u64) -> ProducerPerf {
+    let figure = |name: &str| cell.figures.get(name).copied().unwrap_or(0.0);
+    let ack = cell.latency.get(STAGE_PUBLISH_ACK);
+    let ms = |of: fn(&LatencySummary) -> Option<f64>| {
+        let us = ack.and_then(|ack| of(ack).or(ack.max_us));
+        (us.unwrap_or(0.0) / 1e3) as u64
+    };
+    ProducerPerf {
+        records,
+        records_per_s: figure(RECORDS_PER_S),
+        mib_per_s: figure(SPEED),
+        latency_mean_ms: figure(LATENCY_MEAN),
+        latency_max_ms: figure(LATENCY_MAX),
+        // With too few records for a percentile, the largest value stands for it.
+        tail: Some(PerfTail {
+            p50_ms: ms(|ack| ack.p50_us),
+            p95_ms: ms(|ack| ack.p95_us),
+            p99_ms: ms(|ack| ack.p99_us),
+            p999_ms: ms(|ack| ack.p999_us),
+        }),
+    }
+}
+
+/// Takes the figures of a producer's last line.
+pub(super) fn of_producer_line(cell: &mut Cell, line: &ProducerPerf) {
+    cell.achieved_records_per_s = Some(line.records_per_s);
+    let us = |ms: u64| Some(ms as f64 * 1e3);
+    let tail = line.tail.unwrap_or_default();
+    let has_tail = line.tail.is_some();
+    let summary = LatencySummary {
+        count: line.records,
+        mean_us: Some(line.latency_mean_ms * 1e3),
+        max_us: Some(line.latency_max_ms * 1e3),
+        p50_us: us(tail.p50_ms).filter(|_| has_tail),
+        p95_us: us(tail.p95_ms).filter(|_| has_tail),
+        p99_us: us(tail.p99_ms).filter(|_| has_tail),
+        p999_us: us(tail.p999_ms).filter(|_| has_tail),
+        resolution_us: 1000.0,
+        ..LatencySummary::default()
+    };
+    cell.latency.insert(STAGE_PUBLISH_ACK.to_owned(), summary);
+    cell.figures.extend(owned(vec![
+        (RECORDS_PER_S, line.records_per_s),
+        (SPEED, line.mib_per_s),
+        (LATENCY_MEAN, line.latency_mean_ms),
+        (LATENCY_MAX, line.latency_max_ms),
+    ]));
+}
+
+/// Takes the figures of a consumer's row.
+pub(super) fn of_consumer(cell: &mut Cell, row: &ConsumerPerf) {
+    cell.figures.extend(owned(vec![
+        ("data_mib", row.data_mib),
+        ("rate_mib_per_s", row.mib_per_s),
+        ("messages", row.messages as f64),
+        ("messages_per_s", row.messages_per_s),
+        ("rebalance_ms", row.rebalance_ms as f64),
+        ("fetch_ms", row.fetch_ms as f64),
+        (FETCH_RATE, row.fetch_mib_per_s),
+        ("fetch_messages_per_s", row.fetch_messages_per_s),
+    ]));
+}
+
+/// A point of the throughput-latency curve: from the due instant where that is known.
+pub(super) fn load_point(cell: &Cell) -> Option<LoadPoint> {
+    let figure = |name: &str| cell.figures.get(name).copied();
+    Some(LoadPoint {
+        offered_per_s: cell.parameters.get(TARGET).copied()?,
+        achieved_per_s: figure(RECORDS_PER_S)?,
+        latency_ms: figure(RESPONSE_MEAN).or_else(|| figure(LATENCY_MEAN))?,
+    })
+}
+
+/// A cell of a file that somebody else's script has written.
+pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<Cell> {
+    let mut parameters = Vec::new();
+    let mut offered = 0.0;
+    match file {
+        Some(SweepFile::Producer {
+            record_size_bytes,
+            target_per_s,
+        }) => {
+            parameters.push((RECORD_SIZE, record_size_bytes as f64));
+            if let Some(target) = target_per_s {
+                parameters.push((TARGET, target as f64));
+                offered = target as f64;
+            }
+        }
+        Some(SweepFile::Consumer { fetch_size_bytes }) => {
+            parameters.push((FETCH_SIZE, fetch_size_bytes as f64));
+        }
+        None => {}
+    }
+    let blank = |architecture: &str, repetition| Cell {
+        architecture: architecture.to_owned(),
+        clients: 1,
+        parameters: owned(parameters.clone()),
+        repetition,
+        offered_records_per_s: offered,
+        ..Cell::default()
+    };
+    let report = weir_stats::perf::parse_producer(text);
+    // A run that was cut has no last line; its seconds tell what it did.
+    let line = report.total.or_else(|| report.intervals.last().copied());
+    if let Some(line) = line {
+        let mut cell = blank(PRODUCER, number);
+        of_producer_line(&mut cell, &line);
+        if report.total.is_none() {
+            cell.notes
+                .push("no last line: these are the last five seconds".to_owned());
+        }
+        if file.is_none() && line.records_per_s > 0.0 {
+            let size = (line.mib_per_s * MIB / line.records_per_s).round();
+            cell.parameters.insert(RECORD_SIZE.to_owned(), size);
+        }
+        if offered > 0.0 && line.records_per_s < offered * ACHIEVED_SHARE_MIN {
+            let achieved = line.records_per_s;
+            let reason = format!("{achieved:.0} of {offered} records a second");
+            cell.not_sustained = Some(reason);
+        }
+        return vec![cell];
+    }
+    let rows = weir_stats::perf::parse_consumer(text);
+    let rows = rows.iter().zip(number..);
+    rows.map(|(row, number)| {
+        let mut cell = blank(CONSUMER, number);
+        of_consumer(&mut cell, row);
+        cell
+    })
+    .collect()
+}
+
+const ACHIEVED_SHARE_MIN: f64 = 0.95;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "10000 records sent, 4000.000000 records/sec (3.81 MB/sec), 3.92 ms avg latency, 592.00 ms max latency, 0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.";
+
+    #[test]
+    fn imported_lines_have_the_figures_of_the_charts() {
+        let file = SweepFile::of_name("test-producer-1000-5000.txt");
+        let cells = imported(file, LINE, 1);
+        let cell = &cells[0];
+        assert_eq!(
+            cell.id(),
+            "producer-1-record_size_bytes_1000-target_per_s_5000-1"
+        );
+        assert_eq!(cell.figures[RECORDS_PER_S], 4000.0);
+        assert_eq!(cell.figures[LATENCY_MAX], 592.0);
+        assert!(cell.is_valid() && !cell.is_sustained());
+        let point = load_point(cell).unwrap();
+        assert_eq!((point.offered_per_s, point.latency_ms), (5000.0, 3.92));
+        let unnamed = imported(None, LINE, 2);
+        assert_eq!(unnamed[0].parameters[RECORD_SIZE], 999.0);
+        assert!(imported(None, "nothing", 1).is_empty());
+    }
+
+    #[test]
+    fn our_line_reads_back_as_it_was() {
+        let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
+        let job = Job::Produce {
+            size: 1000,
+            target: 5000,
+        };
+        let mut cell = empty_cell(&plan, (job, By::Weir), 1);
+        let ack = LatencySummary {
+            mean_us: Some(2500.0),
+            p50_us: Some(2000.0),
+            max_us: Some(9000.0),
+            ..LatencySummary::default()
+        };
+        cell.latency.insert(STAGE_PUBLISH_ACK.to_owned(), ack);
+        of_producer(&mut cell, 4800.0, None);
+        let line = producer_line(&cell, 48_000).to_string();
+        let read = imported(None, &line, 1);
+        assert_eq!(read[0].figures[RECORDS_PER_S], 4800.0);
+        assert_eq!(read[0].latency[STAGE_PUBLISH_ACK].p50_us, Some(2000.0));
+        assert_eq!(read[0].latency[STAGE_PUBLISH_ACK].p99_us, Some(9000.0));
+        cell.achieved_records_per_s = Some(4800.0);
+        judge_producer(&mut cell, &plan, (0, 0));
+        assert!(cell.is_sustained());
+        cell.achieved_records_per_s = Some(4700.0);
+        judge_producer(&mut cell, &plan, (0, 0));
+        assert_eq!(
+            cell.not_sustained.as_deref(),
+            Some("the broker took 4700 of 5000 records a second")
+        );
+    }
+}

@@ -1,0 +1,312 @@
+//! A sweep of a broker: a producer over record sizes and rates, then a consumer over fetch sizes; on request
+//! Apache Kafka's own tools on the same cells.
+
+mod consumer;
+mod figures;
+mod files;
+mod producer;
+mod tools;
+mod worker;
+
+use std::sync::atomic::Ordering;
+
+use weir_kafka::Admin;
+use weir_stats::knee::{KneeRule, LoadPoint, knee};
+use weir_stats::perf::MIB;
+use weir_stats::run::{Basis, Cell, CellStatus, Derived, Run};
+
+use super::cell::{BROKER_GONE, Context};
+use super::observer::Observer;
+use super::verdict;
+use crate::plan::{Plan, Sweep};
+
+use figures::PRODUCER;
+pub use files::consumer_row;
+pub(super) use files::{files, import};
+
+/// One cell to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    Produce { size: u64, target: u64 },
+    Consume { fetch_size: u64 },
+}
+
+/// Who does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Weir,
+    Kafka,
+}
+
+/// All cells of the sweep, ours and Kafka's in turn.
+pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) -> Vec<Cell> {
+    let tools = sweep.kafka_tools.then(|| tools::find(context, observer));
+    let sides: &[By] = match tools {
+        Some(_) => &[By::Weir, By::Kafka],
+        None => &[By::Weir],
+    };
+    let produce = sweep.producer_points().into_iter();
+    let produce = produce.map(|(size, target)| Job::Produce { size, target });
+    let fetch_sizes = sweep.fetch_sizes_bytes.iter();
+    let consume = fetch_sizes.map(|&fetch_size| Job::Consume { fetch_size });
+    let jobs: Vec<Job> = produce.chain(consume).collect();
+    let repetitions = u64::from(context.plan.repetitions);
+    let count = jobs.len() * repetitions as usize * sides.len();
+    preheat(context, sweep, observer);
+    let mut topic = None;
+    let mut cells = Vec::new();
+    for job in jobs {
+        for repetition in 1..=repetitions {
+            for by in sides {
+                let mut cell = figures::empty_cell(context.plan, (job, *by), repetition);
+                observer.cell(cells.len() + 1, count, &cell.id());
+                let reason = match context.stop.load(Ordering::Relaxed) {
+                    true => Some("interrupted".to_owned()),
+                    false if context.broker_is_gone() => Some(BROKER_GONE.to_owned()),
+                    false => beyond(sweep, job),
+                };
+                if let Some(reason) = reason {
+                    cell.status = CellStatus::Skipped { reason };
+                } else {
+                    let measured = match (job, &tools) {
+                        (Job::Produce { size, target }, Some(tools)) if *by == By::Kafka => {
+                            tools::produce(context, tools, (size, target), &mut cell)
+                        }
+                        (Job::Consume { fetch_size }, tools) => {
+                            let tools = tools.as_ref().filter(|_| *by == By::Kafka);
+                            let filled = consumer::fill(context, sweep, &mut topic, observer);
+                            filled.and_then(|topic| match tools {
+                                Some(tools) => {
+                                    tools::consume(context, tools, (&topic, fetch_size), &mut cell)
+                                }
+                                None => consumer::measure(
+                                    context,
+                                    (&topic, fetch_size),
+                                    &mut cell,
+                                    observer,
+                                ),
+                            })
+                        }
+                        (Job::Produce { size, target }, _) => {
+                            producer::measure(context, (size, target), &mut cell, observer)
+                        }
+                    };
+                    if let Err(reason) = measured {
+                        let reasons = vec![reason];
+                        cell.status = CellStatus::Invalid { reasons };
+                    }
+                }
+                observer.note(&verdict::sweep_cell(&cell));
+                cells.push(cell);
+            }
+        }
+    }
+    if let Some(topic) = topic {
+        remove(context.admin, &topic);
+    }
+    cells
+}
+
+/// A cell that asks for more than the plan lets it.
+fn beyond(sweep: &Sweep, job: Job) -> Option<String> {
+    let Job::Produce { size, target } = job else {
+        return None;
+    };
+    let limit = sweep.mib_per_s_max?;
+    let asked = size.saturating_mul(target) as f64 / MIB;
+    (asked > limit as f64).then(|| {
+        format!(
+            "{target} records of {size} bytes a second are {asked:.1} MB/s, beyond sweep.mib_per_s_max = {limit}"
+        )
+    })
+}
+
+/// A Java program is far slower in its first seconds. What comes of it is not looked at.
+fn preheat(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) {
+    let length = context.plan.preheat;
+    if context.broker_pids.is_empty() || length.is_zero() {
+        return;
+    }
+    observer.note(&format!(
+        "warming the broker up for {} s",
+        length.as_secs_f64()
+    ));
+    let mut plan = context.plan.clone();
+    (plan.warm_up, plan.hold) = (std::time::Duration::ZERO, length);
+    let middle = |values: &[u64]| values.get(values.len() / 2).copied();
+    let size = middle(&sweep.record_sizes_bytes).unwrap_or(1000);
+    let target = middle(&sweep.targets_per_s)
+        .unwrap_or(1000)
+        .min(PREHEAT_PER_S_MAX);
+    let job = Job::Produce { size, target };
+    let mut cell = figures::empty_cell(&plan, (job, By::Weir), 0);
+    // A failure shows in the cells that follow.
+    let _ = producer::measure(
+        &context.with_plan(&plan),
+        (size, target),
+        &mut cell,
+        observer,
+    );
+}
+
+/// Topics of a sweep are large; one that stays is not worth a failure.
+fn remove(admin: &Admin, topic: &str) {
+    if let Err(error) = admin.delete_topic(topic) {
+        tracing::warn!(%error, "topic not deleted");
+    }
+}
+
+/// The knee of each record size.
+pub(super) fn derived(cells: &[Cell]) -> Vec<Derived> {
+    let producers = || {
+        cells
+            .iter()
+            .filter(|cell| cell.architecture == PRODUCER && cell.is_valid())
+    };
+    let mut sizes: Vec<f64> = producers()
+        .filter_map(|cell| cell.parameters.get(figures::RECORD_SIZE).copied())
+        .collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    sizes.dedup();
+    sizes
+        .into_iter()
+        .map(|size| {
+            let own =
+                producers().filter(|cell| cell.parameters.get(figures::RECORD_SIZE) == Some(&size));
+            let points: Vec<LoadPoint> = own.filter_map(figures::load_point).collect();
+            knee_of(size, &points)
+        })
+        .collect()
+}
+
+fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
+    let rule = KneeRule::default();
+    let found = knee(points, rule);
+    let told = |point: LoadPoint| {
+        format!(
+            "{:.0} of {:.0} records/s with a mean of {:.1} ms",
+            point.achieved_per_s, point.offered_per_s, point.latency_ms
+        )
+    };
+    let how = match found.map(|knee| (knee.at, knee.beyond)) {
+        None => "even the lowest rate was beyond it".to_owned(),
+        Some((at, None)) => format!("no rate was beyond it; the highest gave {}", told(at)),
+        Some((at, Some(beyond))) => format!("it gave {}, the next {}", told(at), told(beyond)),
+    };
+    Derived {
+        name: "knee".to_owned(),
+        of: format!("{PRODUCER} {size} bytes"),
+        value: found.map(|knee| knee.at.offered_per_s),
+        unit: "records/s".to_owned(),
+        basis: Basis::Measured,
+        how: format!(
+            "the highest rate up to which {:.0} % were written at no more than {} times the mean latency of \
+             the lowest: {how}",
+            rule.achieved_share * 100.0,
+            rule.latency_factor
+        ),
+    }
+}
+
+/// The sentence in front: where the knees are, and how fast consumers were.
+pub(super) fn verdict(run: &Run) -> String {
+    let knees = run.derived.iter().filter(|it| it.name == "knee");
+    let mut parts: Vec<String> = knees
+        .map(|knee| match knee.value {
+            Some(value) => format!("{}: knee at {value} records/s", knee.of),
+            None => format!("{}: no rate below the knee", knee.of),
+        })
+        .collect();
+    let fastest = run
+        .cells
+        .iter()
+        .filter(|cell| cell.is_valid())
+        .filter_map(|cell| {
+            let rate = *cell.figures.get(figures::FETCH_RATE)?;
+            Some((rate, cell.parameters.get(figures::FETCH_SIZE)?))
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((rate, size)) = fastest {
+        parts.push(format!(
+            "consumer: {rate:.1} MB/s at a fetch size of {size} bytes"
+        ));
+    }
+    match parts.is_empty() {
+        true => "Nothing was measured.".to_owned(),
+        false => format!("{}.", parts.join("; ")),
+    }
+}
+
+/// Whether this plan is one.
+pub(super) fn of(plan: &Plan) -> Option<&Sweep> {
+    plan.sweep.as_ref()
+}
+
+const PREHEAT_PER_S_MAX: u64 = 5000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knees_are_found_by_record_size() {
+        let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
+        let cell = |size, target, achieved: f64, latency_ms: f64| {
+            let job = Job::Produce { size, target };
+            let mut cell = figures::empty_cell(&plan, (job, By::Weir), 1);
+            cell.figures
+                .insert(figures::RECORDS_PER_S.to_owned(), achieved);
+            cell.figures
+                .insert(figures::RESPONSE_MEAN.to_owned(), latency_ms);
+            cell
+        };
+        let cells = [
+            cell(100, 1000, 1000.0, 2.0),
+            cell(100, 5000, 4999.0, 3.0),
+            cell(1000, 1000, 1000.0, 2.0),
+            cell(1000, 5000, 2600.0, 800.0),
+        ];
+        let found = derived(&cells);
+        let values: Vec<_> = found.iter().map(|it| (it.of.as_str(), it.value)).collect();
+        assert_eq!(
+            values,
+            [
+                ("producer 100 bytes", Some(5000.0)),
+                ("producer 1000 bytes", Some(1000.0))
+            ]
+        );
+        assert!(
+            found[0].how.contains("no rate was beyond it"),
+            "{}",
+            found[0].how
+        );
+        assert!(
+            found[1]
+                .how
+                .ends_with("the next 2600 of 5000 records/s with a mean of 800.0 ms")
+        );
+    }
+
+    #[test]
+    fn cells_beyond_the_plans_limit_are_named() {
+        let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
+        let mut sweep = plan.sweep.unwrap();
+        sweep.mib_per_s_max = Some(10);
+        let at = |size, target| beyond(&sweep, Job::Produce { size, target });
+        assert_eq!(at(1000, 10_000), None);
+        let reason = at(1000, 20_000).unwrap();
+        assert!(
+            reason.contains("19.1 MB/s, beyond sweep.mib_per_s_max = 10"),
+            "{reason}"
+        );
+        assert_eq!(
+            beyond(
+                &sweep,
+                Job::Consume {
+                    fetch_size: 1 << 30
+                }
+            ),
+            None
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! One consumer that reads a topic from its begin to a number of messages, as `kafka-consumer-perf-test`
+//! does: how fast a broker hands out what it has.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval_at};
+use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
+
+use super::{TURN, event_loop};
+use crate::clock::{Clock, nanos};
+use crate::error::LoadError;
+use crate::topic;
+use crate::worker::Link;
+use crate::worker::protocol::{Command, Event, Progress, Role, ScanSummary, Summary};
+
+/// What is read, and how.
+#[derive(Debug, Clone)]
+pub struct ScanOptions {
+    /// Comma-separated `host:port` list; plain TCP only.
+    pub bootstrap_servers: String,
+    /// The topic.
+    pub topic: String,
+    /// Messages after which the consumer ends.
+    pub messages: u64,
+    /// Bytes fetched at most per request and partition; one batch larger than this still comes whole.
+    pub fetch_size_bytes: u64,
+    /// The consumer group it joins.
+    pub group: String,
+    /// Longest time without a message before it ends with fewer.
+    pub patience: Duration,
+}
+
+impl ScanOptions {
+    fn config(&self) -> LeanConfig {
+        LeanConfig {
+            bootstrap_servers: self.bootstrap_servers.clone(),
+            topic: self.topic.clone(),
+            client_id: "weir-load-scan".to_owned(),
+            fetch_max_bytes: i32::try_from(self.fetch_size_bytes).unwrap_or(i32::MAX),
+            from_oldest: true,
+            groups: Some(LeanGroups {
+                prefix: self.group.clone(),
+                ..LeanGroups::new(&self.group)
+            }),
+            ..LeanConfig::default()
+        }
+    }
+}
+
+/// Reads when told to start; returns what was reported last.
+///
+/// # Errors
+/// [`LoadError`] if the consumer could not begin; the link has not been told.
+pub fn run(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadError> {
+    link.events.hello(Role::Consume);
+    topic::require(&options.bootstrap_servers, &options.topic)?;
+    let runtime = event_loop()?;
+    link.events.send(&Event::Ready {
+        connections: 0,
+        port: None,
+    });
+    let summary = match is_started(link) {
+        true => runtime.block_on(scan(options, link))?,
+        false => ScanSummary::default(),
+    };
+    link.events.send(&Event::Final {
+        summary: Summary::Scan(summary.clone()),
+    });
+    Ok(summary)
+}
+
+/// Waits for the word to start; false if there is none.
+fn is_started(link: &Link) -> bool {
+    loop {
+        match link.commands.recv() {
+            Ok(Command::Start(_)) => return true,
+            Ok(Command::Ledger { .. }) => {}
+            Ok(Command::Stop) | Err(_) => return false,
+        }
+    }
+}
+
+async fn scan(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadError> {
+    let (done, stopped) = watch::channel(false);
+    let reader = Rc::new(RefCell::new(Reader::new(options.messages, done)));
+    let consumer = lean::run(options.config(), Rc::clone(&reader), stopped);
+    tokio::pin!(consumer);
+    let mut turns = interval_at(TokioInstant::now() + TURN, TURN);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let report = loop {
+        tokio::select! {
+            // It ends by itself only with an error at the start, or when all has come.
+            outcome = &mut consumer => break outcome?,
+            _ = turns.tick() => reader.borrow_mut().turn(options.patience, link),
+        }
+    };
+    let summary = reader.borrow().summary(&report);
+    Ok(summary)
+}
+
+/// Counts what comes.
+struct Reader {
+    clock: Clock,
+    started: Instant,
+    ready: Option<Instant>,
+    last: Instant,
+    messages: u64,
+    messages_max: u64,
+    bytes: u64,
+    wire_bytes: u64,
+    errors: BTreeMap<String, u64>,
+    done: watch::Sender<bool>,
+    next_report: Instant,
+}
+
+impl Reader {
+    fn new(messages_max: u64, done: watch::Sender<bool>) -> Self {
+        let clock = Clock::start();
+        let started = Instant::now();
+        Self {
+            clock,
+            started,
+            ready: None,
+            last: started,
+            messages: 0,
+            messages_max,
+            bytes: 0,
+            wire_bytes: 0,
+            errors: BTreeMap::new(),
+            done,
+            next_report: started + REPORT_EVERY,
+        }
+    }
+
+    /// Commands, patience and the report when it is time.
+    fn turn(&mut self, patience: Duration, link: &Link) {
+        let now = Instant::now();
+        let is_asked = loop {
+            match link.commands.try_recv() {
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => break true,
+                Ok(Command::Start(_) | Command::Ledger { .. }) => {}
+                Err(TryRecvError::Empty) => break false,
+            }
+        };
+        if is_asked || now - self.last > patience {
+            self.end();
+        }
+        if now >= self.next_report {
+            self.next_report = now + REPORT_EVERY;
+            let counters = [
+                ("messages", self.messages),
+                ("bytes", self.bytes),
+                ("bytes_received", self.wire_bytes),
+            ];
+            link.events.send(&Event::Progress(Progress {
+                unix_ns: self.clock.unix_ns(now),
+                counters: counters.map(|(name, n)| (name.to_owned(), n)).into(),
+                ..Progress::default()
+            }));
+        }
+    }
+
+    fn end(&self) {
+        // Nobody listens only when the consumer has ended already.
+        let _ = self.done.send(true);
+    }
+
+    fn summary(&self, report: &LeanReport) -> ScanSummary {
+        let ready = self.ready.unwrap_or(self.last);
+        ScanSummary {
+            started_unix_ns: self.clock.unix_ns(self.started),
+            rebalance_ns: nanos(ready - self.started),
+            elapsed_ns: nanos(self.last - self.started),
+            messages: self.messages,
+            bytes: self.bytes,
+            wire_bytes_received: self.wire_bytes,
+            fetches: report.fetches,
+            errors: self.errors.clone(),
+        }
+    }
+}
+
+impl LeanSink for Reader {
+    fn on_ready(&mut self, _consumer: usize) {
+        self.ready = Some(Instant::now());
+    }
+
+    /// What comes beyond the number, with the last fetch, is not counted.
+    fn on_record(&mut self, _consumer: usize, record: &LeanRecord<'_>) {
+        if self.messages >= self.messages_max {
+            return;
+        }
+        self.messages += 1;
+        let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len) as u64;
+        self.bytes += length(record.key) + length(record.value);
+        self.last = Instant::now();
+        if self.messages == self.messages_max {
+            self.end();
+        }
+    }
+
+    fn on_error(&mut self, _consumer: usize, error: &LeanError) {
+        let text = error.to_string();
+        if self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
+            *self.errors.entry(text).or_default() += 1;
+        }
+    }
+
+    fn on_bytes(&mut self, _consumer: usize, n: usize) {
+        self.wire_bytes += n as u64;
+    }
+}
+
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+const ERROR_TEXTS_MAX: usize = 100;

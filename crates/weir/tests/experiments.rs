@@ -1,0 +1,236 @@
+//! Drives the filtering and broker experiments as a user does, against a real broker.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Broker, text, weir};
+
+/// `weir bench run` of a plan that forgives a busy machine: these tests check what is counted, not how fast it is.
+fn run(broker: &Broker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, Value) {
+    let patient = plan
+        .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
+        .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
+        .replace("response_mean_ms = 100\n", "response_mean_ms = 60000\n")
+        .replace("marked_per_s = 1000", "marked_per_s = 200");
+    assert_ne!(patient, plan);
+    let file = broker.scratch.path().join(format!("{name}.toml"));
+    fs::write(&file, patient).unwrap();
+    let out = broker.scratch.path().join(name);
+    let mut command = weir(&["bench", "run"]);
+    command.arg(&file).arg("--out").arg(&out);
+    command.args(["--bootstrap", &broker.bootstrap, "--warm-up", "500ms"]);
+    let output = command.args(args).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    read(&out)
+}
+
+/// The one run folder in `out`, and its run.
+fn read(out: &Path) -> (PathBuf, Value) {
+    let mut folders = fs::read_dir(out).unwrap();
+    let folder = folders.next().unwrap().unwrap().path();
+    assert!(folders.next().is_none());
+    let run = fs::read_to_string(folder.join("run.json")).unwrap();
+    assert!(folder.join("report.html").is_file() && folder.join("report.md").is_file());
+    (folder, serde_json::from_str(&run).unwrap())
+}
+
+/// One broker for all that needs one: starting it is the slowest part.
+#[test]
+fn experiments_run_on_a_real_broker() {
+    let broker = Broker::start();
+    background_is_counted_and_marked_records_are_timed(&broker);
+    one_element_of_a_large_key_is_found(&broker);
+    a_topic_and_a_key_of_the_users_own(&broker);
+    a_grid_of_clients_and_rates(&broker);
+    files_of_a_sweep_are_those_of_kafkas_tools(&broker);
+}
+
+fn background_is_counted_and_marked_records_are_timed(broker: &Broker) {
+    let args = ["--rates", "600,800", "--hold", "2s", "--drain", "20s"];
+    let (_, run) = run(broker, FILTER_BASIC, "basic", &args);
+    let cells = run["cells"].as_array().unwrap();
+    let labels: Vec<_> = cells
+        .iter()
+        .map(|cell| {
+            (
+                cell["variant"].as_str().unwrap(),
+                cell["parameters"]["rate_per_s"].as_f64().unwrap(),
+            )
+        })
+        .collect();
+    let (one, four) = ("1-thread", "4-threads");
+    assert_eq!(
+        labels,
+        [(one, 600.0), (four, 600.0), (one, 800.0), (four, 800.0)]
+    );
+    for cell in cells {
+        assert_eq!(cell["status"]["state"], "valid", "{cell}");
+        let delivery = &cell["delivery"];
+        for figure in ["lost", "duplicated", "reordered", "unchecked"] {
+            assert_eq!(delivery[figure], 0, "{figure}: {cell}");
+        }
+        // One of 40 keys of all records; of those, the marked ones are timed.
+        let delivered = delivery["delivered"].as_u64().unwrap();
+        let timed = cell["latency"]["response"]["count"].as_u64().unwrap();
+        assert!((10..80).contains(&delivered), "{cell}");
+        assert!(timed > 0 && timed < delivered, "{timed} of {delivered}");
+        // Of the marked ones only: 200 a second.
+        assert_eq!(cell["latency"]["schedule_lag"]["count"], 400, "{cell}");
+        assert!(
+            cell["figures"]["mapping_thread_busy_share"].is_number(),
+            "{cell}"
+        );
+    }
+    let derived = run["derived"].to_string();
+    assert!(derived.contains("highest rate held"), "{derived}");
+    let reference = run["reference"]["rows"].as_array().unwrap();
+    assert_eq!(reference[0]["parameters"]["rate_per_s"], 64000.0);
+}
+
+fn one_element_of_a_large_key_is_found(broker: &Broker) {
+    let plan = FILTER_DEEP_KEY.replace("marked_per_s = 400", "marked_per_s = 100");
+    let args = ["--rates", "200", "--hold", "2s", "--drain", "20s"];
+    let (_, run) = run(broker, &plan, "deep", &args);
+    for cell in run["cells"].as_array().unwrap() {
+        assert_eq!(cell["status"]["state"], "valid", "{cell}");
+        let delivery = &cell["delivery"];
+        assert!(delivery["delivered"].as_u64() > Some(0), "{cell}");
+        assert_eq!(
+            (&delivery["lost"], &delivery["unchecked"]),
+            (&0.into(), &0.into())
+        );
+    }
+}
+
+fn a_topic_and_a_key_of_the_users_own(broker: &Broker) {
+    let produce = [
+        "load",
+        "produce",
+        "--topic",
+        "orders",
+        "--create-topic",
+        "2",
+        "--count",
+        "1",
+    ];
+    let mut produce = weir(&produce);
+    produce.args(["--bootstrap", &broker.bootstrap]);
+    assert!(produce.output().unwrap().status.success());
+    let args = [
+        "--rates", "400", "--hold", "2s", "--drain", "20s", "--topic", "orders", "--key",
+        "order-17",
+    ];
+    let (_, run) = run(broker, FILTER_BASIC, "own", &args);
+    for cell in run["cells"].as_array().unwrap() {
+        assert_eq!(cell["status"]["state"], "valid", "{cell}");
+        assert!(cell["delivery"]["delivered"].as_u64() > Some(0), "{cell}");
+        assert_eq!(cell["delivery"]["lost"], 0);
+    }
+}
+
+fn a_grid_of_clients_and_rates(broker: &Broker) {
+    let args = [
+        "--levels", "20,40", "--rates", "50,100", "--hold", "1s", "--drain", "20s",
+    ];
+    let (_, run) = run(broker, FILTER_MATRIX, "matrix", &args);
+    let cells = run["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        assert_eq!(cell["delivery"]["lost"], 0, "{cell}");
+    }
+    assert_eq!(cells[1]["clients"], 40);
+    assert_eq!(cells[2]["parameters"]["rate_per_s"], 100.0);
+}
+
+fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &Broker) {
+    let args = [
+        "--record-sizes",
+        "100,1k",
+        "--targets",
+        "500",
+        "--fetch-sizes",
+        "3k",
+        "--messages",
+        "2k",
+        "--hold",
+        "2s",
+    ];
+    let (folder, run) = run(broker, BROKER_SWEEP, "sweep", &args);
+    let cells = run["cells"].as_array().unwrap();
+    let architectures: Vec<_> = cells
+        .iter()
+        .map(|cell| cell["architecture"].as_str().unwrap())
+        .collect();
+    assert_eq!(architectures, ["producer", "producer", "consumer"]);
+    for cell in cells {
+        assert_eq!(cell["status"]["state"], "valid", "{cell}");
+    }
+    assert_eq!(
+        cells[0]["latency"]["publish_ack"]["count"], 1000,
+        "{}",
+        cells[0]
+    );
+    assert_eq!(cells[1]["record_bytes_mean"], 1000.0);
+    let consumer = &cells[2]["figures"];
+    assert_eq!(consumer["messages"], 2000.0);
+    let data_mib = consumer["data_mib"].as_f64().unwrap();
+    assert!(
+        (data_mib - 2_000_000.0 / 1_048_576.0).abs() < 0.001,
+        "{data_mib}"
+    );
+    assert!(run["derived"].to_string().contains("knee"));
+
+    let file = |name: &str| folder.join(name);
+    let producer = fs::read_to_string(file("test-producer-1000-500.txt")).unwrap();
+    let last = producer.lines().last().unwrap();
+    assert!(
+        last.starts_with("1000 records sent, ") && last.ends_with(" ms 99.9th."),
+        "{last}"
+    );
+    let consumer = fs::read_to_string(file("test-consumer-3000.txt")).unwrap();
+    assert!(
+        consumer.starts_with("start.time, end.time, data.consumed.in.MB,"),
+        "{consumer}"
+    );
+
+    // What was written is read like a file of the tools.
+    let out = broker.scratch.path().join("imported");
+    let mut import = weir(&["bench", "import"]);
+    import
+        .arg(file("test-producer-1000-500.txt"))
+        .arg(file("test-consumer-3000.txt"));
+    let output = import.arg("--out").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (_, imported) = read(&out);
+    let [producer, consumer] = &imported["cells"].as_array().unwrap()[..] else {
+        panic!("two cells: {imported}");
+    };
+    assert_eq!(producer["parameters"]["record_size_bytes"], 1000.0);
+    assert_eq!(consumer["figures"]["messages"], 2000.0);
+}
+
+#[test]
+fn what_is_no_output_of_the_tools_is_not_imported() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("notes.txt");
+    fs::write(&file, "nothing of theirs\n").unwrap();
+    let out = dir.path().join("out");
+    let mut import = weir(&["bench", "import"]);
+    let output = import.arg(&file).arg("--out").arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("no line of kafka-producer-perf-test") && told.contains("notes.txt"),
+        "{told}"
+    );
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+}
+
+const FILTER_BASIC: &str = include_str!("../../../plans/filter-basic.toml");
+const FILTER_DEEP_KEY: &str = include_str!("../../../plans/filter-deep-key.toml");
+const FILTER_MATRIX: &str = include_str!("../../../plans/filter-matrix.toml");
+const BROKER_SWEEP: &str = include_str!("../../../plans/broker-sweep.toml");
