@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use crate::error::LabError;
+use crate::lab::SecondListener;
 
 /// One node of the cluster and its two ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +70,24 @@ pub(crate) fn server_properties(
         let _ = writeln!(text, "{key}={value}");
     }
     text
+}
+
+/// What goes behind a node's own properties, and so wins, for a listener that advertises another port.
+pub(crate) fn second_listener(
+    node: NodePorts,
+    host: Ipv4Addr,
+    second: SecondListener,
+) -> [(String, String); 3] {
+    let first = format!("PLAINTEXT://{host}:{}", node.port);
+    let controller = format!("CONTROLLER://{host}:{}", node.controller_port);
+    let own = format!("SECOND://{host}:{}", second.port);
+    let told = format!("SECOND://{host}:{}", second.advertised_port);
+    let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECOND:PLAINTEXT";
+    [
+        ("listeners".to_owned(), format!("{first},{own},{controller}")),
+        ("advertised.listeners".to_owned(), format!("{first},{told}")),
+        ("listener.security.protocol.map".to_owned(), protocols.to_owned()),
+    ]
 }
 
 /// The text of a node's `log4j2.properties`: one file, a few MB at most.

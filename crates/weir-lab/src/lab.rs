@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use options::LabOptions;
+pub use options::{LabOptions, SecondListener};
 
 use crate::broker::{BrokerProcess, Launch};
 use crate::disk;
@@ -33,6 +33,7 @@ pub struct Lab {
     launch: Launch,
     state: LabState,
     ready_within: Duration,
+    second_listeners: Vec<SecondListener>,
     keep_data: bool,
     was_running: bool,
     /// Beside `state.nodes`; `None` while a broker is stopped.

@@ -25,7 +25,7 @@ mod tool;
 mod tools;
 
 pub use error::{Fault, LabError};
-pub use lab::{Broker, Lab, LabOptions};
+pub use lab::{Broker, Lab, LabOptions, SecondListener};
 pub use state::LabState;
 pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
 pub use tools::KafkaTools;

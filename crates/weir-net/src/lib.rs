@@ -13,4 +13,4 @@ pub mod timer;
 pub mod tls;
 pub mod websocket;
 
-pub use mailbox::{MailSender, PostError};
+pub use mailbox::{MailReceiver, MailSender, PostError, mailbox};

@@ -18,7 +18,7 @@ pub struct MailSender<T> {
 
 /// The loop's end.
 #[derive(Debug)]
-pub(crate) struct MailReceiver<T> {
+pub struct MailReceiver<T> {
     queue: Receiver<T>,
     bell: Arc<Bell>,
 }
@@ -40,7 +40,8 @@ pub enum PostError<T> {
     Closed(T),
 }
 
-pub(crate) fn mailbox<T>(waker: mio::Waker, capacity: usize) -> (MailSender<T>, MailReceiver<T>) {
+/// An inbox for `capacity` mails; `waker` wakes the loop that drains it.
+pub fn mailbox<T>(waker: mio::Waker, capacity: usize) -> (MailSender<T>, MailReceiver<T>) {
     let (sender, receiver) = crossbeam_channel::bounded(capacity);
     let bell = Arc::new(Bell {
         asleep: AtomicBool::new(false),
@@ -100,12 +101,12 @@ impl<T> MailSender<T> {
 
 impl<T> MailReceiver<T> {
     /// The next mail, if any.
-    pub(crate) fn take(&self) -> Option<T> {
+    pub fn take(&self) -> Option<T> {
         self.queue.try_recv().ok()
     }
 
     /// Announces that the loop is about to sleep; false when mail is waiting and it must not.
-    pub(crate) fn may_sleep(&self) -> bool {
+    pub fn may_sleep(&self) -> bool {
         self.bell.asleep.store(true, Ordering::Relaxed);
         // Pairs with the fence in `ring`: either the sender sees us asleep or we see its mail.
         fence(Ordering::SeqCst);
@@ -117,7 +118,7 @@ impl<T> MailReceiver<T> {
     }
 
     /// Announces that the loop is awake again.
-    pub(crate) fn awake(&self) {
+    pub fn awake(&self) {
         self.bell.asleep.store(false, Ordering::Relaxed);
     }
 }

@@ -4,4 +4,22 @@
 //! Frames that nobody wants to see pass unopened. Addresses of brokers in answers are replaced by
 //! the proxy's own.
 
+mod admin;
+pub mod config;
+mod data;
+mod directory;
+pub mod error;
 pub mod filter;
+mod metrics;
+mod place_cache;
+mod probe;
+mod proxy;
+mod resolve;
+pub mod versions;
+pub mod wire;
+
+pub use config::{Overrides, ProxyConfig};
+pub use data::ConnectionRow;
+pub use directory::BrokerRow;
+pub use error::ProxyError;
+pub use proxy::Proxy;

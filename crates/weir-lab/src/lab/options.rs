@@ -28,6 +28,9 @@ pub struct LabOptions {
     pub heap_mb: u32,
     /// Broker properties that go beyond the lab's own and win over them.
     pub properties: Vec<(String, String)>,
+    /// A second listener for each broker, in their order, or for none: for what stands between
+    /// clients and brokers without changing addresses.
+    pub second_listeners: Vec<SecondListener>,
     /// Arguments for each broker's JVM that go beyond the lab's own.
     pub jvm_arguments: Vec<String>,
     /// Whether data is kept when the lab stops.
@@ -37,6 +40,15 @@ pub struct LabOptions {
     /// Time that the brokers get to answer, default 180 s: a busy machine with two cores has taken
     /// more than 60 s, and a broker that has died is noticed at once.
     pub ready_within: Duration,
+}
+
+/// A listener that tells clients of another port than its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecondListener {
+    /// Where the broker listens.
+    pub port: u16,
+    /// Where clients are told to connect.
+    pub advertised_port: u16,
 }
 
 impl Default for LabOptions {
@@ -50,6 +62,7 @@ impl Default for LabOptions {
             detached: false,
             heap_mb: 1024,
             properties: Vec::new(),
+            second_listeners: Vec::new(),
             jvm_arguments: Vec::new(),
             keep_data: false,
             min_free_bytes: 1 << 30,
@@ -70,6 +83,10 @@ impl LabOptions {
         };
         if !(1..=3).contains(&self.brokers) {
             return wrong("brokers", &self.brokers, "a lab has 1, 2 or 3");
+        }
+        let second = self.second_listeners.len();
+        if second != 0 && second != usize::from(self.brokers) {
+            return wrong("second listeners", &second, "one for each broker, or none");
         }
         if self.heap_mb < HEAP_MB_MIN {
             return wrong("heap", &self.heap_mb, "a broker needs 192 MB at least");

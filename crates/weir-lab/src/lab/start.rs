@@ -113,6 +113,7 @@ impl Lab {
             launch,
             state,
             ready_within: options.ready_within,
+            second_listeners: options.second_listeners.clone(),
             keep_data: options.keep_data,
             was_running: false,
             processes,
@@ -204,14 +205,18 @@ fn bring_up(
 ) -> Result<(), LabError> {
     lab.set_phase(Phase::Starting)?;
     let ports: Vec<_> = lab.state.nodes.iter().map(Node::ports).collect();
-    for node in &ports {
+    for (index, node) in ports.iter().enumerate() {
         let dir = &lab.launch.dir;
         let data = state::data_dir(dir, node.node_id);
-        let (host, extra) = (lab.state.host, &lab.state.properties);
+        let host = lab.state.host;
+        let mut extra = lab.state.properties.clone();
+        if let Some(second) = lab.second_listeners.get(index) {
+            extra.extend(config::second_listener(*node, host, *second));
+        }
         broker::write_config(
             dir,
             node.node_id,
-            &config::server_properties(*node, &ports, host, &data, extra),
+            &config::server_properties(*node, &ports, host, &data, &extra),
             &config::log4j_properties(&state::log_dir(dir, node.node_id)),
         )?;
     }

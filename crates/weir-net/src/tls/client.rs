@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
@@ -24,16 +24,7 @@ impl ClientTls {
     /// # Errors
     /// A text that is no PEM or names nobody to trust.
     pub fn trusting(authorities: &[u8]) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for authority in CertificateDer::pem_slice_iter(authorities) {
-            let what = "trusted certificates";
-            let authority = authority.map_err(|error| TlsError::pem(what, &error))?;
-            roots.add(authority).map_err(TlsError::Pair)?;
-        }
-        if roots.is_empty() {
-            return Err(TlsError::NothingTrusted);
-        }
-        let config = builder()?.with_root_certificates(roots);
+        let config = builder()?.with_root_certificates(roots(authorities)?);
         Ok(Self::from_config(config.with_no_client_auth()))
     }
 
@@ -47,6 +38,46 @@ impl ClientTls {
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         Ok(Self::from_config(config.with_no_client_auth()))
+    }
+
+    /// Trusts as the two above do, for protocols that TLS does not name; `identity` is a certificate
+    /// with its key, PEM, for servers that ask for one.
+    ///
+    /// # Errors
+    /// A text that is no PEM, nobody to trust, or a key that is not the certificate's.
+    pub fn for_any_protocol(
+        authorities: Option<&[u8]>,
+        identity: Option<(&[u8], &[u8])>,
+    ) -> Result<Self, TlsError> {
+        let config = match authorities {
+            Some(authorities) => builder()?.with_root_certificates(roots(authorities)?),
+            None => builder()?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Anybody(provider()))),
+        };
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>();
+                let chain = chain.map_err(|error| TlsError::pem("certificate", &error))?;
+                let key = PrivateKeyDer::from_pem_slice(key)
+                    .map_err(|error| TlsError::pem("key", &error))?;
+                config
+                    .with_client_auth_cert(chain, key)
+                    .map_err(TlsError::Pair)?
+            }
+        };
+        Ok(Self {
+            config: Arc::new(config),
+        })
+    }
+
+    /// The TLS end of a connection to a server of that name, for loops that leave its buffers to it.
+    ///
+    /// # Errors
+    /// When the cryptography fails.
+    pub fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
+        self.connect(name)
     }
 
     fn from_config(mut config: ClientConfig) -> Self {
@@ -77,6 +108,20 @@ impl ClientTls {
     ) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.config), name)
     }
+}
+
+/// Those to trust, given as PEM.
+pub(super) fn roots(authorities: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(authorities) {
+        let what = "trusted certificates";
+        let authority = authority.map_err(|error| TlsError::pem(what, &error))?;
+        roots.add(authority).map_err(TlsError::Pair)?;
+    }
+    if roots.is_empty() {
+        return Err(TlsError::NothingTrusted);
+    }
+    Ok(roots)
 }
 
 fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {

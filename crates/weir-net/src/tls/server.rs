@@ -6,9 +6,12 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection};
+use rustls::server::{
+    NoServerSessionStorage, ServerConnection, UnbufferedServerConnection, WebPkiClientVerifier,
+};
 
 use super::expiry::not_after_unix_s;
+use super::client::roots;
 use super::{TlsError, provider};
 
 /// A checked certificate chain with its key, ready to be shown.
@@ -55,6 +58,36 @@ impl Identity {
         })
     }
 
+    /// The same for protocols that TLS does not name. With `client_authorities`, PEM, clients must
+    /// show a certificate that leads to one of these.
+    ///
+    /// # Errors
+    /// Texts that are no PEM, or a key that is not the certificate's.
+    pub fn for_any_protocol(
+        certificate: &[u8],
+        key: &[u8],
+        client_authorities: Option<&[u8]>,
+    ) -> Result<Self, TlsError> {
+        let mut identity = Self::from_pem(certificate, key)?;
+        let mut config = match client_authorities {
+            None => ServerConfig::clone(&identity.config),
+            Some(authorities) => {
+                let roots = Arc::new(roots(authorities)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+                    .build()
+                    .map_err(|error| TlsError::Pair(rustls::Error::General(error.to_string())))?;
+                ServerConfig::builder_with_provider(provider())
+                    .with_safe_default_protocol_versions()
+                    .map_err(TlsError::Pair)?
+                    .with_client_cert_verifier(verifier)
+                    .with_cert_resolver(Arc::clone(&identity.config.cert_resolver))
+            }
+        };
+        config.alpn_protocols = Vec::new();
+        identity.config = Arc::new(config);
+        Ok(identity)
+    }
+
     /// When the certificate ends, in seconds since 1970; `None` if it does not say so in a way
     /// that is understood here.
     pub fn not_after_unix_s(&self) -> Option<i64> {
@@ -86,6 +119,14 @@ impl TlsAcceptor {
     /// What is shown now.
     pub fn identity(&self) -> Arc<Identity> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The TLS end of a new connection, for loops that leave its buffers to it.
+    ///
+    /// # Errors
+    /// When the cryptography fails.
+    pub fn begin(&self) -> Result<ServerConnection, rustls::Error> {
+        ServerConnection::new(Arc::clone(&self.identity().config))
     }
 
     pub(crate) fn handshake_ms(&self) -> u64 {

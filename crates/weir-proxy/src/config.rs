@@ -1,0 +1,228 @@
+//! `proxy.toml`, or the two options that do without it, as a checked configuration.
+
+mod raw;
+mod tls;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use weir_net::tls::{ClientTls, TlsAcceptor};
+
+use crate::error::ProxyError;
+use crate::wire::FrameLimits;
+
+pub use self::raw::Overrides;
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct ProxyConfig {
+    /// Virtual clusters; each has listeners of its own.
+    pub clusters: Vec<ClusterConfig>,
+    /// Where `/metrics`, `/health` and `/connections` are served; loopback unless a token is set.
+    pub admin: SocketAddr,
+    /// What a request to the admin port must carry as bearer token.
+    pub admin_token: Option<String>,
+    /// Event loops; default one per core.
+    pub loops: usize,
+    /// Milliseconds that requests under way have to be answered at shutdown.
+    pub drain_ms: u64,
+    /// What peers may cost.
+    pub limits: Limits,
+}
+
+/// One virtual cluster.
+#[derive(Debug)]
+pub struct ClusterConfig {
+    /// Its name in metrics and messages.
+    pub name: String,
+    /// Brokers to begin with.
+    pub upstream: Vec<HostPort>,
+    /// Where clients begin.
+    pub listen: SocketAddr,
+    /// Ports that stand for brokers.
+    pub broker_ports: BrokerPorts,
+    /// Host that clients are told.
+    pub advertised_host: String,
+    /// Brokers whose ports are open from the start and stay so.
+    pub brokers: Vec<(i32, HostPort)>,
+    /// TLS with clients.
+    pub tls: Option<Arc<TlsAcceptor>>,
+    /// TLS with brokers.
+    pub upstream_tls: Option<ClientTls>,
+}
+
+/// A broker's address as configured or advertised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPort {
+    /// Host name or IP address, an IPv6 one without brackets.
+    pub host: Arc<str>,
+    /// Port.
+    pub port: u16,
+}
+
+impl HostPort {
+    /// From its parts.
+    #[must_use]
+    pub fn new(host: &str, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// Reads `host:port`; an IPv6 address stands in brackets.
+    ///
+    /// # Errors
+    /// Another text, with the remedy.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"{text}\": write HOST:PORT");
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|port| *port > 0);
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let plain = |host: &str| !host.is_empty() && host.len() <= 255 && !host.contains(':');
+        let host = match bracketed {
+            Some(inner) => inner.parse::<IpAddr>().ok().map(|_| inner),
+            None => Some(host).filter(|host| plain(host)),
+        };
+        match (host, port) {
+            (Some(host), Some(port)) if !host.contains(char::is_whitespace) => {
+                Ok(Self::new(host, port))
+            }
+            _ => Err(wrong()),
+        }
+    }
+
+    /// Whether it is the address of these parts.
+    #[must_use]
+    pub fn is(&self, host: &str, port: u16) -> bool {
+        self.port == port && &*self.host == host
+    }
+
+    /// The address, if it needs no look-up.
+    #[must_use]
+    pub fn numeric(&self) -> Option<SocketAddr> {
+        let ip = self.host.parse::<IpAddr>().ok()?;
+        Some(SocketAddr::new(ip, self.port))
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Which port stands for which broker: the first one plus the broker's number, around the end if
+/// there are fewer ports than numbers. So every proxy with the same configuration has the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokerPorts {
+    /// Any free ones.
+    Free,
+    /// From `first` on.
+    Range {
+        /// Port of broker 0.
+        first: u16,
+        /// How many.
+        count: u16,
+        /// What clients are told instead of `first`, where ports are mapped on the way.
+        advertised_first: u16,
+    },
+}
+
+impl BrokerPorts {
+    /// The port of a broker; 0 for any.
+    #[must_use]
+    pub fn of(self, id: i32) -> u16 {
+        match self {
+            Self::Free => 0,
+            // Less than `count`, which was checked to fit behind `first`.
+            Self::Range { first, count, .. } => first + id.rem_euclid(i32::from(count)) as u16,
+        }
+    }
+
+    /// What clients are told for a port.
+    #[must_use]
+    pub fn advertised(self, port: u16) -> u16 {
+        match self {
+            Self::Free => port,
+            Self::Range {
+                first,
+                advertised_first,
+                ..
+            } => advertised_first + port.saturating_sub(first),
+        }
+    }
+}
+
+impl fmt::Display for BrokerPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("any free ones"),
+            Self::Range { first, count, .. } => write!(f, "{first}-{}", first + (count - 1)),
+        }
+    }
+}
+
+/// What peers may cost; every one has a metric that shows it at work.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Client connections of the whole proxy, default 10,000; each has one to a broker.
+    pub connections: usize,
+    /// Client connections of one address, default 0: no limit of their own.
+    pub connections_per_address: usize,
+    /// Bytes of one request, default 100 MiB, as brokers have it.
+    pub request_bytes: usize,
+    /// Bytes of a frame that is held whole, since something in it may change, default 100 MiB.
+    pub held_bytes: usize,
+    /// Requests of one connection without an answer, default 1,000; further ones are not read.
+    pub in_flight: usize,
+    /// Milliseconds for TLS and for the beginning of a request to come, default 10,000.
+    pub handshake_ms: u64,
+    /// Milliseconds to reach a broker, default 10,000.
+    pub connect_ms: u64,
+    /// Milliseconds without a byte after which a connection is closed, default 660,000: brokers
+    /// close after ten minutes, and they should be first. 0: never.
+    pub idle_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            connections_per_address: 0,
+            request_bytes: 100 << 20,
+            held_bytes: 100 << 20,
+            in_flight: 1_000,
+            handshake_ms: 10_000,
+            connect_ms: 10_000,
+            idle_ms: 660_000,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn frames(&self) -> FrameLimits {
+        FrameLimits {
+            request_bytes: self.request_bytes,
+            held_bytes: self.held_bytes,
+            in_flight: self.in_flight,
+        }
+    }
+}
+
+impl ProxyConfig {
+    /// Reads the file, if there is one, and checks the whole.
+    ///
+    /// # Errors
+    /// The first mistake, with file, key, value and remedy.
+    pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Self, ProxyError> {
+        raw::load(file, overrides)
+    }
+}

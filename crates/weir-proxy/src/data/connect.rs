@@ -1,0 +1,156 @@
+//! From a client's first request to a connection with a broker.
+
+use std::io;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use mio::{Interest, Token};
+use weir_net::tls::ClientTls;
+
+use super::event_loop::{Core, Reason};
+use super::pair::{Candidate, Pair, Side, Up};
+use super::stream::Stream;
+use super::Target;
+use crate::config::HostPort;
+use crate::resolve::Question;
+
+impl Core {
+    /// Begins to look for a broker.
+    pub(super) fn connect(&mut self, pair: &mut Pair) -> Result<(), Reason> {
+        let parts = &self.clusters[pair.cluster];
+        let wanted: Vec<HostPort> = match pair.target {
+            Target::Broker(id) => parts.directory.upstream(id).into_iter().collect(),
+            Target::Bootstrap => {
+                let turn = self.turn % parts.upstream.len().max(1);
+                let (late, early) = parts.upstream.split_at(turn);
+                let known = parts.directory.upstreams();
+                early.iter().chain(late).cloned().chain(known).collect()
+            }
+        };
+        self.turn = self.turn.wrapping_add(1);
+        let numeric: Option<Vec<Candidate>> = wanted
+            .iter()
+            .map(|one| Some((one.numeric()?, Arc::clone(&one.host))))
+            .collect();
+        match numeric {
+            Some(candidates) => self.try_next(pair, candidates),
+            None => {
+                let question = Question {
+                    pair: pair.id,
+                    hosts: wanted,
+                    reply: self.post.clone(),
+                };
+                // Full: too many look-ups are under way, and the client will come again.
+                if self.resolver.try_send(question).is_err() {
+                    return Err(Reason::NoBroker("too many names to look up".to_owned()));
+                }
+                let until_ms = self.now_ms + self.limits.connect_ms;
+                pair.up = Up::Resolving(until_ms);
+                self.arm(pair, until_ms);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tries the first address that can be tried, and keeps the others.
+    pub(super) fn try_next(
+        &mut self,
+        pair: &mut Pair,
+        candidates: Vec<Candidate>,
+    ) -> Result<(), Reason> {
+        self.drop_up(pair);
+        let mut candidates = candidates.into_iter();
+        let mut last = "its address is not known".to_owned();
+        while let Some((address, host)) = candidates.next() {
+            match self.begin(pair, address, &host) {
+                Ok(side) => {
+                    let until_ms = self.now_ms + self.limits.connect_ms;
+                    let rest = candidates.collect();
+                    pair.broker = Some(address);
+                    pair.up = Up::Connecting(Box::new(side), rest, until_ms);
+                    self.counters.broker_connections += 1;
+                    self.arm(pair, until_ms);
+                    return Ok(());
+                }
+                Err(error) => last = format!("{address}: {error}"),
+            }
+        }
+        Err(Reason::NoBroker(last))
+    }
+
+    fn begin(
+        &mut self,
+        pair: &Pair,
+        address: std::net::SocketAddr,
+        host: &str,
+    ) -> io::Result<Side> {
+        let mut socket = TcpStream::connect(address)?;
+        let token = Token(pair.id.index * 2 + 1);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.registry.register(&mut socket, token, interest)?;
+        let stream = match &self.clusters[pair.cluster].upstream_tls {
+            None => Stream::Plain(socket),
+            Some(tls) => {
+                let authority = match host.contains(':') {
+                    true => format!("[{host}]"),
+                    false => host.to_owned(),
+                };
+                let name = ClientTls::server_name(&authority).map_err(io::Error::other)?;
+                let tls = tls.begin(name).map_err(io::Error::other)?;
+                Stream::tls(socket, tls)
+            }
+        };
+        let mut side = Side::new(stream);
+        side.readable = false;
+        side.blocked = true;
+        Ok(side)
+    }
+
+    /// The socket that was to be connected has an event.
+    pub(super) fn connecting(&mut self, pair: &mut Pair) -> Result<(), Reason> {
+        let Up::Connecting(side, rest, _) = &mut pair.up else {
+            return Ok(());
+        };
+        let socket = side.stream.socket();
+        let outcome = match socket.take_error() {
+            Ok(None) => socket.peer_addr().map(drop),
+            Ok(Some(error)) | Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {
+                // Small requests must leave at once; a socket that cannot say so still works.
+                let _ = socket.set_nodelay(true);
+                let Up::Connecting(mut side, ..) = std::mem::replace(&mut pair.up, Up::None) else {
+                    return Ok(());
+                };
+                side.readable = true;
+                side.blocked = false;
+                let until_ms = self.now_ms + self.limits.connect_ms;
+                if !side.stream.is_plain() {
+                    self.arm(pair, until_ms);
+                }
+                pair.up = Up::Open(side, until_ms);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            Err(error) => {
+                let rest = std::mem::take(rest);
+                if rest.is_empty() {
+                    let broker = pair.broker.map_or_else(String::new, |it| it.to_string());
+                    return Err(Reason::NoBroker(format!("{broker}: {error}")));
+                }
+                self.try_next(pair, rest)
+            }
+        }
+    }
+
+    /// Gives up the connection to a broker that there is.
+    pub(super) fn drop_up(&mut self, pair: &mut Pair) {
+        if let Some(side) = pair.up.side() {
+            // Dropping the socket would do as well.
+            let _ = self.registry.deregister(side.stream.socket());
+            self.counters.broker_connections -= 1;
+        }
+        pair.up = Up::None;
+    }
+}

@@ -1,0 +1,147 @@
+//! What an event loop counts; published once a turn, summed at a scrape (docs/metrics.md).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What one loop counts, or has at the moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: u64,
+    pub(crate) broker_connections: u64,
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    pub(crate) requests: u64,
+    pub(crate) answers: u64,
+    pub(crate) rewritten: u64,
+    pub(crate) request_bytes: u64,
+    pub(crate) answer_bytes: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) blocked: u64,
+    pub(crate) client_errors: u64,
+    pub(crate) broker_errors: u64,
+    pub(crate) tls_failures: u64,
+    pub(crate) connect_failures: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) held_bytes: u64,
+    pub(crate) turns: u64,
+}
+
+/// Gauge or counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gauge,
+    Counter,
+}
+
+/// A metric of loops: name (a counter's gets the suffix `_total` when written), kind, meaning, value.
+pub(crate) struct Metric(
+    pub(crate) &'static str,
+    pub(crate) Kind,
+    pub(crate) &'static str,
+    fn(&Counters) -> u64,
+);
+
+pub(crate) const METRICS: [Metric; 19] = {
+    use Kind::{Counter, Gauge};
+    [
+        Metric("weir_proxy_connections", Gauge, "Open client connections.", |c| {
+            c.connections
+        }),
+        Metric(
+            "weir_proxy_broker_connections",
+            Gauge,
+            "Open connections to brokers.",
+            |c| c.broker_connections,
+        ),
+        Metric("weir_proxy_accepted", Counter, "Client connections accepted.", |c| {
+            c.accepted
+        }),
+        Metric(
+            "weir_proxy_not_accepted",
+            Counter,
+            "Client connections closed at once: a limit was reached, or no descriptors left.",
+            |c| c.refused,
+        ),
+        Metric("weir_proxy_requests", Counter, "Requests of clients.", |c| c.requests),
+        Metric("weir_proxy_answers", Counter, "Answers of brokers.", |c| c.answers),
+        Metric(
+            "weir_proxy_answers_rewritten",
+            Counter,
+            "Answers whose addresses or versions were replaced.",
+            |c| c.rewritten,
+        ),
+        Metric(
+            "weir_proxy_request_bytes",
+            Counter,
+            "Bytes read from clients.",
+            |c| c.request_bytes,
+        ),
+        Metric(
+            "weir_proxy_answer_bytes",
+            Counter,
+            "Bytes read from brokers.",
+            |c| c.answer_bytes,
+        ),
+        Metric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| c.reads),
+        Metric("weir_proxy_writes", Counter, "Write calls on sockets.", |c| c.writes),
+        Metric(
+            "weir_proxy_blocked_writes",
+            Counter,
+            "Writes that left a rest: the other side was not read until it had gone.",
+            |c| c.blocked,
+        ),
+        Metric(
+            "weir_proxy_client_errors",
+            Counter,
+            "Connections closed for what the client sent.",
+            |c| c.client_errors,
+        ),
+        Metric(
+            "weir_proxy_broker_errors",
+            Counter,
+            "Connections closed for what the broker sent.",
+            |c| c.broker_errors,
+        ),
+        Metric("weir_proxy_tls_failures", Counter, "TLS that failed, either side.", |c| {
+            c.tls_failures
+        }),
+        Metric(
+            "weir_proxy_connect_failures",
+            Counter,
+            "Client connections closed since no broker could be reached.",
+            |c| c.connect_failures,
+        ),
+        Metric(
+            "weir_proxy_timeouts",
+            Counter,
+            "Connections closed for being idle or not getting on.",
+            |c| c.timeouts,
+        ),
+        Metric(
+            "weir_proxy_held_bytes",
+            Gauge,
+            "Bytes held for connections, about a second old.",
+            |c| c.held_bytes,
+        ),
+        Metric("weir_proxy_turns", Counter, "Turns of event loops.", |c| c.turns),
+    ]
+};
+
+/// The published counters of one loop.
+#[derive(Debug, Default)]
+pub(crate) struct LoopMetrics {
+    values: [AtomicU64; METRICS.len()],
+}
+
+impl LoopMetrics {
+    /// Makes the counters of the loop visible; only the loop itself does so.
+    pub(crate) fn publish(&self, counters: &Counters) {
+        for (value, metric) in self.values.iter().zip(&METRICS) {
+            value.store(metric.3(counters), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        self.values[index].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,268 @@
+//! What one pair does in its turn: move bytes in both directions as far as both sides go along.
+
+use super::event_loop::{Core, Reason};
+use super::pair::{Pair, Up};
+use super::stream::Input;
+use crate::wire::{AnswerContext, RequestContext};
+
+/// Reads of one pair before others get their turn.
+const READS_PER_TURN: u32 = 8;
+/// Bytes read at once.
+pub(super) const READ_BYTES: usize = 256 * 1024;
+/// Bytes read at once for a peer that does not keep up: what it does not take must be kept.
+const READ_BYTES_CAUTIOUS: usize = 64 * 1024;
+/// Reads for which a peer that did not keep up is given less.
+const CAUTION: u8 = 32;
+/// How long the rest of a connection may take when one side has ended, in milliseconds.
+const CLOSING_MS: u64 = 5_000;
+
+impl Core {
+    /// Moves what can be moved; whether there is more to do at once.
+    pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
+        let mut budget = READS_PER_TURN;
+        loop {
+            let mut moved = self.flush(pair)?;
+            moved |= self.read_requests(pair, &mut budget)?;
+            moved |= self.read_answers(pair, &mut budget)?;
+            if !moved {
+                break;
+            }
+            if budget == 0 {
+                return Ok(true);
+            }
+        }
+        self.ends(pair)?;
+        Ok(false)
+    }
+
+    /// Sends what waits, if there is hope; whether room was made.
+    fn flush(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
+        let mut moved = false;
+        if pair.down.may_write() {
+            if pair.down.stream.wants_write() {
+                pair.down.stream.flush().map_err(Reason::client)?;
+            }
+            if !pair.to_down.is_empty() {
+                self.counters.writes += 1;
+                let sent = pair.to_down.flush(&mut pair.down.stream);
+                sent.map_err(Reason::client)?;
+                pair.down.blocked = !pair.to_down.is_empty();
+                moved |= !pair.down.blocked;
+            }
+        }
+        if let Some(up) = pair.up.open().filter(|up| up.may_write()) {
+            if up.stream.wants_write() {
+                up.stream.flush().map_err(Reason::broker)?;
+            }
+            if !pair.to_up.is_empty() {
+                self.counters.writes += 1;
+                pair.to_up.flush(&mut up.stream).map_err(Reason::broker)?;
+                up.blocked = !pair.to_up.is_empty();
+                moved |= !up.blocked;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn read_requests(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
+        if !pair.to_up.is_empty() || pair.ring.len() >= self.limits.in_flight {
+            return Ok(false);
+        }
+        if pair.requests.has_backlog() {
+            let mut backlog = pair.requests.take_backlog();
+            self.requests(pair, &mut backlog)?;
+            return Ok(true);
+        }
+        let caution = pair.up.open().map_or(0, |up| up.caution);
+        let limit = match self.draining {
+            // Only what belongs to the request under way.
+            true => pair.requests.missing().min(READ_BYTES),
+            false => bytes_at_once(caution),
+        };
+        if !pair.down.readable || pair.down.ended || *budget == 0 || limit == 0 {
+            return Ok(false);
+        }
+        *budget -= 1;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let input = pair.down.stream.read(&mut buffer[..limit]);
+        let outcome = input.map_err(Reason::client).and_then(|input| {
+            self.note_read(pair, input, true);
+            self.requests(pair, &mut buffer[..input.count])?;
+            Ok(input.count > 0)
+        });
+        self.buffer = buffer;
+        outcome
+    }
+
+    /// Takes what a client sent.
+    fn requests(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), Reason> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        let before = pair.counted;
+        let mut context = RequestContext {
+            offer: &self.clusters[pair.cluster].offer,
+            limits: self.frames,
+            ring: &mut pair.ring,
+            software: &mut pair.software,
+            requests: &mut pair.counted,
+        };
+        self.segments.clear();
+        let fed = pair.requests.feed(input, &mut context, &mut self.segments);
+        self.counters.requests += pair.counted - before;
+        fed?;
+        if pair.requests.is_mid_head() {
+            self.watch_head(pair);
+        }
+        if !self.segments.is_empty() {
+            match &mut pair.up {
+                Up::Open(up, _) => {
+                    self.counters.writes += 1;
+                    let sent = pair.to_up.send(&mut up.stream, &self.segments, input);
+                    sent.map_err(Reason::broker)?;
+                    up.blocked = !pair.to_up.is_empty();
+                    up.caution = next_caution(up.caution, up.blocked);
+                    self.counters.blocked += u64::from(up.blocked);
+                }
+                Up::None => {
+                    pair.to_up.keep(&self.segments, input, 0);
+                    self.connect(pair)?;
+                }
+                Up::Resolving(_) | Up::Connecting(..) => pair.to_up.keep(&self.segments, input, 0),
+            }
+            self.segments.clear();
+        }
+        // Answers that need no broker, unless others come before them.
+        pair.answers.ready(&mut pair.ring, &mut self.segments);
+        self.send_down(pair, &[])
+    }
+
+    fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
+        let Some(up) = pair.up.open() else {
+            return Ok(false);
+        };
+        if !up.readable || up.ended || !pair.to_down.is_empty() || *budget == 0 {
+            return Ok(false);
+        }
+        *budget -= 1;
+        let limit = bytes_at_once(pair.down.caution);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let input = up.stream.read(&mut buffer[..limit]);
+        let outcome = input.map_err(Reason::broker).and_then(|input| {
+            self.note_read(pair, input, false);
+            self.answers(pair, &buffer[..input.count])?;
+            Ok(input.count > 0)
+        });
+        self.buffer = buffer;
+        outcome
+    }
+
+    /// Takes what a broker sent.
+    fn answers(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), Reason> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        let parts = &mut self.clusters[pair.cluster];
+        let mut context = AnswerContext {
+            offer: &parts.offer,
+            limits: self.frames,
+            ring: &mut pair.ring,
+            places: &mut parts.places,
+            answers: &mut self.counters.answers,
+            rewritten: &mut self.counters.rewritten,
+        };
+        self.segments.clear();
+        pair.answers.feed(input, &mut context, &mut self.segments)?;
+        self.send_down(pair, input)
+    }
+
+    fn send_down(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), Reason> {
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        self.counters.writes += 1;
+        let down = &mut pair.down;
+        let sent = pair.to_down.send(&mut down.stream, &self.segments, input);
+        sent.map_err(Reason::client)?;
+        down.blocked = !pair.to_down.is_empty();
+        down.caution = next_caution(down.caution, down.blocked);
+        self.counters.blocked += u64::from(down.blocked);
+        self.segments.clear();
+        Ok(())
+    }
+
+    fn note_read(&mut self, pair: &mut Pair, input: Input, from_client: bool) {
+        self.counters.reads += 1;
+        let side = match from_client {
+            true => Some(&mut pair.down),
+            false => pair.up.open(),
+        };
+        let Some(side) = side else { return };
+        side.ended |= input.ended;
+        // A socket that gave less than it might have is empty, unless it has been closed.
+        side.readable = !side.ended && (!input.drained || (side.hung_up && input.count > 0));
+        if input.count == 0 {
+            return;
+        }
+        pair.active_ms = self.now_ms;
+        let bytes = input.count as u64;
+        if from_client {
+            pair.request_bytes += bytes;
+            self.counters.request_bytes += bytes;
+        } else {
+            pair.answer_bytes += bytes;
+            self.counters.answer_bytes += bytes;
+        }
+    }
+
+    /// The beginning of a request must not take for ever.
+    fn watch_head(&mut self, pair: &mut Pair) {
+        if pair.slow_head.is_none_or(|(counted, _)| counted != pair.counted) {
+            let until_ms = self.now_ms + self.limits.handshake_ms;
+            pair.slow_head = Some((pair.counted, until_ms));
+            self.arm(pair, until_ms);
+        }
+    }
+
+    /// What the end of one side means for the other.
+    fn ends(&mut self, pair: &mut Pair) -> Result<(), Reason> {
+        if self.draining && pair.is_quiet() {
+            return Err(Reason::Drained);
+        }
+        let mut one_ended = false;
+        if pair.down.ended && pair.to_up.is_empty() && !pair.requests.has_backlog() {
+            match pair.up.open() {
+                // What was sent without wanting an answer has arrived before this does.
+                Some(up) => up.finish(),
+                None => return Err(Reason::Gone),
+            }
+            one_ended = true;
+        }
+        let up_ended = pair.up.open().is_some_and(|up| up.ended);
+        if up_ended && pair.to_down.is_empty() && !pair.down.stream.wants_write() {
+            pair.down.finish();
+            one_ended = true;
+        }
+        if pair.down.ended && up_ended {
+            return Err(Reason::Gone);
+        }
+        if one_ended && pair.ends_ms.is_none() {
+            let ends_ms = self.now_ms + CLOSING_MS;
+            pair.ends_ms = Some(ends_ms);
+            self.arm(pair, ends_ms);
+        }
+        Ok(())
+    }
+}
+
+fn bytes_at_once(caution: u8) -> usize {
+    if caution == 0 {
+        READ_BYTES
+    } else {
+        READ_BYTES_CAUTIOUS
+    }
+}
+
+fn next_caution(caution: u8, blocked: bool) -> u8 {
+    if blocked { CAUTION } else { caution.saturating_sub(1) }
+}

@@ -1,0 +1,500 @@
+//! One event loop: poll, mail, timers; what pairs do is in `drive`.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use slab::Slab;
+use weir_net::timer::TimerWheel;
+use weir_net::tls::{ClientTls, TlsAcceptor};
+use weir_net::{MailReceiver, MailSender, mailbox};
+
+use super::accept::{Admission, Arrival, Doors};
+use super::counters::{Counters, LoopMetrics};
+use super::drive::READ_BYTES;
+use super::pair::{Pair, Up};
+use super::stream::Stream;
+use super::{Mail, PairId, Target};
+use crate::config::{HostPort, Limits};
+use crate::directory::Directory;
+use crate::place_cache::PlaceCache;
+use crate::resolve::Resolver;
+use crate::versions::Offer;
+use crate::wire::{FrameLimits, Segments, StreamError};
+
+const WAKER: Token = Token(usize::MAX);
+/// Connections accepted before anything else gets its turn again.
+const ACCEPTS_PER_TURN: usize = 64;
+/// Mails handled in a turn.
+const MAILS_PER_TURN: usize = 64;
+/// Mails that may wait.
+const MAILS_MAX: usize = 1024;
+/// Pause before accepting again after the descriptors ran out, in milliseconds.
+const ACCEPT_RETRY_MS: u64 = 100;
+/// How old the sum of held bytes may be, in milliseconds.
+const HELD_PERIOD_MS: u64 = 1_000;
+
+/// What a loop needs of a virtual cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterParts {
+    pub(crate) name: String,
+    pub(crate) offer: Arc<Offer>,
+    pub(crate) upstream: Vec<HostPort>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) places: PlaceCache,
+    pub(crate) tls: Option<Arc<TlsAcceptor>>,
+    pub(crate) upstream_tls: Option<ClientTls>,
+}
+
+/// What a loop is made of.
+#[derive(Debug)]
+pub(crate) struct LoopOptions {
+    pub(crate) clusters: Vec<ClusterParts>,
+    pub(crate) limits: Limits,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) resolver: Resolver,
+    pub(crate) metrics: Arc<LoopMetrics>,
+}
+
+/// Why a pair ends.
+#[derive(Debug)]
+pub(super) enum Reason {
+    /// One side closed, and the other was told.
+    Gone,
+    /// The proxy shuts down and nothing was under way.
+    Drained,
+    /// Too long without a byte, or without getting on.
+    Timeout(&'static str),
+    /// What came could not be.
+    Stream(StreamError),
+    /// No broker could be reached.
+    NoBroker(String),
+    /// A socket failed, or TLS.
+    Client(io::Error),
+    /// The same on the broker's side.
+    Broker(io::Error),
+}
+
+impl Reason {
+    pub(super) fn client(error: io::Error) -> Self {
+        Self::Client(error)
+    }
+
+    pub(super) fn broker(error: io::Error) -> Self {
+        Self::Broker(error)
+    }
+}
+
+impl From<StreamError> for Reason {
+    fn from(error: StreamError) -> Self {
+        Self::Stream(error)
+    }
+}
+
+/// What timers are for.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    Pair(PairId),
+    Accept,
+}
+
+/// All of a loop but its pairs.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) registry: Registry,
+    pub(super) clusters: Vec<ClusterParts>,
+    pub(super) limits: Limits,
+    pub(super) frames: FrameLimits,
+    pub(super) counters: Counters,
+    pub(super) buffer: Vec<u8>,
+    pub(super) segments: Segments,
+    pub(super) now_ms: u64,
+    /// Counts connections, to take configured brokers in turn.
+    pub(super) turn: usize,
+    pub(super) draining: bool,
+    pub(super) post: MailSender<Mail>,
+    pub(super) resolver: Resolver,
+    timers: TimerWheel<Due>,
+}
+
+impl Core {
+    /// Has a pair looked at by then.
+    pub(super) fn arm(&mut self, pair: &mut Pair, at_ms: u64) {
+        if at_ms < pair.armed_ms {
+            pair.armed_ms = at_ms;
+            self.timers.set(at_ms, Due::Pair(pair.id));
+        }
+    }
+}
+
+/// An event loop with its pairs.
+#[derive(Debug)]
+pub(crate) struct EventLoop {
+    poll: Poll,
+    core: Core,
+    pairs: Slab<Pair>,
+    generation: u32,
+    doors: Doors,
+    admission: Arc<Admission>,
+    mail: MailReceiver<Mail>,
+    mail_again: bool,
+    again: Vec<PairId>,
+    metrics: Arc<LoopMetrics>,
+    epoch: Instant,
+    held_at_ms: u64,
+    running: bool,
+}
+
+impl EventLoop {
+    /// Sets up a loop; nothing runs until [`Self::run`].
+    pub(crate) fn new(options: LoopOptions) -> io::Result<(Self, MailSender<Mail>)> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        let (post, mail) = mailbox(waker, MAILS_MAX);
+        let core = Core {
+            registry: poll.registry().try_clone()?,
+            clusters: options.clusters,
+            frames: options.limits.frames(),
+            limits: options.limits,
+            counters: Counters::default(),
+            buffer: vec![0; READ_BYTES],
+            segments: Segments::default(),
+            now_ms: 0,
+            turn: 0,
+            draining: false,
+            post: post.clone(),
+            resolver: options.resolver,
+            timers: TimerWheel::new(0),
+        };
+        let this = Self {
+            poll,
+            core,
+            pairs: Slab::new(),
+            generation: 0,
+            doors: Doors::default(),
+            admission: options.admission,
+            mail,
+            mail_again: false,
+            again: Vec::new(),
+            metrics: options.metrics,
+            epoch: Instant::now(),
+            held_at_ms: 0,
+            running: true,
+        };
+        Ok((this, post))
+    }
+
+    /// Runs until told to stop, or until drained.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while self.running {
+            let timeout = self.timeout();
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            self.mail.awake();
+            self.core.now_ms = self.epoch.elapsed().as_millis() as u64;
+            self.core.counters.turns += 1;
+            for pair in std::mem::take(&mut self.again) {
+                self.drive(pair.index, Some(pair.generation));
+            }
+            for event in &events {
+                self.on_event(event);
+            }
+            self.accept();
+            self.take_mail();
+            self.fire_timers();
+            self.publish();
+            if self.core.draining && self.pairs.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn timeout(&mut self) -> Option<Duration> {
+        let busy = !self.again.is_empty() || self.mail_again || self.doors.some_may_wait();
+        if busy || !self.mail.may_sleep() {
+            return Some(Duration::ZERO);
+        }
+        let timer = self.core.timers.next_in_ms(self.core.now_ms);
+        timer.map(Duration::from_millis)
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        let token = event.token();
+        if token == WAKER || self.doors.knock(token) {
+            return;
+        }
+        let index = token.0 / 2;
+        let Some(pair) = self.pairs.get_mut(index) else {
+            return;
+        };
+        let side = match token.0 % 2 {
+            0 => Some(&mut pair.down),
+            _ => pair.up.side(),
+        };
+        let Some(side) = side else { return };
+        side.readable |= event.is_readable() || event.is_error();
+        side.hung_up |= event.is_read_closed() || event.is_error();
+        if event.is_writable() {
+            side.blocked = false;
+        }
+        if let Up::Connecting(..) = pair.up {
+            if token.0 % 2 == 1 {
+                if let Err(reason) = self.core.connecting(pair) {
+                    self.close(index, &reason);
+                    return;
+                }
+            }
+        }
+        self.drive(index, None);
+    }
+
+    fn drive(&mut self, index: usize, generation: Option<u32>) {
+        let Some(pair) = self.pairs.get_mut(index) else {
+            return;
+        };
+        if generation.is_some_and(|generation| generation != pair.id.generation) {
+            return;
+        }
+        match self.core.drive(pair) {
+            Ok(false) => {}
+            Ok(true) => self.again.push(pair.id),
+            Err(reason) => self.close(index, &reason),
+        }
+    }
+
+    fn accept(&mut self) {
+        if !self.doors.some_may_wait() {
+            return;
+        }
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.doors.next() {
+                Ok(arrival) => {
+                    let address = arrival.peer.ip();
+                    if !self.admission.enter(address) {
+                        self.core.counters.refused += 1;
+                    } else if let Err(error) = self.take_in(arrival) {
+                        tracing::warn!(%error, "cannot take in a connection");
+                        self.core.counters.refused += 1;
+                        self.admission.leave(address);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors: those who wait stay in the kernel's queue.
+                    tracing::warn!(%error, "cannot accept a connection, trying again");
+                    self.core.counters.refused += 1;
+                    let at_ms = self.core.now_ms + ACCEPT_RETRY_MS;
+                    self.core.timers.set(at_ms, Due::Accept);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, arrival: Arrival) -> io::Result<()> {
+        let place = self.pairs.vacant_entry();
+        let index = place.key();
+        let mut socket = arrival.socket;
+        // Small answers must leave at once; a socket that cannot say so still works.
+        let _ = socket.set_nodelay(true);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.core.registry.register(&mut socket, Token(index * 2), interest)?;
+        let stream = match &self.core.clusters[arrival.cluster].tls {
+            None => Stream::Plain(socket),
+            Some(tls) => Stream::tls(socket, tls.begin().map_err(io::Error::other)?),
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let id = PairId {
+            index,
+            generation: self.generation,
+        };
+        let now_ms = self.core.now_ms;
+        let (cluster, target) = (arrival.cluster, arrival.target);
+        let pair = Pair::new(id, cluster, target, arrival.peer, now_ms, stream);
+        let pair = place.insert(pair);
+        self.core.counters.connections += 1;
+        self.core.counters.accepted += 1;
+        let until_ms = now_ms + self.core.limits.handshake_ms;
+        self.core.arm(pair, until_ms);
+        Ok(())
+    }
+
+    fn take_mail(&mut self) {
+        self.mail_again = false;
+        for _ in 0..MAILS_PER_TURN {
+            let Some(mail) = self.mail.take() else { return };
+            self.on_mail(mail);
+        }
+        self.mail_again = true;
+    }
+
+    fn on_mail(&mut self, mail: Mail) {
+        match mail {
+            Mail::Listen(..) if self.core.draining => {}
+            Mail::Listen(cluster, target, socket) => {
+                let opened = self.doors.open(cluster, target, socket, &self.core.registry);
+                if let Err(error) = opened {
+                    tracing::error!(%error, ?target, "cannot serve a listening socket");
+                }
+            }
+            Mail::Unlisten(cluster, target) => self.doors.close(cluster, target),
+            Mail::Resolved(id, candidates) => {
+                let Some(pair) = self.pairs.get_mut(id.index) else {
+                    return;
+                };
+                if pair.id != id || !matches!(pair.up, Up::Resolving(_)) {
+                    return;
+                }
+                if let Err(reason) = self.core.try_next(pair, candidates) {
+                    self.close(id.index, &reason);
+                }
+            }
+            Mail::List(most, reply) => {
+                let now_ms = self.core.now_ms;
+                let rows = self.pairs.iter().take(most).map(|(_, pair)| {
+                    let cluster = &self.core.clusters[pair.cluster].name;
+                    pair.row(cluster, now_ms)
+                });
+                // Whoever asked may have gone.
+                let _ = reply.try_send(rows.collect());
+            }
+            Mail::Drain => {
+                self.core.draining = true;
+                self.doors.close_all();
+                let all: Vec<_> = self.pairs.iter().map(|(index, _)| index).collect();
+                for index in all {
+                    self.drive(index, None);
+                }
+            }
+            Mail::Stop => self.running = false,
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        let now_ms = self.core.now_ms;
+        let mut due = Vec::new();
+        self.core.timers.expire(now_ms, |timer| due.push(timer));
+        for timer in due {
+            match timer {
+                Due::Accept => self.doors.try_all(),
+                Due::Pair(id) => {
+                    let pair = self.pairs.get_mut(id.index);
+                    let Some(pair) = pair.filter(|pair| pair.id == id) else {
+                        continue;
+                    };
+                    pair.armed_ms = u64::MAX;
+                    if let Err(reason) = self.core.check(pair) {
+                        self.close(id.index, &reason);
+                    }
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        let now_ms = self.core.now_ms;
+        if now_ms.saturating_sub(self.held_at_ms) >= HELD_PERIOD_MS {
+            self.held_at_ms = now_ms;
+            let held: usize = self.pairs.iter().map(|(_, pair)| pair.held_bytes()).sum();
+            self.core.counters.held_bytes = held as u64;
+        }
+        self.metrics.publish(&self.core.counters);
+    }
+
+    fn close(&mut self, index: usize, reason: &Reason) {
+        let mut pair = self.pairs.remove(index);
+        self.core.note_end(&pair, reason);
+        self.core.drop_up(&mut pair);
+        // Dropping the socket would do as well.
+        let _ = self.core.registry.deregister(pair.down.stream.socket());
+        if pair.down.stream.wants_write() {
+            let _ = pair.down.stream.flush();
+        }
+        self.core.counters.connections -= 1;
+        self.admission.leave(pair.peer.ip());
+    }
+}
+
+impl Core {
+    /// Ends a pair whose time is over, or looks again later.
+    fn check(&mut self, pair: &mut Pair) -> Result<(), Reason> {
+        let now_ms = self.now_ms;
+        if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
+            return Err(Reason::Gone);
+        }
+        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX);
+        let mut until = |at_ms: u64, what: &'static str| {
+            next_ms = next_ms.min(at_ms);
+            if now_ms >= at_ms { Err(Reason::Timeout(what)) } else { Ok(()) }
+        };
+        if pair.down.stream.is_handshaking() || pair.counted == 0 {
+            until(pair.since_ms + self.limits.handshake_ms, "no request in time")?;
+        }
+        if let Some((counted, at_ms)) = pair.slow_head {
+            if counted == pair.counted && pair.requests.is_mid_head() {
+                until(at_ms, "a request does not get on")?;
+            } else {
+                pair.slow_head = None;
+            }
+        }
+        if self.limits.idle_ms > 0 {
+            until(pair.active_ms + self.limits.idle_ms, "idle")?;
+        }
+        match &mut pair.up {
+            Up::Resolving(at_ms) => until(*at_ms, "a name is not found in time")?,
+            Up::Open(up, at_ms) if up.stream.is_handshaking() => {
+                until(*at_ms, "no TLS with the broker in time")?;
+            }
+            Up::Connecting(_, rest, at_ms) if now_ms >= *at_ms => {
+                let rest = std::mem::take(rest);
+                self.try_next(pair, rest)?;
+            }
+            Up::Connecting(_, _, at_ms) => next_ms = next_ms.min(*at_ms),
+            Up::None | Up::Open(..) => {}
+        }
+        if next_ms < u64::MAX {
+            self.arm(pair, next_ms);
+        }
+        Ok(())
+    }
+
+    fn note_end(&mut self, pair: &Pair, reason: &Reason) {
+        let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
+        let counters = &mut self.counters;
+        match reason {
+            Reason::Gone | Reason::Drained => tracing::debug!(%client, "closed"),
+            Reason::Timeout(what) => {
+                counters.timeouts += 1;
+                tracing::debug!(%client, cluster, "closed: {what}");
+            }
+            Reason::Stream(error) => {
+                match error {
+                    StreamError::Broker(_) | StreamError::Unasked { .. } => {
+                        counters.broker_errors += 1;
+                    }
+                    _ => counters.client_errors += 1,
+                }
+                tracing::warn!(%client, cluster, "closed: {error}");
+            }
+            Reason::NoBroker(error) => {
+                counters.connect_failures += 1;
+                let node = match pair.target {
+                    Target::Bootstrap => "any broker".to_owned(),
+                    Target::Broker(id) => format!("broker {id}"),
+                };
+                tracing::debug!(%client, cluster, "closed: {node} is not reached: {error}");
+            }
+            Reason::Client(error) | Reason::Broker(error) => {
+                let is_tls = error.kind() == io::ErrorKind::InvalidData;
+                counters.tls_failures += u64::from(is_tls);
+                tracing::debug!(%client, cluster, "closed: {reason:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The event loops: each owns its listeners and pairs of connections, and shares nothing on the way of
+//! a frame.
+
+mod accept;
+mod connect;
+mod counters;
+mod drive;
+mod event_loop;
+mod outbox;
+mod pair;
+mod stream;
+
+use std::net::TcpListener;
+
+pub(crate) use self::accept::Admission;
+pub(crate) use self::counters::{Kind, LoopMetrics, METRICS};
+pub(crate) use self::event_loop::{ClusterParts, EventLoop, LoopOptions};
+pub(crate) use self::pair::Candidate;
+pub use self::pair::ConnectionRow;
+
+/// What a listener stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// Any broker.
+    Bootstrap,
+    /// The broker of that number.
+    Broker(i32),
+}
+
+/// One pair of connections, told apart from one that had its place before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PairId {
+    pub(crate) index: usize,
+    pub(crate) generation: u32,
+}
+
+/// What other threads tell an event loop.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// Accept connections of a cluster at this socket, too.
+    Listen(usize, Target, TcpListener),
+    /// No longer accept connections of a cluster for a target.
+    Unlisten(usize, Target),
+    /// Where the broker is that a pair wants to connect to; none if nobody knows.
+    Resolved(PairId, Vec<Candidate>),
+    /// Tell of all connections, at most so many.
+    List(usize, crossbeam_channel::Sender<Vec<ConnectionRow>>),
+    /// Accept nothing more; end every connection as soon as its requests are answered.
+    Drain,
+    /// End.
+    Stop,
+}

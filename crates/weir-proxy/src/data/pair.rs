@@ -1,0 +1,227 @@
+//! A client's connection and the one to a broker that goes with it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::outbox::Outbox;
+use super::stream::Stream;
+use super::{PairId, Target};
+use crate::wire::{AnswerStream, RequestStream, Ring};
+
+/// One of the two connections.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) stream: Stream,
+    /// Reading may bring something.
+    pub(super) readable: bool,
+    /// The peer is known to have closed, so reading goes on to the end.
+    pub(super) hung_up: bool,
+    /// Nothing more comes.
+    pub(super) ended: bool,
+    /// Nothing more is sent.
+    pub(super) finished: bool,
+    /// The socket did not take all; an event tells when it does.
+    pub(super) blocked: bool,
+    /// How often less is read at once, since this side does not keep up with taking it.
+    pub(super) caution: u8,
+}
+
+impl Side {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            // An event may have come before anybody looked.
+            readable: true,
+            hung_up: false,
+            ended: false,
+            finished: false,
+            blocked: false,
+            caution: 0,
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        if !self.finished {
+            self.finished = true;
+            self.stream.finish();
+        }
+    }
+
+    /// Whether trying to write may help. TLS may wait for the peer's words rather than for room.
+    pub(super) fn may_write(&self) -> bool {
+        !self.blocked || !self.stream.is_plain()
+    }
+}
+
+/// An address to try, and the name that a certificate would be for.
+pub(crate) type Candidate = (SocketAddr, Arc<str>);
+
+/// The way to the broker.
+#[derive(Debug)]
+pub(super) enum Up {
+    /// Nobody has asked for anything yet.
+    None,
+    /// Names are looked up, until an instant at most.
+    Resolving(u64),
+    /// An address is tried, until an instant at most; others may follow.
+    Connecting(Box<Side>, Vec<Candidate>, u64),
+    /// Connected; TLS may have until an instant.
+    Open(Box<Side>, u64),
+}
+
+impl Up {
+    pub(super) fn side(&mut self) -> Option<&mut Side> {
+        match self {
+            Self::Connecting(side, ..) | Self::Open(side, _) => Some(side),
+            Self::None | Self::Resolving(_) => None,
+        }
+    }
+
+    pub(super) fn open(&mut self) -> Option<&mut Side> {
+        match self {
+            Self::Open(side, _) => Some(side),
+            _ => None,
+        }
+    }
+}
+
+/// Both connections and what is between them.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) id: PairId,
+    pub(super) cluster: usize,
+    pub(super) target: Target,
+    pub(super) peer: SocketAddr,
+    pub(super) broker: Option<SocketAddr>,
+    pub(super) since_ms: u64,
+    /// When a byte last came from either side.
+    pub(super) active_ms: u64,
+    pub(super) down: Side,
+    pub(super) up: Up,
+    pub(super) to_up: Outbox,
+    pub(super) to_down: Outbox,
+    pub(super) requests: RequestStream,
+    pub(super) answers: AnswerStream,
+    pub(super) ring: Ring,
+    pub(super) software: Option<Box<str>>,
+    /// Requests so far.
+    pub(super) counted: u64,
+    pub(super) request_bytes: u64,
+    pub(super) answer_bytes: u64,
+    /// Requests when the beginning of one was first seen to be incomplete, and until when it must be
+    /// whole.
+    pub(super) slow_head: Option<(u64, u64)>,
+    /// When it is closed, whatever is under way: one side has ended.
+    pub(super) ends_ms: Option<u64>,
+    /// When its timer is next due.
+    pub(super) armed_ms: u64,
+}
+
+impl Pair {
+    pub(super) fn new(
+        id: PairId,
+        cluster: usize,
+        target: Target,
+        peer: SocketAddr,
+        now_ms: u64,
+        down: Stream,
+    ) -> Self {
+        Self {
+            id,
+            cluster,
+            target,
+            peer,
+            broker: None,
+            since_ms: now_ms,
+            active_ms: now_ms,
+            down: Side::new(down),
+            up: Up::None,
+            to_up: Outbox::default(),
+            to_down: Outbox::default(),
+            requests: RequestStream::default(),
+            answers: AnswerStream::default(),
+            ring: Ring::default(),
+            software: None,
+            counted: 0,
+            request_bytes: 0,
+            answer_bytes: 0,
+            slow_head: None,
+            ends_ms: None,
+            armed_ms: u64::MAX,
+        }
+    }
+
+    /// Whether nothing is under way: no request without an answer, and nothing in part.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.ring.is_empty()
+            && self.answers.is_between()
+            && !self.requests.is_mid_request()
+            && !self.requests.has_backlog()
+            && self.to_up.is_empty()
+            && self.to_down.is_empty()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.to_up.held_bytes()
+            + self.to_down.held_bytes()
+            + self.requests.held_bytes()
+            + self.answers.held_bytes()
+    }
+
+    pub(super) fn row(&self, cluster: &str, now_ms: u64) -> ConnectionRow {
+        let state = match &self.up {
+            Up::None => "waiting",
+            Up::Resolving(_) | Up::Connecting(..) => "connecting",
+            Up::Open(..) => "open",
+        };
+        ConnectionRow {
+            cluster: cluster.to_owned(),
+            client: self.peer.to_string(),
+            software: self.software.as_deref().map(str::to_owned),
+            broker: self.broker.map(|broker| broker.to_string()),
+            node_id: match self.target {
+                Target::Bootstrap => None,
+                Target::Broker(id) => Some(id),
+            },
+            state,
+            age_ms: now_ms.saturating_sub(self.since_ms),
+            idle_ms: now_ms.saturating_sub(self.active_ms),
+            requests: self.counted,
+            in_flight: self.ring.len(),
+            request_bytes: self.request_bytes,
+            answer_bytes: self.answer_bytes,
+            held_bytes: self.held_bytes(),
+        }
+    }
+}
+
+/// A connection, for people.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ConnectionRow {
+    /// Virtual cluster.
+    pub cluster: String,
+    /// Address of the client.
+    pub client: String,
+    /// What the client says it is.
+    pub software: Option<String>,
+    /// Address of the broker.
+    pub broker: Option<String>,
+    /// Number of the broker whose port the client came to; none: it began here.
+    pub node_id: Option<i32>,
+    /// `waiting` for a first request, `connecting` to a broker, `open`.
+    pub state: &'static str,
+    /// How long it is open.
+    pub age_ms: u64,
+    /// For how long no byte came.
+    pub idle_ms: u64,
+    /// Requests so far.
+    pub requests: u64,
+    /// Requests without an answer.
+    pub in_flight: usize,
+    /// Bytes from the client.
+    pub request_bytes: u64,
+    /// Bytes from the broker.
+    pub answer_bytes: u64,
+    /// Bytes held for it.
+    pub held_bytes: usize,
+}

@@ -1,0 +1,72 @@
+//! What `/metrics` says (docs/metrics.md); loops publish, a scrape sums.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::data::{Kind, LoopMetrics, METRICS};
+use crate::proxy::Cluster;
+
+/// Where the numbers come from.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) loops: Vec<Arc<LoopMetrics>>,
+    pub(crate) clusters: Arc<Vec<Cluster>>,
+}
+
+/// A registry that reads them at each scrape.
+pub(crate) fn registry(sources: Sources) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(sources));
+    registry
+}
+
+impl Collector for Sources {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for (index, metric) in METRICS.iter().enumerate() {
+            let sum: u64 = self.loops.iter().map(|one| one.get(index)).sum();
+            put(&mut encoder, metric.0, metric.1, metric.2, sum)?;
+        }
+        let answering = self.clusters.iter().filter(|one| one.health.answers());
+        put(
+            &mut encoder,
+            "weir_proxy_clusters_ready",
+            Kind::Gauge,
+            "Clusters that answered when last asked.",
+            answering.count() as u64,
+        )?;
+        let brokers: usize = self.clusters.iter().map(|one| one.directory.rows().len()).sum();
+        put(
+            &mut encoder,
+            "weir_proxy_brokers",
+            Kind::Gauge,
+            "Brokers that have a port here.",
+            brokers as u64,
+        )
+    }
+}
+
+fn put(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    kind: Kind,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
+    match kind {
+        Kind::Counter => {
+            let described = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(value).encode(described)
+        }
+        Kind::Gauge => {
+            let described = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(described)
+        }
+    }
+}

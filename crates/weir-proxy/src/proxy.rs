@@ -1,0 +1,298 @@
+//! The proxy as a whole: its threads, from start to shutdown.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use weir_net::MailSender;
+use weir_net::listener::listen_shared;
+
+use crate::admin::{self, AdminState};
+use crate::config::{ClusterConfig, ProxyConfig};
+use crate::data::{Admission, ClusterParts, EventLoop, LoopMetrics, LoopOptions, Mail, Target};
+use crate::directory::{BrokerRow, Directory};
+use crate::error::ProxyError;
+use crate::metrics::{self, Sources};
+use crate::place_cache::PlaceCache;
+use crate::probe::{Health, Probe, Stop};
+use crate::resolve::Resolver;
+use crate::versions::Offer;
+use crate::wire::Node;
+
+/// How long an event loop's inbox may be full.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A virtual cluster at work.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) name: String,
+    pub(crate) listen: SocketAddr,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) health: Arc<Health>,
+}
+
+/// A running proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    clusters: Arc<Vec<Cluster>>,
+    admin: SocketAddr,
+    posts: Vec<MailSender<Mail>>,
+    loops: Vec<JoinHandle<()>>,
+    probes: Vec<JoinHandle<()>>,
+    stop_probes: Arc<Stop>,
+    admin_thread: Option<JoinHandle<()>>,
+    stop_admin: Option<oneshot::Sender<()>>,
+    draining: Arc<AtomicBool>,
+    drain: Duration,
+}
+
+impl Proxy {
+    /// Listens and starts all threads; brokers need not answer yet.
+    ///
+    /// # Errors
+    /// Addresses that cannot be listened on, or an operating system that refuses threads.
+    pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
+        let admin_listener = std::net::TcpListener::bind(config.admin);
+        let admin_listener = admin_listener.map_err(|error| ProxyError::Listen {
+            address: config.admin,
+            key: "admin.listen".to_owned(),
+            error,
+        })?;
+        let admin = admin_listener.local_addr()?;
+        let mut clusters = Vec::with_capacity(config.clusters.len());
+        let mut doors = Vec::with_capacity(config.clusters.len());
+        for (index, cluster) in config.clusters.iter().enumerate() {
+            let (listen, sockets) = open(cluster, config.loops)?;
+            doors.push(sockets);
+            clusters.push(Cluster {
+                name: cluster.name.clone(),
+                listen,
+                directory: Arc::new(Directory::new(index, cluster, config.loops)),
+                health: Arc::default(),
+            });
+        }
+        let clusters = Arc::new(clusters);
+        let (posts, loops, loop_metrics) = start_loops(&config, &clusters)?;
+        for cluster in clusters.iter() {
+            cluster.directory.serve_at(posts.clone());
+        }
+        for (index, sockets) in doors.into_iter().enumerate() {
+            for (socket, post) in sockets.into_iter().zip(&posts) {
+                let mail = Mail::Listen(index, Target::Bootstrap, socket);
+                // They have just been started, with room for more than this.
+                let _ = post.post(mail, PATIENCE);
+            }
+        }
+        let stop_probes = Arc::new(Stop::default());
+        let mut probes = Vec::with_capacity(clusters.len());
+        for (cluster, config) in clusters.iter().zip(&config.clusters) {
+            for (id, address) in &config.brokers {
+                let node = Node {
+                    id: *id,
+                    host: &address.host,
+                    port: address.port,
+                };
+                cluster.directory.learn(node, true);
+            }
+            probes.push(start_probe(cluster, config, &stop_probes)?);
+        }
+        let draining = Arc::new(AtomicBool::new(false));
+        let registry = metrics::registry(Sources {
+            loops: loop_metrics,
+            clusters: Arc::clone(&clusters),
+        });
+        let state = AdminState {
+            registry,
+            clusters: Arc::clone(&clusters),
+            loops: posts.clone(),
+            draining: Arc::clone(&draining),
+            token: config.admin_token,
+        };
+        let (stop_admin, stopped) = oneshot::channel();
+        let admin_thread = start_admin(admin_listener, state, stopped)?;
+        Ok(Self {
+            clusters,
+            admin,
+            posts,
+            loops,
+            probes,
+            stop_probes,
+            admin_thread: Some(admin_thread),
+            stop_admin: Some(stop_admin),
+            draining,
+            drain: Duration::from_millis(config.drain_ms),
+        })
+    }
+
+    /// Where clients begin: name and address of each virtual cluster.
+    pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
+        let clusters = self.clusters.iter();
+        clusters.map(|cluster| (cluster.name.as_str(), cluster.listen))
+    }
+
+    /// Where metrics and health are.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The brokers of a virtual cluster that have a port.
+    #[must_use]
+    pub fn brokers(&self, cluster: &str) -> Vec<BrokerRow> {
+        let found = self.clusters.iter().find(|one| one.name == cluster);
+        found.map_or_else(Vec::new, |one| one.directory.rows())
+    }
+
+    /// Whether every cluster answered when it was last asked.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.clusters.iter().all(|cluster| cluster.health.answers())
+    }
+
+    /// Clusters that do not answer, and why.
+    pub fn troubles(&self) -> impl Iterator<Item = (&str, Option<String>)> {
+        let silent = self.clusters.iter().filter(|one| !one.health.answers());
+        silent.map(|cluster| (cluster.name.as_str(), cluster.health.error()))
+    }
+
+    /// Accepts nothing more, waits until requests under way are answered, for a time, and ends.
+    pub fn shut_down(mut self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.stop_probes.stop();
+        self.tell(|| Mail::Drain);
+        let until = Instant::now() + self.drain;
+        while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.tell(|| Mail::Stop);
+        for thread in self.loops.drain(..).chain(self.probes.drain(..)) {
+            // A panic was told of by its thread.
+            let _ = thread.join();
+        }
+        if let Some(stop) = self.stop_admin.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.admin_thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    fn tell(&self, mail: impl Fn() -> Mail) {
+        for post in &self.posts {
+            // A loop that has ended needs to be told nothing.
+            let _ = post.post(mail(), PATIENCE);
+        }
+    }
+}
+
+type Loops = (
+    Vec<MailSender<Mail>>,
+    Vec<JoinHandle<()>>,
+    Vec<Arc<LoopMetrics>>,
+);
+
+fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, ProxyError> {
+    let limits = &config.limits;
+    let admission = Admission::new(limits.connections, limits.connections_per_address);
+    let admission = Arc::new(admission);
+    let resolver = Resolver::start()?;
+    let offers: Vec<_> = config
+        .clusters
+        .iter()
+        .map(|_| Arc::new(Offer::new(|_| None)))
+        .collect();
+    let mut started = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..config.loops {
+        let parts = clusters.iter().zip(&config.clusters).zip(&offers);
+        let parts = parts.map(|((cluster, config), offer)| ClusterParts {
+            name: cluster.name.clone(),
+            offer: Arc::clone(offer),
+            upstream: config.upstream.clone(),
+            directory: Arc::clone(&cluster.directory),
+            places: PlaceCache::new(Arc::clone(&cluster.directory)),
+            tls: config.tls.clone(),
+            upstream_tls: config.upstream_tls.clone(),
+        });
+        let metrics = Arc::new(LoopMetrics::default());
+        let options = LoopOptions {
+            clusters: parts.collect(),
+            limits: limits.clone(),
+            admission: Arc::clone(&admission),
+            resolver: resolver.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        let (event_loop, post) = EventLoop::new(options)?;
+        let thread = std::thread::Builder::new()
+            .name(format!("weir-proxy-{number}"))
+            .spawn(move || {
+                if let Err(error) = event_loop.run() {
+                    tracing::error!(%error, "an event loop ended");
+                }
+            })?;
+        started.0.push(post);
+        started.1.push(thread);
+        started.2.push(metrics);
+    }
+    Ok(started)
+}
+
+fn open(
+    cluster: &ClusterConfig,
+    loops: usize,
+) -> Result<(SocketAddr, Vec<std::net::TcpListener>), ProxyError> {
+    let address = cluster.listen;
+    let fail = |error| ProxyError::Listen {
+        address,
+        key: format!("cluster \"{}\", listen", cluster.name),
+        error,
+    };
+    if address.port() != 0 {
+        // With SO_REUSEPORT a second proxy on the port would silently take half of the clients.
+        drop(std::net::TcpListener::bind(address).map_err(fail)?);
+    }
+    let sockets = listen_shared(address, loops).map_err(fail)?;
+    let listen = sockets[0].local_addr().map_err(fail)?;
+    Ok((listen, sockets))
+}
+
+fn start_probe(
+    cluster: &Cluster,
+    config: &ClusterConfig,
+    stop: &Arc<Stop>,
+) -> Result<JoinHandle<()>, ProxyError> {
+    let probe = Probe {
+        upstream: config.upstream.clone(),
+        tls: config.upstream_tls.clone(),
+        directory: Arc::clone(&cluster.directory),
+        health: Arc::clone(&cluster.health),
+        is_closed: false,
+    };
+    let stop = Arc::clone(stop);
+    let thread = std::thread::Builder::new().name("weir-probe".to_owned());
+    Ok(thread.spawn(move || probe.run(&stop))?)
+}
+
+fn start_admin(
+    listener: std::net::TcpListener,
+    state: AdminState,
+    stop: oneshot::Receiver<()>,
+) -> Result<JoinHandle<()>, ProxyError> {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let thread = std::thread::Builder::new().name("weir-admin".to_owned());
+    let thread = thread.spawn(move || {
+        let served = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            admin::serve(listener, state, stop).await
+        });
+        if let Err(error) = served {
+            tracing::error!(%error, "the admin port is not served any more");
+        }
+    })?;
+    Ok(thread)
+}

@@ -1,0 +1,229 @@
+//! Which APIs are on offer, and in which versions: those whose addresses the proxy knows to replace.
+//!
+//! Newer ones are not carried on trust: a later version may put an address where none was before.
+
+use std::fmt;
+
+/// Produce, which may ask for no answer.
+pub const PRODUCE: i16 = 0;
+/// Fetch, whose answers carry records.
+pub const FETCH: i16 = 1;
+/// Metadata: brokers come first in its answers.
+pub const METADATA: i16 = 3;
+/// FindCoordinator.
+pub const FIND_COORDINATOR: i16 = 10;
+/// SaslHandshake.
+pub const SASL_HANDSHAKE: i16 = 17;
+/// ApiVersions, which every connection begins with.
+pub const API_VERSIONS: i16 = 18;
+/// DescribeCluster.
+pub const DESCRIBE_CLUSTER: i16 = 60;
+/// ShareFetch.
+pub const SHARE_FETCH: i16 = 78;
+/// ShareAcknowledge.
+pub const SHARE_ACKNOWLEDGE: i16 = 79;
+
+/// Number, name, lowest and highest version on offer: what Apache Kafka 4.4 has on its listeners for
+/// clients, with three exceptions. Fetch ends at 15: from 16 on addresses follow the records, so an
+/// answer could not be streamed. DescribeQuorum ends at 1: version 2 adds addresses of controllers.
+/// SaslHandshake begins at 1: after version 0 tokens come without a header.
+const CARRIED: [(i16, &str, i16, i16); 75] = [
+    (0, "Produce", 0, 13),
+    (1, "Fetch", 0, 15),
+    (2, "ListOffsets", 0, 11),
+    (3, "Metadata", 0, 13),
+    (8, "OffsetCommit", 0, 10),
+    (9, "OffsetFetch", 0, 10),
+    (10, "FindCoordinator", 0, 6),
+    (11, "JoinGroup", 0, 9),
+    (12, "Heartbeat", 0, 4),
+    (13, "LeaveGroup", 0, 5),
+    (14, "SyncGroup", 0, 5),
+    (15, "DescribeGroups", 0, 6),
+    (16, "ListGroups", 0, 5),
+    (17, "SaslHandshake", 1, 1),
+    (18, "ApiVersions", 0, 5),
+    (19, "CreateTopics", 0, 7),
+    (20, "DeleteTopics", 0, 6),
+    (21, "DeleteRecords", 0, 2),
+    (22, "InitProducerId", 0, 6),
+    (23, "OffsetForLeaderEpoch", 0, 4),
+    (24, "AddPartitionsToTxn", 0, 5),
+    (25, "AddOffsetsToTxn", 0, 4),
+    (26, "EndTxn", 0, 5),
+    (27, "WriteTxnMarkers", 0, 2),
+    (28, "TxnOffsetCommit", 0, 6),
+    (29, "DescribeAcls", 0, 3),
+    (30, "CreateAcls", 0, 3),
+    (31, "DeleteAcls", 0, 3),
+    (32, "DescribeConfigs", 0, 4),
+    (33, "AlterConfigs", 0, 2),
+    (34, "AlterReplicaLogDirs", 0, 2),
+    (35, "DescribeLogDirs", 0, 5),
+    (36, "SaslAuthenticate", 0, 2),
+    (37, "CreatePartitions", 0, 3),
+    (38, "CreateDelegationToken", 0, 3),
+    (39, "RenewDelegationToken", 0, 2),
+    (40, "ExpireDelegationToken", 0, 2),
+    (41, "DescribeDelegationToken", 0, 3),
+    (42, "DeleteGroups", 0, 3),
+    (43, "ElectLeaders", 0, 2),
+    (44, "IncrementalAlterConfigs", 0, 1),
+    (45, "AlterPartitionReassignments", 0, 1),
+    (46, "ListPartitionReassignments", 0, 0),
+    (47, "OffsetDelete", 0, 0),
+    (48, "DescribeClientQuotas", 0, 1),
+    (49, "AlterClientQuotas", 0, 1),
+    (50, "DescribeUserScramCredentials", 0, 0),
+    (51, "AlterUserScramCredentials", 0, 0),
+    (55, "DescribeQuorum", 0, 1),
+    (57, "UpdateFeatures", 0, 2),
+    (60, "DescribeCluster", 0, 2),
+    (61, "DescribeProducers", 0, 0),
+    (64, "UnregisterBroker", 0, 0),
+    (65, "DescribeTransactions", 0, 0),
+    (66, "ListTransactions", 0, 2),
+    (68, "ConsumerGroupHeartbeat", 0, 1),
+    (69, "ConsumerGroupDescribe", 0, 1),
+    (71, "GetTelemetrySubscriptions", 0, 0),
+    (72, "PushTelemetry", 0, 0),
+    (74, "ListConfigResources", 0, 1),
+    (75, "DescribeTopicPartitions", 0, 0),
+    (76, "ShareGroupHeartbeat", 1, 1),
+    (77, "ShareGroupDescribe", 1, 1),
+    (78, "ShareFetch", 1, 2),
+    (79, "ShareAcknowledge", 1, 2),
+    (80, "AddRaftVoter", 0, 1),
+    (81, "RemoveRaftVoter", 0, 0),
+    (88, "StreamsGroupHeartbeat", 0, 1),
+    (89, "StreamsGroupDescribe", 0, 1),
+    (90, "DescribeShareGroupOffsets", 0, 1),
+    (91, "AlterShareGroupOffsets", 0, 0),
+    (92, "DeleteShareGroupOffsets", 0, 0),
+    (93, "StreamsGroupTopologyDescriptionUpdate", 0, 0),
+    (94, "UnregisterController", 0, 0),
+    (KEY_END, "", 0, -1),
+];
+
+/// One more than the highest number carried.
+const KEY_END: i16 = 95;
+
+/// An API's name, for people.
+#[must_use]
+pub fn name(key: i16) -> &'static str {
+    let found = CARRIED.iter().find(|row| row.0 == key && key != KEY_END);
+    found.map_or("unknown", |row| row.1)
+}
+
+/// The versions that clients of one virtual cluster may use.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// By number: lowest and highest version; nothing if the second is lower.
+    by_key: [(i16, i16); KEY_END as usize],
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer").finish_non_exhaustive()
+    }
+}
+
+impl Offer {
+    /// All that is carried, with the highest versions lowered to what `version_max` says; -1 hides
+    /// an API.
+    #[must_use]
+    pub fn new(version_max: impl Fn(i16) -> Option<i16>) -> Self {
+        let mut by_key = [(0, -1); KEY_END as usize];
+        for (key, _, min, max) in CARRIED {
+            if let Some(place) = by_key.get_mut(key as usize) {
+                *place = (min, version_max(key).map_or(max, |limit| limit.min(max)));
+            }
+        }
+        Self { by_key }
+    }
+
+    /// Lowest and highest version of an API; `None` if it is not on offer.
+    #[must_use]
+    pub fn range(&self, key: i16) -> Option<(i16, i16)> {
+        let range = *self.by_key.get(usize::try_from(key).ok()?)?;
+        (range.0 <= range.1).then_some(range)
+    }
+
+    /// Whether a request may be carried.
+    #[must_use]
+    pub fn has(&self, key: i16, version: i16) -> bool {
+        self.range(key)
+            .is_some_and(|(min, max)| (min..=max).contains(&version))
+    }
+
+    /// What client and broker both may use of an API that the broker offers as given.
+    #[must_use]
+    pub fn common(&self, key: i16, min: i16, max: i16) -> Option<(i16, i16)> {
+        let ours = self.range(key)?;
+        let common = (ours.0.max(min), ours.1.min(max));
+        (common.0 <= common.1).then_some(common)
+    }
+}
+
+/// Version of a request's header, where it matters: for those whose body is looked at.
+#[must_use]
+pub fn flexible(key: i16, version: i16) -> bool {
+    let first = match key {
+        PRODUCE | METADATA => 9,
+        FETCH => 12,
+        FIND_COORDINATOR | API_VERSIONS => 3,
+        DESCRIBE_CLUSTER | SHARE_FETCH | SHARE_ACKNOWLEDGE => 0,
+        _ => return false,
+    };
+    version >= first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_kafka::wire::header::request_header_version;
+
+    #[test]
+    fn what_is_carried_is_in_order_and_once() {
+        assert!(CARRIED.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert_eq!(name(3), "Metadata");
+        assert_eq!(name(4), "unknown");
+        assert_eq!(name(KEY_END), "unknown");
+    }
+
+    #[test]
+    fn versions_with_addresses_behind_records_are_not_offered() {
+        let offer = Offer::new(|_| None);
+        assert!(offer.has(FETCH, 15) && !offer.has(FETCH, 16));
+        assert!(offer.has(55, 1) && !offer.has(55, 2));
+        assert!(!offer.has(SASL_HANDSHAKE, 0));
+        assert!(!offer.has(58, 0), "Envelope is between brokers");
+        assert!(!offer.has(-1, 0) && !offer.has(i16::MAX, 0) && !offer.has(KEY_END, 0));
+    }
+
+    #[test]
+    fn limits_lower_and_hide() {
+        let offer = Offer::new(|key| match key {
+            FETCH => Some(12),
+            SHARE_FETCH => Some(-1),
+            METADATA => Some(99),
+            _ => None,
+        });
+        assert_eq!(offer.range(FETCH), Some((0, 12)));
+        assert_eq!(offer.range(SHARE_FETCH), None);
+        assert_eq!(offer.range(METADATA), Some((0, 13)));
+        assert_eq!(offer.common(FETCH, 4, 18), Some((4, 12)));
+        assert_eq!(offer.common(FETCH, 13, 18), None);
+        assert_eq!(offer.common(SHARE_FETCH, 1, 2), None);
+    }
+
+    #[test]
+    fn flexible_versions_are_those_of_the_protocol() {
+        for key in [PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS] {
+            for version in 3..13 {
+                let header = request_header_version(key, version).expect("known");
+                assert_eq!(flexible(key, version), header == 2, "{key} {version}");
+            }
+        }
+    }
+}

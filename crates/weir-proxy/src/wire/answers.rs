@@ -1,0 +1,248 @@
+//! From broker to client: answers pass as they come, but for those that may name brokers.
+
+use weir_kafka::wire::WireError;
+
+use super::heads::ANSWER_PEEK_BYTES;
+use super::places::Places;
+use super::ring::{Answer, Entry, Ring};
+use super::segments::Segments;
+use super::{FrameLimits, StreamError, api_versions, frame_total, rewrite};
+use crate::versions::{API_VERSIONS, Offer};
+
+/// What looking at answers needs.
+pub struct AnswerContext<'a> {
+    /// What clients may use.
+    pub offer: &'a Offer,
+    /// What frames may cost.
+    pub limits: FrameLimits,
+    /// Requests that wait for answers.
+    pub ring: &'a mut Ring,
+    /// Where clients reach brokers.
+    pub places: &'a mut dyn Places,
+    /// Answers seen, and those of them that were replaced.
+    pub answers: &'a mut u64,
+    /// Answers whose addresses were replaced.
+    pub rewritten: &'a mut u64,
+}
+
+impl std::fmt::Debug for AnswerContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnswerContext").finish_non_exhaustive()
+    }
+}
+
+/// One connection's answers.
+#[derive(Debug, Default)]
+pub struct AnswerStream {
+    /// Beginning of an answer that is needed whole, or of any whose head has not come; holds no
+    /// memory otherwise.
+    held: Vec<u8>,
+    /// Bytes that pass before the next answer begins.
+    passing: usize,
+}
+
+/// What becomes of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It passes; its length.
+    Pass(usize),
+    /// So many bytes of it are needed before it can be dealt with.
+    More(usize),
+    /// It is whole and may have to be replaced; its length.
+    Replace(usize),
+}
+
+impl AnswerStream {
+    /// Takes input and appends to `out` what goes to the client.
+    ///
+    /// # Errors
+    /// An answer that nobody asked for, or that is not what its version says.
+    pub fn feed(
+        &mut self,
+        input: &[u8],
+        context: &mut AnswerContext<'_>,
+        out: &mut Segments,
+    ) -> Result<(), StreamError> {
+        let mut at = 0;
+        while at < input.len() {
+            let left = input.len() - at;
+            if self.passing > 0 {
+                let count = self.passing.min(left);
+                out.input(at..at + count);
+                at += count;
+                self.passing -= count;
+                self.ready(context.ring, out);
+                continue;
+            }
+            if self.held.is_empty() {
+                match judge(&input[at..], context)? {
+                    Verdict::Pass(total) => {
+                        context.ring.pop();
+                        *context.answers += 1;
+                        self.passing = total;
+                    }
+                    Verdict::Replace(total) => {
+                        match replaced(&input[at..at + total], context)? {
+                            Some(frame) => out.made(frame),
+                            None => out.input(at..at + total),
+                        }
+                        at += total;
+                        self.ready(context.ring, out);
+                    }
+                    Verdict::More(_) => {
+                        self.held = input[at..].to_vec();
+                        return Ok(());
+                    }
+                }
+            } else {
+                at = self.go_on(input, at, context, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// More of an answer whose beginning is in `held`; where to go on.
+    fn go_on(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        context: &mut AnswerContext<'_>,
+        out: &mut Segments,
+    ) -> Result<usize, StreamError> {
+        let mut at = at;
+        loop {
+            match judge(&self.held, context)? {
+                Verdict::More(wanted) => {
+                    let missing = wanted - self.held.len();
+                    let count = missing.min(input.len() - at);
+                    self.hold(&input[at..at + count], wanted);
+                    at += count;
+                    if count < missing {
+                        return Ok(at);
+                    }
+                }
+                Verdict::Pass(total) => {
+                    context.ring.pop();
+                    *context.answers += 1;
+                    let head = std::mem::take(&mut self.held);
+                    self.passing = total - head.len();
+                    out.made(head);
+                    if self.passing == 0 {
+                        self.ready(context.ring, out);
+                    }
+                    return Ok(at);
+                }
+                Verdict::Replace(_) => {
+                    let held = std::mem::take(&mut self.held);
+                    out.made(replaced(&held, context)?.unwrap_or(held));
+                    self.ready(context.ring, out);
+                    return Ok(at);
+                }
+            }
+        }
+    }
+
+    /// Keeps more of an answer of `total` bytes: twice what is there at most, whatever it announces.
+    fn hold(&mut self, bytes: &[u8], total: usize) {
+        let length = self.held.len() + bytes.len();
+        if self.held.capacity() < length {
+            let grown = length.max(2 * self.held.len()).min(total.max(length));
+            self.held.reserve_exact(grown - self.held.len());
+        }
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// Appends the answers that come next and are here already.
+    pub fn ready(&mut self, ring: &mut Ring, out: &mut Segments) {
+        if self.passing > 0 || !self.held.is_empty() {
+            return;
+        }
+        while let Some(frame) = ring.pop_ready() {
+            out.made(frame);
+        }
+    }
+
+    /// Whether no answer has come in part.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.passing == 0 && self.held.is_empty()
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
+}
+
+fn judge(frame: &[u8], context: &AnswerContext<'_>) -> Result<Verdict, StreamError> {
+    let limit = i32::MAX as usize;
+    let Some(total) = frame_total(frame, limit).map_err(StreamError::Broker)? else {
+        return Ok(Verdict::More(ANSWER_PEEK_BYTES));
+    };
+    if total < ANSWER_PEEK_BYTES {
+        return Err(StreamError::Broker(WireError::Truncated {
+            what: "answer header",
+            needed: ANSWER_PEEK_BYTES,
+            left: total,
+        }));
+    }
+    let Some(head) = frame.first_chunk::<ANSWER_PEEK_BYTES>() else {
+        return Ok(Verdict::More(ANSWER_PEEK_BYTES));
+    };
+    let [_, _, _, _, id @ ..] = *head;
+    let id = i32::from_be_bytes(id);
+    let entry = match context.ring.front() {
+        Some(
+            entry @ Entry {
+                answer: Answer::Broker,
+                ..
+            },
+        ) if entry.correlation_id == id => entry,
+        other => {
+            let expected = other.map_or_else(
+                || "none".to_owned(),
+                |entry| entry.correlation_id.to_string(),
+            );
+            return Err(StreamError::Unasked { got: id, expected });
+        }
+    };
+    if !is_looked_at(entry) {
+        return Ok(Verdict::Pass(total));
+    }
+    if total > context.limits.held_bytes {
+        return Err(StreamError::Broker(WireError::FrameTooLarge {
+            bytes: total as u64,
+            bytes_max: context.limits.held_bytes,
+        }));
+    }
+    Ok(if frame.len() < total {
+        Verdict::More(total)
+    } else {
+        Verdict::Replace(total)
+    })
+}
+
+fn is_looked_at(entry: &Entry) -> bool {
+    entry.key == API_VERSIONS || rewrite::may_carry_addresses(entry.key, entry.version)
+}
+
+/// What the client gets instead of a whole answer; `None` if it gets the answer itself.
+fn replaced(
+    frame: &[u8],
+    context: &mut AnswerContext<'_>,
+) -> Result<Option<Vec<u8>>, StreamError> {
+    *context.answers += 1;
+    let Some(entry) = context.ring.pop() else {
+        return Ok(None);
+    };
+    let made = match entry.key {
+        API_VERSIONS => api_versions::restrict(frame, entry.version, context.offer).map(Some),
+        key => rewrite::addresses(frame, key, entry.version, context.places),
+    };
+    let made = made.map_err(StreamError::Broker)?;
+    *context.rewritten += u64::from(made.is_some());
+    Ok(made)
+}
+

@@ -1,0 +1,286 @@
+//! From client to broker: requests pass as they come, and what is looked at of them is their header.
+
+use weir_kafka::wire::WireError;
+use weir_kafka::wire::header::RequestPeek;
+
+use super::heads::{self, Look, REQUEST_PEEK_BYTES};
+use super::ring::{Answer, Entry, Ring};
+use super::segments::Segments;
+use super::{FrameLimits, StreamError, api_versions, frame_total};
+use crate::versions::{self, API_VERSIONS, Offer, PRODUCE, SASL_HANDSHAKE};
+
+/// What looking at requests needs.
+#[derive(Debug)]
+pub struct RequestContext<'a> {
+    /// What clients may use.
+    pub offer: &'a Offer,
+    /// What frames may cost.
+    pub limits: FrameLimits,
+    /// Where requests wait for their answers.
+    pub ring: &'a mut Ring,
+    /// What the client says of itself, name and version, once it does.
+    pub software: &'a mut Option<Box<str>>,
+    /// Requests seen.
+    pub requests: &'a mut u64,
+}
+
+/// One connection's requests.
+#[derive(Debug, Default)]
+pub struct RequestStream {
+    /// Beginning of a request that cannot be judged yet; holds no memory otherwise.
+    head: Vec<u8>,
+    rest: Rest,
+    /// Input that came while no more requests may wait for answers.
+    backlog: Vec<u8>,
+}
+
+/// What becomes of the bytes that follow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Rest {
+    /// A request begins.
+    #[default]
+    None,
+    /// So many pass.
+    Pass(usize),
+    /// So many are dropped.
+    Skip(usize),
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+enum Verdict {
+    Pass,
+    Drop,
+}
+
+impl RequestStream {
+    /// Takes input and appends to `out` what goes to the broker. With the ring full the rest of the
+    /// input is kept, see [`Self::has_backlog`].
+    ///
+    /// # Errors
+    /// What a broker would close the connection for.
+    pub fn feed(
+        &mut self,
+        input: &mut [u8],
+        context: &mut RequestContext<'_>,
+        out: &mut Segments,
+    ) -> Result<(), StreamError> {
+        let mut at = 0;
+        while at < input.len() {
+            let left = input.len() - at;
+            match self.rest {
+                Rest::Pass(rest) => {
+                    let count = rest.min(left);
+                    out.input(at..at + count);
+                    at += count;
+                    self.rest = Rest::pass(rest - count);
+                    continue;
+                }
+                Rest::Skip(rest) => {
+                    let count = rest.min(left);
+                    at += count;
+                    self.rest = Rest::skip(rest - count);
+                    continue;
+                }
+                Rest::None => {}
+            }
+            if context.ring.len() >= context.limits.in_flight {
+                self.backlog.extend_from_slice(&input[at..]);
+                return Ok(());
+            }
+            at = if self.head.is_empty() {
+                self.begin(input, at, context, out)?
+            } else {
+                self.go_on(input, at, context, out)?
+            };
+        }
+        Ok(())
+    }
+
+    /// A request begins at `at`; where to go on.
+    fn begin(
+        &mut self,
+        input: &mut [u8],
+        at: usize,
+        context: &mut RequestContext<'_>,
+        out: &mut Segments,
+    ) -> Result<usize, StreamError> {
+        let frame = &mut input[at..];
+        let (verdict, total) = match judge(frame, context)? {
+            Look::Known(known) => known,
+            Look::More(_) => {
+                self.head = frame.to_vec();
+                return Ok(input.len());
+            }
+        };
+        let here = total.min(frame.len());
+        match verdict {
+            Verdict::Pass => {
+                out.input(at..at + here);
+                self.rest = Rest::pass(total - here);
+            }
+            Verdict::Drop => self.rest = Rest::skip(total - here),
+        }
+        Ok(at + here)
+    }
+
+    /// More of a request whose beginning is in `head`; where to go on.
+    fn go_on(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        context: &mut RequestContext<'_>,
+        out: &mut Segments,
+    ) -> Result<usize, StreamError> {
+        let mut at = at;
+        loop {
+            let (verdict, total) = match judge(&mut self.head, context)? {
+                Look::Known(known) => known,
+                Look::More(wanted) => {
+                    let missing = wanted - self.head.len();
+                    let count = missing.min(input.len() - at);
+                    self.head.extend_from_slice(&input[at..at + count]);
+                    at += count;
+                    if count < missing {
+                        return Ok(at);
+                    }
+                    continue;
+                }
+            };
+            // No more is taken into the head than judging needs, so it ends within this request.
+            let head = std::mem::take(&mut self.head);
+            let rest = total - head.len();
+            match verdict {
+                Verdict::Pass => {
+                    out.made(head);
+                    self.rest = Rest::pass(rest);
+                }
+                Verdict::Drop => self.rest = Rest::skip(rest),
+            }
+            return Ok(at);
+        }
+    }
+
+    /// Whether input waits here for room in the ring.
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// The input that waited, to be fed again before anything new.
+    pub fn take_backlog(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.backlog)
+    }
+
+    /// Whether a request has come in part only.
+    #[must_use]
+    pub fn is_mid_request(&self) -> bool {
+        !self.head.is_empty() || self.rest != Rest::None
+    }
+
+    /// Whether the beginning of a request has come, and not enough of it.
+    #[must_use]
+    pub fn is_mid_head(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.head.capacity() + self.backlog.capacity()
+    }
+
+    /// Bytes that belong to the request under way and must still come, as far as that is known.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        match self.rest {
+            Rest::Pass(rest) | Rest::Skip(rest) => rest,
+            Rest::None if self.head.is_empty() => 0,
+            Rest::None => {
+                let total = frame_total(&self.head, usize::MAX).ok().flatten();
+                total.unwrap_or(REQUEST_PEEK_BYTES) - self.head.len()
+            }
+        }
+    }
+}
+
+impl Rest {
+    fn pass(bytes: usize) -> Self {
+        if bytes == 0 { Self::None } else { Self::Pass(bytes) }
+    }
+
+    fn skip(bytes: usize) -> Self {
+        if bytes == 0 { Self::None } else { Self::Skip(bytes) }
+    }
+}
+
+/// What becomes of the request that `frame` begins with, and its length. Entered into the ring when
+/// known.
+fn judge(
+    frame: &mut [u8],
+    context: &mut RequestContext<'_>,
+) -> Result<Look<(Verdict, usize)>, StreamError> {
+    let limit = context.limits.request_bytes;
+    let total = frame_total(frame, limit).map_err(StreamError::Client)?;
+    if total.is_some_and(|total| total < REQUEST_PEEK_BYTES) {
+        return Err(StreamError::Client(WireError::Truncated {
+            what: "request header",
+            needed: REQUEST_PEEK_BYTES,
+            left: total.unwrap_or(0),
+        }));
+    }
+    let Some(total) = total.filter(|_| frame.len() >= REQUEST_PEEK_BYTES) else {
+        return Ok(Look::More(REQUEST_PEEK_BYTES));
+    };
+    let peek = heads::request(frame).map_err(StreamError::Client)?;
+    let (key, version) = (peek.api_key, peek.api_version);
+    let (verdict, answer) = match key {
+        _ if !context.offer.has(key, version) => match refuse(&peek, context.offer) {
+            Some(answer) => (Verdict::Drop, Some(Answer::Ready(answer.into()))),
+            None => {
+                let name = versions::name(key);
+                return Err(StreamError::NotOffered { key, name, version });
+            }
+        },
+        PRODUCE => match heads::acks(frame, total, version)? {
+            Look::More(more) => return Ok(Look::More(more)),
+            Look::Known(0) => (Verdict::Pass, None),
+            Look::Known(_) => (Verdict::Pass, Some(Answer::Broker)),
+        },
+        API_VERSIONS if total <= SOFTWARE_BYTES_MAX => {
+            if frame.len() < total {
+                return Ok(Look::More(total));
+            }
+            if let Some((name, version)) = heads::software(&frame[..total], version) {
+                *context.software = Some(format!("{name} {version}").into());
+            }
+            (Verdict::Pass, Some(Answer::Broker))
+        }
+        _ => (Verdict::Pass, Some(Answer::Broker)),
+    };
+    *context.requests += 1;
+    if let Some(answer) = answer {
+        context.ring.push(Entry {
+            correlation_id: peek.correlation_id,
+            key,
+            version,
+            answer,
+        });
+    }
+    Ok(Look::Known((verdict, total)))
+}
+
+/// The answer to a request that is not on offer, where brokers have one.
+fn refuse(peek: &RequestPeek, offer: &Offer) -> Option<Vec<u8>> {
+    match (peek.api_key, peek.api_version) {
+        (API_VERSIONS, version) if version > 0 => {
+            Some(api_versions::unsupported(peek.correlation_id, offer))
+        }
+        (SASL_HANDSHAKE, 0) => Some(api_versions::no_handshake(peek.correlation_id)),
+        _ => None,
+    }
+}
+
+/// Requests for versions of up to this length are read whole, for the name of the client's software.
+const SOFTWARE_BYTES_MAX: usize = 1024;
+
