@@ -84,9 +84,15 @@ pub(crate) fn second_listener(
     let told = format!("SECOND://{host}:{}", second.advertised_port);
     let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECOND:PLAINTEXT";
     [
-        ("listeners".to_owned(), format!("{first},{own},{controller}")),
+        (
+            "listeners".to_owned(),
+            format!("{first},{own},{controller}"),
+        ),
         ("advertised.listeners".to_owned(), format!("{first},{told}")),
-        ("listener.security.protocol.map".to_owned(), protocols.to_owned()),
+        (
+            "listener.security.protocol.map".to_owned(),
+            protocols.to_owned(),
+        ),
     ]
 }
 

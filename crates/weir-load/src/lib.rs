@@ -15,6 +15,7 @@ pub mod pacer;
 pub mod payload;
 pub mod plan;
 pub mod producer;
+pub mod relay;
 pub mod sampler;
 pub mod seed_report;
 pub mod stamp;

@@ -123,9 +123,9 @@ async fn connections(State(state): State<Arc<AdminState>>) -> Response {
         .iter()
         .map(|cluster| {
             let brokers = cluster.directory.rows();
-            let brokers = brokers.into_iter().map(|row| {
-                json!({ "node_id": row.id, "upstream": row.upstream, "place": row.place })
-            });
+            let brokers = brokers.into_iter().map(
+                |row| json!({ "node_id": row.id, "upstream": row.upstream, "place": row.place }),
+            );
             json!({
                 "name": cluster.name,
                 "listen": cluster.listen.to_string(),

@@ -81,7 +81,9 @@ impl HostPort {
         let wrong = || format!("\"{text}\": write HOST:PORT");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().ok().filter(|port| *port > 0);
-        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let bracketed = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
         let plain = |host: &str| !host.is_empty() && host.len() <= 255 && !host.contains(':');
         let host = match bracketed {
             Some(inner) => inner.parse::<IpAddr>().ok().map(|_| inner),
@@ -226,3 +228,6 @@ impl ProxyConfig {
         raw::load(file, overrides)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,10 @@ impl Directory {
     /// Where any broker is reached, those that are known besides those that are configured.
     pub(crate) fn upstreams(&self) -> Vec<HostPort> {
         let state = self.state();
-        state.values().map(|broker| broker.upstream.clone()).collect()
+        state
+            .values()
+            .map(|broker| broker.upstream.clone())
+            .collect()
     }
 
     pub(crate) fn rows(&self) -> Vec<BrokerRow> {
@@ -102,7 +105,8 @@ impl Directory {
         let rows = state.iter().map(|(id, broker)| BrokerRow {
             id: *id,
             upstream: broker.upstream.to_string(),
-            place: HostPort::new(&self.advertised_host, self.ports.advertised(broker.port)).to_string(),
+            place: HostPort::new(&self.advertised_host, self.ports.advertised(broker.port))
+                .to_string(),
         });
         rows.collect()
     }
@@ -196,7 +200,11 @@ impl Directory {
         for (socket, post) in sockets.into_iter().zip(posts) {
             let mail = Mail::Listen(self.cluster, Target::Broker(id), socket);
             if post.post(mail, POST_PATIENCE).is_err() {
-                tracing::warn!(cluster = self.name, id, "an event loop does not take a listener");
+                tracing::warn!(
+                    cluster = self.name,
+                    id,
+                    "an event loop does not take a listener"
+                );
             }
         }
         Some(port)
@@ -214,7 +222,9 @@ impl Directory {
     fn is_stale(&self, state: &BTreeMap<i32, Broker>, id: i32) -> bool {
         let newest = state.values().map(|broker| broker.seen).max();
         let seen = state.get(&id).map(|broker| broker.seen);
-        newest.zip(seen).is_some_and(|(newest, seen)| newest.duration_since(seen) > STALE)
+        newest
+            .zip(seen)
+            .is_some_and(|(newest, seen)| newest.duration_since(seen) > STALE)
     }
 
     fn place(&self, port: u16) -> Place {

@@ -41,7 +41,11 @@ impl Collector for Sources {
             "Clusters that answered when last asked.",
             answering.count() as u64,
         )?;
-        let brokers: usize = self.clusters.iter().map(|one| one.directory.rows().len()).sum();
+        let brokers: usize = self
+            .clusters
+            .iter()
+            .map(|one| one.directory.rows().len())
+            .sum();
         put(
             &mut encoder,
             "weir_proxy_brokers",

@@ -76,7 +76,9 @@ impl Stop {
     /// Waits, unless told to stop; whether it was.
     fn wait(&self, time: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(stopped, time, |stopped| !*stopped);
+        let waited = self
+            .told
+            .wait_timeout_while(stopped, time, |stopped| !*stopped);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

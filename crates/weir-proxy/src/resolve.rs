@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_net::MailSender;
 
 use crate::config::HostPort;
-use crate::data::{Candidate, Mail, PairId};
+use crate::data::{Mail, PairId};
 
 /// Look-ups that may wait; a pair more is closed.
 const QUESTIONS_MAX: usize = 4096;

@@ -23,6 +23,9 @@ pub(crate) enum Command {
     /// Kafka topics to web, mobile and server clients over TLCP.
     #[command(subcommand)]
     Gateway(cmd::gateway::GatewayCommand),
+    /// A proxy between Kafka clients and brokers.
+    #[command(subcommand)]
+    Proxy(cmd::proxy::ProxyCommand),
     /// Apache Kafka on this machine, for trying and measuring.
     #[command(subcommand)]
     Lab(cmd::lab::LabCommand),

@@ -10,8 +10,8 @@ use rustls::server::{
     NoServerSessionStorage, ServerConnection, UnbufferedServerConnection, WebPkiClientVerifier,
 };
 
-use super::expiry::not_after_unix_s;
 use super::client::roots;
+use super::expiry::not_after_unix_s;
 use super::{TlsError, provider};
 
 /// A checked certificate chain with its key, ready to be shown.

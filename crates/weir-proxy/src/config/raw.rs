@@ -68,7 +68,10 @@ enum OneOrMore {
 pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyConfig, ProxyError> {
     let mut raw = file.map_or_else(|| Ok(RawFile::default()), read)?;
     let source = Source {
-        name: file.map_or_else(|| "command line".to_owned(), |file| file.display().to_string()),
+        name: file.map_or_else(
+            || "command line".to_owned(),
+            |file| file.display().to_string(),
+        ),
         folder: file.and_then(Path::parent).unwrap_or_else(|| Path::new("")),
     };
     apply(&mut raw, overrides, &source)?;
@@ -78,7 +81,10 @@ pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyCo
     }
     let config = ProxyConfig {
         clusters,
-        admin: overrides.admin.or(raw.admin.listen).unwrap_or(DEFAULT_ADMIN),
+        admin: overrides
+            .admin
+            .or(raw.admin.listen)
+            .unwrap_or(DEFAULT_ADMIN),
         admin_token: raw.admin.token.filter(|token| !token.is_empty()),
         loops: overrides.loops.or(raw.loops).unwrap_or_else(cores),
         drain_ms: raw.drain_ms.unwrap_or(10_000),
@@ -168,11 +174,17 @@ fn check_cluster(
     let upstream: Result<Vec<_>, _> = upstream.iter().map(|one| HostPort::parse(one)).collect();
     let upstream = upstream.map_err(|reason| wrong(format!("upstream = {reason}")))?;
     if upstream.is_empty() {
-        return Err(wrong("upstream is missing: name a broker, HOST:PORT".into()));
+        return Err(wrong(
+            "upstream is missing: name a broker, HOST:PORT".into(),
+        ));
     }
     let listen = raw.listen.unwrap_or(DEFAULT_LISTEN);
-    let broker_ports = ports(listen, raw.broker_ports.as_deref(), raw.advertised_first_port)
-        .map_err(wrong)?;
+    let broker_ports = ports(
+        listen,
+        raw.broker_ports.as_deref(),
+        raw.advertised_first_port,
+    )
+    .map_err(wrong)?;
     let mut brokers = Vec::new();
     for (id, address) in &raw.brokers {
         let id = id.parse::<i32>().ok().filter(|id| *id >= 0);
@@ -220,9 +232,7 @@ fn ports(
         None if listen.port() == 0 => {
             return match advertised_first {
                 None => Ok(BrokerPorts::Free),
-                Some(port) => Err(format!(
-                    "advertised_first_port = {port} needs broker_ports"
-                )),
+                Some(port) => Err(format!("advertised_first_port = {port} needs broker_ports")),
             };
         }
         None => {
@@ -267,7 +277,9 @@ fn check(config: &ProxyConfig, source: &Source<'_>) -> Result<(), ProxyError> {
         for other in &config.clusters[..index] {
             let (name, theirs) = (&cluster.name, &other.name);
             if name == theirs {
-                return Err(source.wrong(format!("cluster \"{name}\" is defined twice: rename one")));
+                return Err(
+                    source.wrong(format!("cluster \"{name}\" is defined twice: rename one"))
+                );
             }
             if overlap(cluster, other) {
                 return Err(source.wrong(format!(
@@ -288,9 +300,24 @@ fn check(config: &ProxyConfig, source: &Source<'_>) -> Result<(), ProxyError> {
     }
     let limits = &config.limits;
     let ranges = [
-        ("limits.connections", limits.connections as u64, 1, 10_000_000),
-        ("limits.request_bytes", limits.request_bytes as u64, 1024, 1 << 30),
-        ("limits.held_bytes", limits.held_bytes as u64, 64 << 10, 1 << 30),
+        (
+            "limits.connections",
+            limits.connections as u64,
+            1,
+            10_000_000,
+        ),
+        (
+            "limits.request_bytes",
+            limits.request_bytes as u64,
+            1024,
+            1 << 30,
+        ),
+        (
+            "limits.held_bytes",
+            limits.held_bytes as u64,
+            64 << 10,
+            1 << 30,
+        ),
         ("limits.in_flight", limits.in_flight as u64, 1, 100_000),
         ("limits.handshake_ms", limits.handshake_ms, 100, 600_000),
         ("limits.connect_ms", limits.connect_ms, 100, 600_000),

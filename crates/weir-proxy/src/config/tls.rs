@@ -62,15 +62,21 @@ impl RawClientTls {
             (None, true) => None,
             (Some(_), true) => return Err(say("authorities and insecure = true: choose one")),
             (None, false) => {
-                return Err(say("name the brokers' issuers as authorities, or set insecure = true"));
+                return Err(say(
+                    "name the brokers' issuers as authorities, or set insecure = true",
+                ));
             }
         };
         let own = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Some((read(source, certificate)?, read(source, key)?)),
+            (Some(certificate), Some(key)) => {
+                Some((read(source, certificate)?, read(source, key)?))
+            }
             (None, None) => None,
             _ => return Err(say("certificate and key go together")),
         };
-        let own = own.as_ref().map(|(certificate, key)| (&certificate[..], &key[..]));
+        let own = own
+            .as_ref()
+            .map(|(certificate, key)| (&certificate[..], &key[..]));
         ClientTls::for_any_protocol(trusted.as_deref(), own)
             .map_err(|error| wrong(source, cluster, table, error))
     }

@@ -42,7 +42,10 @@ impl Admission {
         if self.most_per_address == 0 {
             return true;
         }
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let open = by_address.entry(address).or_default();
         if *open >= self.most_per_address {
             self.open.fetch_sub(1, Ordering::Relaxed);
@@ -57,7 +60,10 @@ impl Admission {
         if self.most_per_address == 0 {
             return;
         }
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = by_address.get_mut(&address) {
             *open -= 1;
             if *open == 0 {

@@ -7,10 +7,10 @@ use mio::net::TcpStream;
 use mio::{Interest, Token};
 use weir_net::tls::ClientTls;
 
+use super::Target;
 use super::event_loop::{Core, Reason};
 use super::pair::{Candidate, Pair, Side, Up};
 use super::stream::Stream;
-use super::Target;
 use crate::config::HostPort;
 use crate::resolve::Question;
 

@@ -44,26 +44,39 @@ pub(crate) struct Metric(
 pub(crate) const METRICS: [Metric; 19] = {
     use Kind::{Counter, Gauge};
     [
-        Metric("weir_proxy_connections", Gauge, "Open client connections.", |c| {
-            c.connections
-        }),
+        Metric(
+            "weir_proxy_connections",
+            Gauge,
+            "Open client connections.",
+            |c| c.connections,
+        ),
         Metric(
             "weir_proxy_broker_connections",
             Gauge,
             "Open connections to brokers.",
             |c| c.broker_connections,
         ),
-        Metric("weir_proxy_accepted", Counter, "Client connections accepted.", |c| {
-            c.accepted
-        }),
+        Metric(
+            "weir_proxy_accepted",
+            Counter,
+            "Client connections accepted.",
+            |c| c.accepted,
+        ),
         Metric(
             "weir_proxy_not_accepted",
             Counter,
             "Client connections closed at once: a limit was reached, or no descriptors left.",
             |c| c.refused,
         ),
-        Metric("weir_proxy_requests", Counter, "Requests of clients.", |c| c.requests),
-        Metric("weir_proxy_answers", Counter, "Answers of brokers.", |c| c.answers),
+        Metric(
+            "weir_proxy_requests",
+            Counter,
+            "Requests of clients.",
+            |c| c.requests,
+        ),
+        Metric("weir_proxy_answers", Counter, "Answers of brokers.", |c| {
+            c.answers
+        }),
         Metric(
             "weir_proxy_answers_rewritten",
             Counter,
@@ -82,8 +95,15 @@ pub(crate) const METRICS: [Metric; 19] = {
             "Bytes read from brokers.",
             |c| c.answer_bytes,
         ),
-        Metric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| c.reads),
-        Metric("weir_proxy_writes", Counter, "Write calls on sockets.", |c| c.writes),
+        Metric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| {
+            c.reads
+        }),
+        Metric(
+            "weir_proxy_writes",
+            Counter,
+            "Write calls on sockets.",
+            |c| c.writes,
+        ),
         Metric(
             "weir_proxy_blocked_writes",
             Counter,
@@ -102,9 +122,12 @@ pub(crate) const METRICS: [Metric; 19] = {
             "Connections closed for what the broker sent.",
             |c| c.broker_errors,
         ),
-        Metric("weir_proxy_tls_failures", Counter, "TLS that failed, either side.", |c| {
-            c.tls_failures
-        }),
+        Metric(
+            "weir_proxy_tls_failures",
+            Counter,
+            "TLS that failed, either side.",
+            |c| c.tls_failures,
+        ),
         Metric(
             "weir_proxy_connect_failures",
             Counter,
@@ -123,7 +146,9 @@ pub(crate) const METRICS: [Metric; 19] = {
             "Bytes held for connections, about a second old.",
             |c| c.held_bytes,
         ),
-        Metric("weir_proxy_turns", Counter, "Turns of event loops.", |c| c.turns),
+        Metric("weir_proxy_turns", Counter, "Turns of event loops.", |c| {
+            c.turns
+        }),
     ]
 };
 

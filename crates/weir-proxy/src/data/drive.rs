@@ -217,7 +217,10 @@ impl Core {
 
     /// The beginning of a request must not take for ever.
     fn watch_head(&mut self, pair: &mut Pair) {
-        if pair.slow_head.is_none_or(|(counted, _)| counted != pair.counted) {
+        if pair
+            .slow_head
+            .is_none_or(|(counted, _)| counted != pair.counted)
+        {
             let until_ms = self.now_ms + self.limits.handshake_ms;
             pair.slow_head = Some((pair.counted, until_ms));
             self.arm(pair, until_ms);
@@ -264,5 +267,9 @@ fn bytes_at_once(caution: u8) -> usize {
 }
 
 fn next_caution(caution: u8, blocked: bool) -> u8 {
-    if blocked { CAUTION } else { caution.saturating_sub(1) }
+    if blocked {
+        CAUTION
+    } else {
+        caution.saturating_sub(1)
+    }
 }

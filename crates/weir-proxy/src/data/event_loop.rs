@@ -304,7 +304,9 @@ impl EventLoop {
         // Small answers must leave at once; a socket that cannot say so still works.
         let _ = socket.set_nodelay(true);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.core.registry.register(&mut socket, Token(index * 2), interest)?;
+        self.core
+            .registry
+            .register(&mut socket, Token(index * 2), interest)?;
         let stream = match &self.core.clusters[arrival.cluster].tls {
             None => Stream::Plain(socket),
             Some(tls) => Stream::tls(socket, tls.begin().map_err(io::Error::other)?),
@@ -338,7 +340,9 @@ impl EventLoop {
         match mail {
             Mail::Listen(..) if self.core.draining => {}
             Mail::Listen(cluster, target, socket) => {
-                let opened = self.doors.open(cluster, target, socket, &self.core.registry);
+                let opened = self
+                    .doors
+                    .open(cluster, target, socket, &self.core.registry);
                 if let Err(error) = opened {
                     tracing::error!(%error, ?target, "cannot serve a listening socket");
                 }
@@ -431,10 +435,17 @@ impl Core {
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX);
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
-            if now_ms >= at_ms { Err(Reason::Timeout(what)) } else { Ok(()) }
+            if now_ms >= at_ms {
+                Err(Reason::Timeout(what))
+            } else {
+                Ok(())
+            }
         };
         if pair.down.stream.is_handshaking() || pair.counted == 0 {
-            until(pair.since_ms + self.limits.handshake_ms, "no request in time")?;
+            until(
+                pair.since_ms + self.limits.handshake_ms,
+                "no request in time",
+            )?;
         }
         if let Some((counted, at_ms)) = pair.slow_head {
             if counted == pair.counted && pair.requests.is_mid_head() {

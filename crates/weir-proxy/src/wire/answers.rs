@@ -173,7 +173,6 @@ impl AnswerStream {
     pub fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
-
 }
 
 fn judge(frame: &[u8], context: &AnswerContext<'_>) -> Result<Verdict, StreamError> {
@@ -229,10 +228,7 @@ fn is_looked_at(entry: &Entry) -> bool {
 }
 
 /// What the client gets instead of a whole answer; `None` if it gets the answer itself.
-fn replaced(
-    frame: &[u8],
-    context: &mut AnswerContext<'_>,
-) -> Result<Option<Vec<u8>>, StreamError> {
+fn replaced(frame: &[u8], context: &mut AnswerContext<'_>) -> Result<Option<Vec<u8>>, StreamError> {
     *context.answers += 1;
     let Some(entry) = context.ring.pop() else {
         return Ok(None);
@@ -246,3 +242,5 @@ fn replaced(
     Ok(made)
 }
 
+#[cfg(test)]
+mod tests;

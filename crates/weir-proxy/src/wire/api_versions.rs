@@ -165,7 +165,11 @@ mod tests {
             ])
     }
 
-    fn restricted(message: &ApiVersionsResponse, version: i16, offer: &Offer) -> ApiVersionsResponse {
+    fn restricted(
+        message: &ApiVersionsResponse,
+        version: i16,
+        offer: &Offer,
+    ) -> ApiVersionsResponse {
         let mut body = BytesMut::new();
         message.encode(&mut body, version).expect("encodes");
         let mut frame = ((body.len() + 4) as i32).to_be_bytes().to_vec();
@@ -220,7 +224,10 @@ mod tests {
             .iter()
             .map(|feature| (feature.name.as_str(), feature.max_version_level))
             .collect();
-        assert_eq!(finalized, [("transaction.version", 1), ("metadata.version", 29)]);
+        assert_eq!(
+            finalized,
+            [("transaction.version", 1), ("metadata.version", 29)]
+        );
         assert_eq!(answer.supported_features[0].max_version, 1);
         assert_eq!(answer.finalized_features_epoch, 5);
     }

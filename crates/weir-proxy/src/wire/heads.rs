@@ -173,11 +173,17 @@ mod tests {
         ));
         let short = produce(9, Some("c"), None, 0);
         let error = acks(&short[..16], 16, 9).expect_err("acks are missing");
-        assert!(matches!(error, StreamError::Client(WireError::Truncated { .. })));
+        assert!(matches!(
+            error,
+            StreamError::Client(WireError::Truncated { .. })
+        ));
         // A huge number of header tags is looked at up to a limit.
         let mut tags = short[..15].to_vec();
         tags.extend([0xff, 0xff, 0xff, 0x0f, 0, 0xff, 0xff, 0xff, 0x0f]);
         tags.resize(HEAD_BYTES_MAX, 0);
-        assert_eq!(acks(&tags, 1 << 28, 9), Err(StreamError::Head(HEAD_BYTES_MAX)));
+        assert_eq!(
+            acks(&tags, 1 << 28, 9),
+            Err(StreamError::Head(HEAD_BYTES_MAX))
+        );
     }
 }

@@ -108,12 +108,7 @@ fn read_listed<'a>(reader: &mut Reader<'a>, layout: Layout) -> Result<Listed<'a>
 }
 
 /// A place for what may be a broker.
-pub(super) fn resolve(
-    places: &mut dyn Places,
-    id: i32,
-    host: &str,
-    port: i32,
-) -> Option<Place> {
+pub(super) fn resolve(places: &mut dyn Places, id: i32, host: &str, port: i32) -> Option<Place> {
     let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
     if id < 0 || host.is_empty() {
         return None;
@@ -153,4 +148,43 @@ pub(super) fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Has a place for every broker, or for some.
+    #[derive(Debug, Default)]
+    pub(in crate::wire) struct Table {
+        only: Option<Vec<i32>>,
+    }
+
+    impl Table {
+        pub(in crate::wire) fn only(ids: &[i32]) -> Self {
+            Self {
+                only: Some(ids.to_vec()),
+            }
+        }
+    }
+
+    impl Places for Table {
+        fn place(&mut self, node: Node<'_>) -> Option<Place> {
+            let wanted = self.only.as_ref().is_none_or(|ids| ids.contains(&node.id));
+            wanted.then(|| Place {
+                host: "proxy".to_owned(),
+                port: u16::try_from(19_000 + node.id).unwrap_or(1),
+            })
+        }
+    }
+
+    #[test]
+    fn what_is_no_broker_has_no_place() {
+        let mut table = Table::default();
+        assert!(resolve(&mut table, 1, "h", 9092).is_some());
+        for (id, host, port) in [(-1, "h", 9092), (1, "", 9092), (1, "h", -1), (1, "h", 0)] {
+            assert_eq!(resolve(&mut table, id, host, port), None);
+        }
+        assert_eq!(resolve(&mut table, 1, "h", 65_536), None);
+    }
 }

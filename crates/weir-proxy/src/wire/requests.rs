@@ -206,11 +206,19 @@ impl RequestStream {
 
 impl Rest {
     fn pass(bytes: usize) -> Self {
-        if bytes == 0 { Self::None } else { Self::Pass(bytes) }
+        if bytes == 0 {
+            Self::None
+        } else {
+            Self::Pass(bytes)
+        }
     }
 
     fn skip(bytes: usize) -> Self {
-        if bytes == 0 { Self::None } else { Self::Skip(bytes) }
+        if bytes == 0 {
+            Self::None
+        } else {
+            Self::Skip(bytes)
+        }
     }
 }
 
@@ -284,3 +292,5 @@ fn refuse(peek: &RequestPeek, offer: &Offer) -> Option<Vec<u8>> {
 /// Requests for versions of up to this length are read whole, for the name of the client's software.
 const SOFTWARE_BYTES_MAX: usize = 1024;
 
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@ use weir_kafka::wire::reader::Reader;
 
 use super::SIZE_BYTES;
 use super::heads::answer_body_at;
-use super::places::{Layout, Place, Places, put_address, put_uvarint, replace_list, resolve, string};
+use super::places::{
+    Layout, Place, Places, put_address, put_uvarint, replace_list, resolve, string,
+};
 use crate::versions::{
     DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH, flexible,
 };
@@ -78,7 +80,8 @@ impl Rewriting<'_> {
             self.out.reserve(self.frame.len() + 64);
         }
         let position = self.position();
-        self.out.extend_from_slice(&self.frame[self.copied..position]);
+        self.out
+            .extend_from_slice(&self.frame[self.copied..position]);
         self.copied = position;
     }
 
@@ -291,7 +294,11 @@ impl Rewriting<'_> {
         self.list(ENDPOINT, places)
     }
 
-    fn share_acknowledge(&mut self, version: i16, places: &mut dyn Places) -> Result<(), WireError> {
+    fn share_acknowledge(
+        &mut self,
+        version: i16,
+        places: &mut dyn Places,
+    ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
         self.nullable_text("error message")?;
@@ -345,3 +352,5 @@ impl Places for Nowhere {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use crate::cmd::{load_clients, load_consume, load_floor, load_produce};
+use crate::cmd::{load_clients, load_consume, load_floor, load_produce, load_relay};
 use crate::exit::{Exit, Failure};
 
 /// The parts of a load test.
@@ -14,6 +14,8 @@ pub(crate) enum LoadCommand {
     Consume(load_consume::ConsumeArgs),
     /// The least a server must do: one ready-made frame to every socket of a record's key.
     Floor(load_floor::FloorArgs),
+    /// The least a proxy must do: bytes copied between sockets, not looked at.
+    Relay(load_relay::RelayArgs),
     /// Thousands of simulated clients of a gateway, each with one session and one item.
     Clients(load_clients::ClientsArgs),
 }
@@ -24,6 +26,7 @@ pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
         LoadCommand::Produce(args) => load_produce::run(&args),
         LoadCommand::Consume(args) => load_consume::run(&args),
         LoadCommand::Floor(args) => load_floor::run(&args),
+        LoadCommand::Relay(args) => load_relay::run(&args),
         LoadCommand::Clients(args) => load_clients::run(&args),
     }
 }

@@ -16,6 +16,8 @@ pub(crate) mod load_consume;
 pub(crate) mod load_floor;
 pub(crate) mod load_local;
 pub(crate) mod load_produce;
+pub(crate) mod load_relay;
+pub(crate) mod proxy;
 pub(crate) mod screen;
 
 use clap::CommandFactory;
@@ -27,6 +29,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Gateway(command) => gateway::run(command),
+        Command::Proxy(command) => proxy::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Load(command) => load::run(command),
         Command::Bench(command) => bench::run(command),

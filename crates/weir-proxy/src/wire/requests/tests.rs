@@ -1,0 +1,226 @@
+use super::*;
+use proptest::prelude::*;
+
+const LIMITS: FrameLimits = FrameLimits {
+    request_bytes: 4096,
+    held_bytes: 4096,
+    in_flight: 8,
+};
+
+/// A request with that body behind a header of version 1.
+fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
+    let mut frame = ((8 + 2 + body.len()) as i32).to_be_bytes().to_vec();
+    frame.extend(key.to_be_bytes());
+    frame.extend(version.to_be_bytes());
+    frame.extend(id.to_be_bytes());
+    frame.extend([0xff, 0xff]);
+    frame.extend_from_slice(body);
+    frame
+}
+
+struct Run {
+    stream: RequestStream,
+    ring: Ring,
+    software: Option<Box<str>>,
+    requests: u64,
+    limits: FrameLimits,
+    out: Vec<u8>,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self {
+            stream: RequestStream::default(),
+            ring: Ring::default(),
+            software: None,
+            requests: 0,
+            limits: LIMITS,
+            out: Vec::new(),
+        }
+    }
+
+    fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
+        let offer = Offer::new(|_| None);
+        let mut context = RequestContext {
+            offer: &offer,
+            limits: self.limits,
+            ring: &mut self.ring,
+            software: &mut self.software,
+            requests: &mut self.requests,
+        };
+        let mut input = input.to_vec();
+        let mut segments = Segments::default();
+        let outcome = self.stream.feed(&mut input, &mut context, &mut segments);
+        segments
+            .slices(&input)
+            .for_each(|slice| self.out.extend_from_slice(slice));
+        outcome
+    }
+
+    fn waiting(&mut self) -> Vec<(i32, bool)> {
+        let mut all = Vec::new();
+        while let Some(entry) = self.ring.pop() {
+            all.push((entry.correlation_id, matches!(entry.answer, Answer::Broker)));
+        }
+        all
+    }
+}
+
+/// Produce 3 with these acknowledgements.
+fn produce(id: i32, acks: i16) -> Vec<u8> {
+    let mut body = vec![0, 2, b't', b'x'];
+    body.extend(acks.to_be_bytes());
+    body.extend([1; 40]);
+    request(PRODUCE, 3, id, &body)
+}
+
+#[test]
+fn requests_that_want_no_answer_leave_none_waiting() {
+    let mut run = Run::new();
+    let sent = [produce(1, 1), produce(2, 0), produce(3, -1)].concat();
+    run.feed(&sent).expect("passes");
+    assert_eq!(run.out, sent);
+    assert_eq!(run.waiting(), [(1, true), (3, true)]);
+    assert_eq!(run.requests, 3);
+}
+
+#[test]
+fn versions_not_on_offer_are_answered_where_brokers_answer() {
+    let mut run = Run::new();
+    let next = request(3, 12, 9, &[0; 30]);
+    let sent = [
+        request(API_VERSIONS, 99, 7, &[5; 50]),
+        request(SASL_HANDSHAKE, 0, 8, b"x"),
+    ];
+    run.feed(&[sent.concat(), next.clone()].concat())
+        .expect("answered");
+    assert_eq!(run.out, next, "what is answered here is not passed on");
+    let answer = run.ring.pop_ready().expect("here already");
+    let unsupported = [0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5];
+    assert_eq!(answer[4..], unsupported);
+    let handshake = run.ring.pop_ready().expect("here, too");
+    assert_eq!(handshake, [0, 0, 0, 10, 0, 0, 0, 8, 0, 35, 0, 0, 0, 0]);
+    assert_eq!(run.waiting(), [(9, true)]);
+}
+
+#[test]
+fn what_is_not_on_offer_ends_the_connection() {
+    for (key, version) in [
+        (1, 16),
+        (55, 2),
+        (58, 0),
+        (20_000, 0),
+        (-1, 0),
+        (3, -1),
+        (18, -1),
+    ] {
+        let outcome = Run::new().feed(&request(key, version, 1, &[0; 20]));
+        let refused = matches!(outcome, Err(StreamError::NotOffered { .. }));
+        assert!(refused, "{key} {version}: {outcome:?}");
+    }
+}
+
+#[test]
+fn impossible_sizes_end_the_connection() {
+    for prefix in [-1_i32, 0, 7, 4097, i32::MAX] {
+        let mut frame = prefix.to_be_bytes().to_vec();
+        frame.extend([0; 16]);
+        let outcome = Run::new().feed(&frame);
+        assert!(matches!(outcome, Err(StreamError::Client(_))), "{prefix}");
+    }
+}
+
+#[test]
+fn further_requests_wait_while_too_many_are_unanswered() {
+    let mut run = Run::new();
+    let sent: Vec<Vec<u8>> = (0..20).map(|id| request(3, 1, id, &[0; 4])).collect();
+    run.feed(&sent.concat()).expect("passes");
+    assert_eq!(run.out, sent[..8].concat());
+    assert!(run.stream.has_backlog());
+    for _ in 0..3 {
+        run.ring.pop();
+    }
+    let backlog = run.stream.take_backlog();
+    run.feed(&backlog).expect("passes");
+    assert_eq!(run.out, sent[..11].concat());
+    assert!(run.stream.has_backlog());
+}
+
+#[test]
+fn a_client_says_what_it_is() {
+    let mut body = vec![0, 6];
+    body.extend(b"mykaf");
+    body.extend([4, b'1', b'.', b'2', 0]);
+    let sent = request(API_VERSIONS, 3, 1, &body);
+    let mut run = Run::new();
+    for byte in &sent {
+        run.feed(&[*byte]).expect("passes");
+    }
+    assert_eq!(run.software.as_deref(), Some("mykaf 1.2"));
+    assert_eq!(run.out, sent);
+    assert_eq!(run.stream.held_bytes(), 0);
+}
+
+#[test]
+fn what_is_missing_of_a_request_is_known() {
+    let mut run = Run::new();
+    let sent = request(3, 1, 1, &[0; 100]);
+    assert_eq!(run.stream.missing(), 0);
+    run.feed(&sent[..3]).expect("passes");
+    assert_eq!(run.stream.missing(), 9);
+    assert!(run.stream.is_mid_head());
+    run.feed(&sent[3..50]).expect("passes");
+    assert_eq!(run.stream.missing(), sent.len() - 50);
+    assert!(run.stream.is_mid_request() && !run.stream.is_mid_head());
+    run.feed(&sent[50..]).expect("passes");
+    assert!(!run.stream.is_mid_request());
+}
+
+fn any_request() -> impl Strategy<Value = Vec<u8>> {
+    let other = (
+        2_i16..16,
+        0..3_i16,
+        any::<i32>(),
+        prop::collection::vec(any::<u8>(), 0..200),
+    )
+        .prop_filter("on offer", |(key, ..)| ![4, 5, 6, 7].contains(key))
+        .prop_map(|(key, version, id, body)| request(key, version, id, &body));
+    let produce = (any::<i32>(), -1_i16..2).prop_map(|(id, acks)| produce(id, acks));
+    prop_oneof![other, produce]
+}
+
+proptest! {
+    #[test]
+    fn requests_pass_byte_for_byte_however_they_are_cut(
+        requests in prop::collection::vec(any_request(), 0..12),
+        cuts in prop::collection::vec(1_usize..300, 1..20),
+    ) {
+        let sent = requests.concat();
+        let mut run = Run::new();
+        run.limits.in_flight = 100;
+        let (mut left, mut cuts) = (sent.as_slice(), cuts.iter().cycle());
+        while !left.is_empty() {
+            let (now, later) = left.split_at(cuts.next().map_or(1, |cut| *cut).min(left.len()));
+            run.feed(now)?;
+            left = later;
+        }
+        prop_assert_eq!(&run.out, &sent);
+        prop_assert!(!run.stream.is_mid_request());
+        prop_assert_eq!(run.stream.held_bytes(), 0);
+        prop_assert_eq!(run.requests as usize, requests.len());
+    }
+
+    #[test]
+    fn any_bytes_end_in_an_error_or_are_bounded(
+        pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..10),
+    ) {
+        let mut run = Run::new();
+        for piece in pieces {
+            if run.feed(&piece).is_err() {
+                break;
+            }
+            prop_assert!(run.stream.held_bytes() <= 8192);
+            prop_assert!(run.ring.len() <= LIMITS.in_flight);
+        }
+    }
+}

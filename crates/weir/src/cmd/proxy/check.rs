@@ -1,0 +1,109 @@
+//! `weir proxy check`: what a configuration means.
+
+use clap::Args;
+use serde_json::json;
+use weir_proxy::ProxyConfig;
+use weir_proxy::config::ClusterConfig;
+
+use super::{ConfigArgs, load};
+use crate::exit::{Exit, Failure};
+
+/// What to check and how to say it.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    from: ConfigArgs,
+    /// Write JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads the configuration and says what it means; a mistake is the error.
+pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+    let config = load(&args.from)?;
+    if args.json {
+        println!("{:#}", to_json(&config));
+    } else {
+        print(&config);
+    }
+    Ok(Exit::Fine)
+}
+
+fn to_json(config: &ProxyConfig) -> serde_json::Value {
+    let clusters = config.clusters.iter().map(|cluster| {
+        json!({
+            "name": cluster.name,
+            "upstream": upstream(cluster),
+            "listen": cluster.listen.to_string(),
+            "broker_ports": cluster.broker_ports.to_string(),
+            "advertised_host": cluster.advertised_host,
+            "tls": cluster.tls.is_some(),
+            "upstream_tls": cluster.upstream_tls.is_some(),
+        })
+    });
+    json!({
+        "clusters": clusters.collect::<Vec<_>>(),
+        "admin": config.admin.to_string(),
+        "admin_token": config.admin_token.is_some(),
+        "loops": config.loops,
+        "drain_ms": config.drain_ms,
+        "limits": {
+            "connections": config.limits.connections,
+            "connections_per_address": config.limits.connections_per_address,
+            "request_bytes": config.limits.request_bytes,
+            "held_bytes": config.limits.held_bytes,
+            "in_flight": config.limits.in_flight,
+            "handshake_ms": config.limits.handshake_ms,
+            "connect_ms": config.limits.connect_ms,
+            "idle_ms": config.limits.idle_ms,
+        },
+    })
+}
+
+fn print(config: &ProxyConfig) {
+    for cluster in &config.clusters {
+        println!("cluster {}", cluster.name);
+        println!("  brokers         {}", upstream(cluster).join(", "));
+        println!(
+            "  clients begin   {}{}",
+            cluster.listen,
+            tls(cluster.tls.is_some())
+        );
+        println!("  ports           {}, one per broker", cluster.broker_ports);
+        println!("  clients are told {}", cluster.advertised_host);
+        for (id, address) in &cluster.brokers {
+            println!("  broker {id:<8} {address}, always open");
+        }
+        println!(
+            "  to brokers     {}",
+            match cluster.upstream_tls {
+                Some(_) => " with TLS",
+                None => " without TLS",
+            }
+        );
+    }
+    let limits = &config.limits;
+    println!("admin             {}", config.admin);
+    println!("event loops       {}", config.loops);
+    println!(
+        "connections       at most {}{}",
+        limits.connections,
+        match limits.connections_per_address {
+            0 => String::new(),
+            most => format!(", {most} of one address"),
+        }
+    );
+    println!(
+        "frames            requests up to {} bytes, held whole up to {}",
+        limits.request_bytes, limits.held_bytes
+    );
+    println!("drain             {} ms", config.drain_ms);
+}
+
+fn tls(there: bool) -> &'static str {
+    if there { ", with TLS" } else { ", without TLS" }
+}
+
+fn upstream(cluster: &ClusterConfig) -> Vec<String> {
+    cluster.upstream.iter().map(ToString::to_string).collect()
+}
