@@ -12,6 +12,7 @@ use serde::Deserialize;
 use weir_net::tls::{ClientTls, TlsAcceptor};
 
 use crate::error::ProxyError;
+use crate::filter::Filters;
 use crate::wire::FrameLimits;
 
 pub use self::raw::Overrides;
@@ -48,6 +49,8 @@ pub struct ClusterConfig {
     pub advertised_host: String,
     /// Brokers whose ports are open from the start and stay so.
     pub brokers: Vec<(i32, HostPort)>,
+    /// What sees records on their way, in order.
+    pub filters: Arc<Filters>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
     /// TLS with brokers.

@@ -202,7 +202,7 @@ fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, Prox
     let offers: Vec<_> = config
         .clusters
         .iter()
-        .map(|_| Arc::new(Offer::new(|_| None)))
+        .map(|cluster| Arc::new(Offer::new(|key| cluster.filters.version_max(key))))
         .collect();
     let mut started = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..config.loops {
@@ -210,6 +210,7 @@ fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, Prox
         let parts = parts.map(|((cluster, config), offer)| ClusterParts {
             name: cluster.name.clone(),
             offer: Arc::clone(offer),
+            filters: Arc::clone(&config.filters),
             upstream: config.upstream.clone(),
             directory: Arc::clone(&cluster.directory),
             places: PlaceCache::new(Arc::clone(&cluster.directory)),

@@ -345,8 +345,12 @@ fn every_metric_is_documented() {
         .collect();
     let mut findings = Vec::new();
     for path in files() {
-        let metrics = path.starts_with("crates/weir-gateway/src/metrics");
-        if !metrics || !path.ends_with(".rs") {
+        let metrics = [
+            "crates/weir-gateway/src/metrics",
+            "crates/weir-proxy/src/metrics",
+            "crates/weir-proxy/src/data/counters",
+        ];
+        if !metrics.iter().any(|prefix| path.starts_with(prefix)) || !path.ends_with(".rs") {
             continue;
         }
         for name in metric_names(&read(&root().join(&path))) {

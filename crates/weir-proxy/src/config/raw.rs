@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::tls::{RawClientTls, RawServerTls};
 use super::{BrokerPorts, ClusterConfig, HostPort, Limits, ProxyConfig};
 use crate::error::ProxyError;
+use crate::filter::{FilterSettings, Filters};
 
 /// What the command line may say.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +56,7 @@ struct RawCluster {
     broker_ports: Option<String>,
     advertised_first_port: Option<u16>,
     brokers: BTreeMap<String, String>,
+    filter: Vec<FilterSettings>,
     tls: Option<RawServerTls>,
     upstream_tls: Option<RawClientTls>,
 }
@@ -209,6 +212,7 @@ fn check_cluster(
         }
         None => listen.ip().to_string(),
     };
+    let filters = Filters::new(&raw.filter).map_err(|error| wrong(error.to_string()))?;
     let tls = raw.tls.map(|tls| tls.open(&name, source)).transpose()?;
     let upstream_tls = raw.upstream_tls.map(|tls| tls.open(&name, source));
     Ok(ClusterConfig {
@@ -217,6 +221,7 @@ fn check_cluster(
         broker_ports,
         advertised_host,
         brokers,
+        filters: Arc::new(filters),
         tls,
         upstream_tls: upstream_tls.transpose()?,
         name,

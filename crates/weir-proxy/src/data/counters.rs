@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::filter::Tally;
+
 /// What one loop counts, or has at the moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
@@ -24,6 +26,21 @@ pub(crate) struct Counters {
     pub(crate) timeouts: u64,
     pub(crate) held_bytes: u64,
     pub(crate) turns: u64,
+    pub(crate) filters: Tally,
+}
+
+impl Counters {
+    /// Adds what filters did.
+    pub(crate) fn add(&mut self, tally: &Tally) {
+        let sum = &mut self.filters;
+        sum.batches += tally.batches;
+        sum.batches_edited += tally.batches_edited;
+        sum.batches_rebuilt += tally.batches_rebuilt;
+        sum.records += tally.records;
+        sum.values_unreadable += tally.values_unreadable;
+        sum.partitions_refused += tally.partitions_refused;
+        sum.partitions_withheld += tally.partitions_withheld;
+    }
 }
 
 /// Gauge or counter.
@@ -41,7 +58,7 @@ pub(crate) struct Metric(
     fn(&Counters) -> u64,
 );
 
-pub(crate) const METRICS: [Metric; 19] = {
+pub(crate) const METRICS: [Metric; 26] = {
     use Kind::{Counter, Gauge};
     [
         Metric(
@@ -149,6 +166,48 @@ pub(crate) const METRICS: [Metric; 19] = {
         Metric("weir_proxy_turns", Counter, "Turns of event loops.", |c| {
             c.turns
         }),
+        Metric(
+            "weir_proxy_filter_batches",
+            Counter,
+            "Batches whose records filters read.",
+            |c| c.filters.batches,
+        ),
+        Metric(
+            "weir_proxy_filter_batches_edited",
+            Counter,
+            "Of these, changed where they lay.",
+            |c| c.filters.batches_edited,
+        ),
+        Metric(
+            "weir_proxy_filter_batches_rebuilt",
+            Counter,
+            "Of these, written anew.",
+            |c| c.filters.batches_rebuilt,
+        ),
+        Metric(
+            "weir_proxy_filter_records",
+            Counter,
+            "Records that filters read.",
+            |c| c.filters.records,
+        ),
+        Metric(
+            "weir_proxy_filter_unreadable",
+            Counter,
+            "Values that a filter could not read.",
+            |c| c.filters.values_unreadable,
+        ),
+        Metric(
+            "weir_proxy_filter_refused",
+            Counter,
+            "Partitions of produce requests that filters refused.",
+            |c| c.filters.partitions_refused,
+        ),
+        Metric(
+            "weir_proxy_filter_withheld",
+            Counter,
+            "Partitions of fetch answers withheld, since they could not be opened.",
+            |c| c.filters.partitions_withheld,
+        ),
     ]
 };
 

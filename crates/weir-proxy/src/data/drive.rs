@@ -1,9 +1,11 @@
 //! What one pair does in its turn: move bytes in both directions as far as both sides go along.
 
+use std::time::Duration;
+
 use super::event_loop::{Core, Reason};
 use super::pair::{Pair, Up};
 use super::stream::Input;
-use crate::wire::{AnswerContext, RequestContext};
+use crate::wire::{AnswerContext, Filtering, RequestContext};
 
 /// Reads of one pair before others get their turn.
 const READS_PER_TURN: u32 = 8;
@@ -37,7 +39,7 @@ impl Core {
 
     /// Sends what waits, if there is hope; whether room was made.
     fn flush(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
-        let mut moved = false;
+        let mut moved = self.release(pair)?;
         if pair.down.may_write() {
             if pair.down.stream.wants_write() {
                 pair.down.stream.flush().map_err(Reason::client)?;
@@ -64,8 +66,43 @@ impl Core {
         Ok(moved)
     }
 
+    /// Lets frames go whose time has come; whether there were any.
+    fn release(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
+        let now_ms = self.now_ms;
+        let due = |held: &mut Option<(u64, Vec<u8>)>| {
+            let is_due = held.as_ref().is_some_and(|(at_ms, _)| *at_ms <= now_ms);
+            if is_due {
+                held.take().map(|(_, frame)| frame)
+            } else {
+                None
+            }
+        };
+        let request = due(&mut pair.held_up);
+        let answer = due(&mut pair.held_down);
+        let moved = request.is_some() || answer.is_some();
+        if let Some(frame) = request {
+            self.segments.made(frame);
+            self.send_up(pair, &[])?;
+        }
+        if let Some(frame) = answer {
+            self.segments.made(frame);
+            pair.answers.ready(&mut pair.ring, &mut self.segments);
+            self.send_down(pair, &[])?;
+        }
+        Ok(moved)
+    }
+
+    fn arm_held(&mut self, pair: &mut Pair) {
+        let held = [&pair.held_up, &pair.held_down];
+        let first = held.iter().filter_map(|held| Some(held.as_ref()?.0)).min();
+        if let Some(at_ms) = first {
+            self.arm(pair, at_ms);
+        }
+    }
+
     fn read_requests(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
-        if !pair.to_up.is_empty() || pair.ring.len() >= self.limits.in_flight {
+        let full = pair.ring.len() >= self.limits.in_flight;
+        if !pair.to_up.is_empty() || pair.held_up.is_some() || full {
             return Ok(false);
         }
         if pair.requests.has_backlog() {
@@ -100,12 +137,19 @@ impl Core {
             return Ok(());
         }
         let before = pair.counted;
+        let parts = &self.clusters[pair.cluster];
+        let mut held = None;
         let mut context = RequestContext {
-            offer: &self.clusters[pair.cluster].offer,
+            offer: &parts.offer,
             limits: self.frames,
             ring: &mut pair.ring,
             software: &mut pair.software,
             requests: &mut pair.counted,
+            filtering: Filtering {
+                filters: &parts.filters,
+                workspace: &mut self.workspace,
+                held: &mut held,
+            },
         };
         self.segments.clear();
         let fed = pair.requests.feed(input, &mut context, &mut self.segments);
@@ -114,34 +158,52 @@ impl Core {
         if pair.requests.is_mid_head() {
             self.watch_head(pair);
         }
-        if !self.segments.is_empty() {
-            match &mut pair.up {
-                Up::Open(up, _) => {
-                    self.counters.writes += 1;
-                    let sent = pair.to_up.send(&mut up.stream, &self.segments, input);
-                    sent.map_err(Reason::broker)?;
-                    up.blocked = !pair.to_up.is_empty();
-                    up.caution = next_caution(up.caution, up.blocked);
-                    self.counters.blocked += u64::from(up.blocked);
-                }
-                Up::None => {
-                    pair.to_up.keep(&self.segments, input, 0);
-                    self.connect(pair)?;
-                }
-                Up::Resolving(_) | Up::Connecting(..) => pair.to_up.keep(&self.segments, input, 0),
-            }
-            self.segments.clear();
-        }
+        pair.held_up = held.map(|held| (self.now_ms + millis(held.time), held.frame));
+        self.arm_held(pair);
+        self.send_up(pair, input)?;
         // Answers that need no broker, unless others come before them.
-        pair.answers.ready(&mut pair.ring, &mut self.segments);
+        if pair.held_down.is_none() {
+            pair.answers.ready(&mut pair.ring, &mut self.segments);
+        }
         self.send_down(pair, &[])
     }
 
+    fn send_up(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), Reason> {
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        match &mut pair.up {
+            Up::Open(up, _) => {
+                self.counters.writes += 1;
+                let sent = pair.to_up.send(&mut up.stream, &self.segments, input);
+                sent.map_err(Reason::broker)?;
+                up.blocked = !pair.to_up.is_empty();
+                up.caution = next_caution(up.caution, up.blocked);
+                self.counters.blocked += u64::from(up.blocked);
+            }
+            Up::None => {
+                pair.to_up.keep(&self.segments, input, 0);
+                self.connect(pair)?;
+            }
+            Up::Resolving(_) | Up::Connecting(..) => pair.to_up.keep(&self.segments, input, 0),
+        }
+        self.segments.clear();
+        Ok(())
+    }
+
     fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
+        if !pair.to_down.is_empty() || pair.held_down.is_some() {
+            return Ok(false);
+        }
+        if pair.answers.has_backlog() {
+            let mut backlog = pair.answers.take_backlog();
+            self.answers(pair, &mut backlog)?;
+            return Ok(true);
+        }
         let Some(up) = pair.up.open() else {
             return Ok(false);
         };
-        if !up.readable || up.ended || !pair.to_down.is_empty() || *budget == 0 {
+        if !up.readable || up.ended || *budget == 0 {
             return Ok(false);
         }
         *budget -= 1;
@@ -150,7 +212,7 @@ impl Core {
         let input = up.stream.read(&mut buffer[..limit]);
         let outcome = input.map_err(Reason::broker).and_then(|input| {
             self.note_read(pair, input, false);
-            self.answers(pair, &buffer[..input.count])?;
+            self.answers(pair, &mut buffer[..input.count])?;
             Ok(input.count > 0)
         });
         self.buffer = buffer;
@@ -158,11 +220,12 @@ impl Core {
     }
 
     /// Takes what a broker sent.
-    fn answers(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), Reason> {
+    fn answers(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), Reason> {
         if input.is_empty() {
             return Ok(());
         }
         let parts = &mut self.clusters[pair.cluster];
+        let mut held = None;
         let mut context = AnswerContext {
             offer: &parts.offer,
             limits: self.frames,
@@ -170,9 +233,16 @@ impl Core {
             places: &mut parts.places,
             answers: &mut self.counters.answers,
             rewritten: &mut self.counters.rewritten,
+            filtering: Filtering {
+                filters: &parts.filters,
+                workspace: &mut self.workspace,
+                held: &mut held,
+            },
         };
         self.segments.clear();
         pair.answers.feed(input, &mut context, &mut self.segments)?;
+        pair.held_down = held.map(|held| (self.now_ms + millis(held.time), held.frame));
+        self.arm_held(pair);
         self.send_down(pair, input)
     }
 
@@ -233,7 +303,11 @@ impl Core {
             return Err(Reason::Drained);
         }
         let mut one_ended = false;
-        if pair.down.ended && pair.to_up.is_empty() && !pair.requests.has_backlog() {
+        if pair.down.ended
+            && pair.to_up.is_empty()
+            && !pair.requests.has_backlog()
+            && pair.held_up.is_none()
+        {
             match pair.up.open() {
                 // What was sent without wanting an answer has arrived before this does.
                 Some(up) => up.finish(),
@@ -256,6 +330,10 @@ impl Core {
         }
         Ok(())
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
 fn bytes_at_once(caution: u8) -> usize {

@@ -19,6 +19,7 @@ use super::stream::Stream;
 use super::{Mail, PairId, Target};
 use crate::config::{HostPort, Limits};
 use crate::directory::Directory;
+use crate::filter::{Filters, Workspace};
 use crate::place_cache::PlaceCache;
 use crate::resolve::Resolver;
 use crate::versions::Offer;
@@ -41,6 +42,7 @@ const HELD_PERIOD_MS: u64 = 1_000;
 pub(crate) struct ClusterParts {
     pub(crate) name: String,
     pub(crate) offer: Arc<Offer>,
+    pub(crate) filters: Arc<Filters>,
     pub(crate) upstream: Vec<HostPort>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) places: PlaceCache,
@@ -110,6 +112,7 @@ pub(super) struct Core {
     pub(super) counters: Counters,
     pub(super) buffer: Vec<u8>,
     pub(super) segments: Segments,
+    pub(super) workspace: Workspace,
     pub(super) now_ms: u64,
     /// Counts connections, to take configured brokers in turn.
     pub(super) turn: usize,
@@ -161,6 +164,7 @@ impl EventLoop {
             counters: Counters::default(),
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
+            workspace: Workspace::default(),
             now_ms: 0,
             turn: 0,
             draining: false,
@@ -393,8 +397,9 @@ impl EventLoop {
                         continue;
                     };
                     pair.armed_ms = u64::MAX;
-                    if let Err(reason) = self.core.check(pair) {
-                        self.close(id.index, &reason);
+                    match self.core.check(pair) {
+                        Ok(()) => self.drive(id.index, None),
+                        Err(reason) => self.close(id.index, &reason),
                     }
                 }
             }
@@ -408,6 +413,7 @@ impl EventLoop {
             let held: usize = self.pairs.iter().map(|(_, pair)| pair.held_bytes()).sum();
             self.core.counters.held_bytes = held as u64;
         }
+        self.core.counters.add(&self.core.workspace.take_tally());
         self.metrics.publish(&self.core.counters);
     }
 
@@ -453,6 +459,10 @@ impl Core {
             } else {
                 pair.slow_head = None;
             }
+        }
+        for (at_ms, _) in [&pair.held_up, &pair.held_down].into_iter().flatten() {
+            // The pair gets its turn behind this, and what is due goes on then.
+            until((*at_ms).max(now_ms + 1), "never")?;
         }
         if self.limits.idle_ms > 0 {
             until(pair.active_ms + self.limits.idle_ms, "idle")?;

@@ -108,6 +108,9 @@ pub(super) struct Pair {
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
     pub(super) answer_bytes: u64,
+    /// A request that filters hold, and until when; the same of an answer. Nothing overtakes them.
+    pub(super) held_up: Option<(u64, Vec<u8>)>,
+    pub(super) held_down: Option<(u64, Vec<u8>)>,
     /// Requests when the beginning of one was first seen to be incomplete, and until when it must be
     /// whole.
     pub(super) slow_head: Option<(u64, u64)>,
@@ -145,6 +148,8 @@ impl Pair {
             counted: 0,
             request_bytes: 0,
             answer_bytes: 0,
+            held_up: None,
+            held_down: None,
             slow_head: None,
             ends_ms: None,
             armed_ms: u64::MAX,
@@ -159,6 +164,8 @@ impl Pair {
             && !self.requests.has_backlog()
             && self.to_up.is_empty()
             && self.to_down.is_empty()
+            && self.held_up.is_none()
+            && self.held_down.is_none()
     }
 
     pub(super) fn held_bytes(&self) -> usize {

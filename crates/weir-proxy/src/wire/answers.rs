@@ -2,12 +2,14 @@
 
 use weir_kafka::wire::WireError;
 
+use super::filtering::{self, Filtering, Left};
 use super::heads::ANSWER_PEEK_BYTES;
 use super::places::Places;
 use super::ring::{Answer, Entry, Ring};
 use super::segments::Segments;
 use super::{FrameLimits, StreamError, api_versions, frame_total, rewrite};
-use crate::versions::{API_VERSIONS, Offer};
+use crate::filter::Direction;
+use crate::versions::{API_VERSIONS, FETCH, Offer};
 
 /// What looking at answers needs.
 pub struct AnswerContext<'a> {
@@ -23,6 +25,8 @@ pub struct AnswerContext<'a> {
     pub answers: &'a mut u64,
     /// Answers whose addresses were replaced.
     pub rewritten: &'a mut u64,
+    /// Who sees records on their way to the client.
+    pub filtering: Filtering<'a>,
 }
 
 impl std::fmt::Debug for AnswerContext<'_> {
@@ -39,6 +43,8 @@ pub struct AnswerStream {
     held: Vec<u8>,
     /// Bytes that pass before the next answer begins.
     passing: usize,
+    /// Input behind a frame that filters hold.
+    backlog: Vec<u8>,
 }
 
 /// What becomes of an answer.
@@ -59,12 +65,16 @@ impl AnswerStream {
     /// An answer that nobody asked for, or that is not what its version says.
     pub fn feed(
         &mut self,
-        input: &[u8],
+        input: &mut [u8],
         context: &mut AnswerContext<'_>,
         out: &mut Segments,
     ) -> Result<(), StreamError> {
         let mut at = 0;
         while at < input.len() {
+            if context.filtering.held.is_some() {
+                self.backlog.extend_from_slice(&input[at..]);
+                return Ok(());
+            }
             let left = input.len() - at;
             if self.passing > 0 {
                 let count = self.passing.min(left);
@@ -82,12 +92,13 @@ impl AnswerStream {
                         self.passing = total;
                     }
                     Verdict::Replace(total) => {
-                        match replaced(&input[at..at + total], context)? {
-                            Some(frame) => out.made(frame),
-                            None => out.input(at..at + total),
+                        match replaced(&mut input[at..at + total], context)? {
+                            Left::InPlace => out.input(at..at + total),
+                            Left::Made(frame) => out.made(frame),
+                            Left::Nothing => {}
                         }
                         at += total;
-                        self.ready(context.ring, out);
+                        self.ready_unless_held(context, out);
                     }
                     Verdict::More(_) => {
                         self.held = input[at..].to_vec();
@@ -133,13 +144,34 @@ impl AnswerStream {
                     return Ok(at);
                 }
                 Verdict::Replace(_) => {
-                    let held = std::mem::take(&mut self.held);
-                    out.made(replaced(&held, context)?.unwrap_or(held));
-                    self.ready(context.ring, out);
+                    let mut held = std::mem::take(&mut self.held);
+                    match replaced(&mut held, context)? {
+                        Left::InPlace => out.made(held),
+                        Left::Made(frame) => out.made(frame),
+                        Left::Nothing => {}
+                    }
+                    self.ready_unless_held(context, out);
                     return Ok(at);
                 }
             }
         }
+    }
+
+    fn ready_unless_held(&mut self, context: &mut AnswerContext<'_>, out: &mut Segments) {
+        if context.filtering.held.is_none() {
+            self.ready(context.ring, out);
+        }
+    }
+
+    /// Whether input waits here behind a frame that was held.
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// The input that waited, to be fed again before anything new.
+    pub fn take_backlog(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.backlog)
     }
 
     /// Keeps more of an answer of `total` bytes: twice what is there at most, whatever it announces.
@@ -165,13 +197,13 @@ impl AnswerStream {
     /// Whether no answer has come in part.
     #[must_use]
     pub fn is_between(&self) -> bool {
-        self.passing == 0 && self.held.is_empty()
+        self.passing == 0 && self.held.is_empty() && self.backlog.is_empty()
     }
 
     /// Bytes held.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.held.capacity()
+        self.held.capacity() + self.backlog.capacity()
     }
 }
 
@@ -195,7 +227,7 @@ fn judge(frame: &[u8], context: &AnswerContext<'_>) -> Result<Verdict, StreamErr
     let entry = match context.ring.front() {
         Some(
             entry @ Entry {
-                answer: Answer::Broker,
+                answer: Answer::Broker | Answer::Merged(_),
                 ..
             },
         ) if entry.correlation_id == id => entry,
@@ -207,7 +239,7 @@ fn judge(frame: &[u8], context: &AnswerContext<'_>) -> Result<Verdict, StreamErr
             return Err(StreamError::Unasked { got: id, expected });
         }
     };
-    if !is_looked_at(entry) {
+    if !is_looked_at(entry, context) {
         return Ok(Verdict::Pass(total));
     }
     if total > context.limits.held_bytes {
@@ -223,23 +255,53 @@ fn judge(frame: &[u8], context: &AnswerContext<'_>) -> Result<Verdict, StreamErr
     })
 }
 
-fn is_looked_at(entry: &Entry) -> bool {
-    entry.key == API_VERSIONS || rewrite::may_carry_addresses(entry.key, entry.version)
+fn is_looked_at(entry: &Entry, context: &AnswerContext<'_>) -> bool {
+    match entry.key {
+        API_VERSIONS => true,
+        FETCH => context.filtering.filters.wants(Direction::Fetch),
+        key => {
+            matches!(entry.answer, Answer::Merged(_))
+                || rewrite::may_carry_addresses(key, entry.version)
+        }
+    }
 }
 
-/// What the client gets instead of a whole answer; `None` if it gets the answer itself.
-fn replaced(frame: &[u8], context: &mut AnswerContext<'_>) -> Result<Option<Vec<u8>>, StreamError> {
+/// What the client gets of a whole answer, or instead.
+fn replaced(frame: &mut [u8], context: &mut AnswerContext<'_>) -> Result<Left, StreamError> {
     *context.answers += 1;
     let Some(entry) = context.ring.pop() else {
-        return Ok(None);
+        return Ok(Left::InPlace);
     };
-    let made = match entry.key {
-        API_VERSIONS => api_versions::restrict(frame, entry.version, context.offer).map(Some),
-        key => rewrite::addresses(frame, key, entry.version, context.places),
+    let left = match (entry.key, &entry.answer) {
+        (API_VERSIONS, _) => {
+            api_versions::restrict(frame, entry.version, context.offer).map(Left::Made)
+        }
+        (FETCH, _) => context.filtering.fetch(frame, entry.version),
+        (_, Answer::Merged(rejected)) => {
+            filtering::merge(frame, &entry, rejected).and_then(|merged| {
+                let left = addresses(&merged, &entry, context)?;
+                Ok(match left {
+                    Left::InPlace => Left::Made(merged),
+                    other => other,
+                })
+            })
+        }
+        _ => addresses(frame, &entry, context),
     };
-    let made = made.map_err(StreamError::Broker)?;
+    left.map_err(StreamError::Broker)
+}
+
+fn addresses(
+    frame: &[u8],
+    entry: &Entry,
+    context: &mut AnswerContext<'_>,
+) -> Result<Left, WireError> {
+    if !rewrite::may_carry_addresses(entry.key, entry.version) {
+        return Ok(Left::InPlace);
+    }
+    let made = rewrite::addresses(frame, entry.key, entry.version, context.places)?;
     *context.rewritten += u64::from(made.is_some());
-    Ok(made)
+    Ok(made.map_or(Left::InPlace, Left::Made))
 }
 
 #[cfg(test)]

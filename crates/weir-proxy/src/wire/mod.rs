@@ -3,6 +3,7 @@
 mod answers;
 mod api_versions;
 mod features;
+mod filtering;
 mod heads;
 mod places;
 mod requests;
@@ -11,6 +12,7 @@ mod ring;
 mod segments;
 
 pub use answers::{AnswerContext, AnswerStream};
+pub use filtering::{Filtering, Held};
 pub use places::{Node, Place, Places};
 pub use requests::{RequestContext, RequestStream};
 pub use ring::{Answer, Entry, Ring};

@@ -3,10 +3,12 @@
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 
+use super::filtering::{Filtering, Left};
 use super::heads::{self, Look, REQUEST_PEEK_BYTES};
 use super::ring::{Answer, Entry, Ring};
 use super::segments::Segments;
 use super::{FrameLimits, StreamError, api_versions, frame_total};
+use crate::filter::Direction;
 use crate::versions::{self, API_VERSIONS, Offer, PRODUCE, SASL_HANDSHAKE};
 
 /// What looking at requests needs.
@@ -22,6 +24,8 @@ pub struct RequestContext<'a> {
     pub software: &'a mut Option<Box<str>>,
     /// Requests seen.
     pub requests: &'a mut u64,
+    /// Who sees records on their way to the broker.
+    pub filtering: Filtering<'a>,
 }
 
 /// One connection's requests.
@@ -49,13 +53,17 @@ enum Rest {
 /// What becomes of a request.
 #[derive(Debug)]
 enum Verdict {
+    /// It goes on; all that is here of it may have been edited.
     Pass,
+    /// This goes on instead.
+    Replace(Vec<u8>),
+    /// Nothing goes on, or nothing yet.
     Drop,
 }
 
 impl RequestStream {
-    /// Takes input and appends to `out` what goes to the broker. With the ring full the rest of the
-    /// input is kept, see [`Self::has_backlog`].
+    /// Takes input and appends to `out` what goes to the broker. With the ring full, or behind a
+    /// frame that filters hold, the rest of the input is kept, see [`Self::has_backlog`].
     ///
     /// # Errors
     /// What a broker would close the connection for.
@@ -84,7 +92,7 @@ impl RequestStream {
                 }
                 Rest::None => {}
             }
-            if context.ring.len() >= context.limits.in_flight {
+            if context.ring.len() >= context.limits.in_flight || context.filtering.held.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }
@@ -119,6 +127,7 @@ impl RequestStream {
                 out.input(at..at + here);
                 self.rest = Rest::pass(total - here);
             }
+            Verdict::Replace(made) => out.made(made),
             Verdict::Drop => self.rest = Rest::skip(total - here),
         }
         Ok(at + here)
@@ -155,6 +164,7 @@ impl RequestStream {
                     out.made(head);
                     self.rest = Rest::pass(rest);
                 }
+                Verdict::Replace(made) => out.made(made),
                 Verdict::Drop => self.rest = Rest::skip(rest),
             }
             return Ok(at);
@@ -252,6 +262,26 @@ fn judge(
         },
         PRODUCE => match heads::acks(frame, total, version)? {
             Look::More(more) => return Ok(Look::More(more)),
+            Look::Known(acks) if context.filtering.filters.wants(Direction::Produce) => {
+                if total > context.limits.held_bytes {
+                    return Err(StreamError::Client(WireError::FrameTooLarge {
+                        bytes: total as u64,
+                        bytes_max: context.limits.held_bytes,
+                    }));
+                }
+                if frame.len() < total {
+                    return Ok(Look::More(total));
+                }
+                let frame = &mut frame[..total];
+                let filtered = context.filtering.produce(frame, &peek, acks);
+                let (left, answer) = filtered.map_err(StreamError::Client)?;
+                let verdict = match left {
+                    Left::InPlace => Verdict::Pass,
+                    Left::Made(made) => Verdict::Replace(made),
+                    Left::Nothing => Verdict::Drop,
+                };
+                (verdict, answer)
+            }
             Look::Known(0) => (Verdict::Pass, None),
             Look::Known(_) => (Verdict::Pass, Some(Answer::Broker)),
         },

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::filter::Rejected;
+
 /// A request that an answer will come for.
 #[derive(Debug)]
 pub struct Entry {
@@ -20,6 +22,8 @@ pub struct Entry {
 pub enum Answer {
     /// The broker.
     Broker,
+    /// The broker, but for partitions that filters refused.
+    Merged(Box<Rejected>),
     /// Nowhere: this whole frame is it.
     Ready(Box<[u8]>),
 }
@@ -63,7 +67,7 @@ impl Ring {
         }
         match self.pop()?.answer {
             Answer::Ready(frame) => Some(frame.into_vec()),
-            Answer::Broker => None,
+            Answer::Broker | Answer::Merged(_) => None,
         }
     }
 

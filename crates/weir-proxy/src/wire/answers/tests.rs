@@ -1,5 +1,6 @@
 use super::*;
-use crate::versions::{FETCH, METADATA};
+use crate::filter::{Filters, Workspace};
+use crate::versions::METADATA;
 use crate::wire::places::tests::Table;
 use proptest::prelude::*;
 
@@ -58,6 +59,8 @@ impl Run {
     fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
         let offer = Offer::new(|_| None);
         let mut segments = Segments::default();
+        let filters = Filters::default();
+        let mut input = input.to_vec();
         let mut context = AnswerContext {
             offer: &offer,
             limits: LIMITS,
@@ -65,11 +68,16 @@ impl Run {
             places: &mut self.places,
             answers: &mut 0,
             rewritten: &mut 0,
+            filtering: Filtering {
+                filters: &filters,
+                workspace: &mut Workspace::default(),
+                held: &mut None,
+            },
         };
-        let outcome = self.stream.feed(input, &mut context, &mut segments);
+        let outcome = self.stream.feed(&mut input, &mut context, &mut segments);
         self.held_most = self.held_most.max(self.stream.held_bytes());
         segments
-            .slices(input)
+            .slices(&input)
             .for_each(|slice| self.out.extend_from_slice(slice));
         outcome
     }

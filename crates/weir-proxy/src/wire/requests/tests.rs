@@ -1,4 +1,5 @@
 use super::*;
+use crate::filter::{Filters, Workspace};
 use proptest::prelude::*;
 
 const LIMITS: FrameLimits = FrameLimits {
@@ -41,12 +42,18 @@ impl Run {
 
     fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
         let offer = Offer::new(|_| None);
+        let filters = Filters::default();
         let mut context = RequestContext {
             offer: &offer,
             limits: self.limits,
             ring: &mut self.ring,
             software: &mut self.software,
             requests: &mut self.requests,
+            filtering: Filtering {
+                filters: &filters,
+                workspace: &mut Workspace::default(),
+                held: &mut None,
+            },
         };
         let mut input = input.to_vec();
         let mut segments = Segments::default();

@@ -37,6 +37,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "listen": cluster.listen.to_string(),
             "broker_ports": cluster.broker_ports.to_string(),
             "advertised_host": cluster.advertised_host,
+            "filters": cluster.filters.describe(),
             "tls": cluster.tls.is_some(),
             "upstream_tls": cluster.upstream_tls.is_some(),
         })
@@ -81,6 +82,9 @@ fn print(config: &ProxyConfig) {
                 None => " without TLS",
             }
         );
+        for filter in cluster.filters.describe() {
+            println!("  filter          {filter}");
+        }
     }
     let limits = &config.limits;
     println!("admin             {}", config.admin);
