@@ -11,9 +11,12 @@ use super::places::put_uvarint;
 const SUPPORTED: u32 = 0;
 const FINALIZED: u32 = 2;
 
-/// What a level of a feature needs: name, level, and APIs with versions. Below that level the feature
+/// Name of a feature, a level of it, and the APIs with versions that it needs.
+type Need = (&'static str, i16, &'static [(i16, i16)]);
+
+/// What levels of features need. Below that level the feature
 /// stays, at level 0 it goes.
-const NEEDS: [(&str, i16, &[(i16, i16)]); 4] = [
+const NEEDS: [Need; 4] = [
     // Transactions that add partitions with Produce and end with an epoch of their own.
     ("transaction.version", 2, &[(0, 12), (26, 5), (28, 5)]),
     ("share.version", 1, &[(78, 1)]),

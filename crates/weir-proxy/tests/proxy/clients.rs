@@ -1,0 +1,133 @@
+//! librdkafka through the proxy: produce, consume, groups, transactions, administration.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseProducer, Producer};
+
+use super::support::*;
+
+#[test]
+fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
+    let proxy = proxy("");
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "codecs", 2, 1);
+    let mut all = Vec::new();
+    for (codec, acks) in [
+        ("none", "all"),
+        ("gzip", "1"),
+        ("snappy", "all"),
+        ("lz4", "1"),
+        ("zstd", "all"),
+        ("none", "0"),
+    ] {
+        let values = numbered(&format!("{codec}-{acks}"), 200);
+        let mut settings = settings(&bootstrap);
+        settings
+            .set("compression.codec", codec)
+            .set("acks", acks)
+            .set("linger.ms", "5")
+            .set(
+                "enable.idempotence",
+                if acks == "all" { "true" } else { "false" },
+            );
+        produce(&settings, &topic, &values);
+        all.extend(values);
+    }
+    all.sort_unstable();
+    assert_eq!(
+        consume(&bootstrap, &topic, all.len()),
+        all,
+        "through the proxy"
+    );
+    assert_eq!(consume(&broker(), &topic, all.len()), all, "at the broker");
+    assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
+    assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
+    assert!(proxy.metric("weir_proxy_answers_rewritten_total") > 0);
+}
+
+#[test]
+fn clients_are_told_of_no_other_address_than_the_proxys() {
+    let proxy = proxy("");
+    let client: BaseConsumer = settings(&proxy.bootstrap())
+        .create()
+        .expect("settings work");
+    let metadata = client.fetch_metadata(None, PATIENCE).expect("an answer");
+    let places: BTreeSet<_> = proxy
+        .get()
+        .brokers("default")
+        .into_iter()
+        .map(|row| row.place)
+        .collect();
+    assert!(!metadata.brokers().is_empty());
+    for broker in metadata.brokers() {
+        let told = format!("{}:{}", broker.host(), broker.port());
+        assert!(places.contains(&told), "{told} is not of the proxy");
+    }
+    let rows: serde_json::Value = {
+        let page = proxy.page("/connections");
+        let body = page.split_once("\r\n\r\n").expect("a body").1;
+        serde_json::from_str(body).expect("JSON")
+    };
+    let seen = rows["connections"].as_array().expect("a list");
+    assert!(
+        seen.iter().any(|row| row["software"]
+            .as_str()
+            .is_some_and(|name| name.contains("librdkafka"))),
+        "{rows}"
+    );
+}
+
+#[test]
+fn a_group_shares_partitions_and_shares_them_anew() {
+    let proxy = proxy("");
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "group", 4, 1);
+    let group = unique("sharing");
+    let member = || -> BaseConsumer {
+        let mut settings = settings(&bootstrap);
+        settings
+            .set("group.id", &group)
+            .set("auto.offset.reset", "earliest")
+            .set("session.timeout.ms", "6000");
+        let consumer: BaseConsumer = settings.create().expect("settings work");
+        consumer.subscribe(&[&topic]).expect("subscribes");
+        consumer
+    };
+    let partitions = |consumer: &BaseConsumer| {
+        // Polling is what takes part in the group.
+        let _ = consumer.poll(Duration::from_millis(20));
+        consumer.assignment().map_or(0, |list| list.count())
+    };
+    let first = member();
+    await_that("all partitions", || partitions(&first) == 4);
+    let second = member();
+    await_that("half of the partitions", || {
+        (partitions(&first), partitions(&second)) == (2, 2)
+    });
+    drop(first);
+    await_that("all of them again", || partitions(&second) == 4);
+}
+
+#[test]
+fn transactions_commit_and_abort() {
+    let proxy = proxy("");
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "transactions", 1, 1);
+    let mut settings = settings(&bootstrap);
+    settings.set("transactional.id", unique("t"));
+    let producer: BaseProducer = settings.create().expect("settings work");
+    producer.init_transactions(PATIENCE).expect("initialised");
+    let kept = numbered("kept", 50);
+    for (commit, values) in [(false, numbered("dropped", 50)), (true, kept.clone())] {
+        producer.begin_transaction().expect("begins");
+        send_all(&producer, &topic, &values);
+        producer.flush(PATIENCE).expect("stored");
+        match commit {
+            true => producer.commit_transaction(PATIENCE).expect("commits"),
+            false => producer.abort_transaction(PATIENCE).expect("aborts"),
+        }
+    }
+    assert_eq!(consume(&bootstrap, &topic, kept.len()), kept);
+}

@@ -1,0 +1,138 @@
+//! How connections end: drained, by the client, with bytes under way; and what a slow reader costs.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use super::support::*;
+
+/// Fetch 4 that waits for records for so long.
+fn long_poll(id: i32, topic: &str, wait_ms: i32, min_bytes: i32) -> Vec<u8> {
+    let mut body = (-1_i32).to_be_bytes().to_vec();
+    body.extend(wait_ms.to_be_bytes());
+    body.extend(min_bytes.to_be_bytes());
+    body.extend((64_i32 << 20).to_be_bytes());
+    body.push(0);
+    body.extend(1_i32.to_be_bytes());
+    body.extend((topic.len() as i16).to_be_bytes());
+    body.extend(topic.as_bytes());
+    body.extend(1_i32.to_be_bytes());
+    body.extend(0_i32.to_be_bytes());
+    body.extend(0_i64.to_be_bytes());
+    body.extend((64_i32 << 20).to_be_bytes());
+    request(1, 4, id, &body)
+}
+
+#[test]
+fn requests_under_way_are_answered_before_the_end() {
+    let proxy = proxy("");
+    let topic = topic(&proxy.bootstrap(), "drain", 1, 1);
+    let mut busy = Raw::connect(proxy.address);
+    busy.send(&long_poll(7, &topic, 1_000, 1));
+    let mut idle = Raw::connect(proxy.address);
+    idle.send(&request(18, 0, 1, &[]));
+    idle.receive();
+    await_that("the request to be under way", || {
+        proxy.page("/connections").contains("\"in_flight\":1")
+    });
+    let address = proxy.address;
+    let begun = Instant::now();
+    let end = std::thread::spawn(move || proxy.shut_down());
+    assert!(idle.until_closed().is_empty(), "nothing was under way");
+    assert_eq!(busy.receive()[..4], [0, 0, 0, 7]);
+    assert!(busy.until_closed().is_empty());
+    end.join().expect("ends");
+    assert!(
+        begun.elapsed() < Duration::from_secs(9),
+        "it did not wait for the last moment"
+    );
+    assert!(
+        std::net::TcpStream::connect(address).is_err(),
+        "nobody listens any more"
+    );
+}
+
+#[test]
+fn what_a_client_sends_before_it_closes_arrives() {
+    let proxy = proxy("");
+    let topic = topic(&proxy.bootstrap(), "last-words", 1, 1);
+    // The whole conversation of a client that wants no answers: produce with acks=0, and close.
+    let mut raw = Raw::connect(proxy.address);
+    let records = weir_kafka_batch(b"last words");
+    let mut body = vec![0xff, 0xff, 0, 0];
+    body.extend(5_000_i32.to_be_bytes());
+    body.extend(1_i32.to_be_bytes());
+    body.extend((topic.len() as i16).to_be_bytes());
+    body.extend(topic.as_bytes());
+    body.extend(1_i32.to_be_bytes());
+    body.extend(0_i32.to_be_bytes());
+    body.extend((records.len() as i32).to_be_bytes());
+    body.extend(records);
+    // With one broker, any is the leader.
+    raw.send(&request(0, 3, 1, &body));
+    drop(raw);
+    assert_eq!(consume(&proxy.bootstrap(), &topic, 1), ["last words"]);
+    proxy.await_metric("weir_proxy_connections", 0);
+}
+
+/// A batch with one record.
+fn weir_kafka_batch(value: &[u8]) -> Vec<u8> {
+    use kafka_protocol::records::{
+        Compression, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Record, RecordBatchEncoder,
+        RecordEncodeOptions, TimestampType,
+    };
+    let record = Record {
+        transactional: false,
+        control: false,
+        delete_horizon: false,
+        partition_leader_epoch: -1,
+        producer_id: NO_PRODUCER_ID,
+        producer_epoch: NO_PRODUCER_EPOCH,
+        timestamp_type: TimestampType::Creation,
+        offset: 0,
+        sequence: NO_SEQUENCE,
+        timestamp: 1_700_000_000_000,
+        key: None,
+        value: Some(bytes::Bytes::copy_from_slice(value)),
+        headers: Default::default(),
+    };
+    let options = RecordEncodeOptions {
+        version: 2,
+        compression: Compression::None,
+    };
+    let mut batch = bytes::BytesMut::new();
+    RecordBatchEncoder::encode(&mut batch, [&record], &options).expect("encodes");
+    batch.to_vec()
+}
+
+#[test]
+fn a_client_that_does_not_read_costs_little() {
+    let proxy = proxy("");
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "slow", 1, 1);
+    let values: Vec<String> = (0..40).map(|_| "x".repeat(500_000)).collect();
+    produce(&settings(&bootstrap), &topic, &values);
+    let mut raw = Raw::connect(proxy.address);
+    raw.send(&long_poll(1, &topic, 1_000, 1));
+    await_that("the socket to be full", || {
+        proxy.metric("weir_proxy_blocked_writes_total") > 0
+    });
+    let held = |page: &str| {
+        let at = page.find("\"held_bytes\":").expect("rows") + 13;
+        let digits = page[at..].split(|c: char| !c.is_ascii_digit()).next();
+        digits
+            .expect("a number")
+            .parse::<usize>()
+            .expect("a number")
+    };
+    let page = proxy.page("/connections");
+    assert!(held(&page) <= 300_000, "{page}");
+    // All of it comes when it is read.
+    let mut size = [0; 4];
+    raw.stream.read_exact(&mut size).expect("a size");
+    let total = i32::from_be_bytes(size) as usize;
+    assert!(total > 15_000_000, "{total}");
+    let mut rest = vec![0; total];
+    raw.stream.read_exact(&mut rest).expect("the whole answer");
+    assert_eq!(rest[..4], [0, 0, 0, 1]);
+    assert!(held(&proxy.page("/connections")) <= 300_000);
+}

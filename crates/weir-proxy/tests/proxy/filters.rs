@@ -1,0 +1,85 @@
+//! Filters at work: what is stored, what is read, what producers are told.
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::util::Timeout;
+
+use super::support::*;
+
+#[test]
+fn values_change_on_their_way_to_the_broker_or_from_it() {
+    let proxy = proxy(
+        "[[cluster.filter]]\ntype = \"lower-case\"\ntopics = [\"low-*\"]\non = [\"produce\"]\n\
+         [[cluster.filter]]\ntype = \"upper-case\"\ntopics = [\"up-*\"]\non = [\"fetch\"]\n",
+    );
+    let bootstrap = proxy.bootstrap();
+    let values = ["GRÜN".to_owned(), "ẞpäß İ".to_owned(), "Plain".to_owned()];
+    for codec in ["none", "zstd"] {
+        let low = topic(&bootstrap, "low", 1, 1);
+        let up = topic(&bootstrap, "up", 1, 1);
+        let other = topic(&bootstrap, "other", 1, 1);
+        let mut settings = settings(&bootstrap);
+        settings
+            .set("compression.codec", codec)
+            .set("linger.ms", "20");
+        for topic in [&low, &up, &other] {
+            produce(&settings, topic, &values);
+        }
+        let sorted = |change: fn(&str) -> String| {
+            let mut all: Vec<_> = values.iter().map(|value| change(value)).collect();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(consume(&broker(), &low, 3), sorted(str::to_lowercase));
+        assert_eq!(consume(&broker(), &up, 3), sorted(str::to_owned));
+        assert_eq!(consume(&bootstrap, &up, 3), sorted(str::to_uppercase));
+        assert_eq!(consume(&bootstrap, &other, 3), sorted(str::to_owned));
+    }
+    assert!(proxy.metric("weir_proxy_filter_records_total") > 0);
+}
+
+#[test]
+fn a_refused_record_is_its_producers_error_and_the_next_one_passes() {
+    let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\njson = true\n");
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "json", 1, 1);
+    let producer: FutureProducer = settings(&bootstrap)
+        .set("enable.idempotence", "true")
+        .create()
+        .expect("settings work");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("a runtime");
+    let send = |value: &str| {
+        let record: FutureRecord<'_, (), str> = FutureRecord::to(&topic).payload(value);
+        let sent = runtime.block_on(producer.send(record, Timeout::After(PATIENCE)));
+        sent.map(drop).map_err(|(error, _)| error)
+    };
+    send("{\"a\":1}").expect("JSON");
+    let error = send("no json").expect_err("refused");
+    assert_eq!(
+        error,
+        KafkaError::MessageProduction(RDKafkaErrorCode::InvalidRecord)
+    );
+    send("{\"a\":2}").expect("JSON again");
+    assert_eq!(consume(&bootstrap, &topic, 2), ["{\"a\":1}", "{\"a\":2}"]);
+    assert_eq!(proxy.metric("weir_proxy_filter_refused_total"), 1);
+}
+
+#[test]
+fn held_frames_keep_their_order() {
+    let proxy = proxy(
+        "[[cluster.filter]]\ntype = \"delay\"\ndelay_ms = 30\non = [\"produce\", \"fetch\"]\n",
+    );
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "delay", 1, 1);
+    let values = numbered("held", 50);
+    let mut settings = settings(&bootstrap);
+    settings
+        .set("batch.num.messages", "5")
+        .set("enable.idempotence", "true");
+    produce(&settings, &topic, &values);
+    assert_eq!(consume(&bootstrap, &topic, 50), values);
+    assert_eq!(consume(&broker(), &topic, 50), values);
+}

@@ -1,0 +1,157 @@
+//! Peers that send what they should not, too slowly, or too often.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::support::*;
+
+#[test]
+fn what_a_broker_would_not_take_ends_the_connection() {
+    let proxy = proxy("");
+    let mut frames = vec![
+        // Sizes that cannot be.
+        vec![0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![0, 0, 0, 3, 0, 0, 0],
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        // A record of TLS.
+        vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0],
+        // APIs and versions that are not on offer.
+        request(1, 16, 1, &[0; 40]),
+        request(55, 2, 1, &[0; 40]),
+        request(58, 0, 1, &[0; 40]),
+        request(20_000, 0, 1, &[0; 40]),
+        request(3, 14, 1, &[0; 40]),
+    ];
+    // A produce request that ends before its acknowledgements.
+    frames.push(request(0, 3, 1, &[0, 1]));
+    let count = frames.len() as u64;
+    for frame in frames {
+        let mut raw = Raw::connect(proxy.address);
+        raw.send(&frame);
+        assert!(raw.until_closed().is_empty());
+    }
+    proxy.await_metric("weir_proxy_client_errors_total", count);
+    proxy.await_metric("weir_proxy_connections", 0);
+    assert_eq!(proxy.metric("weir_proxy_broker_connections"), 0);
+}
+
+#[test]
+fn a_version_of_the_future_is_answered_and_the_connection_goes_on() {
+    let proxy = proxy("");
+    let mut raw = Raw::connect(proxy.address);
+    // All at once: the first is answered here, the second by the broker, in that order.
+    let both = [request(18, 77, 5, &[1; 30]), request(18, 0, 6, &[])].concat();
+    raw.send(&both);
+    let first = raw.receive();
+    assert_eq!(first, [0, 0, 0, 5, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5]);
+    let second = raw.receive();
+    assert_eq!(second[..6], [0, 0, 0, 6, 0, 0]);
+    let apis = i32::from_be_bytes(second[6..10].try_into().expect("four"));
+    let fetch = second[10..].chunks(6).find(|api| api[..2] == [0, 1]);
+    assert_eq!(fetch.expect("fetch is on offer")[4..], [0, 15]);
+    assert!(apis > 30 && second[10..].chunks(6).all(|api| api[..2] != [0, 58]));
+}
+
+#[test]
+fn beginnings_that_do_not_go_on_end_in_time() {
+    let proxy = proxy("[limits]\nhandshake_ms = 200\n---\n");
+    let mut silent = Raw::connect(proxy.address);
+    let mut cut = Raw::connect(proxy.address);
+    cut.send(&request(18, 0, 1, &[])[..7]);
+    let mut later = Raw::connect(proxy.address);
+    later.send(&request(18, 0, 1, &[]));
+    later.receive();
+    later.send(&[0, 0]);
+    for raw in [&mut silent, &mut cut, &mut later] {
+        assert!(raw.until_closed().is_empty());
+    }
+    proxy.await_metric("weir_proxy_timeouts_total", 3);
+}
+
+#[test]
+fn idle_connections_end_in_time() {
+    let proxy = proxy("[limits]\nidle_ms = 300\n---\n");
+    let mut raw = Raw::connect(proxy.address);
+    raw.send(&request(18, 0, 1, &[]));
+    raw.receive();
+    assert!(raw.until_closed().is_empty());
+    proxy.await_metric("weir_proxy_timeouts_total", 1);
+}
+
+#[test]
+fn an_address_has_as_many_connections_as_it_may() {
+    let proxy = proxy("[limits]\nconnections_per_address = 2\n---\n");
+    let mut open: Vec<_> = (0..2).map(|_| Raw::connect(proxy.address)).collect();
+    proxy.await_metric("weir_proxy_connections", 2);
+    assert!(Raw::connect(proxy.address).until_closed().is_empty());
+    assert_eq!(proxy.metric("weir_proxy_not_accepted_total"), 1);
+    open.pop();
+    proxy.await_metric("weir_proxy_connections", 1);
+    let mut again = Raw::connect(proxy.address);
+    again.send(&request(18, 0, 1, &[]));
+    assert_eq!(again.receive()[..4], [0, 0, 0, 1]);
+}
+
+#[test]
+fn requests_beyond_the_limit_wait_and_are_all_answered() {
+    let proxy = proxy("[limits]\nin_flight = 3\n---\n");
+    let mut raw = Raw::connect(proxy.address);
+    let all: Vec<_> = (0..200).map(|id| request(18, 0, id, &[])).collect();
+    raw.send(&all.concat());
+    for id in 0..200_i32 {
+        assert_eq!(raw.receive()[..4], id.to_be_bytes());
+    }
+}
+
+/// A broker cannot be made to send nonsense, so this is none.
+fn nonsense(answer: &'static [u8]) -> TestProxy {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 14];
+            if stream.read_exact(&mut request).is_ok() {
+                // The proxy may have closed by then.
+                let _ = stream.write_all(answer);
+                let _ = stream.read(&mut request);
+            }
+        }
+    });
+    proxy_to(&address.to_string(), "")
+}
+
+#[test]
+fn brokers_that_send_nonsense_lose_the_connection() {
+    let answers: [&[u8]; 4] = [
+        // Not the number that was asked with.
+        &[0, 0, 0, 4, 0, 0, 0, 9],
+        &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1],
+        // An answer to ApiVersions that claims more than it has.
+        &[0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0x7f, 0xff, 0xff, 0xff],
+        &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 0],
+    ];
+    for answer in answers {
+        let proxy = nonsense(answer);
+        let mut raw = Raw::connect(proxy.address);
+        raw.send(&request(18, 0, 1, &[]));
+        assert!(raw.until_closed().is_empty(), "{answer:?}");
+        proxy.await_metric("weir_proxy_broker_errors_total", 1);
+    }
+}
+
+#[test]
+fn without_a_broker_clients_are_sent_away_and_the_proxy_says_so() {
+    let free = weir_lab::ports::free_port().expect("a port");
+    let proxy = proxy_to(&format!("127.0.0.1:{free}"), "");
+    let mut raw = Raw::connect(proxy.address);
+    raw.send(&request(18, 0, 1, &[]));
+    assert!(raw.until_closed().is_empty());
+    proxy.await_metric("weir_proxy_connect_failures_total", 1);
+    await_that("the reason", || {
+        let page = proxy.page("/health/ready");
+        page.starts_with("HTTP/1.1 503") && page.contains("cluster default: not ready: ")
+    });
+    assert!(proxy.page("/health/live").starts_with("HTTP/1.1 200"));
+}

@@ -1,0 +1,11 @@
+//! The proxy between real clients and a real broker: `WEIR_E2E_BOOTSTRAP` names one, else one is
+//! started.
+
+mod clients;
+mod cluster;
+mod ends;
+mod filters;
+mod hostile;
+mod support;
+mod tls;
+mod tools;

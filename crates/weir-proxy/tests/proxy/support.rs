@@ -1,0 +1,285 @@
+//! Broker, proxies, raw requests and waiting for the tests of this folder.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::Message;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use weir_lab::{Lab, LabOptions};
+use weir_proxy::{Overrides, Proxy, ProxyConfig};
+
+/// Bounds every wait; only a failing test takes this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The broker that all tests share. One started here ends with this process.
+pub(crate) fn broker() -> String {
+    static LAB: OnceLock<Lab> = OnceLock::new();
+    let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
+    named.unwrap_or_else(|| LAB.get_or_init(|| lab(1)).bootstrap())
+}
+
+pub(crate) fn lab(brokers: u8) -> Lab {
+    let options = LabOptions {
+        brokers,
+        heap_mb: 384,
+        ready_within: 2 * PATIENCE,
+        ..LabOptions::default()
+    };
+    Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
+}
+
+pub(crate) fn unique(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}-{}-{number}", std::process::id())
+}
+
+/// A proxy in front of `upstream`; `toml` are further lines of its file.
+pub(crate) fn proxy_to(upstream: &str, toml: &str) -> TestProxy {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("proxy.toml");
+    let (head, cluster) = toml.split_once("---\n").unwrap_or(("", toml));
+    let text = format!(
+        "loops = 2\n{head}\n[[cluster]]\nupstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\n{cluster}"
+    );
+    std::fs::write(&path, text).expect("writes");
+    let overrides = Overrides {
+        admin: "127.0.0.1:0".parse().ok(),
+        ..Overrides::default()
+    };
+    let config = ProxyConfig::load(Some(&path), &overrides).expect("a configuration");
+    let proxy = Proxy::start(config).expect("starts");
+    let address = proxy.addresses().next().expect("a cluster").1;
+    TestProxy {
+        proxy: Some(proxy),
+        address,
+        _dir: dir,
+    }
+}
+
+/// A proxy in front of the shared broker.
+pub(crate) fn proxy(toml: &str) -> TestProxy {
+    let proxy = proxy_to(&broker(), toml);
+    await_that("the proxy to be ready", || proxy.get().ready());
+    proxy
+}
+
+/// A proxy that ends with its test.
+pub(crate) struct TestProxy {
+    proxy: Option<Proxy>,
+    pub(crate) address: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl TestProxy {
+    pub(crate) fn get(&self) -> &Proxy {
+        self.proxy.as_ref().expect("it runs")
+    }
+
+    pub(crate) fn bootstrap(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(crate) fn shut_down(mut self) {
+        self.proxy.take().expect("it runs").shut_down();
+    }
+
+    /// What the admin port says.
+    pub(crate) fn page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.get().admin_address()).expect("admin port");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("asks");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("is told");
+        text
+    }
+
+    /// A metric's value.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let page = self.page("/metrics");
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = line.unwrap_or_else(|| panic!("{name} in {page}"));
+        value.trim().parse().expect("a number")
+    }
+
+    pub(crate) fn await_metric(&self, name: &str, wanted: u64) {
+        await_that(&format!("{name} {wanted}"), || self.metric(name) == wanted);
+    }
+}
+
+impl Drop for TestProxy {
+    fn drop(&mut self) {
+        if let Some(proxy) = self.proxy.take() {
+            // Connections of a failed test need no patience.
+            if !std::thread::panicking() {
+                proxy.shut_down();
+            }
+        }
+    }
+}
+
+/// Waits for a condition.
+pub(crate) fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A connection for requests made by hand.
+pub(crate) struct Raw {
+    pub(crate) stream: TcpStream,
+}
+
+impl Raw {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("connects");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream.set_nodelay(true).expect("no delay");
+        Self { stream }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("sends");
+    }
+
+    /// The next frame behind its size.
+    pub(crate) fn receive(&mut self) -> Vec<u8> {
+        let mut size = [0; 4];
+        self.stream.read_exact(&mut size).expect("a size");
+        let mut frame = vec![0; i32::from_be_bytes(size) as usize];
+        self.stream.read_exact(&mut frame).expect("a frame");
+        frame
+    }
+
+    /// Waits until the other side closes; what came before that.
+    pub(crate) fn until_closed(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Ok(_) => rest,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => rest,
+            Err(error) => panic!("not closed: {error}"),
+        }
+    }
+}
+
+/// A request behind a header of version 1 without a client id.
+pub(crate) fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
+    let mut frame = ((10 + body.len()) as i32).to_be_bytes().to_vec();
+    for number in [key, version] {
+        frame.extend(number.to_be_bytes());
+    }
+    frame.extend(id.to_be_bytes());
+    frame.extend([0xff, 0xff]);
+    frame.extend_from_slice(body);
+    frame
+}
+
+pub(crate) fn settings(bootstrap: &str) -> ClientConfig {
+    let mut settings = ClientConfig::new();
+    settings
+        .set("bootstrap.servers", bootstrap)
+        .set("client.id", "test")
+        .set("log_level", "2");
+    settings
+}
+
+/// Creates a topic that no other test uses.
+pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32) -> String {
+    let name = unique(name);
+    let admin: AdminClient<DefaultClientContext> =
+        settings(bootstrap).create().expect("settings work");
+    let wanted = NewTopic::new(&name, partitions, TopicReplication::Fixed(replicas));
+    let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let created = runtime
+        .expect("a runtime")
+        .block_on(admin.create_topics([&wanted], &options));
+    for outcome in created.expect("an answer") {
+        outcome.expect("created");
+    }
+    name
+}
+
+/// Writes values to a topic and waits until the broker has them.
+pub(crate) fn produce(settings: &ClientConfig, topic: &str, values: &[String]) {
+    let producer: BaseProducer = settings.create().expect("settings work");
+    send_all(&producer, topic, values);
+    producer.flush(PATIENCE).expect("stored");
+}
+
+pub(crate) fn send_all(producer: &BaseProducer, topic: &str, values: &[String]) {
+    for (number, value) in values.iter().enumerate() {
+        let key = number.to_string();
+        let record = BaseRecord::to(topic).key(&key).payload(value);
+        producer
+            .send(record)
+            .map_err(|(error, _)| error)
+            .expect("queued");
+        if number % 100 == 0 {
+            producer.poll(Duration::ZERO);
+        }
+    }
+}
+
+/// Reads so many values from a topic in a group of its own, sorted.
+pub(crate) fn consume(bootstrap: &str, topic: &str, count: usize) -> Vec<String> {
+    let mut settings = settings(bootstrap);
+    settings
+        .set("group.id", unique("group"))
+        .set("auto.offset.reset", "earliest")
+        .set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = settings.create().expect("settings work");
+    consumer.subscribe(&[topic]).expect("subscribes");
+    let mut values = read(&consumer, count);
+    values.sort_unstable();
+    values
+}
+
+/// The next values that a consumer gets.
+pub(crate) fn read(consumer: &BaseConsumer, count: usize) -> Vec<String> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut values = Vec::with_capacity(count);
+    while values.len() < count {
+        assert!(
+            Instant::now() < deadline,
+            "{} of {count} values came",
+            values.len()
+        );
+        match consumer.poll(Duration::from_millis(100)) {
+            None => {}
+            Some(Ok(message)) => {
+                let value = message.payload().unwrap_or_default();
+                values.push(String::from_utf8_lossy(value).into_owned());
+            }
+            // Connections come and go.
+            Some(Err(_)) => {}
+        }
+    }
+    values
+}
+
+pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{prefix}-{number:06}"))
+        .collect()
+}
+
+/// A file for tests of TLS.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    folder.join("../weir-net/tests/tls").join(name)
+}

@@ -1,0 +1,118 @@
+//! Apache Kafka's own tools, which are its Java client, through the proxy.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use weir_lab::{KAFKA_VERSION, KafkaTools};
+
+use super::support::*;
+
+/// Runs a tool to its end; what it printed.
+fn tool(class: &str, args: &[&str]) -> String {
+    static TOOLS: OnceLock<KafkaTools> = OnceLock::new();
+    let tools = TOOLS.get_or_init(|| {
+        KafkaTools::find(KAFKA_VERSION, &mut |_| (), &AtomicBool::new(false)).expect("tools")
+    });
+    let mut command = tools.command(&format!("org.apache.kafka.tools.{class}"));
+    let output = command.args(args).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{class} {args:?}\n{said}\n{errors}"
+    );
+    said
+}
+
+#[test]
+fn topics_producers_groups_and_endpoints() {
+    let proxy = proxy("");
+    let to = proxy.bootstrap();
+    let name = unique("tools");
+    let create = ["--create", "--topic", &name, "--partitions", "2"];
+    let at = ["--bootstrap-server", &to];
+    tool("TopicCommand", &[&at[..], &create].concat());
+    let made = ["--topic", &name, "--max-messages", "1000"];
+    let said = tool("VerifiableProducer", &[&at[..], &made].concat());
+    assert!(said.contains("\"acked\":1000"), "{said}");
+    let read = [
+        "--topic",
+        &name,
+        "--from-beginning",
+        "--max-messages",
+        "1000",
+        "--timeout-ms",
+        "60000",
+    ];
+    let said = tool("consumer.ConsoleConsumer", &[&at[..], &read].concat());
+    let mut values: Vec<i32> = said.lines().filter_map(|line| line.parse().ok()).collect();
+    values.sort_unstable();
+    assert_eq!(values, (0..1000).collect::<Vec<_>>());
+    // DescribeCluster, by an administrator.
+    let said = tool("ClusterTool", &[&["list-endpoints"], &at[..]].concat());
+    let places = proxy.get().brokers("default");
+    for row in &places {
+        let (_, port) = row.place.rsplit_once(':').expect("a port");
+        assert!(said.contains(port), "{said}");
+        let (_, port) = row.upstream.rsplit_once(':').expect("a port");
+        assert!(!said.contains(port), "the broker's own port in {said}");
+    }
+    assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
+}
+
+#[test]
+fn transactions_copy_and_share_groups_read() {
+    let proxy = proxy("");
+    let to = proxy.bootstrap();
+    let from = topic(&to, "from", 1, 1);
+    let copy = topic(&to, "copy", 1, 1);
+    let values = numbered("copied", 500);
+    produce(&settings(&to), &from, &values);
+    let (id, group) = (unique("copier"), unique("copiers"));
+    let args = [
+        "--broker-list",
+        &to,
+        "--transactional-id",
+        &id,
+        "--consumer-group",
+        &group,
+        "--input-topic",
+        &from,
+        "--input-partition",
+        "0",
+        "--output-topic",
+        &copy,
+        "--transaction-size",
+        "50",
+        "--max-messages",
+        "500",
+        "--enable-random-aborts",
+    ];
+    tool("TransactionalMessageCopier", &args);
+    assert_eq!(consume(&to, &copy, 500), values);
+
+    let group = unique("sharing");
+    let args = [
+        "--bootstrap-server",
+        &to,
+        "--topic",
+        &from,
+        "--group-id",
+        &group,
+        "--offset-reset-strategy",
+        "earliest",
+        "--acknowledgement-mode",
+        "auto",
+        "--max-messages",
+        "500",
+    ];
+    let said = tool("VerifiableShareConsumer", &args);
+    let read: u64 = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|event| event["name"] == "records_consumed")
+        .filter_map(|event| event["count"].as_u64())
+        .sum();
+    assert!(read >= 500, "{said}");
+    assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
+}
