@@ -116,6 +116,7 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         heap_mb: args.heap_mb,
         properties: args.properties.clone(),
         jvm_arguments: args.jvm_arguments.clone(),
+        second_listeners: Vec::new(),
         keep_data: args.keep_data,
         min_free_bytes: args.min_free_mb << 20,
         ready_within: Duration::from_secs(args.ready_within),
