@@ -97,9 +97,13 @@ pub(super) fn metrics(admin: SocketAddr) -> io::Result<String> {
     Ok(body.to_owned())
 }
 
-/// The byte counters among the metrics, under the names that workers use.
-pub(super) fn byte_counters(metrics: &str) -> BTreeMap<String, u64> {
-    let counters = [
+/// Age of records, by their time stamps, when updates left the gateway: sum in microseconds, and number.
+pub(super) const AGE_SUM_US: &str = "age_sum_us";
+pub(super) const AGE_COUNT: &str = "age_count";
+
+/// Counters among the metrics: bytes under the names that workers use, and the age of what left.
+pub(super) fn counters(metrics: &str) -> BTreeMap<String, u64> {
+    let bytes = [
         ("bytes_received", "weir_gateway_received_bytes_total "),
         ("bytes_sent", "weir_gateway_sent_bytes_total "),
     ];
@@ -107,9 +111,24 @@ pub(super) fn byte_counters(metrics: &str) -> BTreeMap<String, u64> {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().parse().ok()
     };
-    let found = counters
+    let seconds_to_us = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name))?;
+        let seconds: f64 = line.trim().parse().ok()?;
+        Some((seconds * 1e6) as u64)
+    };
+    let age_sum = seconds_to_us("weir_gateway_delivery_latency_seconds_sum ");
+    let ages = [
+        (AGE_SUM_US, age_sum),
+        (
+            AGE_COUNT,
+            value("weir_gateway_delivery_latency_seconds_count "),
+        ),
+    ];
+    let found = bytes
         .into_iter()
-        .filter_map(|(name, metric)| Some((name, value(metric)?)));
+        .map(|(name, metric)| (name, value(metric)))
+        .chain(ages)
+        .filter_map(|(name, value)| Some((name, value?)));
     found
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
@@ -126,10 +145,13 @@ mod tests {
 
     #[test]
     fn bytes_are_found_among_the_metrics() {
-        let text = "# TYPE weir_gateway_sent_bytes counter\nweir_gateway_sent_bytes_total 12\n";
-        let counters = byte_counters(text);
+        let text = "# TYPE weir_gateway_sent_bytes counter\nweir_gateway_sent_bytes_total 12\n\
+                    weir_gateway_delivery_latency_seconds_sum 0.25\nweir_gateway_delivery_latency_seconds_count 50\n";
+        let counters = counters(text);
+        assert_eq!(counters.get(AGE_SUM_US), Some(&250_000));
+        assert_eq!(counters.get(AGE_COUNT), Some(&50));
         assert_eq!(counters.get("bytes_sent"), Some(&12));
-        assert_eq!(counters.len(), 1);
+        assert_eq!(counters.len(), 3);
     }
 
     #[test]

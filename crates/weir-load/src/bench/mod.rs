@@ -14,6 +14,7 @@ mod probe;
 mod quality;
 mod result;
 mod saturation;
+mod stages;
 mod stay;
 mod sweep;
 mod usage;

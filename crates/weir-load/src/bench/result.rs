@@ -2,17 +2,19 @@
 
 use weir_stats::run::{
     Cell, CellStatus, Delivery, Fairness, LatencySummary, Point, RoleUsage, STAGE_PUBLISH_ACK,
-    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE,
+    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT,
 };
 use weir_stats::{Histogram, NegativeCount};
 
 use super::child::Part;
 use super::collect::Collected;
 use super::derived;
+use super::gateway::{AGE_COUNT, AGE_SUM_US};
 use super::saturation;
+use super::stages;
 use super::usage::Usage;
 use crate::delivery::DeliverySummary;
-use crate::plan::Plan;
+use crate::plan::{Plan, Timestamps};
 use crate::worker::protocol::{ProduceSummary, Tag};
 
 /// The measured window of a cell.
@@ -97,6 +99,7 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
     measured.network(&mut cell.roles, span);
     measured.mapping(&mut cell, span);
     cell.series = measured.series(window, fan_out(&measured, &cell));
+    measured.stages(&mut cell, span);
     let load = measured.quality(&mut cell, window);
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
@@ -188,6 +191,17 @@ impl Measured<'_> {
     fn counter_in(&self, part: Part, name: &str, (from, until): (u64, u64)) -> Option<f64> {
         let at = |unix_ns| self.collected.counter_at(part, name, unix_ns);
         Some(at(until)? - at(from)?)
+    }
+
+    /// The parts of the way, where the broker has stamped the records: not on a topic of somebody else.
+    fn stages(&self, cell: &mut Cell, span: (u64, u64)) {
+        let is_known =
+            self.plan.workload.timestamps == Timestamps::Broker && self.plan.topic.is_none();
+        if is_known {
+            let counted = |name| self.counter_in(Part::Gateway, name, span);
+            let ages = counted(AGE_SUM_US).zip(counted(AGE_COUNT));
+            cell.stages = stages::of(cell, self.receiving, ages);
+        }
     }
 
     /// What it costs the gateway to read and map records, wanted or not.
@@ -371,11 +385,12 @@ fn fairness(summary: &DeliverySummary) -> Option<Fairness> {
     })
 }
 
-const STAGES: [(Tag, &str); 4] = [
+const STAGES: [(Tag, &str); 5] = [
     (Tag::Response, STAGE_RESPONSE),
     (Tag::Service, STAGE_SERVICE),
     (Tag::ScheduleLag, STAGE_SCHEDULE_LAG),
     (Tag::PublishAck, STAGE_PUBLISH_ACK),
+    (Tag::StoredToClient, STAGE_STORED_TO_CLIENT),
 ];
 const SECOND_NS: u64 = 1_000_000_000;
 /// The reading for a whole second is taken just after it.

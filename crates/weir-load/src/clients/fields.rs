@@ -13,6 +13,8 @@ pub struct FieldMap {
     pub partition: Option<usize>,
     /// `offset` of the record.
     pub offset: Option<usize>,
+    /// `ts`: the record's time stamp in milliseconds.
+    pub stored: Option<usize>,
     /// `weir`: the stamp.
     pub stamp: Option<usize>,
 }
@@ -32,6 +34,7 @@ impl FieldMap {
             due: position("timestamp").or_else(|| position("value")),
             partition: position("partition"),
             offset: position("offset"),
+            stored: position("ts"),
             stamp: position("weir"),
         }
     }

@@ -13,6 +13,8 @@ use crate::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
 pub(crate) struct Meter {
     response: Histogram,
     service: Histogram,
+    /// From the record's time stamp to the arrival.
+    stored: Histogram,
     /// How old the state of an item had become when a conflated update replaced it.
     state_age: Histogram,
     /// Response of the last second, in the window or not, for people to watch.
@@ -29,6 +31,7 @@ impl Meter {
         Self {
             response: Histogram::new(),
             service: Histogram::new(),
+            stored: Histogram::new(),
             state_age: Histogram::new(),
             second: Histogram::new(),
             interval_from_unix_ns: now_unix_ns,
@@ -61,6 +64,14 @@ impl Meter {
                 .record_ns(at_unix_ns.saturating_sub(sent_unix_ns));
         }
         Some(response_ns)
+    }
+
+    /// Takes how long after its storage a timed record came; the time stamp knows milliseconds, so its
+    /// middle is meant.
+    pub(crate) fn record_stored(&mut self, stored_ms: u64, at_unix_ns: u64) {
+        let stored_unix_ns = stored_ms.saturating_mul(1_000_000).saturating_add(500_000);
+        self.stored
+            .record_ns(at_unix_ns.saturating_sub(stored_unix_ns));
     }
 
     /// Counts a delivery that is not to be timed; returns whether it was due in the window.
@@ -96,6 +107,7 @@ impl Meter {
         for (tag, histogram) in [
             (Tag::Response, &mut self.response),
             (Tag::Service, &mut self.service),
+            (Tag::StoredToClient, &mut self.stored),
             (Tag::StateAge, &mut self.state_age),
         ] {
             if !histogram.is_empty() {

@@ -167,6 +167,9 @@ impl Shared {
             .record(due_unix_ns, stamp, read_unix_ns, schedule);
         if let Some(response_ns) = response_ns {
             check.latency.record_ns(response_ns);
+            if let Some(stored_ms) = received.stored_ms {
+                self.meter.record_stored(stored_ms, read_unix_ns);
+            }
         }
         response_ns.is_some()
     }

@@ -25,6 +25,7 @@ pub(super) struct ClientCheck {
     last_due: Option<Due>,
     last_key: Option<KeyId>,
     last_position: Option<(u64, u64)>,
+    last_stored_ms: Option<u64>,
     /// Due instant of the record before, the state a conflated update replaces.
     pub(super) state_due_unix_ns: Option<u64>,
     pub(super) checker: DeliveryChecker,
@@ -59,6 +60,7 @@ impl ClientCheck {
             last_due: None,
             last_key: None,
             last_position: None,
+            last_stored_ms: None,
             state_due_unix_ns: None,
             checker: DeliveryChecker::new(conflation),
             latency: CompactHistogram::default(),
@@ -129,6 +131,7 @@ impl ClientCheck {
         let partition = number(found.partition, last.map(|(partition, _)| partition));
         let offset = number(found.offset, last.map(|(_, offset)| offset));
         self.last_position = partition.zip(offset);
+        self.last_stored_ms = number(found.stored, self.last_stored_ms);
         Ok(Received {
             identity: match (stamp, self.last_position) {
                 (Some(stamp), _) => Identity::Stamp(stamp),
@@ -138,6 +141,7 @@ impl ClientCheck {
             due_unix_ns: stamp
                 .map(|stamp| stamp.due_unix_ns)
                 .or_else(|| text.and_then(|due| due.unix_ns)),
+            stored_ms: self.last_stored_ms,
             marked: text.is_some_and(|due| due.marked),
             key,
         })
@@ -163,6 +167,8 @@ impl ClientCheck {
 pub(super) struct Received {
     pub(super) identity: Identity,
     pub(super) due_unix_ns: Option<u64>,
+    /// The record's time stamp, if it came along.
+    pub(super) stored_ms: Option<u64>,
     /// Whether the record is one of those a probe times.
     pub(super) marked: bool,
     pub(super) key: Option<KeyId>,
@@ -202,6 +208,7 @@ struct Found<'a> {
     due: Option<FieldToken<'a>>,
     partition: Option<FieldToken<'a>>,
     offset: Option<FieldToken<'a>>,
+    stored: Option<FieldToken<'a>>,
     stamp: Option<FieldToken<'a>>,
 }
 
@@ -236,6 +243,7 @@ impl<'a> Found<'a> {
                 (fields.due, &mut found.due),
                 (fields.partition, &mut found.partition),
                 (fields.offset, &mut found.offset),
+                (fields.stored, &mut found.stored),
                 (fields.stamp, &mut found.stamp),
             ] {
                 if covers(field) {

@@ -202,7 +202,7 @@ impl Crowd {
         consumer: usize,
         (key, value): (Option<&[u8]>, Option<&[u8]>),
         headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
-        at_unix_ns: u64,
+        (stored_ms, at_unix_ns): (i64, u64),
     ) {
         let origin = self.origins.read(headers, value);
         self.from_text += u64::from(origin.from_text);
@@ -218,6 +218,10 @@ impl Crowd {
             let response_ns = self.meter.record(due_unix_ns, stamp, at_unix_ns, schedule);
             if let Some(response_ns) = response_ns {
                 client.latency.record_ns(response_ns);
+                // Records may carry no time at all.
+                if let Ok(stored_ms) = u64::try_from(stored_ms) {
+                    self.meter.record_stored(stored_ms, at_unix_ns);
+                }
             }
             if let Some(seed) = &mut self.seed {
                 seed.record(due_unix_ns, at_unix_ns);
@@ -266,7 +270,8 @@ impl LeanSink for Crowd {
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
         let at_unix_ns = self.clock.now_unix_ns();
         let headers = record.headers().flatten();
-        self.record(consumer, (record.key, record.value), headers, at_unix_ns);
+        let times = (record.timestamp_ms, at_unix_ns);
+        self.record(consumer, (record.key, record.value), headers, times);
     }
 
     fn on_error(&mut self, _consumer: usize, error: &LeanError) {

@@ -131,7 +131,8 @@ fn read(
             let headers = record.headers.iter().copied();
             let bytes = [record.key, record.value].into_iter().flatten();
             crowd.on_bytes(bytes.map(<[u8]>::len).sum());
-            crowd.record(consumer, (record.key, record.value), headers, at_unix_ns);
+            let times = (record.timestamp_ms, at_unix_ns);
+            crowd.record(consumer, (record.key, record.value), headers, times);
         }
     }
     Ok(())

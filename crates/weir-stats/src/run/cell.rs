@@ -14,6 +14,8 @@ pub const STAGE_SERVICE: &str = "service";
 pub const STAGE_SCHEDULE_LAG: &str = "schedule_lag";
 /// From the send to the broker's acknowledgement.
 pub const STAGE_PUBLISH_ACK: &str = "publish_ack";
+/// From the broker's time stamp, in the middle of its millisecond, to receipt.
+pub const STAGE_STORED_TO_CLIENT: &str = "stored_to_client";
 
 /// What one repetition of one architecture at one level measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

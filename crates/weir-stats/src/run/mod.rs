@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cell::{
     Cell, CellStatus, Delivery, Fairness, Point, Probe, RoleUsage, STAGE_PUBLISH_ACK,
-    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE,
+    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT,
 };
 pub use comparison::{Comparison, MetricComparison, Side, Subject, SubjectComparison, Verdict};
 pub use environment::{

@@ -140,7 +140,7 @@ impl Running<'_> {
         let metrics = gateway::metrics(gateway.admin);
         let unix_ns = self.context.clock.now_unix_ns();
         let written = metrics.and_then(|metrics| {
-            let counters = gateway::byte_counters(&metrics);
+            let counters = gateway::counters(&metrics);
             let progress = Progress {
                 unix_ns,
                 counters,
