@@ -16,7 +16,7 @@ use weir_kafka::{Admin, Producer, ProducerConfig, SendError};
 use weir_load::clock::Clock;
 use weir_load::local_time::LocalTime;
 use weir_load::pacer::Rate;
-use weir_load::payload::{Kind, PayloadSpec, Payloads};
+use weir_load::payload::{Kind, MembersSpec, PayloadSpec, Payloads};
 use weir_load::producer::{self, ProducerOptions};
 use weir_load::worker::protocol::{Command, Schedule};
 use weir_load::worker::{EventSender, Link};
@@ -58,6 +58,11 @@ fn payloads(kind: Kind) -> Payloads {
         keys: 40,
         key: None,
         entropy: 1.0,
+        members: MembersSpec {
+            members: 20,
+            characters: 24,
+            change_ratio: 0.1,
+        },
         seed: 1,
         marked: false,
     };

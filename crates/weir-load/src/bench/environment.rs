@@ -142,6 +142,7 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("keys", workload.keys)
         .with("key_distribution", workload.distribution)
         .with("entropy", workload.entropy)
+        .with("change_ratio", workload.change_ratio)
         .with("compression.type", &workload.compression)
         .with("seed", workload.seed);
     let clients = SettingGroup::new("clients")

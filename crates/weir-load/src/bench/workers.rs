@@ -45,6 +45,9 @@ impl Workers<'_> {
         push(&mut args, "--seed", seed);
         push(&mut args, "--key-distribution", workload.distribution);
         push(&mut args, "--entropy", workload.entropy);
+        push(&mut args, "--members", workload.members);
+        push(&mut args, "--member-characters", workload.member_characters);
+        push(&mut args, "--change-ratio", workload.change_ratio);
         push(&mut args, "--compression", &workload.compression);
         if let Some(key) = self.plan.clients.wanted_key() {
             push(&mut args, "--key", key);

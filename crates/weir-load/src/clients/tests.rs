@@ -228,7 +228,7 @@ fn sessions_receive_check_and_end() {
         .iter()
         .filter(|event| matches!(event, Event::Interval(_)))
         .count();
-    assert_eq!(intervals, 2, "response and service");
+    assert_eq!(intervals, 3, "response, service and the way from the broker");
 }
 
 #[test]

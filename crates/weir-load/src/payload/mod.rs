@@ -4,6 +4,7 @@
 
 mod bytes;
 mod choice;
+mod members;
 mod person;
 mod random;
 mod small;
@@ -13,12 +14,14 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use choice::{KeyChoice, KeyDistribution, UnknownDistribution};
+pub use members::MembersSpec;
 pub use random::Random;
 pub use text::TextValues;
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
 use bytes::ByteValues;
+use members::Members;
 use person::People;
 use small::SmallObjects;
 
@@ -40,13 +43,15 @@ pub enum Kind {
     VeryComplex,
     /// The same under a key that is an object with an array of 1024 names.
     JsonKeyX,
+    /// An object of so many members, of which a share changes, under one of 40 keys.
+    JsonMembers,
     /// Bytes without a key, as many and as random as asked for.
     Random,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Base,
         Self::Keyed,
         Self::Json,
@@ -54,6 +59,7 @@ impl Kind {
         Self::Complex,
         Self::VeryComplex,
         Self::JsonKeyX,
+        Self::JsonMembers,
         Self::Random,
     ];
 
@@ -67,6 +73,7 @@ impl Kind {
             Self::Complex => "complex",
             Self::VeryComplex => "verycomplex",
             Self::JsonKeyX => "jsonkeyx",
+            Self::JsonMembers => "json-members",
             Self::Random => "random",
         }
     }
@@ -85,7 +92,8 @@ impl Kind {
 /// A kind that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx or random"
+    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members or \
+     random"
 )]
 pub struct UnknownKind(String);
 
@@ -117,6 +125,8 @@ pub struct PayloadSpec {
     pub key: Option<String>,
     /// Share of random bytes of the kind `random`: 1 can not be compressed.
     pub entropy: f64,
+    /// The objects of the kind `json-members`.
+    pub members: MembersSpec,
     /// The same seed makes the same records.
     pub seed: u64,
     /// Whether the timestamp member begins with [`MARK`].
@@ -137,6 +147,7 @@ pub struct Payloads {
 #[derive(Debug, Clone)]
 enum Form {
     Bytes(ByteValues),
+    Members(Members),
     Text { values: TextValues, keyed: bool },
     Small(SmallObjects),
     People(Box<People>),
@@ -148,7 +159,7 @@ impl Payloads {
         let fruits = || names_of(&FRUITS, spec.keys);
         let mut names = match spec.kind {
             Kind::Base | Kind::Random => vec![String::new()],
-            Kind::Keyed | Kind::Json => fruits(),
+            Kind::Keyed | Kind::Json | Kind::JsonMembers => fruits(),
             Kind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
             Kind::Complex | Kind::VeryComplex | Kind::JsonKeyX => names_of(&FIRST_NAMES, spec.keys),
         };
@@ -172,6 +183,9 @@ impl Payloads {
                 values: TextValues::new(spec.size, seed, local),
                 keyed: spec.kind == Kind::Keyed,
             },
+            Kind::JsonMembers => {
+                Form::Members(Members::new(spec.members, names.len(), seed, stamp))
+            }
             Kind::Json | Kind::JsonExtended => Form::Small(SmallObjects::new(seed, stamp)),
             Kind::Complex => Form::People(Box::new(People::complex(&names, seed, stamp))),
             Kind::VeryComplex => Form::People(Box::new(People::very_complex(&names, seed, stamp))),
@@ -190,6 +204,7 @@ impl Payloads {
     pub fn make(&mut self, name: usize, due_unix_ns: u64, producer: u32) {
         match &mut self.form {
             Form::Bytes(values) => values.make(),
+            Form::Members(objects) => objects.make((name, &self.names[name]), due_unix_ns),
             Form::Text { values, .. } => {
                 values.value(due_unix_ns, producer);
             }
@@ -203,7 +218,9 @@ impl Payloads {
         match &self.form {
             Form::Bytes(_) | Form::Text { keyed: false, .. } => None,
             Form::People(people) => Some(people.key(name)),
-            Form::Text { .. } | Form::Small(_) => Some(self.names[name].as_bytes()),
+            Form::Text { .. } | Form::Small(_) | Form::Members(_) => {
+                Some(self.names[name].as_bytes())
+            }
         }
     }
 
@@ -211,6 +228,7 @@ impl Payloads {
     pub fn value(&self) -> &[u8] {
         match &self.form {
             Form::Bytes(values) => values.value(),
+            Form::Members(objects) => objects.value(),
             Form::Text { values, .. } => values.last(),
             Form::Small(objects) => objects.value(),
             Form::People(people) => people.value(),

@@ -8,6 +8,11 @@ const SPEC: PayloadSpec = PayloadSpec {
     keys: 40,
     key: None,
     entropy: 1.0,
+    members: MembersSpec {
+        members: 20,
+        characters: 24,
+        change_ratio: 0.1,
+    },
     seed: 7,
     marked: false,
 };

@@ -31,6 +31,12 @@ pub struct Workload {
     pub distribution: KeyDistribution,
     /// Share of random bytes in values of the kind `random`.
     pub entropy: f64,
+    /// Members of objects of the kind `json-members`.
+    pub members: u32,
+    /// Characters of each.
+    pub member_characters: u32,
+    /// Share of them that changes from one record of a key to the next.
+    pub change_ratio: f64,
     /// Kafka's name of the compression.
     pub compression: String,
     /// Who stamps records with the time: the producer, or the broker when it stores them.
@@ -50,6 +56,9 @@ impl Default for Workload {
             keys: 40,
             distribution: KeyDistribution::Uniform,
             entropy: 1.0,
+            members: 20,
+            member_characters: 24,
+            change_ratio: 0.1,
             compression: "none".to_owned(),
             timestamps: Timestamps::Broker,
         }

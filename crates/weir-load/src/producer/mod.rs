@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::local_time::LocalTime;
 use crate::pacer::Rate;
-use crate::payload::{KeyDistribution, Kind, PayloadSpec, Payloads};
+use crate::payload::{KeyDistribution, Kind, MembersSpec, PayloadSpec, Payloads};
 use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
@@ -48,6 +48,8 @@ pub struct ProducerOptions {
     pub distribution: KeyDistribution,
     /// Share of random bytes in values of the kind `random`.
     pub entropy: f64,
+    /// The objects of the kind `json-members`.
+    pub members: MembersSpec,
     /// Seed of keys and filler.
     pub seed: u64,
     /// Puts the mark of probe records into the timestamp member; kinds with objects only.
@@ -88,6 +90,7 @@ impl Default for ProducerOptions {
             key: None,
             distribution: KeyDistribution::Uniform,
             entropy: 1.0,
+            members: MembersSpec::default(),
             seed: 1,
             marked: false,
             count: None,
@@ -135,6 +138,19 @@ impl ProducerOptions {
                 reason: reason.to_owned(),
             });
         }
+        let texts = streams.max(u64::from(self.keys)) * u64::from(self.members.members);
+        if self.kind == Kind::JsonMembers && (self.members.members == 0 || texts > TEXTS_MAX) {
+            let reason = "each key has that many texts: give at least one, and fewer for many keys";
+            return refused("--members", self.members.members.into(), reason);
+        }
+        if self.members.characters > CHARACTERS_MAX {
+            let reason = "at most 100,000";
+            return refused(
+                "--member-characters",
+                self.members.characters.into(),
+                reason,
+            );
+        }
         if streams > STREAMS_MAX {
             let reason = "each key and producer has a counter of its own; give fewer of either";
             return refused("--keys times --producers", streams, reason);
@@ -153,6 +169,7 @@ impl ProducerOptions {
             keys: self.keys as usize,
             key: self.key.clone(),
             entropy: self.entropy,
+            members: self.members,
             seed: self.seed,
             marked: self.marked,
         }
@@ -251,6 +268,8 @@ fn wait_for_start(link: &Link) -> Option<Schedule> {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Counters of keys and producers, about 100 bytes each.
 const STREAMS_MAX: u64 = 1_000_000;
+const TEXTS_MAX: u64 = 10_000_000;
+const CHARACTERS_MAX: u32 = 100_000;
 const SIZE_MAX: usize = 100_000_000;
 
 #[cfg(test)]

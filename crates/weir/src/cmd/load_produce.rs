@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use weir_load::clock::Clock;
 use weir_load::pacer::Rate;
-use weir_load::payload::{KeyDistribution, Kind};
+use weir_load::payload::{KeyDistribution, Kind, MembersSpec};
 use weir_load::producer::{self, Acks, ProducerOptions};
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress};
@@ -28,6 +28,7 @@ Kinds, as the published generator makes them (TIMESTAMP is the due instant, yyyy
   complex        one of 40 first names; {id, firstText ... fourthText (256 characters), firstnumber, secondNumber
                  ... fourthNumber, hobbies [3], timestamp}; a record changes one text and one number
   verycomplex    the same with `changes` (20 characters) after id; a record changes that and one number
+  json-members   one of 40 fruits; {timestamp, key, m0 ... m19 (24 characters)}; a tenth of the members changes
   random         no key; --size bytes, of which --entropy are random
   jsonkeyx       verycomplex under {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]}
 
@@ -70,8 +71,8 @@ pub(crate) struct ProduceArgs {
     /// 1024].
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     size: Option<u64>,
-    /// What records are: base, keyed, json, json-extended, complex, verycomplex, jsonkeyx or random
-    /// (below).
+    /// What records are: base, keyed, json, json-extended, complex, verycomplex, jsonkeyx,
+    /// json-members or random (below).
     #[arg(long, value_name = "KIND", default_value_t = Kind::Keyed)]
     kind: Kind,
     /// Keys of 500 characters; with --kind json, and the same as --kind json-extended.
@@ -94,6 +95,15 @@ pub(crate) struct ProduceArgs {
     /// With --kind random, the share of random bytes: 1 can not be compressed, 0 is one byte repeated.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
     entropy: f64,
+    /// With --kind json-members, members of each object beside timestamp and key.
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    members: u32,
+    /// With --kind json-members, characters of each member.
+    #[arg(long, value_name = "COUNT", default_value_t = 24)]
+    member_characters: u32,
+    /// With --kind json-members, the share of them that changes from one record of a key to the next.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_share)]
+    change_ratio: f64,
     /// The same seed writes the same keys and texts.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -194,6 +204,11 @@ impl ProduceArgs {
             key: self.key.clone(),
             distribution: self.key_distribution,
             entropy: self.entropy,
+            members: MembersSpec {
+                members: self.members,
+                characters: self.member_characters,
+                change_ratio: self.change_ratio,
+            },
             seed: self.seed,
             marked: self.mark,
             count: self.count,

@@ -1,0 +1,150 @@
+//! Values of the kind `json-members`: an object of so many members of so many characters, of which a share
+//! changes from one record of a key to the next.
+
+use super::{TextPool, TimestampText};
+
+/// What the objects look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MembersSpec {
+    /// Members beside `timestamp` and `key`.
+    pub members: u32,
+    /// Characters of each.
+    pub characters: u32,
+    /// Share of the members that are others than in the record before of the same key.
+    pub change_ratio: f64,
+}
+
+impl Default for MembersSpec {
+    /// Some 700 bytes, of which a tenth changes.
+    fn default() -> Self {
+        Self {
+            members: 20,
+            characters: 24,
+            change_ratio: 0.1,
+        }
+    }
+}
+
+/// One object per key.
+#[derive(Debug, Clone)]
+pub(super) struct Members {
+    spec: MembersSpec,
+    pool: TextPool,
+    stamp: TimestampText,
+    /// Where the text of each member begins in the pool, by key.
+    texts: Vec<Vec<usize>>,
+    /// What is left of a change when the share is no whole number of members.
+    due: f64,
+    /// The member that changes next: in turn, so that all do.
+    next: usize,
+    value: Vec<u8>,
+}
+
+impl Members {
+    pub(super) fn new(spec: MembersSpec, keys: usize, seed: u64, stamp: TimestampText) -> Self {
+        let mut pool = TextPool::new(seed);
+        let mut object = || {
+            (0..spec.members)
+                .map(|_| pool.draw(spec.characters as usize))
+                .collect()
+        };
+        let texts = (0..keys.max(1)).map(|_| object()).collect();
+        Self {
+            spec,
+            pool,
+            stamp,
+            texts,
+            due: 0.0,
+            next: 0,
+            value: Vec::new(),
+        }
+    }
+
+    pub(super) fn make(&mut self, (index, key): (usize, &str), due_unix_ns: u64) {
+        self.change(index);
+        let (texts, value) = (&self.texts[index], &mut self.value);
+        value.clear();
+        value.extend_from_slice(b"{\"timestamp\":\"");
+        self.stamp.push(value, due_unix_ns);
+        // Keys are names of the pool, or what was given in their place.
+        value.extend_from_slice(b"\",\"key\":");
+        value.extend_from_slice(serde_json::Value::from(key).to_string().as_bytes());
+        for (number, at) in texts.iter().enumerate() {
+            value.extend_from_slice(b",\"m");
+            value.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            value.extend_from_slice(b"\":\"");
+            value.extend_from_slice(self.pool.piece(*at, self.spec.characters as usize));
+            value.push(b'"');
+        }
+        value.push(b'}');
+    }
+
+    /// Renews as many members as the share asks for, over all records.
+    fn change(&mut self, index: usize) {
+        let texts = &mut self.texts[index];
+        self.due += self.spec.change_ratio * texts.len() as f64;
+        while self.due >= 1.0 {
+            self.due -= 1.0;
+            let at = self.next % texts.len();
+            texts[at] = self.pool.draw(self.spec.characters as usize);
+            self.next = at + 1;
+        }
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value};
+
+    use super::*;
+    use crate::local_time::LocalTime;
+
+    fn members(change_ratio: f64) -> Members {
+        let spec = MembersSpec {
+            change_ratio,
+            ..MembersSpec::default()
+        };
+        let stamp = TimestampText {
+            local: LocalTime::utc(),
+            marked: false,
+        };
+        Members::new(spec, 2, 7, stamp)
+    }
+
+    fn object(members: &mut Members, key: usize) -> Map<String, Value> {
+        members.make((key, "Fig \"1\""), 7_000_000);
+        serde_json::from_slice(members.value()).expect("an object")
+    }
+
+    #[test]
+    fn the_share_of_changed_members_is_the_one_asked_for() {
+        for (ratio, expected) in [(0.0, 0), (0.1, 200), (0.025, 50), (1.0, 2000)] {
+            let mut members = members(ratio);
+            let mut before = object(&mut members, 0);
+            let mut changed = 0;
+            for _ in 0..100 {
+                let now = object(&mut members, 0);
+                changed += now
+                    .iter()
+                    .filter(|(name, value)| before[*name] != **value)
+                    .count();
+                before = now;
+            }
+            assert!(changed.abs_diff(expected) <= 1, "{ratio}: {changed}");
+        }
+    }
+
+    #[test]
+    fn keys_have_objects_of_their_own() {
+        let mut members = members(0.0);
+        let (first, second) = (object(&mut members, 0), object(&mut members, 1));
+        assert_ne!(first["m0"], second["m0"]);
+        assert_eq!(first["key"], "Fig \"1\"");
+        assert_eq!(first["timestamp"], "1970-01-01 00:00:00.007");
+        assert_eq!(first.len(), 22);
+    }
+}
