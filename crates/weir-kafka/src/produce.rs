@@ -25,8 +25,8 @@ pub enum Acks {
     None,
     /// The partition leader has it.
     Leader,
-    /// All in-sync replicas have it. Also makes the producer idempotent, so that a retry can
-    /// neither duplicate nor reorder.
+    /// All in-sync replicas have it. Also makes the producer idempotent, unless
+    /// [`ProducerConfig::idempotent`] says otherwise.
     #[default]
     All,
 }
@@ -65,6 +65,10 @@ pub struct ProducerConfig {
     pub client_id: String,
     /// Default `all`, as in Kafka's own client.
     pub acks: Acks,
+    /// With [`Acks::All`], that a retry can neither duplicate nor reorder; default yes. librdkafka then
+    /// has one batch of a partition under way, and while more wait for its answer, its thread polls
+    /// without pause: at thousands of records a second that can take a whole core.
+    pub idempotent: bool,
     /// How long a batch may wait for company, in milliseconds, fractions allowed. Default 0: a
     /// load producer measures latency.
     pub linger_ms: f64,
@@ -84,6 +88,7 @@ impl Default for ProducerConfig {
             bootstrap_servers: "localhost:9092".to_owned(),
             client_id: "weir".to_owned(),
             acks: Acks::All,
+            idempotent: true,
             linger_ms: 0.0,
             batch_bytes: 1_000_000,
             compression: "none".to_owned(),
@@ -395,10 +400,13 @@ impl ProducerContext for Context {
 }
 
 fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError> {
+    let idempotent = config.acks == Acks::All && config.idempotent;
     let mut settings = properties::base(&config.bootstrap_servers, &config.client_id);
     settings
         .set("acks", config.acks.to_string())
-        .set("enable.idempotence", (config.acks == Acks::All).to_string())
+        .set("enable.idempotence", idempotent.to_string())
+        // As many as an idempotent producer may have, and Kafka's own has.
+        .set("max.in.flight.requests.per.connection", "5")
         .set("linger.ms", config.linger_ms.to_string())
         .set("batch.size", config.batch_bytes.to_string())
         .set("compression.type", &config.compression)

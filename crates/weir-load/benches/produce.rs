@@ -2,7 +2,9 @@
 //!
 //! First nanoseconds per record made, by kind, best of several rounds, one thread. Then, if
 //! `WEIR_E2E_BOOTSTRAP` names a broker, the whole producer at full speed beside librdkafka alone, which sends
-//! the same bytes again and again: records per second and CPU of the process per record.
+//! the same bytes again and again, both idempotent and not: records per second, CPU of the process per record,
+//! and how much of it is of the thread that sends. The rest is librdkafka's, most of all its waiting: an
+//! idempotent one polls without pause for the answer to a partition's batch, so that it costs by time.
 
 // What measures needs a clock and a place to print.
 #![allow(clippy::print_stdout)]
@@ -38,8 +40,8 @@ fn main() {
         return;
     };
     println!(
-        "\n{:<16}{:>26}{:>26}",
-        "kind", "librdkafka alone", "producer"
+        "\n{:<16}{:<16}{:>34}{:>34}",
+        "kind", "", "librdkafka alone", "producer"
     );
     for (kind, records) in [
         (Kind::Base, 300_000),
@@ -47,7 +49,9 @@ fn main() {
         (Kind::Complex, 200_000),
         (Kind::JsonKeyX, 30_000),
     ] {
-        sending(&bootstrap, kind, records);
+        for idempotent in [true, false] {
+            sending(&bootstrap, kind, records, idempotent);
+        }
     }
 }
 
@@ -93,57 +97,74 @@ fn making(kind: Kind) {
     );
 }
 
-fn sending(bootstrap: &str, kind: Kind, records: u64) {
+fn sending(bootstrap: &str, kind: Kind, records: u64, idempotent: bool) {
     let admin = Admin::connect(bootstrap, PATIENCE).expect("a broker that answers");
-    let topic = format!("bench-{kind}-{}", std::process::id());
+    let topic = format!("bench-{kind}-{idempotent}-{}", std::process::id());
     admin.create_topic(&topic, 4, 1, &[]).expect("a new topic");
     let (mut alone, mut ours) = (Vec::new(), Vec::new());
     // In turn, so that both see the same machine.
     for _ in 0..3 {
         alone.push(measured(records, || {
-            send_alone(bootstrap, &topic, kind, records)
+            send_alone(bootstrap, &topic, kind, records, idempotent)
         }));
         ours.push(measured(records, || {
-            send_with_producer(bootstrap, &topic, kind, records)
+            send_with_producer(bootstrap, &topic, kind, records, idempotent)
         }));
     }
     println!(
-        "{:<16}{:>26}{:>26}",
+        "{:<16}{:<16}{:>34}{:>34}",
         kind.name(),
+        if idempotent { "idempotent" } else { "not" },
         median(alone),
         median(ours)
     );
     admin.delete_topic(&topic).expect("a topic to delete");
 }
 
-/// Records per second and CPU microseconds per record.
-fn measured(records: u64, work: impl FnOnce()) -> (f64, f64) {
-    let (start, cpu) = (Instant::now(), process_cpu());
+/// One run.
+struct Sent {
+    per_s: f64,
+    /// CPU microseconds of the process per record.
+    cpu_us: f64,
+    /// Of them those of this thread.
+    own_us: f64,
+}
+
+fn measured(records: u64, work: impl FnOnce()) -> Sent {
+    let clocks = [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime];
+    let (start, before) = (Instant::now(), clocks.map(cpu));
     work();
-    let (elapsed, cpu) = (start.elapsed(), process_cpu() - cpu);
+    let (elapsed, after) = (start.elapsed(), clocks.map(cpu));
     let records = records as f64;
-    (
-        records / elapsed.as_secs_f64(),
-        cpu.as_secs_f64() * 1e6 / records,
-    )
+    let us = |clock: usize| (after[clock] - before[clock]).as_secs_f64() * 1e6 / records;
+    Sent {
+        per_s: records / elapsed.as_secs_f64(),
+        cpu_us: us(0),
+        own_us: us(1),
+    }
 }
 
-fn median(mut runs: Vec<(f64, f64)>) -> String {
-    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (per_s, cpu_us) = runs[runs.len() / 2];
-    format!("{per_s:.0}/s {cpu_us:.2} us CPU")
+fn median(mut runs: Vec<Sent>) -> String {
+    runs.sort_by(|a, b| a.per_s.total_cmp(&b.per_s));
+    let Sent {
+        per_s,
+        cpu_us,
+        own_us,
+    } = runs[runs.len() / 2];
+    format!("{per_s:.0}/s {cpu_us:.2} us CPU, own {own_us:.2}")
 }
 
-fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+fn cpu(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let nanos = u32::try_from(time.tv_nsec).expect("below a second");
     Duration::new(u64::try_from(time.tv_sec).expect("a positive time"), nanos)
 }
 
 /// The same record again and again, as fast as the library takes it.
-fn send_alone(bootstrap: &str, topic: &str, kind: Kind, records: u64) {
+fn send_alone(bootstrap: &str, topic: &str, kind: Kind, records: u64, idempotent: bool) {
     let config = ProducerConfig {
         bootstrap_servers: bootstrap.to_owned(),
+        idempotent,
         linger_ms: 1.0,
         properties: vec![("partitioner".to_owned(), "murmur2_random".to_owned())],
         ..ProducerConfig::default()
@@ -165,13 +186,14 @@ fn send_alone(bootstrap: &str, topic: &str, kind: Kind, records: u64) {
 }
 
 /// All of them due at once.
-fn send_with_producer(bootstrap: &str, topic: &str, kind: Kind, records: u64) {
+fn send_with_producer(bootstrap: &str, topic: &str, kind: Kind, records: u64, idempotent: bool) {
     let options = ProducerOptions {
         bootstrap_servers: bootstrap.to_owned(),
         topic: topic.to_owned(),
         rate: Rate::per_second(100_000_000.0).expect("the highest rate"),
         kind,
         count: Some(records),
+        idempotent,
         drain: PATIENCE,
         ..ProducerOptions::default()
     };

@@ -60,6 +60,8 @@ pub struct ProducerOptions {
     pub linger_ms: f64,
     /// Which acknowledgement a record waits for.
     pub acks: Acks,
+    /// With acknowledgement by all, that a retry neither repeats nor reorders records.
+    pub idempotent: bool,
     /// Kafka's name of the compression.
     pub compression: String,
     /// Further librdkafka properties.
@@ -96,6 +98,7 @@ impl Default for ProducerOptions {
             count: None,
             linger_ms: 1.0,
             acks: Acks::All,
+            idempotent: true,
             compression: "none".to_owned(),
             properties: Vec::new(),
             stamped: true,
@@ -183,6 +186,7 @@ impl ProducerOptions {
             bootstrap_servers: self.bootstrap_servers.clone(),
             client_id: "weir-load-produce".to_owned(),
             acks: self.acks,
+            idempotent: self.idempotent,
             linger_ms: self.linger_ms,
             compression: self.compression.clone(),
             properties,

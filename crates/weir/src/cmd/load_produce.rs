@@ -119,6 +119,10 @@ pub(crate) struct ProduceArgs {
     /// Acknowledgement to wait for: 0, 1 or all.
     #[arg(long, value_name = "ACKS", default_value_t = Acks::All)]
     acks: Acks,
+    /// Let a retry, which a lost connection causes, repeat or reorder records: librdkafka then does not
+    /// wait busily for answers, which takes up to a core at thousands of records per second.
+    #[arg(long)]
+    no_idempotence: bool,
     /// none, gzip, snappy, lz4 or zstd.
     #[arg(long, value_name = "NAME", default_value = "none")]
     compression: String,
@@ -214,6 +218,7 @@ impl ProduceArgs {
             count: self.count,
             linger_ms: self.linger.as_secs_f64() * 1000.0,
             acks: self.acks,
+            idempotent: !self.no_idempotence,
             compression: self.compression.clone(),
             properties: self.properties.clone(),
             stamped: !self.no_stamp,
