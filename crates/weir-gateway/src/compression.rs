@@ -12,8 +12,8 @@ pub struct Compression {
     pub level: u32,
     /// Messages with fewer bytes are sent as they are, default 256.
     pub min_bytes: usize,
-    /// Bytes that each event loop compresses per second at most, default 10,000,000: about a
-    /// quarter of a core. Beyond it messages are sent as they are.
+    /// Bytes that each event loop compresses per second at most, default 10,000,000. Beyond it
+    /// messages are sent as they are.
     pub budget_bytes_per_second: u64,
 }
 
