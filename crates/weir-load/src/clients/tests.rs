@@ -228,7 +228,10 @@ fn sessions_receive_check_and_end() {
         .iter()
         .filter(|event| matches!(event, Event::Interval(_)))
         .count();
-    assert_eq!(intervals, 3, "response, service and the way from the broker");
+    assert_eq!(
+        intervals, 3,
+        "response, service and the way from the broker"
+    );
 }
 
 #[test]
