@@ -12,6 +12,7 @@ mod folder;
 mod format;
 mod html;
 mod markdown;
+mod overhead;
 mod table;
 mod timeline;
 mod view;
@@ -20,6 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use folder::{ReportError, RunData};
+pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use table::render_table;
 
 /// Rebuilds every output of a run folder and returns the paths written.
@@ -37,8 +39,10 @@ pub fn write_all(dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
         ("report.md", markdown::report(&data.run)),
         ("report.html", html::page(&data)),
     ];
+    let table = overhead_table(&data.run).map(|text| (OVERHEAD_FILE, text));
     outputs
         .into_iter()
+        .chain(table)
         .map(|(name, text)| replace(dir, name, &text))
         .collect()
 }

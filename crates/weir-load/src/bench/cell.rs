@@ -447,7 +447,7 @@ impl<'a> Running<'a> {
             };
             let has_ended = match part {
                 // Its output is read to the end first: the reason may be in there.
-                Part::Broker | Part::Gateway => process.ended().is_some(),
+                Part::Broker | Part::Gateway | Part::Proxy => process.ended().is_some(),
                 _ => self.collected.closed.contains(&part),
             };
             if has_ended && !is_final {

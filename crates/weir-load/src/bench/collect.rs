@@ -33,6 +33,8 @@ pub(super) struct Span {
 #[derive(Debug)]
 pub(super) struct Collected {
     log: hlog::Writer<BufWriter<File>>,
+    /// Intervals that begin before it are kept on disk only.
+    pub(super) count_from_unix_ns: u64,
     /// Merged over the window, by stage.
     pub(super) stages: BTreeMap<Tag, Histogram>,
     pub(super) progress: BTreeMap<Part, Vec<Progress>>,
@@ -62,6 +64,7 @@ impl Collected {
             .map_err(|error| BenchError::file(path, error))?;
         Ok(Self {
             log,
+            count_from_unix_ns: 0,
             stages: BTreeMap::new(),
             progress: BTreeMap::new(),
             ready: BTreeMap::new(),
@@ -144,7 +147,7 @@ impl Collected {
                 histogram: histogram.clone(),
             });
         }
-        if !is_background {
+        if !is_background && from >= self.count_from_unix_ns {
             self.stages.entry(tag).or_default().merge(histogram);
         }
     }

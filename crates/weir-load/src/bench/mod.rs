@@ -10,6 +10,7 @@ mod gateway;
 mod import;
 mod ladder;
 mod observer;
+pub mod overhead;
 mod probe;
 mod quality;
 mod result;

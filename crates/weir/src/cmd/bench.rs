@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use weir_load::bench::overhead::{self, OverheadPlan};
 use weir_load::bench::{self, BenchError, BenchOptions, Finished};
 use weir_load::error::Fault;
 use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::run::{Outcome, Run};
 
+use crate::cmd::bench_overhead::{self, OverheadArgs};
 use crate::cmd::bench_watch::Watch;
 use crate::exit::{Exit, Failure};
 use crate::signal;
@@ -64,10 +66,10 @@ pub(crate) struct ImportArgs {
 )]
 pub(crate) struct RunArgs {
     /// A built-in plan (weir bench list), or a plan file ending in .toml.
-    plan: String,
+    pub(crate) plan: String,
     /// Take the plan's quick values: fewer clients, shorter windows.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Numbers of clients, for example 500,1k,10k.
     #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
     levels: Option<Vec<u64>>,
@@ -76,13 +78,13 @@ pub(crate) struct RunArgs {
     architectures: Option<Vec<Architecture>>,
     /// Times each cell runs.
     #[arg(long, value_name = "COUNT")]
-    repetitions: Option<u32>,
+    pub(crate) repetitions: Option<u32>,
     /// Records per second, all producers together.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<f64>,
     /// Records per second of a grid, for example 500,2k,8k: each with each number of clients.
     #[arg(long, value_name = "RATES", value_parser = parse_rate, value_delimiter = ',', conflicts_with = "rate")]
-    rates: Option<Vec<f64>>,
+    pub(crate) rates: Option<Vec<f64>>,
     /// An existing topic, in place of a new one for each cell; what others write there is background.
     #[arg(long, value_name = "NAME", requires = "bootstrap")]
     topic: Option<String>,
@@ -97,31 +99,33 @@ pub(crate) struct RunArgs {
     fetch_sizes: Option<Vec<u64>>,
     /// Sweeps: messages that each consumer reads.
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
-    messages: Option<u64>,
+    pub(crate) messages: Option<u64>,
     /// Sweeps: run Apache Kafka's own performance tools on the same cells.
     #[arg(long)]
-    kafka_tools: bool,
+    pub(crate) kafka_tools: bool,
     /// The one key that all clients want; our producers write it among others.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Load before the measured window.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    warm_up: Option<Duration>,
+    pub(crate) warm_up: Option<Duration>,
     /// Length of the measured window.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    hold: Option<Duration>,
+    pub(crate) hold: Option<Duration>,
     /// Longest wait for late deliveries.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     drain: Option<Duration>,
     /// Brokers of a running cluster; without it a broker is started, and gone afterwards.
     #[arg(long, value_name = "HOST:PORT")]
-    bootstrap: Option<String>,
+    pub(crate) bootstrap: Option<String>,
     /// Where the run folder is made.
     #[arg(long, value_name = "DIR", default_value = "weir-runs")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Print the content of run.json instead of the table.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) overhead: OverheadArgs,
 }
 
 /// Runs one command.
@@ -160,10 +164,31 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
             }
         }
     }
+    list_overhead(args)?;
     Ok(Exit::Fine)
 }
 
+/// The plan of another kind.
+fn list_overhead(args: &ListArgs) -> Result<(), Failure> {
+    let plan = OverheadPlan::built_in().map_err(usage)?;
+    println!("{:<14} {}", plan.name, plan.title);
+    println!("{:<14} {}", "", plan.question);
+    let Some(dir) = &args.export else {
+        return Ok(());
+    };
+    let path = dir.join(overhead::BUILT_IN_FILE);
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&path, overhead::BUILT_IN_TEXT))
+        .with_context(|| format!("cannot write {}", path.display()))
+        .map_err(|error| Failure::new(Exit::Usage, error))?;
+    println!("{:<14} written to {}", "", path.display());
+    Ok(())
+}
+
 fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
+    if let Some(plan) = bench_overhead::plan(&args.plan) {
+        return bench_overhead::run(args, plan.map_err(usage)?);
+    }
     let (mut plan, file) = load_plan(&args.plan)?;
     if args.quick {
         let quick = plan.quick.clone();
@@ -233,7 +258,8 @@ pub(crate) fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
         .extension()
         .is_none_or(|extension| extension != "toml")
     {
-        let known: Vec<&str> = BUILT_IN.iter().map(|plan| plan.name).collect();
+        let known = BUILT_IN.iter().map(|plan| plan.name);
+        let known: Vec<&str> = known.chain([bench_overhead::NAME]).collect();
         let known = known.join(", ");
         return Err(Failure::new(
             Exit::Usage,
@@ -332,7 +358,7 @@ pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
     Failure::new(exit, error)
 }
 
-fn usage(error: weir_load::plan::PlanError) -> Failure {
+pub(crate) fn usage(error: weir_load::plan::PlanError) -> Failure {
     Failure::new(Exit::Usage, error)
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bench_block;
+pub(crate) mod bench_overhead;
 pub(crate) mod bench_watch;
 pub(crate) mod clients_args;
 pub(crate) mod clients_watch;

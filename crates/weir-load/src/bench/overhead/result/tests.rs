@@ -1,0 +1,141 @@
+//! Limits and the sentence, from cells made up.
+
+use std::sync::atomic::AtomicBool;
+
+use super::super::Context;
+use super::*;
+use crate::clock::Clock;
+
+fn cell(variant: &str, round: u64, rate: Option<u64>, per_s: f64, cost: Option<f64>) -> Cell {
+    let mut cell = Cell {
+        architecture: "produce".to_owned(),
+        variant: Some(variant.to_owned()),
+        clients: 1,
+        repetition: round,
+        achieved_records_per_s: Some(per_s),
+        ..Cell::default()
+    };
+    cell.parameters
+        .extend(rate.map(|rate| (RATE.to_owned(), rate as f64)));
+    cell.figures.insert("records_per_s".to_owned(), per_s);
+    cell.figures
+        .extend(cost.map(|cost| (CPU_PER_GB.to_owned(), cost)));
+    cell
+}
+
+/// Three rounds in which the proxy has 0.95 of the relay's rate and 1.1 of its cost.
+fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
+    let plan = OverheadPlan::built_in().unwrap();
+    let stop = AtomicBool::new(false);
+    let context = Context {
+        plan: &plan,
+        exe: std::path::Path::new("weir"),
+        dir: std::path::PathBuf::new(),
+        broker_pids: &[],
+        tools: None,
+        stop: &stop,
+        clock: Clock::start(),
+        started_unix_ns: 0,
+    };
+    let options = BenchOptions {
+        out: std::path::PathBuf::new(),
+        bootstrap: None,
+        exe: std::path::PathBuf::new(),
+        command_line: Vec::new(),
+    };
+    let mut run = describe(&context, &options, "127.0.0.1:1", None);
+    for (round, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
+        run.cells.extend([
+            cell("direct", round, None, 100_000.0 * drift, None),
+            cell("relay", round, None, 90_000.0 * drift, Some(2.0)),
+            cell("pass-through", round, None, 85_500.0 * drift, Some(2.2)),
+            cell("lower-case", round, None, 80_000.0 * drift, Some(2.8)),
+        ]);
+    }
+    cells(&mut run.cells);
+    conclude(&mut run, &plan, false);
+    run
+}
+
+#[test]
+fn limits_are_taken_round_by_round() {
+    let run = run(|_| {});
+    let found: Vec<(bool, String)> = run
+        .thresholds
+        .iter()
+        .map(|it| (it.passed, format!("{:.3}", it.actual.unwrap_or(-1.0))))
+        .collect();
+    // Nothing ran at the fixed rate: that limit does not hold.
+    let expected = [
+        (true, "1.100"),
+        (false, "-1.000"),
+        (true, "0.950"),
+        (false, "0.600"),
+    ];
+    assert_eq!(found, expected.map(|(held, text)| (held, text.to_owned())));
+    assert_eq!(run.outcome, Outcome::ThresholdFailed);
+    assert_eq!(run.thresholds[3].unit, "s/GB");
+    assert!(
+        run.verdict
+            .contains("pass-through: 0.855 of direct, 2.20 CPU s/GB."),
+        "{}",
+        run.verdict
+    );
+    assert!(
+        run.verdict.ends_with("2 of 4 limits held."),
+        "{}",
+        run.verdict
+    );
+}
+
+#[test]
+fn a_round_without_both_is_left_out_of_ratios() {
+    let run = run(|cells| {
+        let broken = cells
+            .iter_mut()
+            .find(|cell| cell.variant.as_deref() == Some("relay"));
+        broken.unwrap().status = CellStatus::Invalid {
+            reasons: Vec::new(),
+        };
+    });
+    assert_eq!(pairs(&run.cells, &unthrottled("relay"), "direct").len(), 2);
+}
+
+#[test]
+fn limits_on_subjects_that_did_not_take_part_are_not_looked_at() {
+    let run = run(|cells| cells.retain(|cell| cell.variant.as_deref() != Some("relay")));
+    assert_eq!(run.thresholds.len(), 1);
+    assert!(
+        run.thresholds[0]
+            .expression
+            .starts_with("lower-case.cpu_s_per_gb - pass-through")
+    );
+}
+
+#[test]
+fn a_proxy_that_did_nothing_was_passed_by() {
+    let server = Server::at("mine", "127.0.0.1:1");
+    let worked = cell("mine", 1, None, 1.0, Some(1.5));
+    assert!(check_not_passed_by(&server, &worked).is_ok());
+    let idle = cell("mine", 1, None, 1.0, Some(0.0));
+    assert!(check_not_passed_by(&server, &idle).is_err());
+    let direct = Server::at("direct", "127.0.0.1:1");
+    assert!(check_not_passed_by(&direct, &idle).is_ok());
+    let unknown = cell("mine", 1, None, 1.0, None);
+    assert!(check_not_passed_by(&server, &unknown).is_ok());
+}
+
+#[test]
+fn variants_are_held_against_direct() {
+    let run = run(|_| {});
+    let labels: Vec<_> = run
+        .comparisons
+        .iter()
+        .map(|it| it.base.label.clone())
+        .collect();
+    assert_eq!(labels.len(), 3);
+    assert!(
+        labels.iter().all(|label| label.contains("direct")),
+        "{labels:?}"
+    );
+}

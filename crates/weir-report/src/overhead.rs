@@ -1,0 +1,280 @@
+//! What proxies cost: all subjects of a run beside each other, as Markdown.
+
+use std::fmt::Write as _;
+
+use weir_stats::interval::{self, Estimate};
+use weir_stats::run::{Cell, Run};
+
+/// Name of the table in a run folder.
+pub const OVERHEAD_FILE: &str = "overhead.md";
+
+/// The table, if the run compares ways to a broker.
+#[must_use]
+pub fn overhead_table(run: &Run) -> Option<String> {
+    let is_one = |cell: &Cell| {
+        let side = cell.architecture.trim_start_matches("kafka-");
+        matches!(side, "produce" | "consume") && cell.variant.is_some()
+    };
+    run.cells.iter().any(is_one).then(|| table(run))
+}
+
+/// A line of the table: one subject under one load, over all rounds.
+struct Row {
+    side: String,
+    rate: Option<f64>,
+    subject: String,
+    /// Median, smallest and largest.
+    per_s: (f64, f64, f64),
+    ratio: Option<Estimate>,
+    latencies_ms: [Option<f64>; 5],
+    cost: Option<f64>,
+    rss: Option<f64>,
+}
+
+fn rows(run: &Run) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for cell in &run.cells {
+        let (rate, subject) = (cell.parameters.get(RATE).copied(), cell.variant.clone());
+        let subject = subject.unwrap_or_default();
+        let is_known = rows
+            .iter()
+            .any(|row| (&row.side, row.rate, &row.subject) == (&cell.architecture, rate, &subject));
+        if !is_known {
+            rows.extend(row(run, cell, rate, subject));
+        }
+    }
+    rows.sort_by(|a, b| (&a.side, a.rate.is_some()).cmp(&(&b.side, b.rate.is_some())));
+    rows
+}
+
+fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row> {
+    let values = |name: &str| -> Vec<f64> {
+        let same = run.cells.iter().filter(|it| {
+            it.is_valid()
+                && it.architecture == cell.architecture
+                && it.variant == cell.variant
+                && it.parameters == cell.parameters
+        });
+        same.filter_map(|it| it.figures.get(name).copied())
+            .collect()
+    };
+    let median = |name: &str| interval::median(&values(name)).map(|it| it.value);
+    let per_s = values("records_per_s");
+    let ratio = interval::ratio_of_pairs(&pairs(run, cell));
+    Some(Row {
+        side: cell.architecture.clone(),
+        rate,
+        per_s: (
+            median("records_per_s")?,
+            per_s.iter().copied().fold(f64::INFINITY, f64::min),
+            per_s.iter().copied().fold(0.0, f64::max),
+        ),
+        ratio: ratio.filter(|_| subject != DIRECT),
+        latencies_ms: [
+            median("latency_mean_ms"),
+            median("latency_p50_ms"),
+            median("latency_p95_ms"),
+            median("latency_p99_ms"),
+            median("latency_p999_ms"),
+        ],
+        cost: median("cpu_s_per_gb"),
+        rss: median("proxy_rss_mib"),
+        subject,
+    })
+}
+
+/// A table for each load: medians over the rounds, ratios round by round.
+fn table(run: &Run) -> String {
+    let mut text = format!("# {}\n\n{}\n", plain(&run.title), plain(&run.verdict));
+    let mut last = None;
+    for row in rows(run) {
+        let load = (row.side.clone(), row.rate.map(|rate| rate as u64));
+        if last.as_ref() != Some(&load) {
+            heading(&mut text, &load);
+            last = Some(load);
+        }
+        let (median, low, high) = row.per_s;
+        let ratio = row.ratio.map_or_else(|| "-".to_owned(), interval_text);
+        let _ = write!(
+            text,
+            "| {} | {median:.0} ({low:.0}..{high:.0}) | {ratio}",
+            row.subject
+        );
+        for value in row.latencies_ms {
+            let us = value.map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", ms * 1e3));
+            let _ = write!(text, " | {us}");
+        }
+        let figure = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        let _ = writeln!(
+            text,
+            " | {} | {} |",
+            figure(row.cost, 2),
+            figure(row.rss, 1)
+        );
+    }
+    limits(&mut text, run);
+    published(&mut text, run);
+    text
+}
+
+fn heading(text: &mut String, (side, rate): &(String, Option<u64>)) {
+    let load = match (rate, side.ends_with("consume")) {
+        (Some(rate), _) => format!("{rate} records/s"),
+        (None, true) => "everything that was written".to_owned(),
+        (None, false) => "unthrottled".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "\n## {}, {load}\n\n| way | records/s (min..max) | ratio to direct, 95 % interval | mean us | \
+         p50 us | p95 us | p99 us | p99.9 us | proxy CPU s/GB | proxy RSS MiB |\n\
+         |---|---|---|---|---|---|---|---|---|---|",
+        plain(side)
+    );
+}
+
+fn interval_text(estimate: Estimate) -> String {
+    match estimate.bounds {
+        Some((low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", estimate.value),
+        None => format!("{:.3}", estimate.value),
+    }
+}
+
+fn limits(text: &mut String, run: &Run) {
+    if run.thresholds.is_empty() {
+        return;
+    }
+    text.push_str("\n## Limits\n\n| limit | for | measured | held |\n|---|---|---|---|\n");
+    for it in &run.thresholds {
+        let actual = it
+            .actual
+            .map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let held = if it.passed { "yes" } else { "no" };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {actual} {} | {held} |",
+            it.expression, it.scope, it.unit
+        );
+    }
+}
+
+fn published(text: &mut String, run: &Run) {
+    let Some(reference) = &run.reference else {
+        return;
+    };
+    let _ = write!(
+        text,
+        "\n## Published elsewhere\n\n{} ({}): {}.\n\n| series | Mbit/s | mean ms |\n|---|---|---|\n",
+        plain(&reference.source),
+        plain(&reference.hardware),
+        plain(&reference.note)
+    );
+    for row in &reference.rows {
+        let rate = row.throughput_bit_per_s.unwrap_or(0) as f64 / 1e6;
+        let mean = row
+            .latency_mean_ms
+            .map_or_else(|| "-".to_owned(), |ms| ms.to_string());
+        let _ = writeln!(text, "| {} | {rate:.1} | {mean} |", plain(&row.series));
+    }
+}
+
+/// The same figure of this cell's subject and of the direct way, in the same rounds.
+fn pairs(run: &Run, cell: &Cell) -> Vec<(f64, f64)> {
+    let of = |variant: Option<&str>, round: u64| {
+        let mut all = run.cells.iter().filter(|it| {
+            it.is_valid()
+                && it.architecture == cell.architecture
+                && it.parameters == cell.parameters
+                && it.variant.as_deref() == variant
+                && it.repetition == round
+        });
+        all.find_map(|it| it.figures.get("records_per_s").copied())
+    };
+    let rounds = run.cells.iter().map(|cell| cell.repetition).max();
+    (1..=rounds.unwrap_or(0))
+        .filter_map(|round| {
+            Some((
+                of(cell.variant.as_deref(), round)?,
+                of(Some(DIRECT), round)?,
+            ))
+        })
+        .collect()
+}
+
+/// Text of a run file, which may come from anywhere, as nothing but text: no table cell ends, nobody is
+/// called, no link or element begins.
+fn plain(text: &str) -> String {
+    let mark = |c: char| match c {
+        '|' | '@' | '<' | '>' | '[' | ']' | '`' | '\n' | '\r' | '!' => ' ',
+        other => other,
+    };
+    text.chars().take(TEXT_CHARS_MAX).map(mark).collect()
+}
+
+const DIRECT: &str = "direct";
+const RATE: &str = "rate_per_s";
+const TEXT_CHARS_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other_run() -> Run {
+        let text = r#"{"schema": "weir.run/1", "plan": "keyed", "title": "t", "question": "q", "started_utc": "",
+            "finished_utc": "", "command_line": [], "weir_version": "0", "outcome": "passed", "verdict": "v",
+            "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},
+            "clock": {"mode": "same_host", "bound_ns": 0}}"#;
+        Run::from_json(text).unwrap()
+    }
+
+    fn cell(variant: &str, round: u64, rate: Option<f64>, per_s: f64) -> Cell {
+        let mut cell = Cell {
+            architecture: "produce".to_owned(),
+            variant: Some(variant.to_owned()),
+            clients: 1,
+            repetition: round,
+            ..Cell::default()
+        };
+        cell.parameters
+            .extend(rate.map(|rate| (RATE.to_owned(), rate)));
+        cell.figures.insert("records_per_s".to_owned(), per_s);
+        cell
+    }
+
+    #[test]
+    fn every_subject_has_a_row_and_ratios_are_taken_round_by_round() {
+        let mut run = other_run();
+        assert_eq!(overhead_table(&run), None);
+        run.cells.clear();
+        for (round, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
+            run.cells
+                .push(cell("direct", round, None, 100_000.0 * drift));
+            let mut proxy = cell("mine", round, None, 85_500.0 * drift);
+            proxy.figures.insert("cpu_s_per_gb".to_owned(), 2.2);
+            proxy.figures.insert("proxy_rss_mib".to_owned(), 9.0);
+            run.cells.push(proxy);
+        }
+        let mut paced = cell("direct", 1, Some(20_000.0), 20_000.0);
+        paced.figures.insert("latency_p99_ms".to_owned(), 1.234);
+        run.cells.push(paced);
+        let table = overhead_table(&run).unwrap();
+        assert!(table.contains("## produce, unthrottled"), "{table}");
+        assert!(
+            table.contains("| direct | 100000 (80000..110000) | - | -"),
+            "{table}"
+        );
+        let mine = "| mine | 85500 (68400..94050) | 0.855 [0.855, 0.855] | - | - | - | - | - | 2.20 | 9.0 |";
+        assert!(table.contains(mine), "{table}");
+        assert!(table.contains("## produce, 20000 records/s"), "{table}");
+        assert!(
+            table.contains("| - | - | - | 1234 | - | - | - |"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn names_are_nothing_but_text() {
+        assert_eq!(plain("a|b @all <b>[x](y)\n"), "a b  all  b  x (y) ");
+    }
+}
