@@ -4,6 +4,7 @@
 mod clients;
 mod cluster;
 mod ends;
+mod filter_clients;
 mod filters;
 mod hostile;
 mod support;

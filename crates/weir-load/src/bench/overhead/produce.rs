@@ -58,7 +58,12 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
         meter.turn();
     }
     collected.flush();
-    let Some(produce) = collected.produced.get(&Part::Produce).cloned().filter(|_| schedule.is_some()) else {
+    let Some(produce) = collected
+        .produced
+        .get(&Part::Produce)
+        .cloned()
+        .filter(|_| schedule.is_some())
+    else {
         let words = worker.last_words();
         let why = collected.faults.first().cloned().unwrap_or(words);
         return Err(Fault::Failed(format!(

@@ -84,6 +84,7 @@ pub(super) fn describe(
         notes: Vec::new(),
         warnings: Vec::new(),
         files: Vec::new(),
+        derived: Vec::new(),
         comparisons: Vec::new(),
         find_max: None,
     }

@@ -1,0 +1,201 @@
+//! Filters between whole clients: every codec written anew and read by Java and librdkafka, idempotent and
+//! transactional producers, tombstones.
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use weir_lab::{KAFKA_VERSION, KafkaTools};
+
+use super::support::*;
+
+/// Runs a tool with some input; what it printed on both outputs.
+fn tool(class: &str, args: &[&str], input: &str) -> String {
+    let tools = KafkaTools::find(KAFKA_VERSION, &mut |_| (), &AtomicBool::new(false));
+    let mut command = tools
+        .expect("tools")
+        .command(&format!("org.apache.kafka.tools.{class}"));
+    let piped = command
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(input.as_bytes()).expect("reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("ends");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{class} {args:?}\n{said}");
+    said
+}
+
+const EVERY_KIND: &str = "\
+[[cluster.filter]]
+type = \"lower-case\"
+topics = [\"kinds-*\"]
+[[cluster.filter]]
+type = \"set-header\"
+topics = [\"kinds-*\"]
+name = \"by\"
+value = \"proxy\"
+[[cluster.filter]]
+type = \"upper-case\"
+topics = [\"read-*\"]
+on = [\"fetch\"]
+[[cluster.filter]]
+type = \"mask\"
+topics = [\"read-*\"]
+on = [\"fetch\"]
+members = [\"PIN\"]
+";
+
+/// Value, and headers of one name, of the next records.
+fn read_whole(bootstrap: &str, topic: &str, count: usize) -> Vec<(Option<String>, usize)> {
+    let consumer: BaseConsumer = settings(bootstrap)
+        .set("group.id", unique("whole"))
+        .set("auto.offset.reset", "earliest")
+        .set("check.crcs", "true")
+        .set("isolation.level", "read_committed")
+        .create()
+        .expect("settings work");
+    consumer.subscribe(&[topic]).expect("subscribes");
+    let mut seen = Vec::new();
+    await_that("all records", || {
+        if let Some(Ok(message)) = consumer.poll(std::time::Duration::from_millis(50)) {
+            let value = message
+                .payload()
+                .map(|it| String::from_utf8_lossy(it).into_owned());
+            let headers = message.headers().map_or(0, |headers| {
+                headers
+                    .iter()
+                    .filter(|it| it.key == "by" && it.value == Some(b"proxy"))
+                    .count()
+            });
+            seen.push((value, headers));
+        }
+        seen.len() >= count
+    });
+    seen
+}
+
+#[test]
+fn batches_written_anew_are_stored_with_every_codec_in_and_out_of_transactions() {
+    let proxy = proxy(EVERY_KIND);
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "kinds", 1, 1);
+    let mut expected = Vec::new();
+    for (codec, transactional) in [
+        ("none", false),
+        ("gzip", true),
+        ("snappy", false),
+        ("lz4", true),
+        ("zstd", false),
+        ("none", true),
+    ] {
+        let mut settings = settings(&bootstrap);
+        settings
+            .set("compression.codec", codec)
+            .set("enable.idempotence", "true")
+            .set("linger.ms", "50");
+        if transactional {
+            settings.set("transactional.id", unique("kinds"));
+        }
+        let producer: BaseProducer = settings.create().expect("settings work");
+        if transactional {
+            producer.init_transactions(PATIENCE).expect("initialised");
+            producer.begin_transaction().expect("begins");
+        }
+        let values = [
+            Some(format!("{codec} ÄÖ İ")),
+            None,
+            Some("X".repeat(3000)),
+            Some(String::new()),
+        ];
+        for value in &values {
+            let by = Header {
+                key: "by",
+                value: Some("client"),
+            };
+            let mut record: BaseRecord<'_, str, str> = BaseRecord::to(&topic)
+                .key("k")
+                .headers(OwnedHeaders::new().insert(by));
+            if let Some(value) = value {
+                record = record.payload(value);
+            }
+            producer
+                .send(record)
+                .map_err(|(error, _)| error)
+                .expect("queued");
+        }
+        producer.flush(PATIENCE).expect("stored");
+        if transactional {
+            producer.commit_transaction(PATIENCE).expect("commits");
+        }
+        expected.extend(values.map(|value| (value.map(|it| it.to_lowercase()), 1)));
+    }
+    assert_eq!(read_whole(&broker(), &topic, expected.len()), expected);
+    assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
+}
+
+#[test]
+fn java_writes_and_reads_what_filters_have_packed_anew() {
+    let proxy = proxy(EVERY_KIND);
+    let bootstrap = proxy.bootstrap();
+    let written = topic(&bootstrap, "kinds", 1, 1);
+    let read = topic(&bootstrap, "read", 1, 1);
+    let long = "Ab".repeat(40_000);
+    let lines = ["Grüße", &long, "İ"];
+    for codec in ["snappy", "lz4"] {
+        let args = [
+            "--bootstrap-server",
+            &bootstrap,
+            "--topic",
+            &written,
+            "--compression-codec",
+            codec,
+        ];
+        tool("ConsoleProducer", &args, &(lines.join("\n") + "\n"));
+    }
+    let lower = lines.map(str::to_lowercase);
+    let expected: Vec<_> = lower
+        .iter()
+        .chain(&lower)
+        .map(|it| (Some(it.clone()), 1))
+        .collect();
+    assert_eq!(read_whole(&broker(), &written, 6), expected);
+
+    let mut expected = Vec::new();
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let mut settings = settings(&broker());
+        settings
+            .set("compression.codec", codec)
+            .set("linger.ms", "50");
+        let values = [
+            format!("{{\"pin\": \"{codec}\", \"of\": \"ä\"}}"),
+            long.clone(),
+        ];
+        produce(&settings, &read, &values);
+        expected.push("{\"PIN\": \"***\", \"OF\": \"Ä\"}".to_owned());
+        // What is not JSON is masked as a whole.
+        expected.push("\"***\"".to_owned());
+    }
+    let args = [
+        "--bootstrap-server",
+        &bootstrap,
+        "--topic",
+        &read,
+        "--from-beginning",
+        "--max-messages",
+        "10",
+        "--timeout-ms",
+        "60000",
+    ];
+    let said = tool("consumer.ConsoleConsumer", &args, "");
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("***")).collect();
+    assert_eq!(lines, expected, "{said}");
+}
