@@ -13,7 +13,7 @@ use crate::error::LabError;
 
 pub use java::{JAVA_SDK_VERSION, JavaSdk, java};
 pub use node::{NODE_SDK_VERSION, NodeSdk, node};
-pub use python::{PYTHON_SDK_VERSION, PythonSdk, python};
+pub use python::{PYTHON_SDK_VERSION, PythonSdk, aiokafka, python};
 pub use web::{WEB_SDK_VERSION, WebSdk, browser, web};
 
 fn write(path: &Path, text: &str) -> Result<(), LabError> {

@@ -27,64 +27,102 @@ pub struct PythonSdk {
 /// # Errors
 /// A missing `python3` or its `venv` module, no network, or `stop` was set.
 pub fn python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PythonSdk, LabError> {
-    let python = tool::find("python3").ok_or_else(|| LabError::MissingTool {
-        tool: "python3",
-        looked: " in PATH".to_owned(),
-        purpose: "to run the Lightstreamer client SDK for Python".to_owned(),
-        remedy: PYTHON_REMEDY,
-    })?;
-    let said = tool::first_words(&python, "--version")?;
-    // An environment belongs to one minor release: its packages lie under that name.
-    let release = said.trim().trim_start_matches("Python ");
-    let minor: Vec<_> = release.split('.').take(2).collect();
-    let name = format!("sdk-python-{PYTHON_SDK_VERSION}-py{}", minor.join("."));
-    let python_in = |dir: &Path| dir.join("bin/python");
-    let old = disk::cache_dir()?.join(&name);
-    if old.is_dir() && !python_in(&old).is_file() {
-        // Its interpreter, a link to the system's, has been removed.
-        disk::remove(&old)?;
-    }
-    let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
-        install_python(&python, &python_in(dir), dir, progress, stop)
-    })?;
-    Ok(PythonSdk {
-        python_bin: python_in(&dir),
-        dir,
-    })
+    let what = format!("the Lightstreamer client SDK {PYTHON_SDK_VERSION} for Python");
+    let wanted = Wanted {
+        name: format!("sdk-python-{PYTHON_SDK_VERSION}"),
+        what,
+        requirements: REQUIREMENTS,
+    };
+    let (dir, python_bin) = wanted.find(progress, stop)?;
+    Ok(PythonSdk { dir, python_bin })
 }
 
-fn install_python(
-    python: &Path,
-    inner: &Path,
-    dir: &Path,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<(), LabError> {
-    let what = format!("the Lightstreamer client SDK {PYTHON_SDK_VERSION} for Python");
-    progress(&format!("fetching {what} through pip (once)"));
-    let mut venv = Command::new(python);
-    venv.args(["-m", "venv"]).arg(dir);
-    let (status, said) = tool::run(&mut venv, "making a virtual environment", stop)?;
-    if !status.success() {
-        return Err(LabError::MissingTool {
-            tool: "python3-venv",
-            looked: format!(" ({})", last_line(&said)),
-            purpose: "to install the Lightstreamer client SDK for Python".to_owned(),
+/// The `python` of a virtual environment that has the Kafka client aiokafka, installed through pip
+/// if it is not cached yet.
+///
+/// # Errors
+/// A missing `python3` or its `venv` module, no network, or `stop` was set.
+pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, LabError> {
+    let wanted = Wanted {
+        name: format!("aiokafka-{AIOKAFKA_VERSION}"),
+        what: format!("the Kafka client aiokafka {AIOKAFKA_VERSION} for Python"),
+        requirements: AIOKAFKA,
+    };
+    Ok(wanted.find(progress, stop)?.1)
+}
+
+/// A virtual environment to be had.
+struct Wanted {
+    /// Of the cache's entry, without the interpreter's release.
+    name: String,
+    what: String,
+    requirements: &'static str,
+}
+
+impl Wanted {
+    /// Its folder and interpreter.
+    fn find(
+        &self,
+        progress: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Result<(PathBuf, PathBuf), LabError> {
+        let python = tool::find("python3").ok_or_else(|| LabError::MissingTool {
+            tool: "python3",
+            looked: " in PATH".to_owned(),
+            purpose: format!("to run {}", self.what),
             remedy: PYTHON_REMEDY,
-        });
+        })?;
+        let said = tool::first_words(&python, "--version")?;
+        // An environment belongs to one minor release: its packages lie under that name.
+        let release = said.trim().trim_start_matches("Python ");
+        let minor: Vec<_> = release.split('.').take(2).collect();
+        let name = format!("{}-py{}", self.name, minor.join("."));
+        let python_in = |dir: &Path| dir.join("bin/python");
+        let old = disk::cache_dir()?.join(&name);
+        if old.is_dir() && !python_in(&old).is_file() {
+            // Its interpreter, a link to the system's, has been removed.
+            disk::remove(&old)?;
+        }
+        let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
+            self.install(&python, dir, progress, stop)
+        })?;
+        let inner = python_in(&dir);
+        Ok((dir, inner))
     }
-    let requirements = dir.join("requirements.txt");
-    write(&requirements, REQUIREMENTS)?;
-    let mut pip = Command::new(inner);
-    pip.args(["-m", "pip", "install", "--no-input", "--retries", "1"])
-        .args(["--disable-pip-version-check", "-r"])
-        .arg(&requirements);
-    let (status, said) = tool::run(&mut pip, "fetching an SDK", stop)?;
-    if status.success() {
-        return Ok(());
+
+    fn install(
+        &self,
+        python: &Path,
+        dir: &Path,
+        progress: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Result<(), LabError> {
+        let (what, inner) = (self.what.clone(), dir.join("bin/python"));
+        progress(&format!("fetching {what} through pip (once)"));
+        let mut venv = Command::new(python);
+        venv.args(["-m", "venv"]).arg(dir);
+        let (status, said) = tool::run(&mut venv, "making a virtual environment", stop)?;
+        if !status.success() {
+            return Err(LabError::MissingTool {
+                tool: "python3-venv",
+                looked: format!(" ({})", last_line(&said)),
+                purpose: format!("to install {what}"),
+                remedy: PYTHON_REMEDY,
+            });
+        }
+        let requirements = dir.join("requirements.txt");
+        write(&requirements, self.requirements)?;
+        let mut pip = Command::new(&inner);
+        pip.args(["-m", "pip", "install", "--no-input", "--retries", "1"])
+            .args(["--disable-pip-version-check", "-r"])
+            .arg(&requirements);
+        let (status, said) = tool::run(&mut pip, "fetching an SDK", stop)?;
+        if status.success() {
+            return Ok(());
+        }
+        let detail = pip_trouble(&said);
+        Err(LabError::Fetch { what, detail })
     }
-    let detail = pip_trouble(&said);
-    Err(LabError::Fetch { what, detail })
 }
 
 /// The line of pip's output that says what happened: without a network its errors only say that
@@ -107,6 +145,9 @@ fn last_line(text: &str) -> String {
 }
 
 const REQUIREMENTS: &str = include_str!("python/requirements.txt");
+/// Version of aiokafka.
+const AIOKAFKA_VERSION: &str = "0.12.0";
+const AIOKAFKA: &str = "aiokafka==0.12.0\n";
 const PYTHON_REMEDY: &str =
     "install Python 3 with venv (Debian, Ubuntu: apt install python3 python3-venv)";
 
@@ -118,6 +159,7 @@ mod tests {
     fn the_embedded_version_is_the_one_named() {
         let python = format!("lightstreamer-client-lib=={PYTHON_SDK_VERSION}\n");
         assert_eq!(REQUIREMENTS, python);
+        assert_eq!(AIOKAFKA, format!("aiokafka=={AIOKAFKA_VERSION}\n"));
     }
 
     #[test]

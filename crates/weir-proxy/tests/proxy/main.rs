@@ -6,6 +6,7 @@ mod cluster;
 mod ends;
 mod filter_clients;
 mod filters;
+mod foreign;
 mod hostile;
 mod support;
 mod tls;

@@ -1,0 +1,105 @@
+// A client on franz-go: writes and reads through the brokers it is given, as its users would.
+//
+//	driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT
+//
+// The topic exists and is empty. Prints one line of JSON; ends with 1 and a reason if anything fails.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func check(what string, err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
+		os.Exit(1)
+	}
+}
+
+func main() {
+	if len(os.Args) != 6 {
+		fmt.Fprintln(os.Stderr, "driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT")
+		os.Exit(2)
+	}
+	bootstrap, topic, group, id := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	count, err := strconv.Atoi(os.Args[5])
+	check("count", err)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+
+	produce(ctx, bootstrap, topic, count)
+	transact(ctx, bootstrap, topic, id)
+	values := consume(ctx, bootstrap, topic, group, count+1)
+	brokers := addresses(ctx, bootstrap)
+	line, err := json.Marshal(map[string]any{"values": values, "brokers": brokers})
+	check("result", err)
+	fmt.Println(string(line))
+}
+
+// Every record as a batch of its own kind: each codec in turn.
+func produce(ctx context.Context, bootstrap, topic string, count int) {
+	codecs := []kgo.CompressionCodec{
+		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+	}
+	for number, codec := range codecs {
+		client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(codec))
+		check("producer", err)
+		for value := number; value < count; value += len(codecs) {
+			record := kgo.StringRecord(fmt.Sprintf("value-%06d", value))
+			client.Produce(ctx, record, func(_ *kgo.Record, err error) { check("produce", err) })
+		}
+		check("flush", client.Flush(ctx))
+		client.Close()
+	}
+}
+
+// One transaction that is aborted, one that is committed.
+func transact(ctx context.Context, bootstrap, topic, id string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(id))
+	check("transactional producer", err)
+	defer client.Close()
+	for value, end := range map[string]kgo.TransactionEndTry{"aborted": kgo.TryAbort, "committed": kgo.TryCommit} {
+		check("begin", client.BeginTransaction())
+		check("produce", client.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr())
+		check("end", client.EndTransaction(ctx, end))
+	}
+}
+
+func consume(ctx context.Context, bootstrap, topic, group string, count int) []string {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(bootstrap), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(group),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+	check("consumer", err)
+	defer client.Close()
+	values := []string{}
+	for len(values) < count {
+		fetches := client.PollFetches(ctx)
+		check("poll", fetches.Err())
+		fetches.EachRecord(func(record *kgo.Record) { values = append(values, string(record.Value)) })
+	}
+	check("commit", client.CommitUncommittedOffsets(ctx))
+	return values
+}
+
+// The brokers as Metadata names them.
+func addresses(ctx context.Context, bootstrap string) []string {
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	check("client", err)
+	defer client.Close()
+	answer, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
+	check("metadata", err)
+	all := []string{}
+	for _, broker := range answer.Brokers {
+		all = append(all, fmt.Sprintf("%s:%d", broker.Host, broker.Port))
+	}
+	return all
+}

@@ -1,0 +1,82 @@
+//! Kafka clients in other languages, unmodified, through the proxy: drivers in `conformance/`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use super::support::*;
+
+const COUNT: usize = 500;
+
+/// Runs a driver and checks what it read and which addresses it was told.
+fn drive(mut command: Command) {
+    let proxy = proxy("");
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "foreign", 2, 1);
+    let (group, id, count) = (unique("group"), unique("t"), COUNT.to_string());
+    let output = command
+        .args([&bootstrap, &topic, &group, &id, &count])
+        .output();
+    let output = output.expect("runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{said}\n{errors}");
+    let result: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let texts = |key: &str| -> Vec<String> {
+        let list = result[key].as_array().expect("a list");
+        let texts = list
+            .iter()
+            .map(|text| text.as_str().expect("text").to_owned());
+        texts.collect()
+    };
+    let mut values = texts("values");
+    values.sort_unstable();
+    let mut wanted = numbered("value", COUNT);
+    wanted.insert(0, "committed".to_owned());
+    assert_eq!(values, wanted);
+    let places = proxy.get().brokers("default");
+    let told = texts("brokers");
+    assert!(!told.is_empty());
+    for address in told {
+        assert!(places.iter().any(|row| row.place == address), "{address}");
+    }
+    assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
+    assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../conformance")
+        .join(name)
+}
+
+#[test]
+fn franz_go() {
+    if Command::new("go").arg("version").output().is_err() {
+        let said = "franz-go NOT RUN: no go in PATH; install Go 1.26 or newer\n";
+        // A terminal that is gone is no reason to fail.
+        let _ = std::io::stderr().write_all(said.as_bytes());
+        return;
+    }
+    let target = tempfile::tempdir().expect("a folder");
+    let driver = target.path().join("driver");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&driver)
+        .arg(".")
+        .current_dir(folder("kafka-go"))
+        .output()
+        .expect("runs");
+    let errors = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{errors}");
+    drive(Command::new(driver));
+}
+
+#[test]
+fn aiokafka() {
+    let python = weir_lab::sdk::aiokafka(&mut |_| (), &AtomicBool::new(false));
+    let mut command = Command::new(python.expect("aiokafka"));
+    command.arg(folder("kafka-python").join("driver.py"));
+    drive(command);
+}
