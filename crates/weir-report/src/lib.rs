@@ -5,6 +5,7 @@
 //! escapes them.
 
 mod chart;
+mod compare;
 mod cost;
 mod csv;
 mod escape;
@@ -20,6 +21,7 @@ mod view;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use compare::{comparison_markdown, render_comparison, render_find_max};
 pub use folder::{ReportError, RunData};
 pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use table::render_table;

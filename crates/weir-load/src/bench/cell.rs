@@ -42,9 +42,15 @@ pub(super) struct Context<'a> {
     /// Becomes false if the producers of a cell could not be preferred.
     pub(super) producers_preferred: &'a AtomicBool,
     pub(super) clock: Clock,
+    pub(super) started_unix_ns: u64,
 }
 
 impl<'a> Context<'a> {
+    /// An instant, from the start of the run.
+    pub(super) fn seconds_at(&self, unix_ns: u64) -> f64 {
+        unix_ns.saturating_sub(self.started_unix_ns) as f64 / 1e9
+    }
+
     /// The same for another plan.
     pub(super) fn with_plan(&self, plan: &'a Plan) -> Self {
         Self {

@@ -178,7 +178,8 @@ pub(super) struct Limits {
     pub(super) cores: u64,
 }
 
-fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
+/// Why the system under test did not keep up in a cell, if it did not.
+pub(super) fn can_not_hold(cell: &Cell, rules: &StopRules) -> Option<String> {
     let mean_ms = cell.response()?.mean_us? / 1e3;
     if mean_ms > rules.response_mean_ms {
         let limit = rules.response_mean_ms;

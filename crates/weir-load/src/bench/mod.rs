@@ -6,15 +6,20 @@ mod collect;
 mod derived;
 mod environment;
 mod error;
+mod find_max;
 mod gateway;
 mod import;
 mod ladder;
 mod observer;
+mod order;
 pub mod overhead;
 mod probe;
+#[cfg(test)]
+mod proof;
 mod quality;
 mod result;
 mod saturation;
+mod search;
 mod stages;
 mod stay;
 mod sweep;
@@ -29,7 +34,11 @@ use std::time::Duration;
 
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
-use weir_stats::run::{Cell, CellStatus, FILE_NAME, Outcome, Run, RunFile, SCHEMA, SettingGroup};
+use weir_stats::compare::{self, Options as CompareOptions};
+use weir_stats::run::{
+    Cell, CellStatus, FILE_NAME, FindMax, FindMaxOutcome, Outcome, Run, RunFile, SCHEMA,
+    SettingGroup,
+};
 use weir_stats::utc;
 
 use crate::clients::descriptors_allowed;
@@ -39,6 +48,7 @@ use cell::{Context, Spec};
 use ladder::{Ladder, Limits};
 
 pub use error::BenchError;
+pub use find_max::{FindMaxOptions, Variable};
 pub use import::import;
 pub use observer::{Live, Observer};
 pub use stay::{LiveParts, stay};
@@ -66,6 +76,16 @@ pub struct Finished {
     pub run: Run,
 }
 
+impl Finished {
+    /// Writes `run.json` again, after something was added to it.
+    ///
+    /// # Errors
+    /// [`BenchError`] if it cannot be written.
+    pub fn write(&self) -> Result<(), BenchError> {
+        write_run(&self.dir, &self.run)
+    }
+}
+
 /// Runs `plan`. When `stop` becomes true, the cell that runs is cut, all parts end in order, and
 /// what was measured is written.
 ///
@@ -76,6 +96,51 @@ pub fn run(
     options: &BenchOptions,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    measure(
+        plan,
+        options,
+        observer,
+        stop,
+        |context, limits, observer| match sweep::of(plan) {
+            Some(sweep) => (sweep::run(context, sweep, observer), None),
+            None => (run_cells(context, limits, observer), None),
+        },
+    )
+}
+
+/// Searches for the highest load of `plan` that is held. An interruption ends it without an answer.
+///
+/// # Errors
+/// [`BenchError`] if there is no broker or no place to write; nothing is left running.
+pub fn find_max(
+    plan: &Plan,
+    search: &FindMaxOptions,
+    options: &BenchOptions,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Finished, BenchError> {
+    measure(
+        plan,
+        options,
+        observer,
+        stop,
+        |context, limits, observer| {
+            let (cells, find_max) = find_max::run(context, limits, search, observer);
+            (cells, Some(find_max))
+        },
+    )
+}
+
+/// What is done between starting the broker and writing the run file.
+type Work = (Vec<Cell>, Option<FindMax>);
+
+fn measure(
+    plan: &Plan,
+    options: &BenchOptions,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+    work: impl FnOnce(&Context<'_>, &Limits, &mut dyn Observer) -> Work,
 ) -> Result<Finished, BenchError> {
     let clock = Clock::start();
     let started_s = clock.now_unix_ns() / SECOND_NS;
@@ -95,17 +160,15 @@ pub fn run(
         stop,
         producers_preferred: &producers_preferred,
         clock,
+        started_unix_ns: started_s * SECOND_NS,
     };
-    let cells = match sweep::of(plan) {
-        Some(sweep) => sweep::run(&context, sweep, observer),
-        None => {
-            if broker.lab.is_some() {
-                preheat(&context, observer);
-            }
-            run_cells(&context, &broker.limits, observer)
-        }
-    };
+    if broker.lab.is_some() && sweep::of(plan).is_none() {
+        preheat(&context, observer);
+    }
+    let (cells, find_max) = work(&context, &broker.limits, observer);
     let mut run = describe(plan, options, cells, &broker);
+    run.find_max = find_max;
+    run.comparisons = compare::variants(&run, &CompareOptions::default());
     run.started_utc = utc::rfc3339(started_s);
     run.finished_utc = utc::rfc3339(clock.now_unix_ns() / SECOND_NS);
     run.files = files(&run.cells);
@@ -164,7 +227,7 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
     cell::run(&context.with_plan(&plan), spec, observer);
 }
 
-/// Point by point, the subjects in turn: what drifts, drifts for all of them.
+/// Point by point, the subjects in turn and each first once: what drifts, drifts for all of them.
 fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer) -> Vec<Cell> {
     let plan = context.plan;
     let mut ladder = Ladder::new(plan.is_grid());
@@ -176,7 +239,7 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
         plan.workload.rate_per_s = point.rate_per_s;
         let context = &context.with_plan(&plan);
         for repetition in 1..=u64::from(plan.repetitions) {
-            for subject in &subjects {
+            for subject in order::round(&subjects, repetition as usize - 1) {
                 let spec = Spec {
                     architecture: subject.architecture,
                     variant: subject.variant.map(|variant| variant.name.clone()),
@@ -184,11 +247,12 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
                     repetition,
                 };
                 let mut cell = spec.empty_cell(&plan);
+                let started_unix_ns = context.clock.now_unix_ns();
                 observer.cell(cells.len() + 1, count, &cell.id());
                 let reason = match context.stop.load(Ordering::Relaxed) {
                     true => Some("interrupted".to_owned()),
                     false if context.broker_is_gone() => Some(cell::BROKER_GONE.to_owned()),
-                    false => ladder.skip(subject, point, &plan.stop, limits),
+                    false => ladder.skip(&subject, point, &plan.stop, limits),
                 };
                 match reason {
                     Some(reason) => {
@@ -197,7 +261,8 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
                     }
                     None => {
                         cell = cell::run(context, spec, observer);
-                        ladder.learn(subject, point, &mut cell, &plan.stop);
+                        cell.started_s = Some(context.seconds_at(started_unix_ns));
+                        ladder.learn(&subject, point, &mut cell, &plan.stop);
                         observer.note(&verdict::cell(&cell));
                     }
                 }
@@ -326,9 +391,11 @@ fn files(cells: &[Cell]) -> Vec<RunFile> {
     logs.flatten().collect()
 }
 
-/// Thresholds, outcome and the sentence in front.
+/// Thresholds, outcome and the sentence in front; of a search, its answer.
 fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
-    run.thresholds = plan::evaluate(&plan.thresholds, &run.cells);
+    if run.find_max.is_none() {
+        run.thresholds = plan::evaluate(&plan.thresholds, &run.cells);
+    }
     let all_have_one = plan.architectures.iter().all(|architecture| {
         let mut cells = run
             .cells
@@ -336,6 +403,15 @@ fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
             .filter(|cell| cell.architecture == architecture.name());
         cells.any(Cell::is_valid)
     });
+    if let Some(find_max) = &run.find_max {
+        run.outcome = match find_max.outcome {
+            _ if interrupted => Outcome::Interrupted,
+            FindMaxOutcome::Inconclusive { .. } => Outcome::Invalid,
+            FindMaxOutcome::Found { .. } | FindMaxOutcome::AtLeast { .. } => Outcome::Passed,
+        };
+        run.verdict.clone_from(&find_max.summary);
+        return;
+    }
     run.outcome = match () {
         () if interrupted => Outcome::Interrupted,
         () if !all_have_one || !run.cells.iter().any(Cell::is_valid) => Outcome::Invalid,

@@ -9,6 +9,7 @@ use weir_stats::{steady, trend};
 
 use super::child::Part;
 use super::environment;
+use super::find_max;
 use super::result::{Measured, Window};
 use super::saturation::MachineLoad;
 
@@ -28,6 +29,11 @@ impl Measured<'_> {
             ..machine
         });
         cell.generator = Some(generator(cell, cores)).filter(|cost| !cost.roles.is_empty());
+        let waited: u64 = self.collected.produced.values().map(|it| it.queue_full).sum();
+        if waited > 0 {
+            cell.figures
+                .insert(find_max::QUEUE_FULL.to_owned(), waited as f64);
+        }
         cell.noisy = merge(self.noisy_seconds(cell, window, cores));
         cell.steadiness = steadiness(&cell.series, cell.hold_s);
         cell.notes.extend(remarks(cell, cores));

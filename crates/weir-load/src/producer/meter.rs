@@ -90,6 +90,7 @@ fn quantiles(histogram: &Histogram) -> Quantiles {
         count: histogram.count(),
         p50_ns: at(50.0),
         p99_ns: at(99.0),
+        p999_ns: at(99.9),
         max_ns: histogram.max_ns().unwrap_or(0),
     }
 }

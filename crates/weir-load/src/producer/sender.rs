@@ -99,9 +99,12 @@ impl<'a> Sender<'a> {
     }
 
     fn follow_schedule(&mut self) {
-        let limit = self.limit();
-        while self.next < limit && !self.stopping {
+        loop {
             self.look_around();
+            let limit = self.limit();
+            if self.next >= limit || self.stopping {
+                return;
+            }
             let due = self.due_by_now().min(limit);
             while self.next < due && !self.stopping {
                 self.send_next();
@@ -109,10 +112,19 @@ impl<'a> Sender<'a> {
                     self.look_around();
                 }
             }
-            if self.next < limit {
+            if self.next < self.limit() {
                 self.sleep_until_next();
             }
         }
+    }
+
+    /// Moves the window and the end; records are due as before.
+    fn reschedule(&mut self, schedule: Schedule) {
+        self.schedule = Schedule {
+            start_unix_ns: self.schedule.start_unix_ns,
+            ..schedule
+        };
+        self.tracker.move_window(self.schedule);
     }
 
     /// Number of records of the whole schedule.
@@ -247,7 +259,8 @@ impl<'a> Sender<'a> {
                     self.stopping = true;
                     break;
                 }
-                Ok(Command::Start(_) | Command::Ledger { .. }) => {}
+                Ok(Command::Start(schedule)) => self.reschedule(schedule),
+                Ok(Command::Ledger { .. }) => {}
                 Err(TryRecvError::Empty) => break,
             }
         }

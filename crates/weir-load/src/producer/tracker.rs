@@ -75,6 +75,11 @@ impl Tracker {
         }
     }
 
+    /// What comes from now on belongs to another window. Nothing sent before may be due in it.
+    pub(super) fn move_window(&mut self, window: Schedule) {
+        self.window = window;
+    }
+
     /// The number the next record of `stream` has; taken by [`sent`](Self::sent) or
     /// [`refused`](Self::refused).
     pub(super) fn next_seq(&self, stream: usize) -> u64 {
@@ -268,6 +273,24 @@ mod tests {
             last_due_unix_ns: 0,
         };
         assert_eq!(tracker.into_ledger(&keys, 0..2), [entry]);
+    }
+
+    #[test]
+    fn a_window_that_moves_counts_from_its_new_begin() {
+        let mut tracker = Tracker::new(1, WINDOW);
+        let early = send(&mut tracker, 0, 3);
+        tracker.move_window(Schedule {
+            measure_from_unix_ns: 5,
+            measure_until_unix_ns: 8,
+            ..WINDOW
+        });
+        let tokens = [5, 7, 12].map(|due| send(&mut tracker, 0, due));
+        for token in [early].into_iter().chain(tokens) {
+            assert!(answer(&mut tracker, token, None).is_some());
+        }
+        assert_eq!((tracker.acked, tracker.acked_in_window), (4, 2));
+        let ledger = tracker.into_ledger(&[String::new()], 0..1);
+        assert_eq!((ledger[0].first_seq, ledger[0].last_seq), (1, 2));
     }
 
     #[test]

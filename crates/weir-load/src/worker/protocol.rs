@@ -13,7 +13,8 @@ use crate::delivery::DeliverySummary;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "snake_case")]
 pub enum Command {
-    /// Begin at the given instant and measure inside the given window.
+    /// Begin at the given instant and measure inside the given window. Once more: the window has moved, and the
+    /// schedule goes on.
     Start(Schedule),
     /// The records due in the window that the broker acknowledged; what clients settle against.
     Ledger {
@@ -259,6 +260,9 @@ pub struct Quantiles {
     pub p50_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
+    /// 99.9th percentile.
+    #[serde(default)]
+    pub p999_ns: u64,
     /// Largest value.
     pub max_ns: u64,
 }

@@ -12,8 +12,11 @@ use weir_load::bench::{self, BenchError, BenchOptions, Finished};
 use weir_load::error::Fault;
 use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
+use weir_stats::compare::Named;
 use weir_stats::run::{Outcome, Run};
 
+use crate::cmd::bench_compare::{self, CompareArgs, Judging};
+use crate::cmd::bench_find_max::{self, FindMaxArgs};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
 use crate::cmd::bench_watch::Watch;
 use crate::exit::{Exit, Failure};
@@ -26,6 +29,10 @@ pub(crate) enum BenchCommand {
     List(ListArgs),
     /// Run a plan and write a report.
     Run(Box<RunArgs>),
+    /// Hold one run against another: better, worse, equivalent or inconclusive, metric by metric.
+    Compare(CompareArgs),
+    /// Search for the highest load that is held, confirm it, and name what limits it.
+    FindMax(FindMaxArgs),
     /// Make a run folder, with reports, from what kafka-producer-perf-test and kafka-consumer-perf-test printed.
     Import(ImportArgs),
     /// Rebuild the reports of a run folder and print its table.
@@ -62,7 +69,7 @@ pub(crate) struct ImportArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weir bench run keyed --quick\n  weir bench run broadcast --levels 1k,2k --architectures groups,standalone,gateway\n  \
-                  weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor"
+                  weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor\n  weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse"
 )]
 pub(crate) struct RunArgs {
     /// A built-in plan (weir bench list), or a plan file ending in .toml.
@@ -126,6 +133,11 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) overhead: OverheadArgs,
+    /// Folder of an earlier run to hold this one against.
+    #[arg(long, value_name = "DIR")]
+    baseline: Option<PathBuf>,
+    #[command(flatten)]
+    judging: Judging,
 }
 
 /// Runs one command.
@@ -134,6 +146,8 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::List(args) => list(&args),
         BenchCommand::Run(args) => run_plan(&args),
         BenchCommand::Import(args) => import(&args),
+        BenchCommand::Compare(args) => bench_compare::run(&args),
+        BenchCommand::FindMax(args) => bench_find_max::run(&args),
         BenchCommand::Report { dir } => report(dir),
     }
 }
@@ -186,7 +200,13 @@ fn list_overhead(args: &ListArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
+    check_baseline(args)?;
     if let Some(plan) = bench_overhead::plan(&args.plan) {
+        if args.baseline.is_some() {
+            let text = "--baseline: this plan has none; hold two of its runs against each other with \
+                        weir bench compare";
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+        }
         return bench_overhead::run(args, plan.map_err(usage)?);
     }
     let (mut plan, file) = load_plan(&args.plan)?;
@@ -220,13 +240,55 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(args.json);
     let options = options(&args.out, args.bootstrap.clone())?;
-    let finished = execute(&plan, &options, &mut watch, &stop)?;
+    let mut finished = execute(&plan, &options, &mut watch, &stop)?;
+    let against = compare_with_baseline(args, &mut finished)?;
     if args.json {
         print!("{}", finished.run.to_json());
     } else {
         print_result(&finished);
+        for comparison in &finished.run.comparisons {
+            println!();
+            bench_compare::show(comparison, false);
+        }
     }
-    Ok(exit_of(finished.run.outcome))
+    Ok(match exit_of(finished.run.outcome) {
+        Exit::Fine => against,
+        other => other,
+    })
+}
+
+/// Nothing is started for a comparison that cannot be made.
+fn check_baseline(args: &RunArgs) -> Result<(), Failure> {
+    match &args.baseline {
+        Some(dir) => weir_report::RunData::read(dir)
+            .map(|_| ())
+            .map_err(|error| Failure::new(Exit::Usage, error)),
+        None if args.judging.is_given() => {
+            let text = "--fail-on, --aa and --metrics compare with a run: give it with --baseline";
+            Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Adds the comparison with the baseline to the run; the code it stands for.
+fn compare_with_baseline(args: &RunArgs, finished: &mut Finished) -> Result<Exit, Failure> {
+    let Some(base) = &args.baseline else {
+        return Ok(Exit::Fine);
+    };
+    let label = finished.dir.display().to_string();
+    let named = Named {
+        label: &label,
+        run: &finished.run,
+    };
+    let comparison = args.judging.against(base, named)?;
+    let exit = bench_compare::exit(&args.judging, &comparison);
+    finished.run.comparisons.push(comparison);
+    finished
+        .write()
+        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+    weir_report::write_all(&finished.dir).map_err(|error| Failure::new(Exit::Instrument, error))?;
+    Ok(exit)
 }
 
 fn import(args: &ImportArgs) -> Result<Exit, Failure> {
@@ -275,7 +337,7 @@ pub(crate) fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
 }
 
 /// A count, or a decimal number.
-fn parse_rate(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) => Ok(rate),
         Err(_) => parse_count(text)
@@ -325,6 +387,11 @@ pub(crate) fn print_result(finished: &Finished) {
         weir_report::render_table(&finished.run, terminal_width(), color)
     );
     print_notes(&finished.run);
+    print_files(finished);
+}
+
+/// Where the rest is.
+pub(crate) fn print_files(finished: &Finished) {
     println!("report  {}", finished.dir.join("report.html").display());
     println!("raw     {}", finished.dir.display());
 }

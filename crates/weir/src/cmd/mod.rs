@@ -3,6 +3,8 @@
 pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bench_block;
+pub(crate) mod bench_compare;
+pub(crate) mod bench_find_max;
 pub(crate) mod bench_overhead;
 pub(crate) mod bench_watch;
 pub(crate) mod clients_args;

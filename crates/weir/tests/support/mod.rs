@@ -3,6 +3,8 @@
 // Each program takes what it needs.
 #![allow(dead_code)]
 
+pub(crate) mod schema;
+
 use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};

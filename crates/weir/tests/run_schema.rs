@@ -1,0 +1,63 @@
+//! `docs/run.schema.json` against the run files of this repository.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use support::schema;
+
+/// Every `run.json` below `bench/runs`.
+fn kept_runs() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
+    let (mut found, mut folders) = (Vec::new(), vec![root]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.ends_with("run.json") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn kept_run_files_are_as_the_schema_says() {
+    let runs = kept_runs();
+    assert!(runs.len() > 3, "{runs:?}");
+    for path in runs {
+        let run: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let found = schema::findings(&run);
+        assert!(found.is_empty(), "{}: {found:#?}", path.display());
+    }
+}
+
+/// Otherwise the test above would say nothing.
+#[test]
+fn what_is_wrong_is_found() {
+    let path = kept_runs().pop().unwrap();
+    let good: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let changed = |pointer: &str, value: Value| {
+        let mut run = good.clone();
+        *run.pointer_mut(pointer).unwrap() = value;
+        schema::findings(&run)
+    };
+    for (pointer, value) in [
+        ("/schema", json!("weir.run/2")),
+        ("/outcome", json!("fine")),
+        ("/cells", json!({})),
+        ("/cells/0/clients", json!(-1)),
+        ("/cells/0/hold_s", json!("20")),
+        ("/cells/0/status", json!({"state": "valid", "why": "later"})),
+        ("/machine", json!({"cpu_model": "x"})),
+    ] {
+        assert!(!changed(pointer, value).is_empty(), "{pointer}");
+    }
+    let mut more = good.clone();
+    more["later"] = json!(1);
+    assert_eq!(schema::findings(&more), ["run.later is not described"]);
+}
