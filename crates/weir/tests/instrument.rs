@@ -163,7 +163,10 @@ fn two_runs_are_compared(broker: &Broker, base: &Path) {
     let again: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(again["subjects"], comparison["subjects"]);
     let comment = fs::read_to_string(comment).unwrap();
-    assert!(comment.contains("| achieved_records_per_s |"), "{comment}");
+    assert!(
+        comment.contains(r"| achieved\_records\_per\_s |"),
+        "{comment}"
+    );
 
     let table = weir(&["bench", "compare"])
         .args([base, &other])

@@ -77,6 +77,7 @@ pub(super) struct Measured<'a> {
 /// Fills the cell with what was measured.
 pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> Cell {
     cell.hold_s = window.hold_s();
+    cell.warm_up_s = window.load_s() - cell.hold_s;
     if window.interrupted {
         cell.notes.push(format!(
             "interrupted after {:.1} of {:.1} s",

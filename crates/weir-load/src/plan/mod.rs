@@ -100,8 +100,10 @@ pub struct Plan {
     /// Load on a broker that has just been started, before the first cell: a Java program is far
     /// slower in its first seconds.
     pub preheat: Duration,
-    /// Time before the measured window.
+    /// Time before the measured window, at least.
     pub warm_up: Duration,
+    /// How long to wait for the load to settle, if it has not by then; not longer than `warm_up`: the warm-up is fixed.
+    pub warm_up_max: Duration,
     /// Length of the measured window, by due time.
     pub hold: Duration,
     /// Longest wait for late deliveries after it.
@@ -183,6 +185,7 @@ impl Plan {
             ramp_per_s: raw.ramp_per_s,
             preheat: raw.preheat,
             warm_up: raw.warm_up,
+            warm_up_max: raw.warm_up_max,
             hold: raw.hold,
             drain: raw.drain,
             workload: raw.workload,
@@ -228,6 +231,7 @@ impl Plan {
             key,
             preheat,
             warm_up,
+            warm_up_max,
             hold,
             drain,
         } = overrides.clone();
@@ -244,6 +248,7 @@ impl Plan {
         self.clients.key = key.or(self.clients.key);
         self.preheat = preheat.unwrap_or(self.preheat);
         self.warm_up = warm_up.unwrap_or(self.warm_up);
+        self.warm_up_max = warm_up_max.unwrap_or(self.warm_up_max);
         self.hold = hold.unwrap_or(self.hold);
         self.drain = drain.unwrap_or(self.drain);
         self.check(file)?;

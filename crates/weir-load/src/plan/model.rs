@@ -33,6 +33,8 @@ pub(super) struct PlanFile {
     pub(super) preheat: Duration,
     #[serde(deserialize_with = "duration")]
     pub(super) warm_up: Duration,
+    #[serde(default, deserialize_with = "duration")]
+    pub(super) warm_up_max: Duration,
     #[serde(deserialize_with = "duration")]
     pub(super) hold: Duration,
     #[serde(deserialize_with = "duration")]
@@ -156,9 +158,12 @@ pub struct Overrides {
     /// Load on a new broker before the first cell.
     #[serde(deserialize_with = "some_duration")]
     pub preheat: Option<Duration>,
-    /// Time before the measured window.
+    /// Time before the measured window, at least.
     #[serde(deserialize_with = "some_duration")]
     pub warm_up: Option<Duration>,
+    /// How long to wait for the load to settle.
+    #[serde(deserialize_with = "some_duration")]
+    pub warm_up_max: Option<Duration>,
     /// Length of the measured window.
     #[serde(deserialize_with = "some_duration")]
     pub hold: Option<Duration>,

@@ -35,10 +35,16 @@ impl Default for Options {
 }
 
 impl Options {
-    fn is_headline(&self, name: &str) -> bool {
-        match self.headline.is_empty() {
-            true => Metric::named(name).is_some_and(|metric| metric.is_headline),
-            false => self.headline.iter().any(|wanted| wanted == name),
+    /// `has_response`: the subject has a response time. Where nobody receives, what the broker answered decides, and
+    /// the plan's own figures.
+    fn is_headline(&self, name: &str, has_response: bool) -> bool {
+        if !self.headline.is_empty() {
+            return self.headline.iter().any(|wanted| wanted == name);
+        }
+        match Metric::named(name) {
+            Some(metric) if metric.is_headline => true,
+            Some(metric) => !has_response && metric.name.starts_with("publish_ack"),
+            None => !has_response,
         }
     }
 }
@@ -160,7 +166,10 @@ fn compare(
         };
         let again: Vec<_> = again.iter().filter_map(|run| of(run, subject)).collect();
         let mut metrics = Vec::new();
-        for (name, ours) in in_order(values(cells)) {
+        let ours = values(cells);
+        let has_response =
+            ours.contains_key("response_mean_ms") || ours.contains_key("response_p99_ms");
+        for (name, ours) in in_order(ours) {
             let Some(theirs) = theirs.get(&name) else {
                 continue;
             };
@@ -171,7 +180,7 @@ fn compare(
                 margin_share: options.margin_share,
                 aa_share: aa_share(&ours, &again, &name),
             };
-            let is_headline = options.is_headline(&name);
+            let is_headline = options.is_headline(&name, has_response);
             chances.push(sides.chance().filter(|_| is_headline));
             metrics.push(MetricComparison {
                 metric: name,

@@ -163,6 +163,26 @@ fn differences_of_the_surroundings_are_told() {
 }
 
 #[test]
+fn without_receivers_the_broker_s_answer_decides() {
+    let mut run = run(&[1.0, 2.0]);
+    for cell in &mut run.cells {
+        let acknowledged = cell.latency.remove(STAGE_RESPONSE).unwrap();
+        cell.latency
+            .insert(crate::run::STAGE_PUBLISH_ACK.to_owned(), acknowledged);
+        cell.figures.insert("cpu_s_per_gb".to_owned(), 2.0);
+    }
+    let named = |label| Named { label, run: &run };
+    let comparison = runs(named("a"), named("b"), &[], &Options::default());
+    let metrics = &comparison.subjects[0].metrics;
+    let headlines: Vec<&str> = metrics
+        .iter()
+        .filter(|metric| metric.is_headline)
+        .map(|metric| metric.metric.as_str())
+        .collect();
+    assert_eq!(headlines, ["publish_ack_p99_ms", "cpu_s_per_gb"]);
+}
+
+#[test]
 fn variants_of_a_run_are_held_against_the_first() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let (mut one, mut four) = (run(&base), run(&base.map(|ms| ms * 0.5)));

@@ -232,6 +232,8 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         key: args.key.clone(),
         preheat: None,
         warm_up: args.warm_up,
+        // Who says how long means it.
+        warm_up_max: args.warm_up,
         hold: args.hold,
         drain: args.drain,
         ..Overrides::default()

@@ -83,6 +83,7 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     let overrides = Overrides {
         rate_per_s: args.rate,
         warm_up: args.warm_up,
+        warm_up_max: args.warm_up,
         hold: args.hold,
         ..Overrides::default()
     };

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_stats::run::Cell;
+use weir_stats::steady;
 
 use super::super::child::{Part, PartProcess};
 use super::super::gateway;
@@ -16,32 +17,58 @@ use crate::plan::Architecture;
 use crate::worker::protocol::{Command, Progress, Schedule};
 
 impl Running<'_> {
-    /// Tells all workers when to begin; the producers go on a little beyond the window, so that its
-    /// last records are delivered under load.
+    /// Tells all workers when to begin. The window is the latest one that the plan allows; it is moved to the front
+    /// once the load has settled.
     pub(super) fn schedule(&mut self) -> Window {
         let plan = self.context.plan;
         let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_IN);
-        let from_unix_ns = start_unix_ns + nanos(plan.warm_up);
-        let until_unix_ns = from_unix_ns + nanos(plan.hold);
+        let from_unix_ns = start_unix_ns + nanos(plan.warm_up.max(plan.warm_up_max));
+        let window = Window {
+            start_unix_ns,
+            from_unix_ns,
+            until_unix_ns: from_unix_ns + nanos(plan.hold),
+            interrupted: false,
+        };
+        self.announce(&window);
+        window
+    }
+
+    /// The producers go on a little beyond the window, so that its last records are delivered under load.
+    fn announce(&mut self, window: &Window) {
+        let until_unix_ns = window.until_unix_ns;
         for process in &mut self.parts {
             let stop_unix_ns = match process.part {
                 part if part.produces() => until_unix_ns + nanos(TAIL),
                 // They are told to stop; this is for a runner that is gone.
-                _ => until_unix_ns + nanos(TAIL) + nanos(plan.drain) + nanos(ABANDONED_AFTER),
+                _ => {
+                    let drain = nanos(self.context.plan.drain);
+                    until_unix_ns + nanos(TAIL) + drain + nanos(ABANDONED_AFTER)
+                }
             };
             process.send(&Command::Start(Schedule {
-                start_unix_ns,
-                measure_from_unix_ns: from_unix_ns,
+                start_unix_ns: window.start_unix_ns,
+                measure_from_unix_ns: window.from_unix_ns,
                 measure_until_unix_ns: until_unix_ns,
                 stop_unix_ns,
             }));
         }
-        Window {
-            start_unix_ns,
-            from_unix_ns,
-            until_unix_ns,
-            interrupted: false,
+    }
+
+    /// Begins the window as soon as the load has settled, if the plan does not fix its warm-up.
+    fn settle_in(&mut self, window: &mut Window, now_unix_ns: u64) {
+        let from_unix_ns = now_unix_ns + nanos(MOVED_IN);
+        let earliest_unix_ns = window.start_unix_ns + nanos(self.context.plan.warm_up);
+        if from_unix_ns < earliest_unix_ns || from_unix_ns >= window.from_unix_ns {
+            return;
         }
+        let receiving = receiving_part(self.spec.architecture);
+        let reports = self.collected.progress.get(&receiving);
+        if !has_settled(reports.map_or(&[], Vec::as_slice), window.start_unix_ns) {
+            return;
+        }
+        window.from_unix_ns = from_unix_ns;
+        window.until_unix_ns = from_unix_ns + nanos(self.context.plan.hold);
+        self.announce(window);
     }
 
     /// Samples and shows until the window and its tail are over. An interruption inside the window
@@ -52,8 +79,8 @@ impl Running<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), Abort> {
         let mut next_unix_ns = window.start_unix_ns;
-        let end_unix_ns = window.until_unix_ns + nanos(TAIL);
         loop {
+            let end_unix_ns = window.until_unix_ns + nanos(TAIL);
             let now_unix_ns = self.context.clock.now_unix_ns();
             if now_unix_ns >= end_unix_ns {
                 return Ok(());
@@ -64,6 +91,7 @@ impl Running<'_> {
             self.check_alive()?;
             if now_unix_ns >= next_unix_ns {
                 self.usage.read(now_unix_ns);
+                self.settle_in(window, now_unix_ns);
                 if window.is_edge(now_unix_ns) {
                     self.read_gateway(None);
                 }
@@ -274,6 +302,19 @@ impl Running<'_> {
     }
 }
 
+/// Whether the median response of the seconds so far no longer depends on the beginning. The first report covers
+/// what was before the load as well.
+fn has_settled(reports: &[Progress], start_unix_ns: u64) -> bool {
+    let whole = reports
+        .iter()
+        .filter(|report| report.unix_ns >= start_unix_ns + SECOND_NS);
+    let medians: Vec<f64> = whole
+        .filter(|report| report.p50_us > 0)
+        .map(|report| report.p50_us as f64)
+        .collect();
+    steady::warm_up_len(&medians).is_some()
+}
+
 fn rate((before, last): (&Progress, &Progress), counter: &str) -> Option<f64> {
     let span_s = last.unix_ns.saturating_sub(before.unix_ns) as f64 / 1e9;
     let (before, last) = (before.counters.get(counter)?, last.counters.get(counter)?);
@@ -282,7 +323,36 @@ fn rate((before, last): (&Progress, &Progress), counter: &str) -> Option<f64> {
 
 /// Time for the command to reach all workers before the first record is due.
 const START_IN: Duration = Duration::from_millis(300);
+/// Time for a window that moves to be known everywhere, also to a busy worker.
+const MOVED_IN: Duration = Duration::from_secs(1);
+const SECOND_NS: u64 = 1_000_000_000;
 const TAIL: Duration = Duration::from_millis(500);
 const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 const PRODUCE_FINAL_WITHIN: Duration = Duration::from_secs(30);
 const FINAL_WITHIN: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_settles_when_its_median_does() {
+        let reports = |medians: &[u64]| -> Vec<Progress> {
+            let report = |(second, p50_us): (u64, &u64)| Progress {
+                unix_ns: second * SECOND_NS,
+                p50_us: *p50_us,
+                ..Progress::default()
+            };
+            (1..).zip(medians).map(report).collect()
+        };
+        let settled = [90_000, 9000, 5000, 1000, 1010, 990, 1000, 1005, 1000, 995];
+        assert!(has_settled(&reports(&settled), 0));
+        assert!(!has_settled(&reports(&settled[..5]), 0), "still falling");
+        assert!(!has_settled(&reports(&[1000; 4]), 0), "too few to tell");
+        assert!(
+            !has_settled(&reports(&settled), 7 * SECOND_NS),
+            "not under load"
+        );
+        assert!(!has_settled(&reports(&[0; 20]), 0), "nothing came");
+    }
+}
