@@ -25,3 +25,8 @@ pub use ingest::{
 pub use produce::{Acks, Delivery, Producer, ProducerConfig, ProducerError, SendError};
 pub use properties::PropertyError;
 pub use record::{HeaderList, Record};
+
+/// Version of the Kafka library that is linked in.
+pub fn librdkafka_version() -> String {
+    rdkafka::util::get_rdkafka_version().1
+}

@@ -28,6 +28,7 @@ pub use error::{Fault, LabError};
 pub use lab::{Broker, Lab, LabOptions, SecondListener};
 pub use state::LabState;
 pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
+pub use tool::java_version_found as java_version;
 pub use tools::KafkaTools;
 
 /// The release of Apache Kafka that a lab starts unless told otherwise.

@@ -49,6 +49,13 @@ pub(crate) fn java(purpose: &str) -> Result<PathBuf, LabError> {
     Ok(path)
 }
 
+/// Version of the Java that brokers are started with; `None` if there is none.
+pub fn java_version_found() -> Option<String> {
+    let path = java("to tell its version").ok()?;
+    let said = first_words(&path, "-version").ok()?;
+    java_version(&said).map(|(version, _)| version.to_owned())
+}
+
 /// Version text and feature release out of `java -version`: 1.8.0_392 is 8, 17.0.15 is 17.
 fn java_version(said: &str) -> Option<(&str, u32)> {
     let (_, rest) = said.split_once("version \"")?;

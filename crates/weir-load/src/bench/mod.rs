@@ -186,7 +186,9 @@ fn measure(
             0
         }
     };
-    let processes = SettingGroup::new("processes").with("producers_nice", nice);
+    let processes = SettingGroup::new("processes")
+        .with("producers_nice", nice)
+        .with("optimized", !cfg!(debug_assertions));
     run.settings.push(processes);
     conclude(&mut run, plan, stop.load(Ordering::Relaxed));
     if let Err(error) = broker.down() {
@@ -353,7 +355,11 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
         machine: environment::machine(),
         placement: environment::placement(plan),
         clock: environment::clock(),
-        versions: [("weir".to_owned(), weir_version)].into(),
+        versions: [
+            ("weir".to_owned(), weir_version),
+            ("librdkafka".to_owned(), weir_kafka::librdkafka_version()),
+        ]
+        .into(),
         settings: environment::settings(plan, &broker.bootstrap),
         cells,
         comparisons: Vec::new(),
@@ -366,6 +372,9 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
     };
     if let Some(version) = &broker.kafka_version {
         run.versions.insert("kafka".to_owned(), version.clone());
+        if let Some(java) = weir_lab::java_version() {
+            run.versions.insert("java".to_owned(), java);
+        }
     } else {
         run.notes
             .push("the broker is not ours: what it uses is not known".to_owned());

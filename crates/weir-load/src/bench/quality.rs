@@ -29,7 +29,12 @@ impl Measured<'_> {
             ..machine
         });
         cell.generator = Some(generator(cell, cores)).filter(|cost| !cost.roles.is_empty());
-        let waited: u64 = self.collected.produced.values().map(|it| it.queue_full).sum();
+        let waited: u64 = self
+            .collected
+            .produced
+            .values()
+            .map(|it| it.queue_full)
+            .sum();
         if waited > 0 {
             cell.figures
                 .insert(find_max::QUEUE_FULL.to_owned(), waited as f64);

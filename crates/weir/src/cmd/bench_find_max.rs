@@ -89,7 +89,10 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     };
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     if plan.sweep.is_some() {
-        let text = format!("{}: a sweep searches by itself; give a plan with clients", args.plan);
+        let text = format!(
+            "{}: a sweep searches by itself; give a plan with clients",
+            args.plan
+        );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
     let first = plan.architectures.first().copied();
