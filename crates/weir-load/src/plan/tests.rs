@@ -126,7 +126,7 @@ fn errors_name_file_line_and_key() {
     assert!(missing.contains("missing field `hold`"), "{missing}");
     let duration = error_of(&changed("hold = \"60s\"", "hold = \"60\""));
     assert!(duration.contains("\"60\" is not a duration"), "{duration}");
-    assert!(duration.starts_with("my.toml:15: "), "{duration}");
+    assert!(duration.starts_with("my.toml:16: "), "{duration}");
     let zero = error_of(&changed("rate_per_s = 100", "rate_per_s = 0"));
     assert_eq!(
         zero,
