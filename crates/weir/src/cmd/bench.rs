@@ -236,7 +236,6 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         warm_up_max: args.warm_up,
         hold: args.hold,
         drain: args.drain,
-        ..Overrides::default()
     };
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
