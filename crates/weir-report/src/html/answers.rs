@@ -80,10 +80,9 @@ fn reach(comparison: &Comparison) -> f64 {
         .filter(|ratio| *ratio > 0.0 && ratio.is_finite())
         .map(|ratio| ratio.ln().abs())
         .fold(0.0, f64::max);
-    far.clamp(
-        (1.0 + 2.0 * comparison.margin_share.max(0.005)).ln(),
-        2_f64.ln(),
-    )
+    // A wide margin must be seen whole.
+    let least = (1.0 + 2.0 * comparison.margin_share.max(0.005)).ln();
+    far.clamp(least, least.max(2_f64.ln()))
 }
 
 fn line(out: &mut String, name: &str, metric: &MetricComparison, reach: f64) {
