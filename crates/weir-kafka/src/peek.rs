@@ -93,14 +93,7 @@ pub fn peek(
     timeout: Duration,
 ) -> Result<OwnedRecord, PeekError> {
     let deadline = Instant::now() + timeout;
-    let mut settings = properties::base(bootstrap_servers, "weir-peek");
-    settings
-        .set("group.id", "weir-peek")
-        .set("enable.auto.commit", "false")
-        .set("enable.partition.eof", "true")
-        .set("allow.auto.create.topics", "false")
-        .set("auto.offset.reset", "error");
-    let consumer: BaseConsumer = settings.create()?;
+    let consumer = reader(bootstrap_servers)?;
     let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
     let count = partitions.len();
     let chosen = match (partition, pick) {
@@ -138,6 +131,55 @@ pub fn peek(
             "topic \"{topic}\" has none from offset {offset} on"
         )),
     })
+}
+
+/// Reads the oldest records of a topic, an equal share of each partition, `records` in all and keys and values
+/// of `bytes_max` at most; neither joins a group nor commits anything.
+///
+/// # Errors
+/// The topic is not there, or brokers do not answer within `timeout`.
+pub fn sample(
+    bootstrap_servers: &str,
+    topic: &str,
+    records: usize,
+    bytes_max: usize,
+    timeout: Duration,
+) -> Result<Vec<OwnedRecord>, PeekError> {
+    let deadline = Instant::now() + timeout;
+    let consumer = reader(bootstrap_servers)?;
+    let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
+    let share = records.div_ceil(partitions.len());
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for partition in partitions {
+        let (low, high) = consumer.fetch_watermarks(topic, partition, left(deadline))?;
+        let mut count = 0;
+        if low == high || share == 0 {
+            continue;
+        }
+        read(&consumer, topic, partition, low, deadline, |record| {
+            let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+            bytes += length(record.key()) + length(record.payload());
+            if bytes <= bytes_max {
+                found.push(owned(record));
+                count += 1;
+            }
+            count < share && bytes < bytes_max && record.offset() + 1 < high
+        })?;
+    }
+    found.truncate(records);
+    Ok(found)
+}
+
+/// A consumer that looks and leaves no trace.
+fn reader(bootstrap_servers: &str) -> Result<BaseConsumer, PeekError> {
+    let mut settings = properties::base(bootstrap_servers, "weir-peek");
+    settings
+        .set("group.id", "weir-peek")
+        .set("enable.auto.commit", "false")
+        .set("enable.partition.eof", "true")
+        .set("allow.auto.create.topics", "false")
+        .set("auto.offset.reset", "error");
+    Ok(settings.create()?)
 }
 
 fn left(deadline: Instant) -> Duration {

@@ -67,6 +67,7 @@ fn payloads(kind: Kind) -> Payloads {
             characters: 24,
             change_ratio: 0.1,
         },
+        replay: Default::default(),
         seed: 1,
         marked: false,
     };

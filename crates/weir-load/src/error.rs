@@ -5,6 +5,8 @@ use thiserror::Error;
 use weir_kafka::lean::LeanError;
 use weir_kafka::{AdminError, ProducerError, SourceError};
 
+use crate::payload::ReplayError;
+
 /// Whose fault an error is; commands turn it into their exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +46,9 @@ pub enum LoadError {
     /// Cluster not reachable, or it refused.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// There are no records to send again.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// The producer could not be started.
     #[error(transparent)]
     Producer(#[from] ProducerError),
@@ -75,7 +80,9 @@ impl LoadError {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
+            Self::Replay(ReplayError::Topic(_)) => Fault::Target,
             Self::Option { .. }
+            | Self::Replay(_)
             | Self::Listen { .. }
             | Self::Consumer(LeanError::Config { .. }) => Fault::Usage,
             Self::Producer(

@@ -55,6 +55,14 @@ impl Workers<'_> {
         if let Some(key) = self.plan.clients.wanted_key() {
             push(&mut args, "--key", key);
         }
+        for (option, source) in [
+            ("--replay", &workload.replay),
+            ("--replay-topic", &workload.replay_topic),
+        ] {
+            if let Some(source) = source {
+                push(&mut args, option, source);
+            }
+        }
         args
     }
 

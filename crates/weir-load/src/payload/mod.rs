@@ -7,15 +7,18 @@ mod choice;
 mod members;
 mod person;
 mod random;
+mod replay;
 mod small;
 mod text;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 pub use choice::{KeyChoice, KeyDistribution, UnknownDistribution};
 pub use members::MembersSpec;
 pub use random::Random;
+pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource};
 pub use text::TextValues;
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
@@ -23,6 +26,7 @@ use crate::local_time::LocalTime;
 use bytes::ByteValues;
 use members::Members;
 use person::People;
+use replay::Replay;
 use small::SmallObjects;
 
 /// Kind of record, by the published generator's names.
@@ -45,13 +49,15 @@ pub enum Kind {
     JsonKeyX,
     /// An object of so many members, of which a share changes, under one of 40 keys.
     JsonMembers,
+    /// Records of a file or a topic, with their keys and headers, in their order and again.
+    Replay,
     /// Bytes without a key, as many and as random as asked for.
     Random,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Base,
         Self::Keyed,
         Self::Json,
@@ -60,6 +66,7 @@ impl Kind {
         Self::VeryComplex,
         Self::JsonKeyX,
         Self::JsonMembers,
+        Self::Replay,
         Self::Random,
     ];
 
@@ -74,13 +81,19 @@ impl Kind {
             Self::VeryComplex => "verycomplex",
             Self::JsonKeyX => "jsonkeyx",
             Self::JsonMembers => "json-members",
+            Self::Replay => "replay",
             Self::Random => "random",
         }
     }
 
     /// Whether records have a key.
     pub fn has_key(self) -> bool {
-        !matches!(self, Self::Base | Self::Random)
+        !matches!(self, Self::Base | Self::Random | Self::Replay)
+    }
+
+    /// Whether values are objects with a timestamp member of ours.
+    pub fn has_timestamp(self) -> bool {
+        !self.has_size() && self != Self::Replay
     }
 
     /// Whether values are text of a size to choose; those of the others are objects of fixed shape.
@@ -92,7 +105,7 @@ impl Kind {
 /// A kind that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members or \
+    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members, replay or \
      random"
 )]
 pub struct UnknownKind(String);
@@ -127,6 +140,8 @@ pub struct PayloadSpec {
     pub entropy: f64,
     /// The objects of the kind `json-members`.
     pub members: MembersSpec,
+    /// The records of the kind `replay`; at least one there.
+    pub replay: Arc<[ReplayRecord]>,
     /// The same seed makes the same records.
     pub seed: u64,
     /// Whether the timestamp member begins with [`MARK`].
@@ -148,6 +163,7 @@ pub struct Payloads {
 enum Form {
     Bytes(ByteValues),
     Members(Members),
+    Replay(Replay),
     Text { values: TextValues, keyed: bool },
     Small(SmallObjects),
     People(Box<People>),
@@ -156,9 +172,16 @@ enum Form {
 impl Payloads {
     /// Prepares what does not change from record to record.
     pub fn new(spec: &PayloadSpec, local: LocalTime) -> Self {
+        if spec.kind == Kind::Replay && !spec.replay.is_empty() {
+            let (replay, names) = Replay::new(Arc::clone(&spec.replay));
+            return Self {
+                form: Form::Replay(replay),
+                names,
+            };
+        }
         let fruits = || names_of(&FRUITS, spec.keys);
         let mut names = match spec.kind {
-            Kind::Base | Kind::Random => vec![String::new()],
+            Kind::Base | Kind::Random | Kind::Replay => vec![String::new()],
             Kind::Keyed | Kind::Json | Kind::JsonMembers => fruits(),
             Kind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
             Kind::Complex | Kind::VeryComplex | Kind::JsonKeyX => names_of(&FIRST_NAMES, spec.keys),
@@ -178,7 +201,10 @@ impl Payloads {
         // The choice of keys takes the seed itself; the negation only keeps the two apart.
         let seed = !spec.seed;
         let form = match spec.kind {
-            Kind::Random => Form::Bytes(ByteValues::new(spec.size, spec.entropy, seed)),
+            // Without records there is nothing to send again.
+            Kind::Random | Kind::Replay => {
+                Form::Bytes(ByteValues::new(spec.size, spec.entropy, seed))
+            }
             Kind::Base | Kind::Keyed => Form::Text {
                 values: TextValues::new(spec.size, seed, local),
                 keyed: spec.kind == Kind::Keyed,
@@ -200,10 +226,27 @@ impl Payloads {
         &self.names
     }
 
+    /// Name of the next record: drawn, or the one that a record from elsewhere has.
+    pub(crate) fn next_name(&self, choice: &mut KeyChoice) -> usize {
+        match &self.form {
+            Form::Replay(records) => records.name(),
+            _ => choice.draw(),
+        }
+    }
+
+    /// Headers that the record made last brought along.
+    pub(crate) fn headers(&self) -> &[(String, Vec<u8>)] {
+        match &self.form {
+            Form::Replay(records) => &records.last().headers,
+            _ => &[],
+        }
+    }
+
     /// Makes the next record, due at `due_unix_ns`, under name `name`.
     pub fn make(&mut self, name: usize, due_unix_ns: u64, producer: u32) {
         match &mut self.form {
             Form::Bytes(values) => values.make(),
+            Form::Replay(records) => records.make(),
             Form::Members(objects) => objects.make((name, &self.names[name]), due_unix_ns),
             Form::Text { values, .. } => {
                 values.value(due_unix_ns, producer);
@@ -216,6 +259,7 @@ impl Payloads {
     /// Key of the record made last under name `name`.
     pub fn key(&self, name: usize) -> Option<&[u8]> {
         match &self.form {
+            Form::Replay(records) => records.last().key.as_deref(),
             Form::Bytes(_) | Form::Text { keyed: false, .. } => None,
             Form::People(people) => Some(people.key(name)),
             Form::Text { .. } | Form::Small(_) | Form::Members(_) => {
@@ -228,6 +272,7 @@ impl Payloads {
     pub fn value(&self) -> &[u8] {
         match &self.form {
             Form::Bytes(values) => values.value(),
+            Form::Replay(records) => &records.last().value,
             Form::Members(objects) => objects.value(),
             Form::Text { values, .. } => values.last(),
             Form::Small(objects) => objects.value(),

@@ -24,6 +24,10 @@ pub struct Workload {
     pub partitions: u32,
     /// Seed of every random choice: keys, filler, and which client wants which key.
     pub seed: u64,
+    /// File of the kind `replay`.
+    pub replay: Option<String>,
+    /// Topic of the kind `replay`, on the same brokers.
+    pub replay_topic: Option<String>,
     /// Number of keys.
     pub keys: u32,
     /// How records are spread over them.
@@ -53,6 +57,8 @@ impl Default for Workload {
             producers: 1,
             partitions: 1,
             seed: 0,
+            replay: None,
+            replay_topic: None,
             keys: 40,
             distribution: KeyDistribution::Uniform,
             entropy: 1.0,

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::local_time::LocalTime;
 use crate::pacer::Rate;
-use crate::payload::{KeyDistribution, Kind, MembersSpec, PayloadSpec, Payloads};
+use crate::payload::{KeyDistribution, Kind, MembersSpec, PayloadSpec, Payloads, ReplaySource};
 use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
@@ -48,6 +48,8 @@ pub struct ProducerOptions {
     pub distribution: KeyDistribution,
     /// Share of random bytes in values of the kind `random`.
     pub entropy: f64,
+    /// Where records of the kind `replay` come from.
+    pub replay: Option<ReplaySource>,
     /// The objects of the kind `json-members`.
     pub members: MembersSpec,
     /// Seed of keys and filler.
@@ -92,6 +94,7 @@ impl Default for ProducerOptions {
             key: None,
             distribution: KeyDistribution::Uniform,
             entropy: 1.0,
+            replay: None,
             members: MembersSpec::default(),
             seed: 1,
             marked: false,
@@ -133,7 +136,7 @@ impl ProducerOptions {
                 "the last number must be below 2^32",
             );
         }
-        if self.marked && self.kind.has_size() {
+        if self.marked && !self.kind.has_timestamp() {
             let reason = "its values have no timestamp member; use a kind with JSON values";
             return Err(LoadError::Option {
                 option: "--mark with --kind",
@@ -145,6 +148,13 @@ impl ProducerOptions {
         if self.kind == Kind::JsonMembers && (self.members.members == 0 || texts > TEXTS_MAX) {
             let reason = "each key has that many texts: give at least one, and fewer for many keys";
             return refused("--members", self.members.members.into(), reason);
+        }
+        if (self.kind == Kind::Replay) != self.replay.is_some() {
+            return Err(LoadError::Option {
+                option: "--kind",
+                value: self.kind.to_string(),
+                reason: "replay goes with --replay FILE or --replay-topic NAME".to_owned(),
+            });
         }
         if self.members.characters > CHARACTERS_MAX {
             let reason = "at most 100,000";
@@ -165,8 +175,14 @@ impl ProducerOptions {
         Ok(())
     }
 
-    fn payload_spec(&self) -> PayloadSpec {
-        PayloadSpec {
+    /// With the records to be sent again, which are read now.
+    fn payload_spec(&self) -> Result<PayloadSpec, LoadError> {
+        let replay = match &self.replay {
+            Some(source) => source.read(&self.bootstrap_servers)?,
+            None => Vec::new(),
+        };
+        Ok(PayloadSpec {
+            replay: replay.into(),
             kind: self.kind,
             size: self.size,
             keys: self.keys as usize,
@@ -175,7 +191,7 @@ impl ProducerOptions {
             members: self.members,
             seed: self.seed,
             marked: self.marked,
-        }
+        })
     }
 
     fn client_config(&self) -> ProducerConfig {
@@ -215,7 +231,18 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
     let clock = Clock::start();
     let answers = Answers::default();
     let producer = start_client(options, clock, &answers)?;
-    let payloads = Payloads::new(&options.payload_spec(), LocalTime::system());
+    let payloads = Payloads::new(&options.payload_spec()?, LocalTime::system());
+    let streams = payloads.names().len() as u64 * u64::from(options.producers);
+    if streams > STREAMS_MAX {
+        return Err(LoadError::Option {
+            option: "--producers",
+            value: options.producers.to_string(),
+            reason: format!(
+                "with {} keys there are too many counters: give fewer",
+                payloads.names().len()
+            ),
+        });
+    }
     link.events.send(&Event::Ready {
         connections: brokers as u64,
         port: None,

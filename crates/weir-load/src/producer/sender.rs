@@ -174,7 +174,7 @@ impl<'a> Sender<'a> {
         let due_unix_ns = self.schedule.start_unix_ns + self.pacer.due_ns(index);
         // A remainder of a u32 fits a u32.
         let producer = (index % u64::from(self.options.producers)) as u32;
-        let key = self.key_choice.draw();
+        let key = self.payloads.next_name(&mut self.key_choice);
         let stream = key * self.options.producers as usize + producer as usize;
         let mut stamp = Stamp {
             due_unix_ns,
@@ -230,6 +230,20 @@ impl<'a> Sender<'a> {
             (false, _) => &[],
             (true, false) => &headers[..2],
             (true, true) => &headers[..],
+        };
+        // Only records from elsewhere have headers of their own.
+        let own = self.payloads.headers();
+        let mut all = Vec::new();
+        let headers = match own.is_empty() {
+            true => headers,
+            false => {
+                all.extend(
+                    own.iter()
+                        .map(|(name, value)| (name.as_str(), value.as_slice())),
+                );
+                all.extend_from_slice(headers);
+                &all
+            }
         };
         let token = self.tracker.next_token() as u64;
         let topic = &self.options.topic;

@@ -1,12 +1,13 @@
 //! `weir load produce`.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
 use weir_load::clock::Clock;
 use weir_load::pacer::Rate;
-use weir_load::payload::{KeyDistribution, Kind, MembersSpec};
+use weir_load::payload::{KeyDistribution, Kind, MembersSpec, ReplayFormat, ReplaySource};
 use weir_load::producer::{self, Acks, ProducerOptions};
 use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress};
@@ -104,6 +105,26 @@ pub(crate) struct ProduceArgs {
     /// With --kind json-members, the share of them that changes from one record of a key to the next.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_share)]
     change_ratio: f64,
+    /// Send the records of this file, in their order and again, in place of --kind.
+    #[arg(long, value_name = "FILE", conflicts_with = "replay_topic")]
+    replay: Option<PathBuf>,
+    /// How records stand in it: lines, or lengths (32 bits, big-endian, of the key, -1 for none; the key; of the value; the value).
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "lines",
+        requires = "replay"
+    )]
+    replay_format: ReplayFormat,
+    /// With lines, what stands between key and value; without it a line is a value.
+    #[arg(long, value_name = "TEXT", requires = "replay")]
+    key_separator: Option<String>,
+    /// Send the oldest records of this topic, with keys and headers, in place of --kind.
+    #[arg(long, value_name = "NAME")]
+    replay_topic: Option<String>,
+    /// With --replay-topic, how many.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "10k")]
+    replay_records: u64,
     /// The same seed writes the same keys and texts.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -188,6 +209,22 @@ impl ProduceArgs {
         }
     }
 
+    fn replay(&self) -> Option<ReplaySource> {
+        let file = self.replay.as_ref().map(|path| ReplaySource::File {
+            path: path.clone(),
+            format: match &self.replay_format {
+                ReplayFormat::Lines(_) => ReplayFormat::Lines(self.key_separator.clone()),
+                ReplayFormat::Lengths => ReplayFormat::Lengths,
+            },
+        });
+        file.or_else(|| {
+            Some(ReplaySource::Topic {
+                topic: self.replay_topic.clone()?,
+                records: usize::try_from(self.replay_records).unwrap_or(usize::MAX),
+            })
+        })
+    }
+
     fn options(&self) -> Result<ProducerOptions, Failure> {
         let rate = match (self.rate, self.pause) {
             (Some(rate), _) => rate,
@@ -195,13 +232,18 @@ impl ProduceArgs {
                 .map_err(|error| Failure::new(Exit::Usage, error))?,
             (None, None) => Rate::HUNDRED,
         };
+        let replay = self.replay();
         Ok(ProducerOptions {
             bootstrap_servers: self.bootstrap.clone(),
             topic: self.topic.clone(),
             rate,
             producers: self.producers,
             first_producer: self.first_producer,
-            kind: self.kind()?,
+            kind: match replay.is_some() {
+                true => Kind::Replay,
+                false => self.kind()?,
+            },
+            replay,
             // What does not fit is beyond the limit that is checked.
             size: usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX),
             keys: self.keys.unwrap_or(40),
