@@ -106,6 +106,8 @@ fn failure(error: ProxyError) -> Failure {
 
 fn serve(args: &RunArgs) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    // Huge pages would have every thread's few kilobytes take 2 MiB. A kernel without them is fine, too.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let config = load(&args.from)?;
     let descriptors = descriptors::raise_limit();
     let wanted = config.limits.connections;
