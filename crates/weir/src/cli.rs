@@ -18,6 +18,7 @@ pub(crate) struct Cli {
 }
 
 /// What weir can do.
+#[allow(clippy::large_enum_variant, reason = "made once, at the start")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Kafka topics to web, mobile and server clients over TLCP.
