@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
     /// Records into a topic, each at its due time whatever the broker does.
-    Produce(load_produce::ProduceArgs),
+    Produce(Box<load_produce::ProduceArgs>),
     /// Thousands of plain Kafka consumers in one thread, each reading the whole topic.
     Consume(load_consume::ConsumeArgs),
     /// The least a server must do: one ready-made frame to every socket of a record's key.
