@@ -9,6 +9,7 @@ use crate::view::{self, FLOOR, Level, Row, State};
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
     pub(crate) name: String,
+    pub(crate) is_floor: bool,
     pub(crate) clients: u64,
     /// Why it is no choice; `None` if it held.
     pub(crate) trouble: Option<String>,
@@ -36,7 +37,7 @@ impl Choice {
         let mut held: Vec<&Offer> = self
             .offers
             .iter()
-            .filter(|offer| offer.name != FLOOR && offer.trouble.is_none())
+            .filter(|offer| !offer.is_floor && offer.trouble.is_none())
             .collect();
         let cores = |offer: &Offer| offer.cores.unwrap_or(f64::INFINITY);
         held.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
@@ -46,8 +47,8 @@ impl Choice {
 
 /// Level by level; empty if the run compares nothing that one could choose, or has other coordinates than clients.
 pub(crate) fn choices(run: &Run) -> Vec<Choice> {
-    let names = view::subjects(run);
-    let products = names.iter().filter(|name| *name != FLOOR).count();
+    let architectures = run.architectures();
+    let products = architectures.iter().filter(|name| **name != FLOOR).count();
     if view::is_grid(run) || products < 2 {
         return Vec::new();
     }
@@ -77,6 +78,7 @@ fn offer(level: &Level<'_>, row: &Row<'_>) -> Offer {
     };
     Offer {
         name: row.name.clone(),
+        is_floor: row.is_floor(),
         clients: level.clients,
         trouble,
         p99_us: row.figures.p99_us,

@@ -29,6 +29,17 @@ pub enum ReportError {
         /// What is wrong with it.
         source: RunError,
     },
+    /// No run to show.
+    #[error("no run folder given; give one or more")]
+    None,
+    /// More runs than can be told apart.
+    #[error("{count} runs are more than can be told apart; give at most {limit}")]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// An output cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -50,7 +61,7 @@ pub struct RunData {
 
 /// What the interval log of a cell holds.
 #[derive(Debug, Default)]
-struct Log {
+pub(crate) struct Log {
     /// By stage, all seconds merged.
     stages: BTreeMap<String, Histogram>,
     response: Timeline,
@@ -93,6 +104,19 @@ impl RunData {
             run,
             logs: BTreeMap::new(),
         }
+    }
+
+    /// Takes away what the log of a cell holds.
+    pub(crate) fn take_log(&mut self, cell: &Cell) -> Option<Log> {
+        self.logs.remove(&cell.id())
+    }
+
+    /// Adds a cell, with what its log holds.
+    pub(crate) fn add(&mut self, cell: Cell, log: Option<Log>) {
+        if let Some(log) = log {
+            self.logs.insert(cell.id(), log);
+        }
+        self.run.cells.push(cell);
     }
 
     /// One stage of one cell, all intervals merged.

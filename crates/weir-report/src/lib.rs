@@ -14,6 +14,7 @@ mod format;
 mod html;
 mod markdown;
 mod overhead;
+mod overlay;
 mod table;
 mod timeline;
 mod view;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 pub use compare::{comparison_markdown, render_comparison, render_find_max};
 pub use folder::{ReportError, RunData};
 pub use overhead::{OVERHEAD_FILE, overhead_table};
+pub use overlay::overlay;
 pub use table::render_table;
 
 /// Rebuilds every output of a run folder and returns the paths written.
@@ -33,13 +35,24 @@ pub use table::render_table;
 /// # Errors
 /// When `run.json` cannot be read, or an output cannot be written.
 pub fn write_all(dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    let data = RunData::read(dir)?;
+    write_data(&RunData::read(dir)?, dir)
+}
+
+/// Writes every output of `data` into `dir`, which is made if it is not there.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    fs::create_dir_all(dir).map_err(|source| ReportError::Write {
+        path: dir.to_owned(),
+        source,
+    })?;
     let outputs = [
         ("cells.csv", csv::cells(&data.run)),
         ("series.csv", csv::series(&data.run)),
         ("latency.svg", chart::latency_file(&data.run)),
         ("report.md", markdown::report(&data.run)),
-        ("report.html", html::page(&data)),
+        ("report.html", html::page(data)),
     ];
     let table = overhead_table(&data.run).map(|text| (OVERHEAD_FILE, text));
     outputs

@@ -163,6 +163,17 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The floor is a yardstick, whatever its variant.
+    pub(crate) fn is_floor(&self) -> bool {
+        self.cells
+            .first()
+            .is_some_and(|cell| cell.architecture == FLOOR)
+    }
+
+    fn variant(&self) -> Option<&str> {
+        self.cells.first()?.variant.as_deref()
+    }
+
     /// The level it belongs to.
     pub(crate) fn clients(&self) -> u64 {
         self.cells.first().map_or(0, |cell| cell.clients)
@@ -265,16 +276,25 @@ pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
     Some(own + cell.role("broker")?.cpu_us_per_delivered?)
 }
 
+/// Each row against the floor of its variant, or the only one there is.
 fn compare_with_floor(rows: &mut [Row<'_>]) {
-    let Some(floor) = rows
+    type Floor = (Option<String>, Vec<(u64, f64)>, Option<f64>);
+    let floors: Vec<Floor> = rows
         .iter()
-        .find(|row| row.name == FLOOR && row.state == State::Valid)
-    else {
-        return;
-    };
-    let floor_cpu = floor.cpu_by_repetition();
-    let floor_p99_us = floor.figures.p99_us;
+        .filter(|row| row.is_floor() && row.state == State::Valid)
+        .map(|row| {
+            let variant = row.variant().map(str::to_owned);
+            (variant, row.cpu_by_repetition(), row.figures.p99_us)
+        })
+        .collect();
     for row in rows.iter_mut().filter(|row| row.state == State::Valid) {
+        let same = floors
+            .iter()
+            .find(|floor| floor.0.as_deref() == row.variant());
+        let without_variant = floors.iter().find(|floor| floor.0.is_none());
+        let Some((_, floor_cpu, floor_p99_us)) = same.or(without_variant) else {
+            continue;
+        };
         let pairs: Vec<(f64, f64)> = row
             .cpu_by_repetition()
             .into_iter()
@@ -287,7 +307,7 @@ fn compare_with_floor(rows: &mut [Row<'_>]) {
         row.p99_ratio = row
             .figures
             .p99_us
-            .zip(floor_p99_us)
+            .zip(*floor_p99_us)
             .filter(|(_, floor_us)| *floor_us > 0.0)
             .map(|(own_us, floor_us)| own_us / floor_us);
     }

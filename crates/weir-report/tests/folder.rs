@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::sample;
-use weir_report::{ReportError, RunData, write_all};
+use weir_report::{ReportError, RunData, overlay, write_all, write_data};
 use weir_stats::run::STAGE_RESPONSE;
 
 #[test]
@@ -120,4 +120,44 @@ fn a_sample_to_look_at() {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample-run");
     sample().write(&dir);
     assert_eq!(write_all(&dir).unwrap().len(), 5);
+}
+
+#[test]
+fn two_runs_are_laid_over_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("first"), dir.path().join("second"));
+    let mut sample = sample();
+    sample.write(&a);
+    sample.run.machine.cpu_cores = 64;
+    sample.run.outcome = weir_stats::run::Outcome::Interrupted;
+    sample.write(&b);
+    let data = overlay(&[&a, &b]).unwrap();
+    assert_eq!(data.run.cells.len(), 2 * sample.run.cells.len());
+    let names = |letter: &str| {
+        let cells = data.run.cells.iter();
+        cells
+            .filter(|cell| cell.name() == format!("gateway {letter}"))
+            .count()
+    };
+    assert_eq!((names("A"), names("B")), (6, 6));
+    assert_eq!(data.run.outcome, weir_stats::run::Outcome::Interrupted);
+    let warnings = data.run.warnings.join("\n");
+    assert!(
+        warnings.contains("B ran on another machine than A"),
+        "{warnings}"
+    );
+    let out = dir.path().join("both");
+    let paths = write_data(&data, &out).unwrap();
+    assert_eq!(paths.len(), 5);
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    // Curves of both, in the colour of the architecture, the second in another stroke.
+    for text in [
+        "\"gateway A\",\"a1\"",
+        "\"gateway B\",\"a1 r1\"",
+        "line a1 r1",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    let error = overlay(&[]).unwrap_err().to_string();
+    assert!(error.contains("give one or more"), "{error}");
 }

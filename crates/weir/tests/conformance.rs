@@ -19,6 +19,7 @@ mod conformance {
     pub(crate) mod page;
     pub(crate) mod pages;
     pub(crate) mod proxy;
+    pub(crate) mod report_page;
     pub(crate) mod restarts;
     pub(crate) mod runner;
     pub(crate) mod sdk;

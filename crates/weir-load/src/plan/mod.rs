@@ -4,6 +4,7 @@
 mod built_in;
 mod check;
 mod clients;
+mod estimate;
 mod model;
 mod published;
 mod subject;
@@ -19,6 +20,7 @@ use weir_stats::run::ReferenceFigures;
 
 pub use built_in::{BUILT_IN, BuiltIn};
 pub use clients::Clients;
+pub use estimate::Estimate;
 pub use model::{Overrides, StopRules, Validity};
 use model::{PlanFile, Reference, VariantFile};
 pub use subject::{Point, Subject, Variant};

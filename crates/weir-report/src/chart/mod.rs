@@ -18,7 +18,7 @@ pub(crate) mod sweep;
 
 use weir_stats::run::Run;
 
-use crate::view;
+use crate::{overlay, view};
 
 pub(crate) use curve::curve;
 pub(crate) use diagram::diagram;
@@ -39,6 +39,9 @@ pub(crate) fn latency_file(run: &Run) -> String {
 /// Class that gives a subject its colour and dash everywhere.
 pub(crate) fn slot(run: &Run, subject: &str) -> &'static str {
     const OTHERS: [&str; 6] = ["a1", "a2", "a4", "a5", "a3", "a6"];
+    if run.plan == overlay::PLAN {
+        return overlaid(subject);
+    }
     if let Some(slot) = known_slot(subject) {
         return slot;
     }
@@ -49,6 +52,23 @@ pub(crate) fn slot(run: &Run, subject: &str) -> &'static str {
     let mut unknown = names.iter().filter(|name| known_slot(name).is_none());
     let place = unknown.position(|name| name == subject).unwrap_or(0);
     free.cycle().nth(place).unwrap_or("a4")
+}
+
+/// In an overlay the colour is that of the architecture, and the run shows in the stroke.
+fn overlaid(subject: &str) -> &'static str {
+    const SLOTS: [[&str; 4]; 5] = [
+        ["a0", "a0 r1", "a0 r2", "a0 r3"],
+        ["a1", "a1 r1", "a1 r2", "a1 r3"],
+        ["a2", "a2 r1", "a2 r2", "a2 r3"],
+        ["a3", "a3 r1", "a3 r2", "a3 r3"],
+        ["a4", "a4 r1", "a4 r2", "a4 r3"],
+    ];
+    let architecture = subject.split(' ').next().unwrap_or_default();
+    let colors = ["a0", "a1", "a2", "a3"];
+    let color = known_slot(architecture)
+        .and_then(|slot| colors.iter().position(|one| *one == slot))
+        .unwrap_or(4);
+    SLOTS[color][overlay::place(subject).unwrap_or(0) % 4]
 }
 
 fn known_slot(subject: &str) -> Option<&'static str> {

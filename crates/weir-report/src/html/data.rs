@@ -158,7 +158,11 @@ fn offers(data: &RunData, names: &[String]) -> Vec<OfferData> {
         OfferData {
             name: escape::terminal(name),
             slot: slot(&data.run, name),
-            floor: name == view::FLOOR,
+            floor: data
+                .run
+                .cells
+                .iter()
+                .any(|cell| cell.name() == *name && cell.architecture == view::FLOOR),
             points: points.collect(),
         }
     };

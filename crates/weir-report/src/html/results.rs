@@ -193,7 +193,7 @@ fn figures(out: &mut String, row: &Row<'_>, unit: TimeUnit) {
 /// The interval on a second line, so that the figures above each other stay comparable.
 fn cpu_interval(row: &Row<'_>) -> String {
     match row.cpu_ratio.and_then(|ratio| ratio.bounds) {
-        Some((low, high)) if row.name != crate::view::FLOOR => {
+        Some((low, high)) if !row.is_floor() => {
             format!("<small>{low:.2} to {high:.2}</small>")
         }
         _ => String::new(),

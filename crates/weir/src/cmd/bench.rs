@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use weir_load::bench::overhead::{self, OverheadPlan};
 use weir_load::bench::{self, BenchError, BenchOptions, Finished};
 use weir_load::error::Fault;
 use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan, SweepOverrides};
@@ -17,15 +16,18 @@ use weir_stats::run::{Outcome, Run};
 
 use crate::cmd::bench_compare::{self, CompareArgs, Judging};
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
+use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
+use crate::cmd::bench_report::{self, ReportArgs};
 use crate::cmd::bench_watch::Watch;
+use crate::cmd::screen;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
 /// What can be done with plans.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Name the built-in plans, or copy them out to be changed.
+    /// Say what each built-in plan answers, needs and takes, or copy them out to be changed.
     List(ListArgs),
     /// Run a plan and write a report.
     Run(Box<RunArgs>),
@@ -35,19 +37,8 @@ pub(crate) enum BenchCommand {
     FindMax(FindMaxArgs),
     /// Make a run folder, with reports, from what kafka-producer-perf-test and kafka-consumer-perf-test printed.
     Import(ImportArgs),
-    /// Rebuild the reports of a run folder and print its table.
-    Report {
-        /// The run folder.
-        dir: PathBuf,
-    },
-}
-
-/// Which plans there are.
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    /// Write the plans as files into this folder.
-    #[arg(long, value_name = "DIR")]
-    export: Option<PathBuf>,
+    /// Rebuild the reports of runs from their raw files; several runs are shown side by side too.
+    Report(ReportArgs),
 }
 
 /// What to take in.
@@ -143,60 +134,13 @@ pub(crate) struct RunArgs {
 /// Runs one command.
 pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
     match command {
-        BenchCommand::List(args) => list(&args),
+        BenchCommand::List(args) => bench_list::run(&args),
         BenchCommand::Run(args) => run_plan(&args),
         BenchCommand::Import(args) => import(&args),
         BenchCommand::Compare(args) => bench_compare::run(&args),
         BenchCommand::FindMax(args) => bench_find_max::run(&args),
-        BenchCommand::Report { dir } => report(dir),
+        BenchCommand::Report(args) => bench_report::run(args),
     }
-}
-
-fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    for built_in in BUILT_IN {
-        let plan = Plan::parse(built_in.text, built_in.file, |_| None).map_err(usage)?;
-        println!("{:<14} {}", plan.name, plan.title);
-        println!("{:<14} {}", "", plan.question);
-        if let Some(full_scale) = &plan.full_scale {
-            println!("{:<14} {full_scale}", "");
-        }
-        if let Some(dir) = &args.export {
-            let files = [
-                (built_in.file, built_in.text),
-                (built_in.adapters_file, built_in.adapters),
-            ]
-            .into_iter()
-            .chain(built_in.server)
-            .filter(|(file, _)| !file.is_empty());
-            for (file, text) in files {
-                let path = dir.join(file);
-                std::fs::create_dir_all(dir)
-                    .and_then(|()| std::fs::write(&path, text))
-                    .with_context(|| format!("cannot write {}", path.display()))
-                    .map_err(|error| Failure::new(Exit::Usage, error))?;
-                println!("{:<14} written to {}", "", path.display());
-            }
-        }
-    }
-    list_overhead(args)?;
-    Ok(Exit::Fine)
-}
-
-/// The plan of another kind.
-fn list_overhead(args: &ListArgs) -> Result<(), Failure> {
-    let plan = OverheadPlan::built_in().map_err(usage)?;
-    println!("{:<14} {}", plan.name, plan.title);
-    println!("{:<14} {}", "", plan.question);
-    let Some(dir) = &args.export else {
-        return Ok(());
-    };
-    let path = dir.join(overhead::BUILT_IN_FILE);
-    std::fs::create_dir_all(dir)
-        .and_then(|()| std::fs::write(&path, overhead::BUILT_IN_TEXT))
-        .with_context(|| format!("cannot write {}", path.display()))
-        .map_err(|error| Failure::new(Exit::Usage, error))?;
-    println!("{:<14} written to {}", "", path.display());
-    Ok(())
 }
 
 fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
@@ -302,13 +246,6 @@ fn import(args: &ImportArgs) -> Result<Exit, Failure> {
         true => print!("{}", finished.run.to_json()),
         false => print_result(&finished),
     }
-    Ok(Exit::Fine)
-}
-
-fn report(dir: PathBuf) -> Result<Exit, Failure> {
-    weir_report::write_all(&dir).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let run = weir_report::RunData::read(&dir).map_err(|error| Failure::new(Exit::Usage, error))?;
-    print_result(&Finished { dir, run: run.run });
     Ok(Exit::Fine)
 }
 
@@ -426,16 +363,18 @@ pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
     Failure::new(exit, error)
 }
 
+/// A plan that is none.
 pub(crate) fn usage(error: weir_load::plan::PlanError) -> Failure {
     Failure::new(Exit::Usage, error)
 }
 
-/// Columns of the terminal as the shell tells them; enough for the whole table elsewhere.
+/// Columns as the environment or the terminal tells them; enough for the whole table elsewhere.
 fn terminal_width() -> usize {
     let columns = std::env::var("COLUMNS")
         .ok()
         .and_then(|columns| columns.parse().ok());
-    columns.unwrap_or(WIDTH)
+    let shown = || screen::is_terminal().then(|| screen::size().columns);
+    columns.or_else(shown).unwrap_or(WIDTH)
 }
 
 const WIDTH: usize = 140;

@@ -17,6 +17,8 @@ pub(crate) struct Watch {
     phase: &'static str,
     started: Instant,
     cell: Option<Cell>,
+    /// Before the first cell.
+    warm_up: History,
 }
 
 /// The cell that runs.
@@ -40,6 +42,7 @@ impl Watch {
             phase: "",
             started: Instant::now(),
             cell: None,
+            warm_up: History::default(),
         }
     }
 
@@ -89,14 +92,13 @@ impl Observer for Watch {
             }
             return;
         };
-        let mut warm_up = History::default();
         let (heading, history, left) = match &mut self.cell {
             Some(cell) => (
                 format!("{}  cell {} of {}", cell.id, cell.number, cell.cells),
                 &mut cell.history,
                 left(cell.number, cell.cells, cell.first_began.elapsed()),
             ),
-            None => ("warming the broker up".to_owned(), &mut warm_up, None),
+            None => ("warming the broker up".to_owned(), &mut self.warm_up, None),
         };
         history.add(live);
         let course = Course {

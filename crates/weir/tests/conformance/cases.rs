@@ -10,6 +10,7 @@ use super::events::{DriverConfig, Subscription};
 use super::modes;
 use super::pacing;
 use super::pages;
+use super::report_page;
 use super::secure;
 use super::transports;
 use super::world::{Case, any_port};
@@ -71,9 +72,10 @@ const CASES: [(&str, Run); 46] = [
 ];
 
 /// Those about pages of ours, which only the SDK in a browser runs.
-const PAGES: [(&str, Run); 2] = [
+const PAGES: [(&str, Run); 3] = [
     ("example_page", pages::example),
     ("dashboard", pages::dashboard),
+    ("report", report_page::report),
 ];
 
 /// The cases of an SDK, in the order they are to be begun.

@@ -12,9 +12,9 @@ use super::page::Page;
 use super::world::{Case, any_port};
 
 /// What would show if a name or value were taken for markup.
-const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
+pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
 /// Elements that only [`HOSTILE`] would make.
-const MARKUP: &str = "document.querySelectorAll('img, #bold').length";
+pub(crate) const MARKUP: &str = "document.querySelectorAll('img, #bold').length";
 /// Windows of a desk, of a tablet and of a phone.
 const SIZES: [(u32, u32); 3] = [(1280, 900), (820, 1100), (390, 844)];
 const WIDTH: &str = "document.scrollingElement.scrollWidth";
@@ -144,7 +144,7 @@ fn legend(label: &str) -> String {
 }
 
 /// In every window, light and dark: nothing beside it, and colours that follow. Pictures are kept.
-fn views(case: &Case<'_>, page: &Page) -> Result<()> {
+pub(crate) fn views(case: &Case<'_>, page: &Page) -> Result<()> {
     let mut papers = Vec::new();
     for scheme in ["light", "dark"] {
         for size in SIZES {

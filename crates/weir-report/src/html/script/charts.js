@@ -3,7 +3,8 @@
 const shown = [];
 
 // Lines stay apart without colours, as in the static charts.
-const DASHES = { a0: [5, 3.5], a3: [8, 3, 2, 3] };
+const DASHES = { a0: [5, 3.5], a3: [8, 3, 2, 3], r1: [6, 3], r2: [2, 2.5], r3: [9, 3, 2, 3] };
+const dashOf = (slot) => (slot || "").split(" ").reverse().map((part) => DASHES[part]).find(Boolean);
 
 function nice(value, up) {
   const unit = Math.pow(10, Math.floor(Math.log10(value)));
@@ -62,7 +63,7 @@ function chart(into, spec) {
     label: line.label,
     stroke: () => line.slot ? color(line.slot) : ink("--ink"),
     width: line.width || 1.8,
-    dash: line.dash || DASHES[line.slot],
+    dash: line.dash || dashOf(line.slot),
     spanGaps: true,
     points: { show: (u) => u.data[0].length < 3, size: 5 },
     value: line.value || ((u, value) => value === null ? "" : spec.full(value)),

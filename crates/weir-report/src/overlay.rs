@@ -1,0 +1,129 @@
+//! Several runs as one, so that every table and chart shows them side by side.
+//!
+//! Each run gets a letter, which becomes the variant of its cells. Nothing is judged here: that is what comparing is.
+
+use std::path::Path;
+
+use weir_stats::run::{Outcome, Run};
+
+use crate::folder::{ReportError, RunData};
+
+/// Name of the plan of a made-up run.
+pub(crate) const PLAN: &str = "side by side";
+/// Letters are what legends have room for.
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// Reads run folders and lays them over each other.
+///
+/// # Errors
+/// When a folder is not one of a run, or there are more of them than letters.
+pub fn overlay(dirs: &[&Path]) -> Result<RunData, ReportError> {
+    if dirs.len() > LETTERS.len() {
+        return Err(ReportError::TooMany {
+            count: dirs.len(),
+            limit: LETTERS.len(),
+        });
+    }
+    let mut runs = Vec::new();
+    for (letter, dir) in LETTERS.chars().zip(dirs) {
+        runs.push((letter.to_string(), RunData::read(dir)?));
+    }
+    let mut whole = match runs.first() {
+        Some((_, first)) => RunData::without_logs(frame(&first.run)),
+        None => return Err(ReportError::None),
+    };
+    for ((letter, data), dir) in runs.into_iter().zip(dirs) {
+        describe(&mut whole.run, &letter, &data.run, dir);
+        take(&mut whole, &letter, data);
+    }
+    Ok(whole)
+}
+
+/// What all runs share, as far as the first tells it.
+fn frame(first: &Run) -> Run {
+    Run {
+        plan: PLAN.to_owned(),
+        title: format!("{}: runs side by side", first.title),
+        outcome: Outcome::Passed,
+        verdict: "Figures side by side; whether a difference is more than chance, `weir bench compare` tells."
+            .to_owned(),
+        thresholds: Vec::new(),
+        settings: Vec::new(),
+        cells: Vec::new(),
+        comparisons: Vec::new(),
+        find_max: None,
+        reference: None,
+        notes: Vec::new(),
+        warnings: Vec::new(),
+        files: Vec::new(),
+        ..first.clone()
+    }
+}
+
+fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
+    whole.notes.push(format!(
+        "{letter}: {} ({}, {}, weir {}): {}",
+        dir.display(),
+        run.plan,
+        run.started_utc,
+        run.weir_version,
+        run.verdict
+    ));
+    if run.machine.cpu_model != whole.machine.cpu_model
+        || run.machine.cpu_cores != whole.machine.cpu_cores
+    {
+        let text = format!("{letter} ran on another machine than A: figures differ for that alone");
+        whole.warnings.push(text);
+    }
+    if run.title != whole.title.trim_end_matches(": runs side by side") {
+        let text = format!(
+            "{letter} is a run of plan {}, which asks something else",
+            run.plan
+        );
+        whole.warnings.push(text);
+    }
+    let texts = run.warnings.iter().map(|text| format!("{letter}: {text}"));
+    whole.warnings.extend(texts);
+    for threshold in &run.thresholds {
+        let mut threshold = threshold.clone();
+        threshold.scope = format!("{letter}, {}", threshold.scope);
+        whole.thresholds.push(threshold);
+    }
+    for group in &run.settings {
+        let mut group = group.clone();
+        group.part = format!("{letter}: {}", group.part);
+        whole.settings.push(group);
+    }
+    whole.finished_utc = whole.finished_utc.clone().max(run.finished_utc.clone());
+    whole.outcome = worse(whole.outcome, run.outcome);
+}
+
+/// The outcome that matters more.
+fn worse(one: Outcome, other: Outcome) -> Outcome {
+    let order = [
+        Outcome::Invalid,
+        Outcome::Interrupted,
+        Outcome::ThresholdFailed,
+    ];
+    let found = order
+        .into_iter()
+        .find(|outcome| [one, other].contains(outcome));
+    found.unwrap_or(Outcome::Passed)
+}
+
+fn take(whole: &mut RunData, letter: &str, mut data: RunData) {
+    for mut cell in std::mem::take(&mut data.run.cells) {
+        let log = data.take_log(&cell);
+        cell.variant = Some(match cell.variant.take() {
+            Some(variant) => format!("{variant} {letter}"),
+            None => letter.to_owned(),
+        });
+        whole.add(cell, log);
+    }
+}
+
+/// The place of a run by the letter that its subjects end in, from 0.
+pub(crate) fn place(subject: &str) -> Option<usize> {
+    let (_, letter) = subject.rsplit_once(' ')?;
+    (letter.len() == 1).then(|| LETTERS.find(letter))?
+}

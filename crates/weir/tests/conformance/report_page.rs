@@ -1,0 +1,162 @@
+//! The report of a run in a real browser: drawn without a network, safe whatever parts are called.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use weir_stats::{Histogram, hlog};
+
+use super::page::Page;
+use super::pages::{HOSTILE, MARKUP, views};
+use super::world::Case;
+
+const SECONDS: u64 = 12;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Canvases that something is drawn on.
+const DRAWN: &str = "[...document.querySelectorAll('#ID canvas')].filter((canvas) => canvas.getContext('2d')\
+                     .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value)).length";
+
+/// Charts are drawn and answer to the reader; nothing is asked for, nothing complains.
+pub(crate) fn report(case: &Case<'_>) -> Result<()> {
+    let folder = case.dir().join("run");
+    write_run(&folder)?;
+    weir_report::write_all(&folder)?;
+    let url = format!("file://{}/report.html", folder.canonicalize()?.display());
+    let page = Page::open(case, &url)?;
+    let drawn = |id: &str| DRAWN.replace("ID", id);
+    page.until_is(&format!("String({})", drawn("percentiles")), "2")?;
+    page.until_is(&format!("String({})", drawn("time")), "6")?;
+    let stills = "getComputedStyle(document.querySelector('#time .still')).display";
+    page.until_is(stills, "none")?;
+
+    // One side alone has a heat map, and a line for every part's processor.
+    let press = |text: &str| {
+        format!(
+            "[...document.querySelectorAll('#time button')].find((button) => button.textContent === {}).click()",
+            json!(text)
+        )
+    };
+    page.evaluate(&press(&name("gateway")))?;
+    page.until_is(&format!("String({})", drawn("time")), "7")?;
+    let parts = "[...document.querySelectorAll('#time .u-legend th')].map((entry) => entry.textContent).join()";
+    page.until(parts, |names| {
+        let has = |part| names.as_str().is_some_and(|names| names.contains(part));
+        has("broker") && has("p99.9") && has("deliveries")
+    })?;
+    // Another level is shown everywhere at once.
+    page.evaluate(&press("200 clients"))?;
+    let pressed = "[...document.querySelectorAll('[aria-pressed=true]')].filter((button) => \
+                   button.textContent === '200 clients').length";
+    page.until_is(&format!("String({pressed})"), "2")?;
+
+    // Between two levels a reckoned figure, beyond the last none.
+    let reckon = |clients: u64| {
+        format!(
+            "(() => {{ const input = document.querySelector('.reckoner input'); input.value = {clients}; \
+             input.dispatchEvent(new Event('input')); \
+             return document.querySelector('#decision .live table').textContent; }})()"
+        )
+    };
+    let between = page.evaluate(&reckon(150))?;
+    ensure!(
+        text(&between).contains("choose") && text(&between).contains("held 200"),
+        "{between}"
+    );
+    let beyond = page.evaluate(&reckon(100_000))?;
+    ensure!(!text(&beyond).contains("choose"), "{beyond}");
+    ensure!(
+        text(&beyond).contains("not measured beyond 200"),
+        "{beyond}"
+    );
+
+    views(case, &page)?;
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from names");
+    page.finish(&[&url])
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Rows carry a variant that tries to be markup.
+fn name(architecture: &str) -> String {
+    format!("{architecture} {HOSTILE}")
+}
+
+fn write_run(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut cells = Vec::new();
+    for clients in [100, 200] {
+        for (place, architecture) in ["gateway", "standalone"].into_iter().enumerate() {
+            let file = format!("{architecture}-{clients}.hlog");
+            write_log(&folder.join(&file), 1 + place as u64)?;
+            cells.push(cell(architecture, clients, &file));
+        }
+    }
+    let run = json!({
+        "schema": "weir.run/1", "plan": "test", "title": HOSTILE, "question": HOSTILE,
+        "started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T00:01:00Z",
+        "command_line": ["weir", "bench", HOSTILE], "weir_version": "0", "outcome": "passed",
+        "verdict": HOSTILE, "warnings": [HOSTILE], "clock": { "mode": "same_host", "bound_ns": 0 },
+        "machine": { "cpu_model": "test", "cpu_cores": 2, "memory_bytes": 1, "kernel": "", "os": "" },
+        "cells": cells,
+    });
+    fs::write(folder.join("run.json"), run.to_string())?;
+    Ok(())
+}
+
+fn write_log(file: &Path, slower: u64) -> Result<()> {
+    let mut log = hlog::Writer::new(File::create(file)?, SECOND_NS, &["test"])?;
+    for second in 0..SECONDS {
+        let mut histogram = Histogram::new();
+        for value in 1..=4_000 {
+            histogram.record_ns(value * value * slower * (500 + 100 * (second % 3)));
+        }
+        let from_ns = SECOND_NS * (1 + second);
+        log.write("response", from_ns, from_ns + SECOND_NS, &histogram)?;
+        log.write("service", from_ns, from_ns + SECOND_NS, &histogram)?;
+    }
+    Ok(log.flush()?)
+}
+
+fn cell(architecture: &str, clients: u64, file: &str) -> Value {
+    let delivering = if architecture == "gateway" {
+        "gateway"
+    } else {
+        "broker"
+    };
+    let series: Vec<Value> = (1..=SECONDS)
+        .map(|second| {
+            json!({
+                "t_s": second, "offered_per_s": 100.0, "achieved_per_s": 99.0, "delivered_per_s": 4_000.0,
+                "p50_us": 900.0, "p99_us": 2_000.0, "lag_p99_us": 50.0 + second as f64, "backlog": second,
+                "cpu_cores": { "broker": 0.2, "gateway": 0.1 },
+            })
+        })
+        .collect();
+    let roles: Vec<Value> = ["broker", delivering]
+        .into_iter()
+        .map(|role| {
+            json!({
+                "role": role, "processes": 1, "cpu_us_total": 1_000, "cpu_cores_mean": 0.3,
+                "cpu_us_per_delivered": 3.0, "rss_max_bytes": 50_000_000,
+            })
+        })
+        .collect();
+    json!({
+        "architecture": architecture, "variant": HOSTILE, "clients": clients, "repetition": 1,
+        "status": { "state": "valid" }, "warm_up_s": 1.0, "hold_s": SECONDS as f64,
+        "offered_records_per_s": 100.0, "hlog_file": file, "series": series, "roles": roles,
+        "latency": {
+            "response": { "count": 4_000 * SECONDS, "resolution_us": 0.001 },
+            "service": { "count": 4_000 * SECONDS, "resolution_us": 0.001 },
+        },
+        "delivery": {
+            "expected": 48_000, "delivered": 48_000, "lost": 0, "duplicated": 0, "reordered": 0, "conflated": 0,
+            "unchecked": 0, "delivered_per_s": 4_000.0, "received_bytes": 1_000, "received_mbit_per_s": 3.2,
+            "disconnects": 0,
+        },
+    })
+}
