@@ -331,8 +331,14 @@ pub(crate) fn published(run: &Run) -> Vec<[String; 8]> {
     let levels = levels(run);
     let rows = run.reference.iter().flat_map(|reference| &reference.rows);
     rows.map(|row| {
-        let own = levels.iter().flat_map(Level::valid).find(|own| {
-            own.clients() == row.clients && row.architecture.as_ref() == Some(&own.name)
+        let here = levels
+            .iter()
+            .filter(|level| *level.parameters == row.parameters);
+        let own = here.flat_map(Level::valid).find(|own| {
+            let cell = own.cells.first();
+            own.clients() == row.clients
+                && cell.map(|cell| &cell.architecture) == row.architecture.as_ref()
+                && cell.is_some_and(|cell| cell.variant == row.variant)
         });
         let own = own.map(|own| own.figures.clone()).unwrap_or_default();
         let ms = |us: Option<f64>| number(us.map(|us| us / 1e3));

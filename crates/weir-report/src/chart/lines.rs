@@ -98,13 +98,21 @@ fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
     kept
 }
 
-/// A linear frame from zero.
+/// A frame from zero, or a logarithmic one where the largest figure would leave the others on the floor.
 pub(crate) fn frame(label: &str, y_title: &str, lines: &[Line]) -> Plot {
-    let values = lines.iter().flat_map(|line| &line.points);
-    Plot::new(
-        label,
-        Scale::from_zero(values.map(|point| point.y)),
-        y_title,
-        tick,
-    )
+    let values = || {
+        lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .map(|point| point.y)
+    };
+    let least = values().fold(f64::INFINITY, f64::min);
+    if least > 0.0 && values().fold(0.0, f64::max) > least * WIDE {
+        let title = format!("{y_title}, log scale");
+        return Plot::new(label, Scale::log(values()), &title, tick);
+    }
+    Plot::new(label, Scale::from_zero(values()), y_title, tick)
 }
+
+/// Factor between figures beyond which a linear axis shows only the largest.
+const WIDE: f64 = 200.0;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use weir_stats::run::{
-    Comparison, FindMax, FindMaxPhase, FindMaxStep, MetricComparison, Run, Verdict,
+    Basis, Comparison, FindMax, FindMaxPhase, FindMaxStep, MetricComparison, Run, Verdict,
 };
 
 use super::element::Table;
@@ -18,6 +18,38 @@ pub(crate) fn sections(out: &mut String, run: &Run) {
     if let Some(search) = &run.find_max {
         found(out, search);
     }
+    derived(out, run);
+}
+
+/// Answers that follow from several cells.
+fn derived(out: &mut String, run: &Run) {
+    if run.derived.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"answers\">\n<h2>What follows</h2>\n");
+    let mut table = Table::new(5, &["What", "of", "figure", "known how", "from"]);
+    for answer in &run.derived {
+        let basis = match answer.basis {
+            Basis::Measured => "measured",
+            Basis::Computed => "computed",
+        };
+        let value = match answer.value {
+            Some(value) => format!("{} {}", format::figure(Some(value)), answer.unit),
+            None => "not told by this run".to_owned(),
+        };
+        table.row(
+            "",
+            &[
+                answer.name.clone(),
+                answer.of.clone(),
+                value,
+                basis.to_owned(),
+                answer.how.clone(),
+            ],
+        );
+    }
+    table.finish(out);
+    out.push_str("</section>\n");
 }
 
 fn compared(out: &mut String, comparison: &Comparison) {
@@ -42,7 +74,7 @@ fn compared(out: &mut String, comparison: &Comparison) {
                 0 => subject.subject.to_string(),
                 _ => String::new(),
             };
-            line(out, &name, metric, reach);
+            line(out, &name, metric, (reach, comparison.margin_share));
         }
     }
     let _ = writeln!(
@@ -85,7 +117,7 @@ fn reach(comparison: &Comparison) -> f64 {
     far.clamp(least, least.max(2_f64.ln()))
 }
 
-fn line(out: &mut String, name: &str, metric: &MetricComparison, reach: f64) {
+fn line(out: &mut String, name: &str, metric: &MetricComparison, scale: (f64, f64)) {
     let class = match metric.verdict {
         Verdict::Better => "ok",
         Verdict::Worse => "bad",
@@ -109,7 +141,7 @@ fn line(out: &mut String, name: &str, metric: &MetricComparison, reach: f64) {
         class,
         metric.verdict.name(),
         change(metric.ratio),
-        interval(metric, reach),
+        interval(metric, scale),
         change(metric.ratio_low),
         change(metric.ratio_high),
         metric.base_values.len(),
@@ -119,7 +151,7 @@ fn line(out: &mut String, name: &str, metric: &MetricComparison, reach: f64) {
 }
 
 /// The interval on a line with no change in the middle.
-fn interval(metric: &MetricComparison, reach: f64) -> String {
+fn interval(metric: &MetricComparison, (reach, margin_share): (f64, f64)) -> String {
     const WIDTH: f64 = 150.0;
     let (Some(ratio), Some(low), Some(high)) = (metric.ratio, metric.ratio_low, metric.ratio_high)
     else {
@@ -133,6 +165,7 @@ fn interval(metric: &MetricComparison, reach: f64) -> String {
         concat!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"interval\" width=\"{0}\" height=\"14\" ",
             "viewBox=\"0 0 {0} 14\" role=\"img\" aria-label=\"interval\">",
+            "<rect x=\"{5:.1}\" y=\"0\" width=\"{6:.1}\" height=\"14\" class=\"band\"/>",
             "<line x1=\"{1:.1}\" y1=\"0\" x2=\"{1:.1}\" y2=\"14\" class=\"base\"/>",
             "<line x1=\"{2:.1}\" y1=\"7\" x2=\"{3:.1}\" y2=\"7\" class=\"thick a1\"/>",
             "<circle cx=\"{4:.1}\" cy=\"7\" r=\"3.4\" class=\"fill a1\"/></svg>"
@@ -141,7 +174,9 @@ fn interval(metric: &MetricComparison, reach: f64) -> String {
         WIDTH / 2.0,
         place(low),
         place(high),
-        place(ratio)
+        place(ratio),
+        place(1.0 - margin_share),
+        place(1.0 + margin_share) - place(1.0 - margin_share)
     )
 }
 

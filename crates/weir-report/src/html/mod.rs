@@ -11,9 +11,11 @@ mod element;
 mod grid;
 mod percentiles;
 mod reference;
+mod reference_grid;
 mod results;
 mod script;
 mod sections;
+mod stages;
 mod time;
 mod verdict;
 

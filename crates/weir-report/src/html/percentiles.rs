@@ -47,6 +47,9 @@ pub(crate) fn section(
          from the instant a record was due, <b>service</b> from its actual send; what lies between them is the \
          generator’s own lateness.</p>\n",
     );
+    if let Some(level) = telling {
+        super::stages::table(out, level);
+    }
     no_script(out, levels);
     out.push_str("</section>\n");
 }

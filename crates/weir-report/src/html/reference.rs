@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use weir_stats::run::{ReferenceFigures, ReferenceRow, Run};
 
+use super::reference_grid;
 use crate::escape::Markup;
 use crate::format::{self, NONE};
 use crate::view::{self, Level};
@@ -24,13 +25,14 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
         Markup(&reference.hardware),
         Markup(&reference.note)
     );
+    if view::is_grid(run) {
+        reference_grid::points(out, run, reference, levels);
+        return;
+    }
     let series = series(reference);
     head(out, &series);
     let mut clients: BTreeSet<u64> = reference.rows.iter().map(|row| row.clients).collect();
-    // A grid has many points with one number of clients: none of them is the published one.
-    if !view::is_grid(run) {
-        clients.extend(levels.iter().map(|level| level.clients));
-    }
+    clients.extend(levels.iter().map(|level| level.clients));
     out.push_str("<tbody>\n");
     for clients in clients {
         line(out, clients, &series, reference, levels);

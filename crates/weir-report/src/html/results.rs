@@ -114,11 +114,16 @@ fn class_of(index: usize) -> &'static str {
 }
 
 fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
-    let _ = writeln!(
-        out,
-        "<tbody>\n<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td colspan=\"{COLUMNS}\"></td></tr>",
-        Markup(&level.label())
-    );
+    // A point of a grid that one subject has to itself is one line.
+    let is_alone = level.rows.len() == 1 && !level.parameters.is_empty();
+    out.push_str("<tbody>\n");
+    if !is_alone {
+        let _ = writeln!(
+            out,
+            "<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td colspan=\"{COLUMNS}\"></td></tr>",
+            Markup(&level.label())
+        );
+    }
     for row in &level.rows {
         let slot = slot(run, &row.name);
         let (class, badge) = match row.state {
@@ -132,7 +137,10 @@ fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
         let _ = write!(
             out,
             "<tr class=\"{class}\"><th scope=\"row\"><i class=\"swatch {slot}\"></i>{}{badge}</th>",
-            Markup(&row.name)
+            Markup(&match is_alone {
+                true => format!("{}, {}", row.name, level.label()),
+                false => row.name.clone(),
+            })
         );
         match &row.state {
             State::Valid => figures(out, row, unit),
