@@ -44,8 +44,8 @@ pub(crate) enum BenchCommand {
 /// What to take in.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files with the tools' output. Parameters come from names as test-producer-<record size>-<rate>.txt and
-    /// test-consumer-<fetch size>.txt.
+    /// Files with the tools' output. Parameters come from names as test-producer-{record size}-{rate}.txt and
+    /// test-consumer-{fetch size}.txt.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where the run folder is made.
