@@ -4,7 +4,7 @@
 mod support;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use rand::Rng as _;
@@ -128,25 +128,32 @@ impl Follower {
 
 #[test]
 fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
-    const RECORDS: usize = 3_000;
+    const RECORDS_MIN: usize = 3_000;
+    const RECORDS_MAX: usize = 2 * RECORDS_MIN;
     let world = World::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let done = AtomicBool::new(false);
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(address)).collect();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for number in 0..RECORDS {
-                world.send(KEY, &number.to_string());
-                if number % 20 == 0 {
+    let following = AtomicUsize::new(followers.len());
+    let records = thread::scope(|scope| {
+        let producer = scope.spawn(|| {
+            let mut records = 0;
+            // Longer than the followers cut, so that none waits for a line that never comes.
+            let wanted = || following.load(Ordering::Relaxed) > 0;
+            while records < RECORDS_MIN || records < RECORDS_MAX && wanted() {
+                world.send(KEY, &records.to_string());
+                if records % 20 == 0 || records > RECORDS_MIN {
                     world.flush();
                 }
+                records += 1;
+                done.store(records >= RECORDS_MIN, Ordering::Relaxed);
             }
             world.flush();
-            done.store(true, Ordering::Relaxed);
+            records
         });
         for (number, follower) in followers.iter_mut().enumerate() {
-            let (gateway, done) = (&gateway, &done);
+            let (gateway, done, following) = (&gateway, &done, &following);
             scope.spawn(move || {
                 let mut random = rand::rng();
                 while !done.load(Ordering::Relaxed) {
@@ -158,15 +165,17 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
                     }
                     follower.recover();
                 }
+                following.fetch_sub(1, Ordering::Relaxed);
             });
         }
+        producer.join().expect("all are sent")
     });
-    let last = (RECORDS - 1).to_string();
+    let last = (records - 1).to_string();
     for follower in &mut followers {
         while follower.raw.1.last() != Some(&last) || follower.merge.1.last() != Some(&last) {
             follower.recover();
         }
-        let expected: Vec<String> = (0..RECORDS).map(|number| number.to_string()).collect();
+        let expected: Vec<String> = (0..records).map(|number| number.to_string()).collect();
         assert_eq!(follower.raw.1, expected);
         let merged: Vec<usize> = follower
             .merge

@@ -20,6 +20,7 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    be_silent_without_a_reader();
     let cli = cli::Cli::parse();
     cli::init_logging(&cli);
     match cmd::run(cli.command) {
@@ -29,4 +30,16 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// `weir ... | head` ends when its reader has seen enough: what was started is stopped as ever, but there is
+/// nobody to tell, and nothing to tell.
+fn be_silent_without_a_reader() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>();
+        if !message.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            tell(panic);
+        }
+    }));
 }

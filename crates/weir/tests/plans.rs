@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use support::{text, weir};
 
@@ -16,8 +16,9 @@ fn plans_are_listed_exported_and_read_back() {
     let Output { status, stdout, .. } = command.arg(&export).output().unwrap();
     assert!(
         status.success()
-            && text(&stdout).starts_with("broadcast ")
-            && text(&stdout).contains("\nkeyed "),
+            && text(&stdout).starts_with("broadcast\n")
+            && text(&stdout).contains("\nkeyed\n")
+            && text(&stdout).contains("--quick  about "),
         "{}",
         text(&stdout)
     );
@@ -32,9 +33,22 @@ fn plans_are_listed_exported_and_read_back() {
         "json-fields-adapters.xml",
         "json-patch-adapters.xml",
         "json-patch-lightstreamer_conf.xml",
+        "filter-deep-key.toml",
+        "broker-sweep.toml",
+        "proxy-overhead.toml",
     ] {
         assert!(export.join(file).is_file(), "{file}");
     }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut list = weir(&["bench", "list"]);
+    let list = list.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut listing = list.spawn().unwrap();
+    drop(listing.stdout.take());
+    let Output { stderr, .. } = listing.wait_with_output().unwrap();
+    assert_eq!(text(&stderr), "");
 }
 
 #[test]
