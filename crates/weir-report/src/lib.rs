@@ -15,6 +15,7 @@ mod html;
 mod markdown;
 mod overhead;
 mod overlay;
+mod sweep_table;
 mod table;
 mod timeline;
 mod view;

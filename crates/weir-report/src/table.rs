@@ -6,6 +6,7 @@ use weir_stats::run::{Outcome, Run};
 
 use crate::escape::terminal;
 use crate::format::{self, TimeUnit};
+use crate::sweep_table::sweep_tables;
 use crate::view::{self, Figures, Level, Row, State};
 
 /// Renders the summary for a terminal of `width` columns; narrow terminals lose the less important columns.
@@ -15,16 +16,9 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
     let mut out = String::new();
     let paint = Paint { color };
     verdict(&mut out, run, width, paint);
-    let levels = view::levels(run);
-    let unit = TimeUnit::for_values_us(
-        levels
-            .iter()
-            .flat_map(Level::valid)
-            .filter_map(|row| row.figures.p50_us),
-    );
-    let columns = columns_within(&levels, unit, width);
-    for level in &levels {
-        block(&mut out, level, &columns, unit, width, paint);
+    match sweep_tables(run) {
+        Some(tables) => out.push_str(&tables),
+        None => blocks(&mut out, run, width, paint),
     }
     if !run.warnings.is_empty() {
         out.push('\n');
@@ -39,6 +33,20 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
         }
     }
     out
+}
+
+fn blocks(out: &mut String, run: &Run, width: usize, paint: Paint) {
+    let levels = view::levels(run);
+    let unit = TimeUnit::for_values_us(
+        levels
+            .iter()
+            .flat_map(Level::valid)
+            .filter_map(|row| row.figures.p50_us),
+    );
+    let columns = columns_within(&levels, unit, width);
+    for level in &levels {
+        block(out, level, &columns, unit, width, paint);
+    }
 }
 
 fn verdict(out: &mut String, run: &Run, width: usize, paint: Paint) {

@@ -38,19 +38,22 @@ fn stages(cell: &Cell, receiving: Part, gateway: GatewayAges) -> Option<Vec<Stag
             "actual send to the broker's time stamp: service without what comes after it",
         ),
     ];
-    let ages = gateway.filter(|(_, count)| *count > 0.0);
-    match (receiving, ages) {
+    // The gateway takes the broker's time stamp as it is; ours is the middle of its millisecond.
+    let age_us = gateway
+        .filter(|(_, count)| *count > 0.0)
+        .map(|(sum_us, count)| (sum_us / count - HALF_MS_US).max(0.0));
+    match (receiving, age_us) {
         (Part::Consume, _) => stages.push(stage(
             "broker_to_consumer",
             stored_us,
             "the broker's time stamp, in the middle of its millisecond, to the consumer's read",
         )),
-        (_, Some((sum_us, count))) => {
-            let age_us = sum_us / count;
+        (_, Some(age_us)) if age_us <= stored_us => {
             stages.push(stage(
                 "broker_to_gateway",
                 age_us,
-                "age of updates when they left the gateway, as it counted them itself, for all its clients",
+                "age of updates when they left the gateway, as it counted them itself, for all its clients; from the \
+                 middle of the time stamp's millisecond",
             ));
             stages.push(stage(
                 "gateway_to_client",
@@ -58,7 +61,9 @@ fn stages(cell: &Cell, receiving: Part, gateway: GatewayAges) -> Option<Vec<Stag
                 "the rest of the way from the broker's time stamp to the client's read",
             ));
         }
-        (_, None) => stages.push(stage(
+        // Without the gateway's count; or with one that, being of all updates and not only of those that are timed,
+        // leaves less than nothing for the rest of the way.
+        (_, _) => stages.push(stage(
             "broker_to_client",
             stored_us,
             "the broker's time stamp, in the middle of its millisecond, to the client's read",
@@ -66,6 +71,8 @@ fn stages(cell: &Cell, receiving: Part, gateway: GatewayAges) -> Option<Vec<Stag
     }
     Some(stages)
 }
+
+const HALF_MS_US: f64 = 500.0;
 
 #[cfg(test)]
 mod tests {
@@ -92,12 +99,13 @@ mod tests {
 
     #[test]
     fn stages_add_up_to_the_response() {
-        let ages = Some((240_000.0, 100.0));
+        let ages = Some((290_000.0, 100.0));
         for (receiving, gateway, last) in [
             (Part::Consume, None, "broker_to_consumer"),
             (Part::Clients, ages, "gateway_to_client"),
             (Part::Clients, None, "broker_to_client"),
             (Part::Clients, Some((0.0, 0.0)), "broker_to_client"),
+            (Part::Clients, Some((400_000.0, 100.0)), "broker_to_client"),
         ] {
             let found = of(&cell(100), receiving, gateway);
             let sum: f64 = found.iter().map(|stage| stage.mean_us).sum();

@@ -194,9 +194,16 @@ impl ProducerOptions {
         })
     }
 
+    /// Whether a record's name decides its partition. A key that is another one each time would spread a
+    /// name over all partitions, where its records have no order that could be checked.
+    fn names_decide(&self) -> bool {
+        let chosen = self.properties.iter().any(|(name, _)| name == PARTITIONER);
+        self.kind == Kind::JsonKeyX && !chosen
+    }
+
     fn client_config(&self) -> ProducerConfig {
         // The published generator's client is the Java one: same keys, same partitions.
-        let mut properties = vec![("partitioner".to_owned(), "murmur2_random".to_owned())];
+        let mut properties = vec![(PARTITIONER.to_owned(), "murmur2_random".to_owned())];
         properties.extend(self.properties.iter().cloned());
         ProducerConfig {
             bootstrap_servers: self.bootstrap_servers.clone(),
@@ -230,7 +237,7 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
     )?;
     let clock = Clock::start();
     let answers = Answers::default();
-    let producer = start_client(options, clock, &answers)?;
+    let (producer, partitions) = start_client(options, clock, &answers)?;
     let payloads = Payloads::new(&options.payload_spec()?, LocalTime::system());
     let streams = payloads.names().len() as u64 * u64::from(options.producers);
     if streams > STREAMS_MAX {
@@ -253,6 +260,7 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
                 producer: &producer,
                 answers: &answers,
                 clock,
+                partitions: options.names_decide().then_some(partitions),
             };
             sender::Sender::new(options, schedule, target, payloads, link).run()
         }
@@ -268,7 +276,7 @@ fn start_client(
     options: &ProducerOptions,
     clock: Clock,
     answers: &Answers,
-) -> Result<Producer, LoadError> {
+) -> Result<(Producer, usize), LoadError> {
     let sink = Arc::clone(answers);
     let on_delivery = move |delivery: weir_kafka::Delivery| {
         let answer = Answer {
@@ -282,8 +290,8 @@ fn start_client(
     };
     let producer = Producer::start(&options.client_config(), Box::new(on_delivery))?;
     // Nothing is sent before the topic's leaders are known, so the first record is not late.
-    producer.partitions(&options.topic, CONNECT_TIMEOUT)?;
-    Ok(producer)
+    let partitions = producer.partitions(&options.topic, CONNECT_TIMEOUT)?;
+    Ok((producer, partitions))
 }
 
 fn wait_for_start(link: &Link) -> Option<Schedule> {
@@ -296,6 +304,7 @@ fn wait_for_start(link: &Link) -> Option<Schedule> {
     }
 }
 
+const PARTITIONER: &str = "partitioner";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Counters of keys and producers, about 100 bytes each.
 const STREAMS_MAX: u64 = 1_000_000;
@@ -333,6 +342,18 @@ mod tests {
         };
         assert!(options.check().is_ok());
         assert!(ProducerOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn names_decide_where_keys_do_not_repeat() {
+        let mut options = ProducerOptions {
+            kind: Kind::JsonKeyX,
+            ..ProducerOptions::default()
+        };
+        assert!(options.names_decide());
+        options.properties = vec![(PARTITIONER.to_owned(), "random".to_owned())];
+        assert!(!options.names_decide());
+        assert!(!ProducerOptions::default().names_decide());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) struct Target<'a> {
     pub(super) producer: &'a Producer,
     pub(super) answers: &'a Answers,
     pub(super) clock: Clock,
+    /// Partitions of the topic, if a record's name decides which one it goes to; else its key does.
+    pub(super) partitions: Option<usize>,
 }
 
 /// One run over one schedule.
@@ -218,6 +220,11 @@ impl<'a> Sender<'a> {
             let (due, producer) = (stamp.due_unix_ns, stamp.producer);
             self.payloads.make(key, due, producer);
         }
+        // A remainder of a number of partitions fits one.
+        let partition = self
+            .target
+            .partitions
+            .map(|count| (key % count.max(1)) as i32);
         let (key, value) = (self.payloads.key(key), self.payloads.value());
         let (due, seq) = (stamp.due_header(), stamp.seq_header());
         stamp.write_text(&mut self.text_stamp);
@@ -249,7 +256,7 @@ impl<'a> Sender<'a> {
         let topic = &self.options.topic;
         self.target
             .producer
-            .send(topic, None, key, value, headers, None, token)?;
+            .send(topic, partition, key, value, headers, None, token)?;
         Ok(value.len() + key.map_or(0, <[u8]>::len))
     }
 

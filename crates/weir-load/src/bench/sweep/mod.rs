@@ -193,8 +193,9 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
         Some((at, None)) => format!("no rate was beyond it; the highest gave {}", told(at)),
         Some((at, Some(beyond))) => format!("it gave {}, the next {}", told(at), told(beyond)),
     };
+    let is_above = found.is_some_and(|knee| knee.beyond.is_none());
     Derived {
-        name: "knee".to_owned(),
+        name: if is_above { KNEE_ABOVE } else { KNEE }.to_owned(),
         of: format!("{PRODUCER} {size} bytes"),
         value: found.map(|knee| knee.at.offered_per_s),
         unit: "records/s".to_owned(),
@@ -210,13 +211,16 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
 
 /// The sentence in front: where the knees are, and how fast consumers were.
 pub(super) fn verdict(run: &Run) -> String {
-    let knees = run.derived.iter().filter(|it| it.name == "knee");
-    let mut parts: Vec<String> = knees
-        .map(|knee| match knee.value {
-            Some(value) => format!("{}: knee at {value} records/s", knee.of),
-            None => format!("{}: no rate below the knee", knee.of),
-        })
-        .collect();
+    let told = |knee: &Derived| {
+        let of = &knee.of;
+        match (knee.name.as_str(), knee.value) {
+            (KNEE, Some(value)) => Some(format!("{of}: knee at {value} records/s")),
+            (KNEE, None) => Some(format!("{of}: no rate below the knee")),
+            (KNEE_ABOVE, Some(value)) => Some(format!("{of}: no knee up to {value} records/s")),
+            _ => None,
+        }
+    };
+    let mut parts: Vec<String> = run.derived.iter().filter_map(told).collect();
     let fastest = run
         .cells
         .iter()
@@ -243,6 +247,9 @@ pub(super) fn of(plan: &Plan) -> Option<&Sweep> {
 }
 
 const PREHEAT_PER_S_MAX: u64 = 5000;
+/// Names of what is derived: where the knee is, or the highest rate of a sweep that did not get there.
+const KNEE: &str = "knee";
+const KNEE_ABOVE: &str = "knee_above";
 
 #[cfg(test)]
 mod tests {
@@ -267,12 +274,15 @@ mod tests {
             cell(1000, 5000, 2600.0, 800.0),
         ];
         let found = derived(&cells);
-        let values: Vec<_> = found.iter().map(|it| (it.of.as_str(), it.value)).collect();
+        let values: Vec<_> = found
+            .iter()
+            .map(|it| (it.name.as_str(), it.of.as_str(), it.value))
+            .collect();
         assert_eq!(
             values,
             [
-                ("producer 100 bytes", Some(5000.0)),
-                ("producer 1000 bytes", Some(1000.0))
+                (KNEE_ABOVE, "producer 100 bytes", Some(5000.0)),
+                (KNEE, "producer 1000 bytes", Some(1000.0))
             ]
         );
         assert!(

@@ -1,0 +1,196 @@
+//! The tables of a sweep on the terminal: a line for each record size and target, or for each fetch size.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use weir_stats::interval;
+use weir_stats::run::{Cell, CellStatus, Run};
+
+use crate::escape::terminal;
+use crate::format;
+
+/// The tables, if the run swept producers or consumers; medians where there are several repetitions.
+pub(crate) fn sweep_tables(run: &Run) -> Option<String> {
+    let tables: Vec<String> = [&PRODUCERS, &CONSUMERS]
+        .into_iter()
+        .filter_map(|kind| table(run, kind))
+        .collect();
+    (!tables.is_empty()).then(|| tables.concat())
+}
+
+/// One kind of cells: whose they are, what distinguishes them, and what they measured.
+struct Kind {
+    title: &'static str,
+    architectures: [&'static str; 2],
+    parameters: &'static [(&'static str, &'static str)],
+    figures: &'static [(&'static str, &'static str)],
+}
+
+const PRODUCERS: Kind = Kind {
+    title: "producers",
+    architectures: ["producer", "kafka_producer"],
+    parameters: &[
+        ("record_size_bytes", "size B"),
+        ("target_per_s", "target/s"),
+    ],
+    figures: &[
+        ("records_per_s", "real/s"),
+        ("mib_per_s", "MiB/s"),
+        ("latency_mean_ms", "mean ms"),
+        ("latency_max_ms", "max ms"),
+    ],
+};
+
+const CONSUMERS: Kind = Kind {
+    title: "consumers",
+    architectures: ["consumer", "kafka_consumer"],
+    parameters: &[("fetch_size_bytes", "fetch B")],
+    figures: &[
+        ("data_mib", "MiB"),
+        ("rate_mib_per_s", "MiB/s"),
+        ("messages_per_s", "records/s"),
+        ("rebalance_ms", "join ms"),
+        ("fetch_ms", "fetch ms"),
+        ("fetch_rate_mib_per_s", "fetch MiB/s"),
+        ("fetch_messages_per_s", "fetch rec/s"),
+    ],
+};
+
+/// Parameters in whole numbers, and whose cell: what the repetitions of a cell share.
+type Key = (Vec<u64>, usize);
+
+fn table(run: &Run, kind: &Kind) -> Option<String> {
+    let mut rows: BTreeMap<Key, Vec<&Cell>> = BTreeMap::new();
+    for cell in &run.cells {
+        if let Some(key) = key(kind, cell) {
+            rows.entry(key).or_default().push(cell);
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let mut out = format!("\n{}\n", kind.title);
+    let mut head = format!("{:14}", "");
+    for (_, heading) in kind.parameters.iter().chain(kind.figures) {
+        let _ = write!(head, "{heading:>WIDTH$}");
+    }
+    let _ = writeln!(out, "{head}");
+    for ((parameters, whose), cells) in &rows {
+        let _ = write!(out, "{:14}", kind.architectures[*whose].replace('_', " "));
+        for value in parameters {
+            let _ = write!(out, "{:>WIDTH$}", format::count(*value));
+        }
+        match figures(kind, cells) {
+            Ok(figures) => {
+                for value in figures {
+                    let _ = write!(out, "{:>WIDTH$}", format::figure(value));
+                }
+            }
+            Err(reason) => {
+                let _ = write!(out, "  {}", terminal(&reason));
+            }
+        }
+        out.push('\n');
+    }
+    Some(out)
+}
+
+fn key(kind: &Kind, cell: &Cell) -> Option<Key> {
+    let names = &kind.architectures;
+    let whose = names.iter().position(|it| *it == cell.architecture)?;
+    let value = |(name, _): &(&str, &str)| cell.parameters.get(*name).map(|value| *value as u64);
+    let parameters: Option<Vec<u64>> = kind.parameters.iter().map(value).collect();
+    Some((parameters?, whose))
+}
+
+/// Medians over the valid repetitions, or why there is none.
+fn figures(kind: &Kind, cells: &[&Cell]) -> Result<Vec<Option<f64>>, String> {
+    let valid: Vec<&&Cell> = cells.iter().filter(|cell| cell.is_valid()).collect();
+    if valid.is_empty() {
+        return Err(cells
+            .iter()
+            .find_map(|cell| reason(&cell.status))
+            .unwrap_or_default());
+    }
+    let median = |name: &str| {
+        let values: Vec<f64> = valid
+            .iter()
+            .filter_map(|cell| cell.figures.get(name).copied())
+            .collect();
+        interval::median(&values).map(|it| it.value)
+    };
+    Ok(kind.figures.iter().map(|(name, _)| median(name)).collect())
+}
+
+fn reason(status: &CellStatus) -> Option<String> {
+    match status {
+        CellStatus::Valid => None,
+        CellStatus::Invalid { reasons } => Some(format!("invalid: {}", reasons.join("; "))),
+        CellStatus::Skipped { reason } => Some(format!("skipped: {reason}")),
+    }
+}
+
+const WIDTH: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(cells: Vec<Cell>) -> Run {
+        let text = r#"{"schema": "weir.run/1", "plan": "s", "title": "t", "question": "q", "started_utc": "",
+            "finished_utc": "", "command_line": [], "weir_version": "0", "outcome": "passed", "verdict": "v",
+            "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},
+            "clock": {"mode": "same_host", "bound_ns": 0}}"#;
+        let mut run = Run::from_json(text).unwrap();
+        run.cells = cells;
+        run
+    }
+
+    fn cell(architecture: &str, target: f64, per_s: f64) -> Cell {
+        let mut cell = Cell {
+            architecture: architecture.to_owned(),
+            ..Cell::default()
+        };
+        let parameters = [("record_size_bytes", 100.0), ("target_per_s", target)];
+        cell.parameters
+            .extend(parameters.map(|(name, value)| (name.to_owned(), value)));
+        cell.figures.insert("records_per_s".to_owned(), per_s);
+        cell
+    }
+
+    #[test]
+    fn each_size_and_target_has_a_line_for_each_measurer() {
+        let mut skipped = cell("producer", 9000.0, 0.0);
+        skipped.status = CellStatus::Skipped {
+            reason: "too much".to_owned(),
+        };
+        let cells = vec![
+            cell("producer", 2000.0, 1990.0),
+            cell("producer", 2000.0, 2010.0),
+            cell("kafka_producer", 2000.0, 1500.0),
+            skipped,
+        ];
+        let text = sweep_tables(&run(cells)).unwrap();
+        let words: Vec<Vec<&str>> = text
+            .lines()
+            .map(|it| it.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            words[3],
+            ["producer", "100", "2,000", "2,000", "–", "–", "–"],
+            "{text}"
+        );
+        assert_eq!(
+            words[4][..5],
+            ["kafka", "producer", "100", "2,000", "1,500"],
+            "{text}"
+        );
+        assert!(text.contains("9,000  skipped: too much"), "{text}");
+        assert!(!text.contains("consumers"), "{text}");
+    }
+
+    #[test]
+    fn other_runs_have_none() {
+        assert_eq!(sweep_tables(&run(vec![Cell::default()])), None);
+    }
+}
