@@ -52,6 +52,7 @@ fn frame(first: &Run) -> Run {
         cells: Vec::new(),
         comparisons: Vec::new(),
         find_max: None,
+        libraries: None,
         reference: None,
         notes: Vec::new(),
         warnings: Vec::new(),

@@ -58,6 +58,7 @@ pub fn import(
         cells,
         comparisons: Vec::new(),
         find_max: None,
+        libraries: None,
         reference: None,
         notes: vec![
             "imported: the tools time from the actual send, not from the due instant, and where they ran \

@@ -364,6 +364,7 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
         cells,
         comparisons: Vec::new(),
         find_max: None,
+        libraries: None,
         derived: Vec::new(),
         reference: plan.reference.clone(),
         notes: Vec::new(),

@@ -354,6 +354,7 @@ fn run(cells: Vec<Cell>) -> Run {
         cells,
         comparisons: vec![],
         find_max: None,
+        libraries: None,
         derived: Vec::new(),
         reference: Some(reference()),
         notes: vec![

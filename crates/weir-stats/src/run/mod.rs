@@ -17,6 +17,7 @@ mod environment;
 mod experiment;
 mod find_max;
 mod latency;
+mod libraries;
 mod quality;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,9 @@ pub use environment::{
 pub use experiment::{Basis, Derived, StageMean};
 pub use find_max::{FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep};
 pub use latency::LatencySummary;
+pub use libraries::{
+    Distribution, Libraries, LibraryCell, LibraryDriver, LibrarySample, LibrarySetting,
+};
 pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 
 /// Value of [`Run::schema`] that this version writes and reads.
@@ -89,6 +93,9 @@ pub struct Run {
     /// The search for a highest load, if this run was one.
     #[serde(default)]
     pub find_max: Option<FindMax>,
+    /// The comparison of client libraries, if this run was one.
+    #[serde(default)]
+    pub libraries: Option<Libraries>,
     /// Figures that follow from several cells.
     #[serde(default)]
     pub derived: Vec<Derived>,

@@ -52,6 +52,7 @@ pub(crate) fn run() -> Run {
         cells: vec![cell, skipped],
         comparisons: vec![],
         find_max: None,
+        libraries: None,
         derived: Vec::new(),
         reference: None,
         notes: vec![],

@@ -87,6 +87,7 @@ pub(super) fn describe(
         derived: Vec::new(),
         comparisons: Vec::new(),
         find_max: None,
+        libraries: None,
     }
 }
 
