@@ -1,5 +1,6 @@
 //! Topics of a cluster: create, grow, delete, look up. Calls block and end by a deadline.
 
+mod many;
 mod view;
 
 use std::future::Future;

@@ -2,7 +2,7 @@
 
 use weir_kafka::AdminError;
 
-use crate::support::{broker, unique};
+use crate::support::{broker, numbered, unique};
 
 #[test]
 fn topics_are_created_grown_and_deleted() {
@@ -40,4 +40,31 @@ fn refusals_name_topic_and_reason() {
     let error = admin.create_topic(&unique("bad"), 1, 1, &unknown);
     assert!(error.is_err());
     assert!(admin.delete_topic(&unique("never")).is_err());
+}
+
+#[test]
+fn several_topics_are_made_and_deleted_at_once_and_tell_their_ends() {
+    let broker = broker();
+    let admin = broker.admin();
+    let mut names: Vec<String> = (0..3).map(|at| unique(&format!("many-{at}"))).collect();
+    let config = [("retention.ms", "-1")];
+    admin.create_topics(&names, &config).expect("created");
+    for name in &names {
+        assert_eq!(admin.partitions(name), Ok(Some(1)));
+        assert_eq!(admin.end_offset(name, 0), Ok(0));
+    }
+    broker
+        .producer()
+        .store(&names[1], 0, &numbered("record", 7));
+    assert_eq!(admin.end_offset(&names[1], 0), Ok(7));
+    let taken = admin.create_topics(&names[2..], &config);
+    let error = taken.expect_err("taken").to_string();
+    assert!(error.contains(&names[2]), "{error}");
+    names.push(unique("never"));
+    admin.delete_topics(&names).expect("deleted");
+    for name in &names {
+        assert!(!admin.topic_exists(name).expect("answers"));
+    }
+    admin.create_topics(&[], &[]).expect("nothing to do");
+    admin.delete_topics(&[]).expect("nothing to do");
 }

@@ -1,0 +1,96 @@
+//! Several topics at once, and where a partition ends.
+
+use std::time::Instant;
+
+use rdkafka::admin::{NewTopic, TopicReplication};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use super::view::TopicView;
+use super::{Admin, AdminError, POLL_MAX, POLL_MIN, block_on, topic_error};
+
+impl Admin {
+    /// Creates topics of one partition and one replica in one request, and waits until every broker shows a leader
+    /// for each.
+    ///
+    /// # Errors
+    /// Also if one of them exists already; others may have been made then.
+    pub fn create_topics(
+        &self,
+        names: &[String],
+        configs: &[(&str, &str)],
+    ) -> Result<(), AdminError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let topics: Vec<NewTopic<'_>> = names
+            .iter()
+            .map(|name| {
+                let mut topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
+                topic.config = configs.to_vec();
+                topic
+            })
+            .collect();
+        let answer = block_on(self.client.create_topics(&topics, &self.options()));
+        let results =
+            answer.map_err(|error| topic_error("create", &names[0], error.to_string()))?;
+        for result in results {
+            result.map_err(|(name, code)| topic_error("create", &name, code.to_string()))?;
+        }
+        names.iter().try_for_each(|name| {
+            self.wait_leaders(name, 1)?;
+            // A broker shows itself as a leader a moment before it takes records as one.
+            self.end_offset(name, 0).map(|_| ())
+        })
+    }
+
+    /// Deletes topics in one request and waits until no broker shows any; one that is not there is fine.
+    ///
+    /// # Errors
+    /// If one cannot be deleted.
+    pub fn delete_topics(&self, names: &[String]) -> Result<(), AdminError> {
+        let Some(first) = names.first() else {
+            return Ok(());
+        };
+        let names_only: Vec<&str> = names.iter().map(String::as_str).collect();
+        let answer = block_on(self.client.delete_topics(&names_only, &self.options()));
+        let results = answer.map_err(|error| topic_error("delete", first, error.to_string()))?;
+        for result in results {
+            match result {
+                Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => {}
+                Err((name, code)) => return Err(topic_error("delete", &name, code.to_string())),
+            }
+        }
+        let gone = |view: &TopicView| *view == TopicView::Missing;
+        names
+            .iter()
+            .try_for_each(|name| self.wait_everywhere(name, "gone", gone))
+    }
+
+    /// Offset that the next record of a partition will get. Waits for a leader that has only just been made one.
+    ///
+    /// # Errors
+    /// If no leader answers.
+    pub fn end_offset(&self, topic: &str, partition: i32) -> Result<u64, AdminError> {
+        let deadline = Instant::now() + self.timeout;
+        let mut pause = POLL_MIN;
+        loop {
+            let client = self.client.inner();
+            match client.fetch_watermarks(topic, partition, self.timeout) {
+                Ok((_, end)) => return Ok(u64::try_from(end).unwrap_or(0)),
+                Err(error) if !is_passing(&error) || Instant::now() >= deadline => {
+                    return Err(topic_error("look up", topic, error.to_string()));
+                }
+                Err(_) => std::thread::sleep(pause),
+            }
+            pause = (pause * 2).min(POLL_MAX);
+        }
+    }
+}
+
+/// Whether a broker that has not caught up yet answers so.
+fn is_passing(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::NotLeaderForPartition | RDKafkaErrorCode::LeaderNotAvailable)
+    )
+}
