@@ -21,6 +21,28 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     Ok(value as u64)
 }
 
+/// Reads a number of bytes: digits, optionally a fraction, optionally `kB`, `MB` or `GB` (powers of ten; the `B` may
+/// be left out).
+///
+/// # Errors
+/// A sentence that names the text and shows the form, when it is anything else or not whole.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let refused = || format!("\"{text}\" is not a size, write for example 500MB or 20GB");
+    let number = text.trim_end_matches(['b', 'B']);
+    let (number, factor) = match number.char_indices().last() {
+        Some((end, 'k' | 'K')) => (&number[..end], 1e3),
+        Some((end, 'm' | 'M')) => (&number[..end], 1e6),
+        Some((end, 'g' | 'G')) => (&number[..end], 1e9),
+        _ => (number, 1.0),
+    };
+    let value = parse_decimal(number).ok_or_else(refused)? * factor;
+    // The bound keeps the conversion exact.
+    if value.fract() != 0.0 || value > 9e15 {
+        return Err(refused());
+    }
+    Ok(value as u64)
+}
+
 /// Reads a duration: digits, optionally a fraction, and `ms`, `s`, `m` or `h`.
 ///
 /// # Errors
@@ -56,6 +78,17 @@ fn parse_decimal(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("20GB"), Ok(20_000_000_000));
+        assert_eq!(parse_bytes("1.5g"), Ok(1_500_000_000));
+        assert_eq!(parse_bytes("500MB"), Ok(500_000_000));
+        assert_eq!(parse_bytes("7"), Ok(7));
+        for wrong in ["", "GB", "-1", "5TB", "1.0000000001k"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn counts() {

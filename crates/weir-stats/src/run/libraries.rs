@@ -95,8 +95,8 @@ pub struct LibrarySample {
     /// What is to be known of figures that do count: an open loop that was not held, for example.
     #[serde(default)]
     pub marks: Vec<String>,
-    /// Share of the machine's processor time that processes other than the broker, the drivers and this program took,
-    /// over half a second or more that ended with this repetition; absent where the broker's process is not known.
+    /// Share of the machine's processor time that processes other than the broker, the drivers and this program took
+    /// (another guest of the host included), over half a second or more that ended with this repetition; absent where the broker's process is not known.
     pub others_share: Option<f64>,
     /// `others_share` above 0.10.
     pub noisy: bool,
@@ -164,11 +164,13 @@ pub struct Distribution {
 impl Distribution {
     /// The smallest value that `percent` of all are not above; `None` without values.
     pub fn percentile_us(&self, percent: f64) -> Option<u64> {
-        let all: u64 = self.pairs.iter().map(|(_, count)| count).sum();
+        // Counts come from drivers, so they may be anything.
+        let counts = self.pairs.iter().map(|(_, count)| *count);
+        let all = counts.fold(0_u64, u64::saturating_add);
         let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
-        let mut seen = 0;
+        let mut seen = 0_u64;
         self.pairs.iter().find_map(|(value, count)| {
-            seen += count;
+            seen = seen.saturating_add(*count);
             (seen >= wanted).then_some(*value)
         })
     }
