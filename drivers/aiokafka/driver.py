@@ -1,0 +1,153 @@
+"""Drives aiokafka: obeys one JSON command per line of standard input and answers with one per line of standard output. The
+protocol is in docs/drivers.md.
+
+The event loop runs while a command does: between two commands nothing happens."""
+
+import asyncio
+import os
+import sys
+
+# The module that the Python drivers share lies beside this file or in the folder `python`.
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "python"))
+
+import aiokafka
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from clients import give_up, prime, read, send_burst
+from roundtrip import Roundtrip
+from settings import Settings
+from steady import steady_consume, steady_produce
+from weir_driver import Burst, Mark, Reading, Refused, serve
+
+
+class Driver:
+    def __init__(self):
+        self.settings = None
+        self.kept = None
+
+    async def configure(self, command):
+        await self.close()
+        self.settings = Settings(command.text("bootstrap"), command.get("settings"))
+        # What the library would refuse, it refuses here.
+        await AIOKafkaProducer(**self.settings.producer).stop()
+        await AIOKafkaConsumer(**self.settings.group()).stop()
+        return self.settings.echo()
+
+    async def close(self):
+        """The kept producer goes, with all that it still holds."""
+        if self.kept is not None:
+            await give_up(self.kept, 1)
+        self.kept = None
+
+    async def bye(self, _command):
+        await self.close()
+
+    def configured(self):
+        if self.settings is None:
+            raise Refused("configure comes first")
+        return self.settings
+
+    async def produce(self, command):
+        burst = Burst(command)
+        state = command.text("state")
+        if state == "warm":
+            await self.send_warm(burst, command)
+        elif state in ("cold", "metadata"):
+            await self.send_new(burst, state == "metadata")
+        else:
+            raise Refused(f'unknown state "{state}"')
+        return burst.json()
+
+    async def send_new(self, burst, ask_first):
+        settings = self.configured()
+        burst.t0 = Mark.begin()
+        producer = AIOKafkaProducer(**settings.producer)
+        try:
+            await producer.start()
+            if ask_first:
+                await producer.partitions_for(burst.topic)
+                burst.t0 = Mark.begin()
+            await send_burst(producer, burst)
+        finally:
+            await give_up(producer, 2)
+
+    async def send_warm(self, burst, command):
+        producer = await self.warm(burst.topic)
+        burst.t0 = Mark.begin()
+        await send_burst(producer, burst)
+
+    async def warm(self, topic):
+        """The kept producer, after it has delivered a primer to the topic."""
+        if self.kept is None:
+            self.kept = AIOKafkaProducer(**self.configured().producer)
+            await self.kept.start()
+        await prime(self.kept, topic)
+        return self.kept
+
+    async def warmup(self, command):
+        burst = Burst(command)
+        await self.send_warm(burst, command)
+        if burst.delivery.failed:
+            raise Refused(f"records of the warm-up failed: {burst.delivery.errors[0]}")
+        reading = Reading(command)
+        await read(reading, self.settings, command, "assign")
+        return {
+            "produce_cpu_us_per_record": burst.cpu_us_per_record(),
+            "consume_cpu_us_per_record": reading.cpu_us_per_record() if reading.count else 0,
+        }
+
+    async def consume(self, command):
+        reading = Reading(command, command.flag("verify"), command.flag("commit"))
+        await read(reading, self.configured(), command, command.text("via"))
+        return reading.json()
+
+    async def roundtrip(self, command):
+        return await Roundtrip(command).run(self.configured())
+
+    async def steady(self, command):
+        role = command.text("role")
+        if role == "produce":
+            return await steady_produce(self, command)
+        if role == "consume":
+            return await steady_consume(self.configured(), command)
+        raise Refused(f'unknown role "{role}"')
+
+
+def in_loop(loop, driver, operation):
+    """The operation as a plain function that ends in time."""
+
+    def run(command):
+        async def bounded():
+            try:
+                return await asyncio.wait_for(operation(command), command.left())
+            except (TimeoutError, asyncio.TimeoutError):
+                await driver.close()
+                raise Refused("it was not done in time") from None
+            except Exception:
+                # What a failed command left in the kept producer must not come later.
+                await driver.close()
+                raise
+
+        return loop.run_until_complete(bounded())
+
+    return run
+
+
+def main():
+    loop = asyncio.new_event_loop()
+    driver = Driver()
+    hello = {
+        "library": "aiokafka",
+        "library_version": aiokafka.__version__,
+        "binding": "",
+        "capabilities": [
+            "produce.cold", "produce.metadata", "produce.warm", "consume.group", "consume.assign",
+            "roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume",
+        ],
+    }
+    names = ("configure", "warmup", "produce", "consume", "roundtrip", "steady", "bye")
+    serve(hello, {name: in_loop(loop, driver, getattr(driver, name)) for name in names})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Settings of the protocol as aiokafka calls them."""
+
+import uuid
+
+# Name here: its name there.
+PRODUCER = {
+    "acks": "acks",
+    "linger_ms": "linger_ms",
+    "batch_bytes": "max_batch_size",
+    "idempotence": "enable_idempotence",
+    "compression": "compression_type",
+    "max_request_bytes": "max_request_size",
+}
+CONSUMER = {
+    "fetch_min_bytes": "fetch_min_bytes",
+    "fetch_wait_ms": "fetch_max_wait_ms",
+    "fetch_partition_bytes": "max_partition_fetch_bytes",
+    "check_crcs": "check_crcs",
+}
+GROUP = {
+    "auto_commit": "enable_auto_commit",
+    "auto_commit_ms": "auto_commit_interval_ms",
+}
+# What it does where it has no such setting.
+INSTEAD = {
+    # No number of records closes a batch: what 0 asks for.
+    "batch_records": 0,
+    # A broker gets the next request when it has answered the one before.
+    "max_in_flight": 1,
+    # It tries again until the request's time is over.
+    "retries": None,
+    # A partition has one open batch; who finds it full waits.
+    "queue_bytes": None,
+    "queue_records": None,
+    # Sockets are as the operating system makes them.
+    "send_buffer_bytes": 0,
+    "receive_buffer_bytes": 0,
+}
+
+
+class Settings:
+    """What clients are made with, and what is said of it: the library does not tell its settings."""
+
+    def __init__(self, bootstrap, asked):
+        self.asked = asked
+        self.producer = {"bootstrap_servers": bootstrap, **self._taken(PRODUCER)}
+        if self.producer.get("compression_type") == "none":
+            self.producer["compression_type"] = None
+        self.consumer = {"bootstrap_servers": bootstrap, **self._taken(CONSUMER)}
+        self.of_groups = {"auto_offset_reset": "earliest", **self._taken(GROUP)}
+
+    def _taken(self, names):
+        return {theirs: self.asked[name] for name, theirs in names.items() if name in self.asked}
+
+    def direct(self, commits=False):
+        """A consumer that is told where to read; only a group's name lets it commit, by command."""
+        group = f"weir-{uuid.uuid4()}" if commits else None
+        return {**self.consumer, "enable_auto_commit": False, "group_id": group}
+
+    def group(self):
+        return {**self.consumer, **self.of_groups, "group_id": f"weir-{uuid.uuid4()}"}
+
+    def echo(self):
+        known = {**PRODUCER, **CONSUMER, **GROUP}
+        effective = {name: value if name in known else INSTEAD.get(name) for name, value in self.asked.items()}
+        return {"effective": effective, "unsupported": [name for name in self.asked if name not in known]}

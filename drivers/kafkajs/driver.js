@@ -1,0 +1,125 @@
+// Drives kafkajs: obeys one JSON command per line of standard input and answers with one per line of standard output. The
+// protocol is in docs/drivers.md.
+'use strict';
+
+const readline = require('node:readline');
+const { setFlagsFromString } = require('node:v8');
+const { runInNewContext } = require('node:vm');
+
+const { version } = require('kafkajs/package.json');
+const { Consuming } = require('./consume');
+const { Command, refuse, say, stats } = require('./measure');
+const { produce, warmUp } = require('./produce');
+const { roundtrip } = require('./roundtrip');
+const { Settings } = require('./settings');
+const { steady } = require('./steady');
+
+// It reads in groups only.
+const CAPABILITIES = [
+  'produce.cold', 'produce.metadata', 'produce.warm', 'consume.group',
+  'roundtrip.burst', 'roundtrip.open', 'steady.produce', 'steady.consume',
+];
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc');
+
+let settings = null;
+
+function configured() {
+  if (!settings) refuse('configure comes first');
+  return settings;
+}
+
+const operations = {
+  hello(command) {
+    if (command.number('protocol') !== 1) refuse('this driver speaks protocol 1');
+    return {
+      protocol: 1,
+      library: 'kafkajs',
+      library_version: version,
+      binding: '',
+      runtime: `Node.js ${process.version}, V8 ${process.versions.v8}, flags ${process.execArgv.join(' ') || 'none'}`,
+      capabilities: CAPABILITIES,
+    };
+  },
+
+  async configure(command) {
+    settings = new Settings(command.text('bootstrap'), command.get('settings'));
+    return settings.echo();
+  },
+
+  async warmup(command) {
+    const produced = await warmUp(configured(), command);
+    return { ...produced, ...(await Consuming.warmUp(settings, command)) };
+  },
+
+  async produce(command) {
+    return produce(configured(), command);
+  },
+
+  async consume(command) {
+    return new Consuming(configured(), command).run();
+  },
+
+  async roundtrip(command) {
+    return roundtrip(configured(), command);
+  },
+
+  async steady(command) {
+    return steady(configured(), command);
+  },
+
+  gc() {
+    collect();
+  },
+
+  stats,
+
+  // No client outlives its command.
+  bye() {},
+};
+
+// Answers one command; false after the last one.
+async function obey(line) {
+  let id = null;
+  let op = null;
+  let answer;
+  try {
+    const fields = parsed(line);
+    id = fields.id === undefined ? null : fields.id;
+    op = fields.op;
+    if (!Object.hasOwn(operations, String(op))) refuse(`unknown op ${JSON.stringify(op)}`);
+    answer = { id, ok: true, ...(await operations[op](new Command(fields))) };
+  } catch (error) {
+    answer = { id, ok: false, error: String(error.message || error).split('\n', 1)[0] };
+  }
+  say(answer);
+  return op !== 'bye';
+}
+
+function parsed(line) {
+  let fields;
+  try {
+    fields = JSON.parse(line);
+  } catch (error) {
+    refuse(`no JSON: ${error.message}`);
+  }
+  if (fields === null || typeof fields !== 'object' || Array.isArray(fields)) refuse('a command is an object');
+  return fields;
+}
+
+// A promise of the library that nobody waits for any more, for example of a consumer that was given up.
+process.on('unhandledRejection', (error) => console.error('given up:', error));
+
+const input = readline.createInterface({ input: process.stdin, crlfDelay: Infinity });
+let last = Promise.resolve(true);
+input.on('line', (line) => {
+  if (line.trim() === '') return;
+  last = last.then((more) => (more ? obey(line) : false));
+  last.then((more) => more || process.exit(0));
+});
+// At the end of the input the process has 1.5 s left, whatever it is doing.
+input.on('close', () => {
+  setTimeout(() => process.exit(0), 1500);
+  last.then(() => process.exit(0));
+});

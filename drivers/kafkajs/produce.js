@@ -1,0 +1,176 @@
+// Bursts of records, and the producer that is kept between them.
+'use strict';
+
+const { PRIMER, PRIMER_VALUE, begin, end, makeKey, makeKeys, makeValue, now, refuse } = require('./measure');
+
+// What a record takes in a batch beside its key and value, at most.
+const RECORD_BYTES = 30;
+
+// Counts the delivery reports of one command. A report is what became of a call, so it is one for all records of the call.
+class Delivery {
+  constructor(expected) {
+    this.expected = expected;
+    this.missing = expected;
+    this.failed = 0;
+    this.errors = [];
+    this.last = end();
+  }
+
+  report(count, error) {
+    if (error) {
+      this.failed += count;
+      const text = String(error.message || error);
+      if (this.errors.length < 5 && !this.errors.includes(text)) this.errors.push(text);
+    }
+    this.missing -= count;
+    if (this.missing === 0) this.last = end();
+  }
+
+  unfinished() {
+    const why = this.errors.length ? `: ${this.errors[0]}` : '';
+    return `only ${this.expected - this.missing} of ${this.expected} delivery reports came in time${why}`;
+  }
+
+  toJSON() {
+    return { acked: this.expected - this.failed, failed: this.failed, errors: this.errors };
+  }
+}
+
+// Gives records to a producer, so many to a call, and one call at a time: when several are under way, large ones are overtaken
+// by those after them, and the records change places.
+class Sender {
+  constructor(settings, producer, topic, command, delivery) {
+    this.settings = settings;
+    this.producer = producer;
+    this.topic = topic;
+    this.command = command;
+    this.delivery = delivery;
+    this.call = null;
+  }
+
+  // How many records of this size make a batch.
+  batch(length) {
+    return Math.max(1, Math.floor(this.settings.batchBytes / (length + 8 + RECORD_BYTES)));
+  }
+
+  // Waits until the last call has come back.
+  async back() {
+    while (this.call) await this.command.within(this.call, () => this.delivery.unfinished());
+  }
+
+  // One call; `delivered` is told when it has come back well.
+  send(messages, delivered) {
+    const call = this.producer.send({ topic: this.topic, messages, ...this.settings.ofCalls }).then(
+      () => {
+        if (delivered) delivered();
+        this.delivery.report(messages.length);
+      },
+      (error) => this.delivery.report(messages.length, error),
+    );
+    this.call = call.finally(() => {
+      this.call = null;
+    });
+  }
+}
+
+// One burst: what is sent, and what was measured.
+class Burst {
+  constructor(settings, command) {
+    this.settings = settings;
+    this.command = command;
+    this.topic = command.text('topic');
+    this.perRecord = command.flag('per_record');
+    this.value = makeValue(command.number('len'), command.number('seed'));
+    this.keys = makeKeys(command.number('count'));
+    this.delivery = new Delivery(this.keys.length);
+    this.create = 0;
+    this.sending = 0;
+  }
+
+  async run(producer) {
+    const sender = new Sender(this.settings, producer, this.topic, this.command, this.delivery);
+    const size = sender.batch(this.value.length);
+    for (let at = 0; at < this.keys.length; at += size) {
+      await sender.back();
+      const began = now();
+      const messages = this.keys.slice(at, at + size).map((key) => ({ key, value: this.value, partition: 0 }));
+      const made = now();
+      sender.send(messages);
+      this.sending += now() - made;
+      this.create += made - began;
+    }
+    this.t1 = now();
+    await sender.back();
+  }
+
+  cpu() {
+    return Math.max(0, this.delivery.last.cpu - this.t0.cpu);
+  }
+
+  answer() {
+    const t2 = Math.max(this.t0.at, this.delivery.last.at);
+    const answer = { marks: { t0: this.t0.at, t1: this.t1, t2 }, cpu_us: this.cpu(), ...this.delivery.toJSON() };
+    if (!this.perRecord) return answer;
+    return { ...answer, create_us: Math.round(this.create / 1000), send_us: Math.round(this.sending / 1000) };
+  }
+}
+
+async function produce(settings, command) {
+  const burst = new Burst(settings, command);
+  const state = command.text('state');
+  if (!['cold', 'metadata', 'warm'].includes(state)) refuse(`unknown state "${state}"`);
+  await sendBurst(settings, burst, command, state);
+  return burst.answer();
+}
+
+async function warmUp(settings, command) {
+  const burst = new Burst(settings, command);
+  await sendBurst(settings, burst, command, 'warm');
+  if (burst.delivery.failed) refuse(`records of the warm-up failed: ${burst.delivery.errors[0]}`);
+  return { produce_cpu_us_per_record: burst.cpu() / Math.max(1, burst.keys.length) };
+}
+
+async function sendBurst(settings, burst, command, state) {
+  burst.t0 = begin();
+  await withProducer(settings, command, async (producer) => {
+    if (state === 'metadata') {
+      // A call looks its topic up, also one without records.
+      const asked = producer.send({ topic: burst.topic, messages: [], ...settings.ofCalls });
+      await command.within(asked, () => 'no metadata in time');
+    } else if (state === 'warm') {
+      await prime(settings, producer, burst.topic, command);
+    }
+    if (state !== 'cold') burst.t0 = begin();
+    await burst.run(producer);
+  });
+}
+
+// Lends a producer that is connected. None is kept between commands, be they warm ones: a connected client of this library wakes
+// a thousand times in a second for nothing, and one that has known a topic which is gone finds no other any more.
+async function withProducer(settings, command, work) {
+  const producer = settings.producer();
+  try {
+    await command.within(producer.connect(), () => 'the producer did not connect in time');
+    return await work(producer);
+  } finally {
+    await giveUp(producer, 2000);
+  }
+}
+
+async function prime(settings, producer, topic, command) {
+  const messages = [{ key: makeKey(PRIMER), value: PRIMER_VALUE, partition: 0 }];
+  const sent = producer.send({ topic, messages, ...settings.ofCalls });
+  await command.within(sent, () => 'the primer was not delivered in time');
+}
+
+// Disconnects a client, which may wait for what does not come.
+async function giveUp(client, patienceMs) {
+  let timer;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, patienceMs);
+  });
+  await Promise.race([client.disconnect(), late]).catch((error) => console.error(`a client did not stop: ${error}`));
+  clearTimeout(timer);
+}
+
+module.exports = { Delivery, Sender, giveUp, prime, produce, warmUp, withProducer };

@@ -1,0 +1,105 @@
+// The settings that all clients have from now on.
+'use strict';
+
+const { randomUUID } = require('node:crypto');
+
+const { CompressionTypes, Kafka, Partitioners } = require('kafkajs');
+const { refuse } = require('./measure');
+
+// What it does where it has no such setting.
+const INSTEAD = {
+  // A call sends its records at once, in one batch for a partition: this program makes the batches.
+  linger_ms: 0,
+  // No number of records closes a batch: what 0 asks for.
+  batch_records: 0,
+  // It has a limit, but records stay in order only if this program has one call under way at a time.
+  max_in_flight: 1,
+  // Nothing waits in the library.
+  queue_bytes: null,
+  queue_records: null,
+  max_request_bytes: null,
+  // Sockets are as the operating system makes them.
+  send_buffer_bytes: 0,
+  receive_buffer_bytes: 0,
+  // It reads the checksum and does not compare it.
+  check_crcs: false,
+};
+// What it has a setting for.
+const KNOWN = [
+  'acks', 'retries', 'idempotence', 'compression', 'fetch_min_bytes', 'fetch_wait_ms',
+  'fetch_partition_bytes', 'auto_commit', 'auto_commit_ms',
+];
+const BATCH_BYTES = 1_000_000;
+
+class Settings {
+  constructor(bootstrap, asked) {
+    this.asked = asked;
+    this.batchBytes = asked.batch_bytes || BATCH_BYTES;
+    this.kafka = new Kafka({
+      clientId: 'weir',
+      brokers: bootstrap.split(','),
+      // Its own way of logging would use standard output.
+      logCreator: () => ({ namespace, log }) => process.stderr.write(`${namespace}: ${log.message} ${log.error || ''}\n`),
+      logLevel: 1,
+    });
+    this.ofCalls = given({ acks: asked.acks, compression: codec(asked.compression) });
+  }
+
+  get retry() {
+    return this.asked.retries === undefined ? {} : { retry: { retries: this.asked.retries } };
+  }
+
+  producer() {
+    return this.kafka.producer({
+      allowAutoTopicCreation: false,
+      createPartitioner: Partitioners.DefaultPartitioner,
+      ...given({ idempotent: this.asked.idempotence }),
+      ...this.retry,
+    });
+  }
+
+  // A consumer in a group of its own: there are no others.
+  consumer() {
+    return this.kafka.consumer({
+      groupId: `weir-${randomUUID()}`,
+      allowAutoTopicCreation: false,
+      ...given({
+        minBytes: this.asked.fetch_min_bytes,
+        maxWaitTimeInMs: this.asked.fetch_wait_ms,
+        maxBytesPerPartition: this.asked.fetch_partition_bytes,
+      }),
+    });
+  }
+
+  // How a consumer in a group commits.
+  get ofRuns() {
+    return given({ autoCommit: this.asked.auto_commit, autoCommitInterval: this.asked.auto_commit_ms });
+  }
+
+  echo() {
+    const names = Object.keys(this.asked);
+    const unsupported = names.filter((name) => !KNOWN.includes(name));
+    const effective = Object.fromEntries(names.map((name) => [name, this.effective(name)]));
+    return { effective, unsupported };
+  }
+
+  effective(name) {
+    if (KNOWN.includes(name)) return this.asked[name];
+    if (name === 'batch_bytes') return this.batchBytes;
+    return name in INSTEAD ? INSTEAD[name] : null;
+  }
+}
+
+// The library brings two; others are packages of their own.
+function codec(name) {
+  const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
+  if (name !== undefined && !(name in codecs)) refuse(`no codec "${name}" in this library`);
+  return codecs[name];
+}
+
+// The fields that have a value.
+function given(fields) {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+module.exports = { Settings };
