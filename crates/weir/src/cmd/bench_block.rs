@@ -88,7 +88,10 @@ impl Course<'_> {
                 live.elapsed_s / live.total_s.max(1e-9),
                 format!(
                     "{} {:.0} of {:.0} s",
-                    live.phase, live.elapsed_s, live.total_s
+                    live.phase,
+                    // What takes longer than it should is at its end, not beyond it.
+                    live.elapsed_s.min(live.total_s),
+                    live.total_s
                 ),
             ),
             false => (
