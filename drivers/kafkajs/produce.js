@@ -146,7 +146,7 @@ async function sendBurst(settings, burst, command, state) {
 }
 
 // Lends a producer that is connected. None is kept between commands, be they warm ones: a connected client of this library wakes
-// a thousand times in a second for nothing, and one that has known a topic which is gone finds no other any more.
+// hundreds of times a second for nothing, and one that has known a topic which is gone finds no other any more.
 async function withProducer(settings, command, work) {
   const producer = settings.producer();
   try {

@@ -1,0 +1,161 @@
+using System;
+using System.Collections.Concurrent;
+using System.IO;
+using System.Text.Json;
+using System.Text.Json.Nodes;
+using System.Threading;
+
+namespace Weir.Driver;
+
+/// <summary>
+/// Drives Confluent.Kafka or KNet: obeys one JSON command per line of standard input and answers with one per line of standard
+/// output. The protocol is in docs/drivers.md.
+/// </summary>
+internal static class Program
+{
+    private static readonly string[] Capabilities =
+    {
+        "produce.cold", "produce.metadata", "produce.warm", "consume.group", "consume.assign",
+        "roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume",
+    };
+
+    private static readonly TextWriter Lines = TextWriter.Synchronized(Console.Out);
+    private static ILibrary? library;
+    private static Producing? producing;
+
+    private static int Main(string[] args)
+    {
+        // What libraries print goes to standard error.
+        Console.SetOut(Console.Error);
+        switch (args.Length == 1 ? args[0] : "")
+        {
+            case "confluent":
+                library = new ConfluentLibrary();
+                break;
+            case "knet":
+                library = new KNetLibrary();
+                break;
+            default:
+                Console.Error.WriteLine("usage: driver confluent|knet");
+                return 2;
+        }
+        var lines = new BlockingCollection<string>(64);
+        var idle = new ManualResetEventSlim();
+        new Thread(() => Read(lines, idle)) { IsBackground = true }.Start();
+        foreach (string line in lines.GetConsumingEnumerable())
+        {
+            if (!Obey(line)) break;
+        }
+        idle.Set();
+        // Threads of the libraries would keep the process alive.
+        Environment.Exit(0);
+        return 0;
+    }
+
+    /// <summary>At the end of the input the process has 1.5 s left, whatever it is doing.</summary>
+    private static void Read(BlockingCollection<string> lines, ManualResetEventSlim idle)
+    {
+        using var input = new StreamReader(Console.OpenStandardInput());
+        for (string? line = input.ReadLine(); line != null; line = input.ReadLine()) lines.Add(line);
+        lines.CompleteAdding();
+        idle.Wait(1500);
+        Environment.Exit(0);
+    }
+
+    /// <summary>Answers one command; false after the last one.</summary>
+    private static bool Obey(string line)
+    {
+        if (string.IsNullOrWhiteSpace(line)) return true;
+        JsonNode? id = null;
+        string op = "";
+        JsonObject answer;
+        try
+        {
+            if (JsonNode.Parse(line) is not JsonObject fields) throw new Refused("a command is an object");
+            id = fields["id"]?.DeepClone();
+            op = fields["op"]?.ToString() ?? "";
+            answer = Run(op, new Command(fields));
+            answer["ok"] = true;
+        }
+        catch (JsonException e)
+        {
+            answer = new JsonObject { ["ok"] = false, ["error"] = "no JSON: " + e.Message };
+        }
+        catch (Exception e)
+        {
+            answer = new JsonObject { ["ok"] = false, ["error"] = Reason(e) };
+        }
+        answer["id"] = id;
+        Say(answer);
+        return op != "bye";
+    }
+
+    /// <summary>One sentence for an exception; the driver's own speak for themselves.</summary>
+    public static string Reason(Exception e)
+    {
+        string text = e.Message.Split('\n')[0].Trim();
+        return e is Refused ? text : e.GetType().Name + ": " + text;
+    }
+
+    public static void Say(JsonObject line)
+    {
+        Lines.WriteLine(line.ToJsonString());
+        Lines.Flush();
+    }
+
+    private static JsonObject Run(string op, Command command)
+    {
+        switch (op)
+        {
+            case "hello":
+                return Hello(command);
+            case "configure":
+                producing?.Discard();
+                JsonObject echo = library!.Configure(command.Text("bootstrap"), command.Settings());
+                producing = new Producing(library);
+                return echo;
+            case "warmup":
+                JsonObject produced = Configured().WarmUp(command);
+                produced["consume_cpu_us_per_record"] = Consuming.WarmUp(library!, command);
+                return produced;
+            case "produce":
+                return Configured().Produce(command);
+            case "consume":
+                Configured();
+                return new Consuming(library!, command, command.Text("via"), command.Flag("verify"), command.Flag("commit")).Run();
+            case "roundtrip":
+                Configured();
+                return new Roundtrip(library!, command).Run();
+            case "steady":
+                return Steady.Run(library!, Configured(), command);
+            case "gc":
+                library!.Collect();
+                return new JsonObject();
+            case "stats":
+                return Usage.Stats();
+            case "bye":
+                producing?.Discard();
+                return new JsonObject();
+            default:
+                throw new Refused($"unknown op \"{op}\"");
+        }
+    }
+
+    private static Producing Configured() => producing ?? throw new Refused("configure comes first");
+
+    private static JsonObject Hello(Command command)
+    {
+        if (command.Number("protocol") != 1) throw new Refused("this driver speaks protocol 1");
+        var capabilities = new JsonArray();
+        foreach (string capability in Capabilities) capabilities.Add(capability);
+        return new JsonObject
+        {
+            ["protocol"] = 1,
+            ["library"] = library!.Name,
+            ["library_version"] = library.Version,
+            ["binding"] = library.Binding,
+            ["runtime"] = library.Runtime,
+            ["capabilities"] = capabilities,
+        };
+    }
+}
