@@ -88,7 +88,7 @@ fn sorted_finite(values: &[f64]) -> Vec<f64> {
 }
 
 /// Narrowest symmetric ranks (from 0) whose values enclose the median with the wanted confidence.
-fn median_ranks(count: usize) -> Option<(usize, usize)> {
+pub(crate) fn median_ranks(count: usize) -> Option<(usize, usize)> {
     let mut best = None;
     // Chance that fewer than `low + 1` of the values lie below the median: binomial with p = 1/2.
     let mut probability = 0.5_f64.powi(i32::try_from(count).ok()?);

@@ -9,6 +9,7 @@ pub mod histogram;
 pub mod hlog;
 pub mod interval;
 pub mod knee;
+pub mod libraries;
 pub mod metric;
 pub mod perf;
 pub mod run;

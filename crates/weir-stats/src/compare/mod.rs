@@ -58,8 +58,14 @@ pub struct Named<'a> {
     pub run: &'a Run,
 }
 
-/// Holds `other` against `base`. `again` are further runs of what `base` is: differences no larger than
-/// between those and `base` are not called.
+/// Names of the two variants that one thing has in a run that holds it against itself.
+pub fn twins(name: Option<&str>) -> [String; 2] {
+    let name = name.unwrap_or("A");
+    [name.to_owned(), format!("{name} again")]
+}
+
+/// Holds `other` against `base`. `again` are further runs of what `base` is, or runs of it [twice](twins): differences
+/// no larger than between those and `base`, or between the two, are not called.
 pub fn runs(base: Named<'_>, other: Named<'_>, again: &[&Run], options: &Options) -> Comparison {
     let sides = [base, other].map(|named| repetitions(&named.run.cells));
     let again: Vec<_> = again.iter().map(|run| repetitions(&run.cells)).collect();
@@ -164,12 +170,25 @@ fn compare(
         let Some(theirs) = of(other, subject) else {
             continue;
         };
-        let again: Vec<_> = again.iter().filter_map(|run| of(run, subject)).collect();
         let mut metrics = Vec::new();
         let ours = values(cells);
+        let again = again.iter().flat_map(|run| {
+            let of = |variant: Option<String>| {
+                let subject = Subject {
+                    variant,
+                    ..subject.clone()
+                };
+                of(run, &subject)
+            };
+            let same = of(subject.variant.clone()).map(|values| (ours.clone(), values));
+            let twins = twins(subject.variant.as_deref()).map(|name| of(Some(name)));
+            let [one, other] = twins;
+            same.into_iter().chain(one.zip(other))
+        });
+        let again: Vec<(Values, Values)> = again.collect();
         let has_response =
             ours.contains_key("response_mean_ms") || ours.contains_key("response_p99_ms");
-        for (name, ours) in in_order(ours) {
+        for (name, ours) in in_order(ours.clone()) {
             let Some(theirs) = theirs.get(&name) else {
                 continue;
             };
@@ -178,7 +197,7 @@ fn compare(
                 other: theirs,
                 lower_is_better: metric::lower_is_better(&name),
                 margin_share: options.margin_share,
-                aa_share: aa_share(&ours, &again, &name),
+                aa_share: aa_share(&again, &name),
             };
             let is_headline = options.is_headline(&name, has_response);
             chances.push(sides.chance().filter(|_| is_headline));
@@ -232,10 +251,13 @@ fn in_order(values: BTreeMap<String, Vec<f64>>) -> Vec<(String, Vec<f64>)> {
     values
 }
 
-/// The largest difference between the base and other runs of the same.
-fn aa_share(base: &[f64], again: &[BTreeMap<String, Vec<f64>>], name: &str) -> Option<f64> {
-    let ratios = again.iter().filter_map(|run| {
-        let ratio = two_sided::LogRatio::of(base, run.get(name)?)?;
+/// Of one subject: a value per repetition, by metric.
+type Values = BTreeMap<String, Vec<f64>>;
+
+/// The largest difference between two sides that are the same.
+fn aa_share(again: &[(Values, Values)], name: &str) -> Option<f64> {
+    let ratios = again.iter().filter_map(|(base, other)| {
+        let ratio = two_sided::LogRatio::of(base.get(name)?, other.get(name)?)?;
         Some(ratio.estimate.abs().exp_m1())
     });
     ratios.max_by(f64::total_cmp)

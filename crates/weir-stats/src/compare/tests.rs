@@ -148,6 +148,27 @@ fn runs_of_the_same_set_the_floor() {
 }
 
 #[test]
+fn a_run_of_one_thing_twice_sets_the_floor_too() {
+    let base = [10.0, 10.1, 9.9, 10.05, 9.95];
+    let (ours, other) = (run(&base), run(&base.map(|ms| ms * 1.2)));
+    let (mut twice, mut second) = (run(&base), run(&base.map(|ms| ms * 1.25)));
+    for (side, name) in [&mut twice, &mut second].into_iter().zip(twins(None)) {
+        for cell in &mut side.cells {
+            cell.variant = Some(name.clone());
+        }
+    }
+    twice.cells.append(&mut second.cells);
+    let named = |label, run| Named { label, run };
+    let options = Options::default();
+    let comparison = runs(named("a", &ours), named("b", &other), &[&twice], &options);
+    let metric = metric_of(&comparison);
+    assert!((metric.aa_share.unwrap() - 0.25).abs() < 1e-9);
+    assert_eq!(metric.verdict, Verdict::Equivalent, "{metric:?}");
+    let itself = &variants(&twice, &options)[0];
+    assert_eq!(itself.other.label, "A again");
+}
+
+#[test]
 fn differences_of_the_surroundings_are_told() {
     let (ours, mut theirs) = (run(&[1.0, 2.0]), run(&[1.0, 2.0]));
     theirs.machine.kernel = "7.0".to_owned();

@@ -1,0 +1,78 @@
+//! One library twice: how many cells say, rightly, that no difference is shown.
+
+use super::{QUANTITIES, Quantity, Shown, cells};
+use crate::run::Libraries;
+
+/// How many intervals contain 100.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Comparisons that have an interval.
+    pub intervals: usize,
+    /// Of these, how many contain 100.
+    pub containing: usize,
+}
+
+impl Coverage {
+    /// Share that contains 100; `None` without intervals.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        (self.intervals > 0).then(|| self.containing as f64 / self.intervals as f64)
+    }
+
+    fn add(&mut self, shown: Shown) {
+        self.intervals += usize::from(shown != Shown::TooFew);
+        self.containing += usize::from(shown == Shown::NoDifference);
+    }
+}
+
+/// A comparison whose interval does not contain 100.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outside {
+    /// Name of the cell.
+    pub cell: String,
+    /// The other driver.
+    pub other: String,
+    /// Name of the quantity.
+    pub quantity: &'static str,
+    /// Median ratio.
+    pub percent: f64,
+}
+
+/// What a run of one library against itself says of the procedure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NullTest {
+    /// By the quantity that each cell is about.
+    pub headline: Coverage,
+    /// By processor time per record.
+    pub cpu: Coverage,
+    /// Headline comparisons that did not contain 100, in the order of the cells.
+    pub outside: Vec<Outside>,
+}
+
+/// Counts all cells and all drivers beside the first.
+#[must_use]
+pub fn null_test(libraries: &Libraries) -> NullTest {
+    let mut test = NullTest::default();
+    let cpu = Quantity::named("cpu_us_per_record").unwrap_or(&QUANTITIES[0]);
+    for cell in cells(libraries) {
+        for other in cell.others() {
+            let name = &other.driver.name;
+            let of = |quantity| cell.compare(quantity, name)?.pairs;
+            if let Some(ratio) = of(cpu) {
+                test.cpu.add(ratio.shown());
+            }
+            let headline = cell.headline();
+            let Some(ratio) = of(headline) else { continue };
+            test.headline.add(ratio.shown());
+            if matches!(ratio.shown(), Shown::FirstBetter | Shown::OtherBetter) {
+                test.outside.push(Outside {
+                    cell: cell.cell.name.clone(),
+                    other: name.clone(),
+                    quantity: headline.name,
+                    percent: ratio.percent,
+                });
+            }
+        }
+    }
+    test
+}

@@ -1,0 +1,147 @@
+//! Distributions as drivers send them: merged, asked for percentiles, drawn as a curve.
+
+use std::collections::BTreeMap;
+
+use crate::histogram::samples_needed;
+use crate::run::Distribution;
+
+impl Distribution {
+    /// All of them in one.
+    #[must_use]
+    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut pairs = BTreeMap::<u64, u64>::new();
+        let mut merged = Self {
+            min_us: u64::MAX,
+            ..Self::default()
+        };
+        for one in all.into_iter().filter(|one| one.values() > 0) {
+            for (value_us, count) in &one.pairs {
+                let here = pairs.entry(*value_us).or_default();
+                *here = here.saturating_add(*count);
+            }
+            merged.count = merged.count.saturating_add(one.values());
+            merged.sum_us = merged.sum_us.saturating_add(one.sum_us);
+            merged.min_us = merged.min_us.min(one.min_us);
+            merged.max_us = merged.max_us.max(one.max_us);
+        }
+        merged.pairs = pairs.into_iter().collect();
+        if merged.count == 0 {
+            merged.min_us = 0;
+        }
+        merged
+    }
+
+    /// [`percentile_us`](Self::percentile_us); `None` as well with too few values for that percentile.
+    #[must_use]
+    pub fn supported_percentile_us(&self, percentile: f64) -> Option<f64> {
+        let all = self.values();
+        if all < samples_needed(percentile) {
+            return None;
+        }
+        let rank = (all as f64 * percentile / 100.0).ceil().max(1.0);
+        let mut below = 0_u64;
+        let mut pairs = self.pairs.iter();
+        let found = pairs.find(|(_, count)| {
+            below = below.saturating_add(*count);
+            below as f64 >= rank
+        });
+        found.map(|(value_us, _)| *value_us as f64)
+    }
+
+    /// Points of the distribution function: a value, and the share of all values at or below it. At most
+    /// about `points`, the first, the last and the rare ones near it always among them.
+    #[must_use]
+    pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
+        let all = self.values();
+        if all == 0 {
+            return Vec::new();
+        }
+        // Above 90 % each further nine gets a fifth of the points.
+        let step = |share: f64| match share {
+            share if share < 0.9 => 0.9 / (points.max(10) as f64 * 0.6),
+            share => (1.0 - share) / (points.max(10) as f64 * 0.08),
+        };
+        let (mut below, mut next, mut curve) = (0_u64, 0.0, Vec::new());
+        let last = self.pairs.len() - 1;
+        for (index, (value_us, count)) in self.pairs.iter().enumerate() {
+            below = below.saturating_add(*count);
+            let share = below as f64 / all as f64;
+            if index == 0 || index == last || share >= next {
+                curve.push((*value_us as f64, share));
+                next = share + step(share);
+            }
+        }
+        curve
+    }
+
+    /// How many values the pairs hold, whatever the head says.
+    fn values(&self) -> u64 {
+        let counts = self.pairs.iter().map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Distribution {
+        let mut pairs = BTreeMap::<u64, u64>::new();
+        for value in values {
+            *pairs.entry(*value).or_default() += 1;
+        }
+        Distribution {
+            count: values.len() as u64,
+            sum_us: values.iter().sum(),
+            min_us: values.iter().min().copied().unwrap_or(0),
+            max_us: values.iter().max().copied().unwrap_or(0),
+            pairs: pairs.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn percentiles_are_ranks() {
+        let hundred: Vec<u64> = (1..=100).collect();
+        let it = of(&hundred);
+        assert_eq!(it.supported_percentile_us(50.0), Some(50.0));
+        assert_eq!(it.supported_percentile_us(90.0), Some(90.0));
+        assert_eq!(it.supported_percentile_us(0.0), Some(1.0));
+        assert_eq!(it.supported_percentile_us(99.0), None, "it takes 299");
+        let empty = Distribution::merged([]);
+        assert_eq!(empty, Distribution::default());
+        assert_eq!(empty.supported_percentile_us(50.0), None);
+        assert!(empty.curve(10).is_empty());
+    }
+
+    #[test]
+    fn counts_beyond_all_reason_do_no_harm() {
+        let mut odd = of(&[1, 2]);
+        odd.pairs = vec![(1, u64::MAX), (2, u64::MAX)];
+        let merged = Distribution::merged([&odd, &odd]);
+        assert_eq!(merged.supported_percentile_us(50.0), Some(1.0));
+        assert!(!merged.curve(10).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn merged_is_the_same_as_all_at_once(
+            a in proptest::collection::vec(0..5000_u64, 0..200),
+            b in proptest::collection::vec(0..5000_u64, 0..200),
+        ) {
+            let both: Vec<u64> = a.iter().chain(&b).copied().collect();
+            prop_assert_eq!(Distribution::merged([&of(&a), &of(&b)]), of(&both));
+        }
+
+        #[test]
+        fn a_curve_rises_to_one_and_stays_short(
+            values in proptest::collection::vec(0..1_000_000_u64, 1..2000),
+        ) {
+            let curve = of(&values).curve(60);
+            prop_assert!(curve.len() < 120, "{}", curve.len());
+            prop_assert!(curve.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 < two[1].1));
+            prop_assert_eq!(curve.last().unwrap().1, 1.0);
+            prop_assert_eq!(curve[0].0, *values.iter().min().unwrap() as f64);
+        }
+    }
+}

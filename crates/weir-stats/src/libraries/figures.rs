@@ -1,0 +1,192 @@
+//! What a few repeated values amount to, and the ratio of two such sets.
+
+/// Figures of one quantity over the repetitions of a cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    /// Number of values.
+    pub count: usize,
+    /// Largest.
+    pub max: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Average.
+    pub mean: f64,
+    /// Standard deviation of the sample (n - 1); two values are the fewest.
+    pub sd: Option<f64>,
+    /// Average without one smallest and one largest; three values are the fewest.
+    pub filtered_mean: Option<f64>,
+    /// Standard deviation without them; four values are the fewest.
+    pub filtered_sd: Option<f64>,
+    /// Median.
+    pub median: f64,
+    /// Median distance from the median.
+    pub mad: f64,
+    /// A quarter of the values lies at or below.
+    pub quartile_low: f64,
+    /// A quarter of the values lies at or above.
+    pub quartile_high: f64,
+    /// The smallest value that 95 of 100 values do not exceed.
+    pub p95: f64,
+}
+
+impl Figures {
+    /// `None` without finite values.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let finite = values.iter().copied().filter(|value| value.is_finite());
+        let mut sorted: Vec<f64> = finite.collect();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let median = quantile(&sorted, 0.5);
+        let mut distances: Vec<f64> = sorted.iter().map(|value| (value - median).abs()).collect();
+        distances.sort_by(f64::total_cmp);
+        let inner = sorted.get(1..sorted.len() - 1).unwrap_or_default();
+        let rank = (sorted.len() as f64 * 0.95).ceil() as usize;
+        Some(Self {
+            count: sorted.len(),
+            max,
+            min,
+            mean: mean(&sorted)?,
+            sd: deviation(&sorted),
+            filtered_mean: mean(inner),
+            filtered_sd: deviation(inner),
+            median,
+            mad: quantile(&distances, 0.5),
+            quartile_low: quantile(&sorted, 0.25),
+            quartile_high: quantile(&sorted, 0.75),
+            p95: sorted[rank.clamp(1, sorted.len()) - 1],
+        })
+    }
+
+    /// Coefficient of variation: standard deviation in percent of the average.
+    #[must_use]
+    pub fn cv_percent(&self) -> Option<f64> {
+        percent(self.sd?, self.mean)
+    }
+
+    /// The same without one smallest and one largest.
+    #[must_use]
+    pub fn filtered_cv_percent(&self) -> Option<f64> {
+        percent(self.filtered_sd?, self.filtered_mean?)
+    }
+}
+
+/// Figures of the first over those of the other, in percent; `None` where there is none or the other is 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RatioPercent {
+    /// Of the largest values.
+    pub max: Option<f64>,
+    /// Of the smallest.
+    pub min: Option<f64>,
+    /// Of the averages.
+    pub mean: Option<f64>,
+    /// Of the standard deviations.
+    pub sd: Option<f64>,
+    /// Of the coefficients of variation.
+    pub cv: Option<f64>,
+    /// Of the filtered averages.
+    pub filtered_mean: Option<f64>,
+    /// Of the filtered standard deviations.
+    pub filtered_sd: Option<f64>,
+    /// Of the filtered coefficients of variation.
+    pub filtered_cv: Option<f64>,
+}
+
+impl RatioPercent {
+    /// Below 100: the first has less.
+    #[must_use]
+    pub fn of(first: &Figures, other: &Figures) -> Self {
+        let both = |pick: fn(&Figures) -> Option<f64>| percent(pick(first)?, pick(other)?);
+        Self {
+            max: both(|it| Some(it.max)),
+            min: both(|it| Some(it.min)),
+            mean: both(|it| Some(it.mean)),
+            sd: both(|it| it.sd),
+            cv: both(Figures::cv_percent),
+            filtered_mean: both(|it| it.filtered_mean),
+            filtered_sd: both(|it| it.filtered_sd),
+            filtered_cv: both(Figures::filtered_cv_percent),
+        }
+    }
+}
+
+fn percent(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole * 100.0)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() > 1)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Between the two nearest values, by the share of the way; the values are sorted and there is one at least.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn figures_of_known_values() {
+        let figures = Figures::of(&[4.0, 1.0, 2.0, 3.0, 10.0]).unwrap();
+        assert_eq!((figures.count, figures.min, figures.max), (5, 1.0, 10.0));
+        assert_eq!((figures.mean, figures.median, figures.mad), (4.0, 3.0, 1.0));
+        // Squares 9 + 4 + 1 + 0 + 36 over 4.
+        assert!((figures.sd.unwrap() - 12.5_f64.sqrt()).abs() < 1e-12);
+        assert!((figures.cv_percent().unwrap() - 12.5_f64.sqrt() * 25.0).abs() < 1e-9);
+        assert_eq!(figures.filtered_mean, Some(3.0));
+        assert_eq!(figures.filtered_sd, Some(1.0));
+        assert!((figures.filtered_cv_percent().unwrap() - 100.0 / 3.0).abs() < 1e-9);
+        assert_eq!((figures.quartile_low, figures.quartile_high), (2.0, 4.0));
+        assert_eq!(figures.p95, 10.0);
+        let twenty: Vec<f64> = (1..=20).map(f64::from).collect();
+        assert_eq!(Figures::of(&twenty).unwrap().p95, 19.0);
+    }
+
+    #[test]
+    fn few_values_have_few_figures() {
+        assert_eq!(Figures::of(&[f64::NAN]), None);
+        let one = Figures::of(&[7.0]).unwrap();
+        assert_eq!((one.sd, one.filtered_mean, one.mad), (None, None, 0.0));
+        let three = Figures::of(&[1.0, 2.0, 9.0]).unwrap();
+        assert_eq!((three.filtered_mean, three.filtered_sd), (Some(2.0), None));
+    }
+
+    #[test]
+    fn ratios_are_in_percent_of_the_other() {
+        let first = Figures::of(&[1.0, 2.0, 3.0]).unwrap();
+        let other = Figures::of(&[2.0, 4.0, 6.0]).unwrap();
+        let ratio = RatioPercent::of(&first, &other);
+        assert_eq!((ratio.max, ratio.min), (Some(50.0), Some(50.0)));
+        assert_eq!((ratio.mean, ratio.sd), (Some(50.0), Some(50.0)));
+        assert_eq!(ratio.cv, Some(100.0));
+        let zero = Figures::of(&[0.0, 0.0]).unwrap();
+        let over_nothing = RatioPercent::of(&first, &zero);
+        assert_eq!((over_nothing.mean, over_nothing.sd), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn figures_lie_where_they_belong(values in proptest::collection::vec(0.0..1e9_f64, 1..40)) {
+            let it = Figures::of(&values).unwrap();
+            prop_assert!(it.min <= it.quartile_low && it.quartile_low <= it.median);
+            prop_assert!(it.median <= it.quartile_high && it.quartile_high <= it.max);
+            prop_assert!(it.min <= it.p95 && it.p95 <= it.max);
+            prop_assert!(it.mean >= it.min * 0.999_999 && it.mean <= it.max * 1.000_001);
+            prop_assert!(it.mad <= it.max - it.min);
+            if let Some(inner) = it.filtered_mean {
+                prop_assert!(inner >= it.min * 0.999_999 && inner <= it.max * 1.000_001);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What a sample tells, by name.
+
+use crate::run::{LibraryCell, LibrarySample};
+
+/// One figure of a sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantity {
+    /// Its name, which carries the unit.
+    pub name: &'static str,
+    /// What it is, in words: from where to where.
+    pub title: &'static str,
+    /// Whether it is a time that tables show in a unit that fits.
+    pub is_time: bool,
+    of: fn(&LibrarySample) -> Option<f64>,
+}
+
+impl Quantity {
+    /// The figure of a sample; `None` where it has none.
+    #[must_use]
+    pub fn of(&self, sample: &LibrarySample) -> Option<f64> {
+        (self.of)(sample).filter(|value| value.is_finite() && *value >= 0.0)
+    }
+
+    /// The quantity of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        QUANTITIES.iter().find(|quantity| quantity.name == name)
+    }
+}
+
+/// The quantity that answers first: what `profile` compares for this kind of work.
+#[must_use]
+pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
+    let name = match (cell.work.as_str(), profile) {
+        ("consume", "legacy") => "legacy_us",
+        ("consume", _) => "drain_us",
+        ("roundtrip", _) => "latency_mean_us",
+        _ => "delivered_us",
+    };
+    QUANTITIES
+        .iter()
+        .find(|quantity| quantity.name == name)
+        .unwrap_or(&QUANTITIES[0])
+}
+
+/// All of them, in the order of tables. A sample has those of its kind of work.
+pub static QUANTITIES: [Quantity; 15] = [
+    time(
+        "delivered_us",
+        "first send to last delivery report",
+        |sample| sample.delivered_us,
+    ),
+    time("send_us", "first send to return of the last", |sample| {
+        sample.send_us
+    }),
+    time("create_us", "making the messages", |sample| {
+        sample.create_us
+    }),
+    time("send_calls_us", "inside send calls", |sample| {
+        sample.send_calls_us
+    }),
+    time("legacy_us", "assignment to last record", |sample| {
+        sample.legacy_us
+    }),
+    time("drain_us", "first record to last", |sample| sample.drain_us),
+    time("first_us", "assignment to first record", |sample| {
+        sample.first_us
+    }),
+    time("join_us", "subscription to assignment", |sample| {
+        sample.join_us
+    }),
+    time("commit_us", "synchronous commit", |sample| sample.commit_us),
+    time("latency_mean_us", "mean latency of the records", |sample| {
+        sample.latency.as_ref()?.mean_us()
+    }),
+    time(
+        "latency_p50_us",
+        "median latency of the records",
+        |sample| sample.latency.as_ref()?.supported_percentile_us(50.0),
+    ),
+    time(
+        "latency_p99_us",
+        "99th percentile of the latency",
+        |sample| sample.latency.as_ref()?.supported_percentile_us(99.0),
+    ),
+    time("roundtrip_us", "first send to last receipt", |sample| {
+        sample.roundtrip_us
+    }),
+    Quantity {
+        is_time: false,
+        ..time("cpu_us_per_record", "processor time per record", |sample| {
+            per_record(Some(sample.cpu_us), sample)
+        })
+    },
+    Quantity {
+        is_time: false,
+        ..time(
+            "drain_cpu_us_per_record",
+            "processor time per record, first record to last",
+            |sample| per_record(sample.drain_cpu_us, sample),
+        )
+    },
+];
+
+const fn time(
+    name: &'static str,
+    title: &'static str,
+    of: fn(&LibrarySample) -> Option<f64>,
+) -> Quantity {
+    Quantity {
+        name,
+        title,
+        is_time: true,
+        of,
+    }
+}
+
+fn per_record(cpu_us: Option<f64>, sample: &LibrarySample) -> Option<f64> {
+    (sample.records > 0).then(|| cpu_us.map(|cpu_us| cpu_us / sample.records as f64))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Distribution;
+
+    #[test]
+    fn a_sample_has_the_quantities_of_its_work() {
+        let sample = LibrarySample {
+            drain_us: Some(80.0),
+            first_us: Some(f64::NAN),
+            cpu_us: 500.0,
+            records: 100,
+            latency: Some(Distribution {
+                count: 6,
+                sum_us: 90,
+                pairs: vec![(10, 3), (20, 3)],
+                ..Distribution::default()
+            }),
+            ..LibrarySample::default()
+        };
+        let of = |name: &str| Quantity::named(name).unwrap().of(&sample);
+        assert_eq!(of("drain_us"), Some(80.0));
+        assert_eq!(of("first_us"), None, "no figure");
+        assert_eq!(of("delivered_us"), None);
+        assert_eq!(of("cpu_us_per_record"), Some(5.0));
+        assert_eq!(of("drain_cpu_us_per_record"), None);
+        assert_eq!(of("latency_mean_us"), Some(15.0));
+        assert_eq!(of("latency_p50_us"), Some(10.0));
+        assert_eq!(of("latency_p99_us"), None, "six values are too few");
+    }
+
+    #[test]
+    fn names_are_unique_and_each_kind_of_work_has_a_headline() {
+        for quantity in &QUANTITIES {
+            let found = Quantity::named(quantity.name).unwrap();
+            assert!(std::ptr::eq(found, quantity), "{}", quantity.name);
+        }
+        let cell = |work: &str| LibraryCell {
+            name: String::new(),
+            work: work.to_owned(),
+            mode: String::new(),
+            value_bytes: 1,
+            records: 1,
+            rate_per_s: None,
+            repetitions: 1,
+            skipped: None,
+        };
+        let name = |profile, work| headline(profile, &cell(work)).name;
+        assert_eq!(name("fair", "produce"), "delivered_us");
+        assert_eq!(name("fair", "consume"), "drain_us");
+        assert_eq!(name("legacy", "consume"), "legacy_us");
+        assert_eq!(name("legacy", "roundtrip"), "latency_mean_us");
+    }
+}
