@@ -7,9 +7,31 @@ use weir_stats::run::{Comparison, FindMax, MetricComparison, SubjectComparison, 
 use crate::escape::{markdown, terminal};
 use crate::format;
 
+/// What to say where each side has one repetition, from which no difference can be told from chance.
+pub(crate) fn told_by_one(comparison: &Comparison) -> Option<String> {
+    let mut metrics = comparison
+        .subjects
+        .iter()
+        .flat_map(|it| &it.metrics)
+        .peekable();
+    metrics.peek()?;
+    let is_one =
+        |metric: &MetricComparison| metric.base_values.len() <= 1 && metric.other_values.len() <= 1;
+    metrics.all(is_one).then(|| {
+        format!(
+            "{} against {}: one repetition of each tells nothing about a difference; repeat with --repetitions 5 \
+             or more.",
+            comparison.other.label, comparison.base.label
+        )
+    })
+}
+
 /// The comparison as aligned text; with `color` verdicts are coloured by ANSI sequences. `all`: metrics that do
 /// not decide as well.
 pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> String {
+    if let Some(text) = told_by_one(comparison).filter(|_| !all) {
+        return format!("{}\n", terminal(&text));
+    }
     let mut out = format!(
         "base   {}\nother  {}\n{}\n",
         terminal(&comparison.base.label),

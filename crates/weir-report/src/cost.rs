@@ -3,6 +3,7 @@
 use weir_stats::interval;
 use weir_stats::run::{Cell, Run};
 
+use crate::format;
 use crate::view::{self, FLOOR, Level, Row, State};
 
 /// One subject at one level.
@@ -90,7 +91,7 @@ fn offer(level: &Level<'_>, row: &Row<'_>) -> Offer {
 
 fn lossy(row: &Row<'_>) -> Option<String> {
     let lost = row.figures.lost.filter(|lost| *lost > 0)?;
-    Some(format!("{} deliveries lost", crate::format::count(lost)))
+    Some(format!("{} deliveries lost", format::count(lost)))
 }
 
 /// Sum over the servers; `None` if one of them is not known.
@@ -111,4 +112,63 @@ fn of_servers(
 /// `0.31 cores per 1,000 clients`.
 pub(crate) fn per_thousand(value: Option<f64>, clients: u64) -> Option<f64> {
     (clients > 0).then(|| value.map(|value| value / clients as f64 * 1e3))?
+}
+
+/// What [`row`] lists.
+pub(crate) const HEADINGS: [&str; 8] = [
+    "Clients",
+    "choose",
+    "because",
+    "p99",
+    "cores",
+    "cores/1,000",
+    "memory MB",
+    "Mbit/s",
+];
+
+/// How a choice comes about.
+pub(crate) const CAPTION: &str = "Chosen is what held the level and lost nothing with the fewest cores of all servers \
+     together: the broker, and what stands between it and the clients. The floor is a yardstick and no choice. Memory is \
+     the servers’ resident memory, Mbit/s what all clients received. Figures of this machine and this load; the ratio \
+     between the lines carries further than the figures.";
+
+/// One line of the table of choices.
+pub(crate) fn row(choice: &Choice) -> [String; 8] {
+    let clients = format::count(choice.clients);
+    let Some(best) = choice.best() else {
+        let mut fields = std::array::from_fn(|_| none());
+        (fields[0], fields[2]) = (clients, "nothing held".to_owned());
+        return fields;
+    };
+    [
+        clients,
+        best.name.clone(),
+        because(choice, best),
+        best.p99_us.map_or_else(none, format::duration_us),
+        format::number(best.cores),
+        format::number(per_thousand(best.cores, best.clients)),
+        format::number(best.memory_bytes.map(|bytes| bytes / 1e6)),
+        format::number(best.mbit_per_s),
+    ]
+}
+
+fn none() -> String {
+    format::NONE.to_owned()
+}
+
+/// The comparison with the next best, else that nothing else held.
+pub(crate) fn because(choice: &Choice, best: &Offer) -> String {
+    let next = choice.held().find(|offer| offer.name != best.name);
+    let ratio = next.and_then(|next| Some((next, next.cores? / best.cores?)));
+    match (next, ratio) {
+        (_, Some((next, ratio))) => {
+            format!(
+                "{} needs {} the cores",
+                next.name,
+                format::factor(Some(ratio))
+            )
+        }
+        (Some(next), None) => format!("{} held too, its cores are not known", next.name),
+        (None, _) => "nothing else held".to_owned(),
+    }
 }

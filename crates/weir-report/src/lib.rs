@@ -11,7 +11,9 @@ mod csv;
 mod escape;
 mod folder;
 mod format;
+mod grid;
 mod html;
+mod libraries;
 mod markdown;
 mod overhead;
 mod overlay;
@@ -48,18 +50,23 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
         path: dir.to_owned(),
         source,
     })?;
-    let outputs = [
-        ("cells.csv", csv::cells(&data.run)),
-        ("series.csv", csv::series(&data.run)),
-        ("latency.svg", chart::latency_file(&data.run)),
-        ("report.md", markdown::report(&data.run)),
-        ("report.html", html::page(data)),
-    ];
-    let table = overhead_table(&data.run).map(|text| (OVERHEAD_FILE, text));
+    let run = &data.run;
+    let mut outputs = Vec::new();
+    // A run of libraries has samples instead of cells.
+    if run.libraries.is_none() || !run.cells.is_empty() {
+        outputs.push(("cells.csv".to_owned(), csv::cells(run)));
+        outputs.push(("series.csv".to_owned(), csv::series(run)));
+        let pictures = chart::pictures(run);
+        outputs.extend(pictures.into_iter().map(|it| (it.file, it.svg)));
+    }
+    outputs.extend(libraries::files(run));
+    outputs.push(("report.md".to_owned(), markdown::report(run)));
+    outputs.push(("report.html".to_owned(), html::page(data)));
+    let table = overhead_table(run).map(|text| (OVERHEAD_FILE.to_owned(), text));
     outputs
         .into_iter()
         .chain(table)
-        .map(|(name, text)| replace(dir, name, &text))
+        .map(|(name, text)| replace(dir, &name, &text))
         .collect()
 }
 

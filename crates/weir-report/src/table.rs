@@ -6,6 +6,7 @@ use weir_stats::run::{Outcome, Run};
 
 use crate::escape::terminal;
 use crate::format::{self, TimeUnit};
+use crate::libraries::{self, Compared};
 use crate::sweep_table::sweep_tables;
 use crate::view::{self, Figures, Level, Row, State};
 
@@ -19,6 +20,9 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
     match sweep_tables(run) {
         Some(tables) => out.push_str(&tables),
         None => blocks(&mut out, run, width, paint),
+    }
+    if let Some(compared) = Compared::of(run) {
+        libraries::terminal(&mut out, &compared, width, color);
     }
     if !run.warnings.is_empty() {
         out.push('\n');

@@ -23,6 +23,10 @@ fn every_output_is_rebuilt_from_run_json_and_logs() {
             "cells.csv",
             "series.csv",
             "latency.svg",
+            "throughput.svg",
+            "cpu.svg",
+            "memory.svg",
+            "curve.svg",
             "report.md",
             "report.html"
         ]
@@ -38,7 +42,9 @@ fn every_output_is_rebuilt_from_run_json_and_logs() {
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(first, again);
-    roxmltree::Document::parse(&first[2]).unwrap();
+    for drawn in first[2..7].iter() {
+        roxmltree::Document::parse(drawn).unwrap();
+    }
 }
 
 #[test]
@@ -119,7 +125,7 @@ fn a_folder_without_a_run_is_named() {
 fn a_sample_to_look_at() {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample-run");
     sample().write(&dir);
-    assert_eq!(write_all(&dir).unwrap().len(), 5);
+    assert_eq!(write_all(&dir).unwrap().len(), 9);
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn two_runs_are_laid_over_each_other() {
     );
     let out = dir.path().join("both");
     let paths = write_data(&data, &out).unwrap();
-    assert_eq!(paths.len(), 5);
+    assert_eq!(paths.len(), 9);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     // Curves of both, in the colour of the architecture, the second in another stroke.
     for text in [

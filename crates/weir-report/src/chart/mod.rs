@@ -3,9 +3,11 @@
 //! Colours come from `chart.css` by class: one slot per architecture, the same in every table and chart.
 
 mod axis;
+mod boxes;
 pub(crate) mod clients;
 mod curve;
 mod diagram;
+mod distribution;
 mod fairness;
 mod heat;
 mod levels;
@@ -20,8 +22,10 @@ use weir_stats::run::Run;
 
 use crate::{overlay, view};
 
+pub(crate) use boxes::{BoxOf, boxes};
 pub(crate) use curve::curve;
 pub(crate) use diagram::diagram;
+pub(crate) use distribution::{DistributionLine, distribution};
 pub(crate) use fairness::fairness;
 pub(crate) use heat::heat_map;
 pub(crate) use levels::{cpu, latency, memory, throughput};
@@ -31,9 +35,61 @@ pub(crate) use series::{Quantity, over_time};
 /// Rules that every chart needs, for the page and for stand-alone files.
 pub(crate) const CSS: &str = include_str!("chart.css");
 
-/// Latency by level as a file of its own, for Markdown.
-pub(crate) fn latency_file(run: &Run) -> String {
-    svg::standalone(&latency(run), plot::WIDTH, plot::HEIGHT)
+/// A chart as a file of its own, for Markdown.
+pub(crate) struct Picture {
+    pub(crate) file: String,
+    pub(crate) title: String,
+    pub(crate) svg: String,
+}
+
+/// The charts of the page that stand in Markdown too.
+pub(crate) fn pictures(run: &Run) -> Vec<Picture> {
+    let levels = view::levels(run);
+    let mut pictures = Vec::new();
+    let mut add = |file: &str, title: &str, svg: Option<String>| {
+        pictures.extend(svg.map(|svg| Picture {
+            file: file.to_owned(),
+            title: title.to_owned(),
+            svg: svg::standalone(&svg, plot::WIDTH, plot::HEIGHT),
+        }));
+    };
+    add(
+        "latency.svg",
+        "Latency by number of clients",
+        Some(latency(run)),
+    );
+    if !view::is_grid(run) {
+        add(
+            "throughput.svg",
+            "Deliveries by number of clients",
+            Some(throughput(run)),
+        );
+        add(
+            "cpu.svg",
+            "Processor time per delivery by number of clients",
+            Some(cpu(run)),
+        );
+        add("memory.svg", "Memory per client", memory(run));
+    }
+    add("curve.svg", "Latency over throughput", curve(run, &levels));
+    for (name, cells) in sweep::by_subject(run) {
+        for chart in sweep::sweeps(&cells) {
+            let title = format!("{name}: {}", chart.title);
+            add(
+                &format!("{}.svg", file_part(&title)),
+                &title,
+                Some(chart.svg),
+            );
+        }
+    }
+    pictures
+}
+
+/// Letters and digits of a title.
+fn file_part(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join("-").to_lowercase().chars().take(80).collect()
 }
 
 /// Class that gives a subject its colour and dash everywhere.

@@ -70,6 +70,16 @@ impl Svg {
         }
     }
 
+    /// A closed or open shape from ready path data, with a tooltip.
+    pub(crate) fn glyph(&mut self, data: &str, class: &str, tip: &str) {
+        let _ = write!(
+            self.body,
+            r#"<path d="{data}" class="{}">{}</path>"#,
+            Markup(class),
+            title(tip)
+        );
+    }
+
     /// A rectangle from its top left corner, with a tooltip if there is one.
     pub(crate) fn rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, tip: &str) {
         let _ = write!(

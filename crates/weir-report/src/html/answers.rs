@@ -54,6 +54,16 @@ fn derived(out: &mut String, run: &Run) {
 
 fn compared(out: &mut String, comparison: &Comparison) {
     let (base, other) = (&comparison.base.label, &comparison.other.label);
+    if let Some(text) = crate::compare::told_by_one(comparison) {
+        let _ = writeln!(
+            out,
+            "<section class=\"comparison\">\n<h2>{} against {}</h2>\n<p>{}</p>\n</section>",
+            Markup(other),
+            Markup(base),
+            Markup(&text)
+        );
+        return;
+    }
     let _ = writeln!(
         out,
         "<section class=\"comparison\">\n<h2>{} against {}</h2>\n<p class=\"lead\">{}</p>",

@@ -1,6 +1,5 @@
 //! Runs with more coordinates than the number of clients: grids of clients and rates, and sweeps of parameters.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use weir_stats::run::{Cell, Run};
@@ -8,11 +7,9 @@ use weir_stats::run::{Cell, Run};
 use super::element::figure;
 use crate::chart::{self, sweep};
 use crate::escape::Markup;
-use crate::format::{self, TimeUnit};
-use crate::view::{Level, Row, State};
-
-/// The parameter that makes a grid beside the number of clients.
-const RATE: &str = "rate_per_s";
+use crate::format;
+use crate::grid::{GridPoint, rate_grid};
+use crate::view::Level;
 
 /// Grids, the curve, and one chart per figure that was swept.
 pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
@@ -45,21 +42,9 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
 
 /// Clients down, rates across: mean and deviation, and whether the point was held.
 fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
-    let points = || {
-        levels.iter().flat_map(|level| {
-            let rows = level.rows.iter().filter(|row| row.name == name);
-            rows.filter_map(move |row| Some((level.clients, *level.parameters.get(RATE)?, row)))
-        })
-    };
-    let clients: BTreeSet<u64> = points().map(|(clients, ..)| clients).collect();
-    let mut rates: Vec<f64> = points().map(|(_, rate, _)| rate).collect();
-    rates.sort_by(f64::total_cmp);
-    rates.dedup();
-    if clients.len() < 2 || rates.len() < 2 {
+    let Some(grid) = rate_grid(name, levels) else {
         return;
-    }
-    let means_us = points().filter_map(|(_, _, row)| row.figures.mean_us);
-    let unit = TimeUnit::for_values_us(means_us);
+    };
     let _ = write!(
         out,
         concat!(
@@ -67,9 +52,9 @@ fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
             "<table class=\"matrix\">\n<thead><tr><th scope=\"col\">clients \\ records/s</th>"
         ),
         Markup(name),
-        unit.name()
+        grid.unit.name()
     );
-    for rate in &rates {
+    for rate in &grid.rates {
         let _ = write!(
             out,
             "<th scope=\"col\" class=\"n\">{}</th>",
@@ -77,11 +62,14 @@ fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
         );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for clients in clients {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", format::count(clients));
-        for rate in &rates {
-            let found = points().find(|(c, r, _)| *c == clients && r == rate);
-            point(out, found.map(|(.., row)| row), unit);
+    for (clients, points) in &grid.rows {
+        let _ = write!(
+            out,
+            "<tr><th scope=\"row\">{}</th>",
+            format::count(*clients)
+        );
+        for it in points {
+            point(out, it.as_ref());
         }
         out.push_str("</tr>\n");
     }
@@ -92,40 +80,24 @@ fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
     );
 }
 
-fn point(out: &mut String, row: Option<&Row<'_>>, unit: TimeUnit) {
-    let Some(row) = row else {
+fn point(out: &mut String, point: Option<&GridPoint>) {
+    let Some(point) = point else {
         out.push_str("<td class=\"n none\"></td>");
         return;
     };
-    let figures = &row.figures;
-    let (class, text, why) = match (&row.state, row.limit()) {
-        (State::Skipped(reason), _) => ("none", "not run".to_owned(), reason.clone()),
-        (State::Invalid(reasons), _) => ("none", "invalid".to_owned(), reasons.join("; ")),
-        (State::Valid, limit) => {
-            let text = format!(
-                "{} ({})",
-                unit.show(figures.mean_us),
-                unit.show(figures.stddev_us)
-            );
-            match limit {
-                Some(why) => ("fail", text, why),
-                None => ("pass", text, String::new()),
-            }
-        }
+    let (class, mark) = match point.held {
+        Some(true) => ("pass", "<b class=\"mark\">✓</b> "),
+        Some(false) => ("fail", "<b class=\"mark\">✗</b> "),
+        None => ("none", ""),
     };
-    let mark = match class {
-        "pass" => "<b class=\"mark\">✓</b> ",
-        "fail" => "<b class=\"mark\">✗</b> ",
-        _ => "",
-    };
-    let title = match why.is_empty() {
+    let title = match point.why.is_empty() {
         true => String::new(),
-        false => format!(" title=\"{}\"", Markup(&why)),
+        false => format!(" title=\"{}\"", Markup(&point.why)),
     };
     let _ = write!(
         out,
         "<td class=\"n {class}\"{title}>{mark}{}</td>",
-        Markup(&text)
+        Markup(&point.text)
     );
 }
 

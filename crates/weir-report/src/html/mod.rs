@@ -9,6 +9,7 @@ mod decision;
 mod details;
 mod element;
 mod grid;
+mod libraries;
 mod percentiles;
 mod reference;
 mod reference_grid;
@@ -43,25 +44,34 @@ pub(crate) fn page(data: &RunData) -> String {
     verdict::verdict(&mut out, run);
     out.push_str("<main>\n");
     answers::sections(&mut out, run);
-    verdict::measured(&mut out, run);
-    results::section(&mut out, run, &levels);
-    reference::section(&mut out, run, &levels);
-    decision::section(&mut out, run);
-    percentiles::section(&mut out, data, &levels, telling);
-    time::section(&mut out, data, telling);
-    match view::is_grid(run) {
-        true => grid::section(&mut out, run, &levels),
-        false => sections::cost_charts(&mut out, run),
+    libraries::sections(&mut out, run);
+    // A run of libraries alone has no cells of this kind, and nothing that a script would draw.
+    let has_cells = run.libraries.is_none() || !run.cells.is_empty();
+    if has_cells {
+        verdict::measured(&mut out, run);
+        results::section(&mut out, run, &levels);
+        reference::section(&mut out, run, &levels);
+        decision::section(&mut out, run);
+        percentiles::section(&mut out, data, &levels, telling);
+        time::section(&mut out, data, telling);
+        match view::is_grid(run) {
+            true => grid::section(&mut out, run, &levels),
+            false => sections::cost_charts(&mut out, run),
+        }
+        sections::fairness(&mut out, run, &levels);
+        sections::losses(&mut out, run);
+        details::parts(&mut out, run);
     }
-    sections::fairness(&mut out, run, &levels);
-    sections::losses(&mut out, run);
-    details::parts(&mut out, run);
     details::configuration(&mut out, run);
-    details::raw(&mut out, run);
+    if has_cells {
+        details::raw(&mut out, run);
+    }
     out.push_str("</main>\n");
     footer(&mut out, run);
     out.push_str("</div>\n");
-    scripts(&mut out, data, &levels, telling, &inline);
+    if has_cells {
+        scripts(&mut out, data, &levels, telling, &inline);
+    }
     out.push_str("</body>\n</html>\n");
     out
 }

@@ -1,20 +1,36 @@
 //! `report.md`: the report for a pull request, a README or a terminal pager.
 
+mod answers;
+
 use std::fmt::Write as _;
 
 use weir_stats::run::{Outcome, Run};
 
+use crate::chart;
 use crate::escape::markdown as esc;
 use crate::format::{self, TimeUnit};
+use crate::libraries::{self, Compared};
 use crate::view::{self, Level, Row, State};
 
 /// The whole document.
 pub(crate) fn report(run: &Run) -> String {
     let mut out = String::new();
     head(&mut out, run);
+    let compared = Compared::of(run);
+    if let Some(compared) = &compared {
+        libraries::markdown(&mut out, compared);
+    }
+    if compared.is_some() && run.cells.is_empty() {
+        configuration(&mut out, run);
+        return out;
+    }
+    answers::answers(&mut out, run);
     out.push_str("\n## Results\n\n");
     results(&mut out, run);
-    out.push_str("\n![Latency by number of clients](latency.svg)\n");
+    let levels = view::levels(run);
+    answers::decision(&mut out, run);
+    answers::grids(&mut out, run, &levels);
+    answers::pictures(&mut out, &chart::pictures(run));
     out.push_str("\n## What was measured\n\n");
     for (label, text) in view::facts(run) {
         let _ = writeln!(out, "- {label}: {}", esc(&text));

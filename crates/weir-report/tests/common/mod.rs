@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "shared by several test programs")]
 
+pub mod libraries;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -1,0 +1,75 @@
+//! Clients by rate: every point of a grid, and whether it was held.
+
+use std::collections::BTreeSet;
+
+use crate::format::TimeUnit;
+use crate::view::{Level, Row, State};
+
+/// The parameter that makes a grid beside the number of clients.
+const RATE: &str = "rate_per_s";
+
+/// One subject over all points.
+pub(crate) struct RateGrid {
+    pub(crate) unit: TimeUnit,
+    pub(crate) rates: Vec<f64>,
+    /// Number of clients, and a point for each rate if there is one.
+    pub(crate) rows: Vec<(u64, Vec<Option<GridPoint>>)>,
+}
+
+/// One point.
+pub(crate) struct GridPoint {
+    /// `None` if it was not run or does not count.
+    pub(crate) held: Option<bool>,
+    /// Mean and deviation, or what it is instead.
+    pub(crate) text: String,
+    /// Why it is not held or has no figures.
+    pub(crate) why: String,
+}
+
+/// `None` unless there are two numbers of clients and two rates.
+pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
+    let points = || {
+        levels.iter().flat_map(|level| {
+            let rows = level.rows.iter().filter(|row| row.name == name);
+            rows.filter_map(move |row| Some((level.clients, *level.parameters.get(RATE)?, row)))
+        })
+    };
+    let clients: BTreeSet<u64> = points().map(|(clients, ..)| clients).collect();
+    let mut rates: Vec<f64> = points().map(|(_, rate, _)| rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    if clients.len() < 2 || rates.len() < 2 {
+        return None;
+    }
+    let unit = TimeUnit::for_values_us(points().filter_map(|(_, _, row)| row.figures.mean_us));
+    let row = |clients: u64| {
+        let at = |rate: &f64| {
+            let mut points = points();
+            let (.., row) = points.find(|(c, r, _)| *c == clients && r == rate)?;
+            Some(point(row, unit))
+        };
+        (clients, rates.iter().map(at).collect())
+    };
+    Some(RateGrid {
+        rows: clients.into_iter().map(row).collect(),
+        unit,
+        rates,
+    })
+}
+
+fn point(row: &Row<'_>, unit: TimeUnit) -> GridPoint {
+    let figures = &row.figures;
+    let (held, text, why) = match (&row.state, row.limit()) {
+        (State::Skipped(reason), _) => (None, "not run".to_owned(), reason.clone()),
+        (State::Invalid(reasons), _) => (None, "invalid".to_owned(), reasons.join("; ")),
+        (State::Valid, limit) => {
+            let (mean, sd) = (unit.show(figures.mean_us), unit.show(figures.stddev_us));
+            (
+                Some(limit.is_none()),
+                format!("{mean} ({sd})"),
+                limit.unwrap_or_default(),
+            )
+        }
+    };
+    GridPoint { held, text, why }
+}

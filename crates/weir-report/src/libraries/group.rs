@@ -1,0 +1,285 @@
+//! Cells of one kind of work, as tables with payloads across and bursts or rates down.
+
+use weir_stats::libraries::{CellView, Compared, PairRatio, Quantity, Shown, cells};
+use weir_stats::run::{Libraries, LibraryCell};
+
+use crate::format::{self, TimeUnit};
+
+/// One kind of work in one mode.
+pub(crate) struct Group<'a> {
+    pub(crate) work: &'a str,
+    pub(crate) mode: &'a str,
+    pub(crate) cells: Vec<CellView<'a>>,
+    /// Bytes of the values, ascending.
+    pub(crate) payloads: Vec<u64>,
+    /// Bursts or rates, ascending.
+    pub(crate) places: Vec<Place>,
+}
+
+/// What stands at the left of a row.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(crate) enum Place {
+    /// So many records at once.
+    Burst(u64),
+    /// So many records each second.
+    Rate(f64),
+}
+
+/// A table: payloads across, one block of rows for each library beside the first.
+pub(crate) struct Grid {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// Rows of one pair of libraries.
+pub(crate) struct Block {
+    pub(crate) title: String,
+    pub(crate) rows: Vec<(String, Vec<Option<Entry>>)>,
+}
+
+/// What stands in one cell of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) text: String,
+    /// Smaller, below or behind it.
+    pub(crate) more: Vec<String>,
+    /// Shown in bold.
+    pub(crate) first_better: bool,
+    /// Shown paler.
+    pub(crate) is_open: bool,
+}
+
+impl Place {
+    fn of(cell: &LibraryCell) -> Self {
+        match cell.rate_per_s {
+            Some(rate) => Self::Rate(rate),
+            None => Self::Burst(cell.records),
+        }
+    }
+
+    pub(crate) fn label(self) -> String {
+        match self {
+            Self::Burst(records) => format::count(records),
+            Self::Rate(rate) => format!("{}/s", format::figure(Some(rate))),
+        }
+    }
+}
+
+/// In the order in which they ran.
+pub(super) fn groups(libraries: &Libraries) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for view in cells(libraries) {
+        let cell: &LibraryCell = view.cell;
+        let same = |group: &&mut Group<'_>| (group.work, group.mode) == (&cell.work, &cell.mode);
+        match groups.iter_mut().find(same) {
+            Some(group) => group.cells.push(view),
+            None => groups.push(Group {
+                work: &cell.work,
+                mode: &cell.mode,
+                cells: vec![view],
+                payloads: Vec::new(),
+                places: Vec::new(),
+            }),
+        }
+    }
+    for group in &mut groups {
+        let of = |view: &CellView<'_>| (view.cell.value_bytes, Place::of(view.cell));
+        let (mut payloads, mut places): (Vec<u64>, Vec<Place>) = group.cells.iter().map(of).unzip();
+        payloads.sort_unstable();
+        payloads.dedup();
+        places.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        places.dedup();
+        (group.payloads, group.places) = (payloads, places);
+    }
+    groups
+}
+
+impl<'a> Group<'a> {
+    /// `Produce, warm`.
+    pub(crate) fn title(&self) -> String {
+        let mut work = self.work.chars();
+        let first = work.next().map(|c| c.to_uppercase().to_string());
+        let mode = match self.mode {
+            "metadata" => "metadata known",
+            "group" => "in a group",
+            "assign" => "by direct assignment",
+            "burst" => "as a burst",
+            "open" => "open loop",
+            "legacy" => "as the published program starts",
+            other => other,
+        };
+        format!("{}{}, {mode}", first.unwrap_or_default(), work.as_str())
+    }
+
+    /// The quantity that it is about.
+    pub(crate) fn headline(&self) -> &'static Quantity {
+        let first = self.cells.first();
+        first.map_or(&weir_stats::libraries::QUANTITIES[0], CellView::headline)
+    }
+
+    /// Further quantities that its samples have, processor time left out.
+    pub(crate) fn further(&self) -> Vec<&'static Quantity> {
+        let headline = self.headline().name;
+        let has = |quantity: &&Quantity| {
+            let mut drivers = self.cells.iter().flat_map(|view| &view.drivers);
+            drivers.any(|driver| !driver.values(quantity).is_empty())
+        };
+        let all = weir_stats::libraries::QUANTITIES.iter();
+        all.filter(|quantity| quantity.is_time && quantity.name != headline)
+            .filter(has)
+            .collect()
+    }
+
+    pub(crate) fn corner(&self) -> &'static str {
+        match self.places.first() {
+            Some(Place::Rate(_)) => "rate \\ bytes",
+            _ => "records \\ bytes",
+        }
+    }
+
+    /// The cell at a place, if there is one.
+    pub(crate) fn at(&self, place: Place, payload: u64) -> Option<&CellView<'a>> {
+        let mut cells = self.cells.iter();
+        cells.find(|view| view.cell.value_bytes == payload && Place::of(view.cell) == place)
+    }
+
+    /// Average ratio with that of the standard deviations, as the published tables have it.
+    pub(crate) fn averages(&self, quantity: &Quantity) -> Grid {
+        let title = format!("Average ratio, % (ratio of SD): {}", quantity.title);
+        self.against_others(title, quantity, |compared| {
+            let percent = compared.ratio.mean?;
+            let sd = format::number(compared.ratio.sd);
+            Some(Entry {
+                text: format!("{} ({sd})", format::number(Some(percent))),
+                first_better: percent < 100.0,
+                ..Entry::default()
+            })
+        })
+    }
+
+    /// Median of the pair ratios with its interval.
+    pub(crate) fn medians(&self, quantity: &Quantity) -> Grid {
+        let title = format!("Median ratio of repetitions, %: {}", quantity.title);
+        self.against_others(title, quantity, |compared| {
+            Some(median_entry(&compared.pairs?))
+        })
+    }
+
+    /// Processor time per record of both, with the ratio.
+    pub(crate) fn processor(&self) -> Option<Grid> {
+        let quantity = Quantity::named("cpu_us_per_record")?;
+        let title = "Processor time per record, median ratio, %".to_owned();
+        Some(self.against_others(title, quantity, |compared| {
+            let mut entry = median_entry(&compared.pairs?);
+            let us = |value: f64| format::number(Some(value));
+            let (first, other) = (us(compared.first.median), us(compared.other.median));
+            entry.more.insert(0, format!("{first} : {other} µs"));
+            Some(entry)
+        }))
+    }
+
+    /// Medians with their standard deviations, a block for each library.
+    pub(crate) fn times(&self, quantity: &Quantity) -> Grid {
+        let drivers = || {
+            let first = self.cells.first();
+            first.into_iter().flat_map(|view| &view.drivers)
+        };
+        let figures = |name: &str, view: &CellView<'_>| view.driver(name)?.figures(quantity);
+        let all = || {
+            let views = self.cells.iter().flat_map(|view| &view.drivers);
+            views.filter_map(|driver| Some(driver.figures(quantity)?.median))
+        };
+        let unit = TimeUnit::for_values_us(all());
+        let blocks = drivers().filter_map(|driver| {
+            let name = driver.driver.name.as_str();
+            let block = self.block(name.to_owned(), |view| {
+                let figures = figures(name, view)?;
+                Some(Entry {
+                    text: format!(
+                        "{} ({})",
+                        unit.show(Some(figures.median)),
+                        unit.show(figures.sd)
+                    ),
+                    ..Entry::default()
+                })
+            });
+            (!block.is_empty()).then_some(block)
+        });
+        Grid {
+            title: format!("Median (SD), {}: {}", unit.name(), quantity.title),
+            columns: self.columns(),
+            blocks: blocks.collect(),
+        }
+    }
+
+    pub(crate) fn columns(&self) -> Vec<String> {
+        self.payloads
+            .iter()
+            .map(|bytes| format::count(*bytes))
+            .collect()
+    }
+
+    fn against_others(
+        &self,
+        title: String,
+        quantity: &Quantity,
+        entry: impl Fn(Compared) -> Option<Entry>,
+    ) -> Grid {
+        let first = self.cells.first();
+        let name = first.and_then(|view| Some(view.first()?.driver.name.clone()));
+        let name = name.unwrap_or_default();
+        let others = first.into_iter().flat_map(CellView::others);
+        let blocks = others.filter_map(|other| {
+            let other = &other.driver.name;
+            let block = self.block(format!("{name} / {other}"), |view| {
+                entry(view.compare(quantity, other)?)
+            });
+            (!block.is_empty()).then_some(block)
+        });
+        Grid {
+            title,
+            columns: self.columns(),
+            blocks: blocks.collect(),
+        }
+    }
+
+    fn block(&self, title: String, entry: impl Fn(&CellView<'a>) -> Option<Entry>) -> Block {
+        let row = |place: &Place| {
+            let entries = self.payloads.iter();
+            let entries = entries.map(|payload| entry(self.at(*place, *payload)?));
+            (place.label(), entries.collect())
+        };
+        Block {
+            title,
+            rows: self.places.iter().map(row).collect(),
+        }
+    }
+}
+
+impl Block {
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut entries = self.rows.iter().flat_map(|(_, entries)| entries);
+        entries.all(Option::is_none)
+    }
+}
+
+fn median_entry(ratio: &PairRatio) -> Entry {
+    let shown = ratio.shown();
+    let percent = |value: f64| format::number(Some(value));
+    let interval = match ratio.bounds {
+        Some((low, high)) => format!("[{}, {}]", percent(low), percent(high)),
+        None if ratio.count == 1 => "1 pair, no interval".to_owned(),
+        None => format!("{} pairs, no interval", ratio.count),
+    };
+    let mut more = vec![interval];
+    if shown == Shown::NoDifference {
+        more.push(shown.words().to_owned());
+    }
+    Entry {
+        text: percent(ratio.percent),
+        more,
+        first_better: shown == Shown::FirstBetter,
+        is_open: matches!(shown, Shown::NoDifference | Shown::TooFew),
+    }
+}

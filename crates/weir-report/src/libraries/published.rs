@@ -1,0 +1,73 @@
+//! The tables that the published comparison prints, to stand beside a run's own.
+
+use super::group::{Block, Entry, Grid, Group};
+
+/// Where they are from.
+pub(crate) const SOURCE: &str = "Published by the KNet project (JNet 1.5.2, JCOBridge 2.5.3)";
+/// Never shown without it.
+pub(crate) const NOTE: &str = "Measured by others on other hardware, the official Java client through KNet and librdkafka through \
+     Confluent.Kafka: both called from .NET. Only the legacy profile, with java first and librdkafka beside it, measures \
+     the same thing, and that without .NET.";
+
+const TABLE: &str = include_str!("../../../../plans/published/client-libraries.csv");
+
+/// The published table of a group's kind of work, at the group's places; `None` if none was published.
+pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
+    let row = |place: &super::group::Place| {
+        let entries = group.payloads.iter();
+        let entries = entries.map(|payload| entry(group.work, *place, *payload));
+        (place.label(), entries.collect())
+    };
+    let block = Block {
+        title: "KNet / Confluent.Kafka".to_owned(),
+        rows: group.places.iter().map(row).collect(),
+    };
+    (!block.is_empty()).then(|| Grid {
+        title: "Published: average ratio, % (ratio of SD)".to_owned(),
+        columns: group.columns(),
+        blocks: vec![block],
+    })
+}
+
+fn entry(work: &str, place: super::group::Place, payload: u64) -> Option<Entry> {
+    let super::group::Place::Burst(records) = place else {
+        return None;
+    };
+    let key = format!("{work},{records},{payload},");
+    let rest = TABLE.lines().find_map(|line| line.strip_prefix(&key))?;
+    let (average, sd) = rest.split_once(',')?;
+    Some(Entry {
+        text: format!("{average} ({sd})"),
+        first_better: average.parse().is_ok_and(|percent: f64| percent < 100.0),
+        ..Entry::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::group::Place;
+    use super::*;
+
+    #[test]
+    fn the_published_cells_are_as_printed() {
+        let text = |work, records, payload| {
+            entry(work, Place::Burst(records), payload)
+                .map(|entry| (entry.text, entry.first_better))
+        };
+        let cell = |text: &str, first_better| Some((text.to_owned(), first_better));
+        assert_eq!(text("produce", 10, 10), cell("4.26 (0.57)", true));
+        assert_eq!(text("produce", 10_000, 10), cell("1172.54 (534.18)", false));
+        assert_eq!(text("consume", 100, 100), cell("85.56 (432.38)", true));
+        assert_eq!(
+            text("roundtrip", 10_000, 100_000),
+            cell("46.61 (28.11)", true)
+        );
+        assert_eq!(text("roundtrip", 100, 10), None);
+        assert_eq!(entry("produce", Place::Rate(10.0), 10), None);
+        assert_eq!(
+            TABLE.lines().count(),
+            46,
+            "two tables of 20 cells and one of five"
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! Libraries on a terminal: a block for each kind of work, a line for each cell.
+
+use std::fmt::Write as _;
+
+use weir_stats::libraries::{CellView, Quantity, Shown};
+
+use super::{Compared, Group};
+use crate::escape::terminal;
+use crate::format::{self, TimeUnit};
+
+/// Appends all blocks; `width` columns at most where that can be.
+pub(crate) fn blocks(out: &mut String, compared: &Compared<'_>, width: usize, color: bool) {
+    let first = compared.first_name();
+    for group in &compared.groups {
+        let head = format!("{}: {}", group.title(), group.headline().title);
+        let _ = writeln!(out, "\n{}", paint(&terminal(&head), "1", color));
+        table(out, &rows(compared, group), width, color);
+    }
+    let _ = writeln!(
+        out,
+        "\n%: {} over the other, median of the repetitions with an interval of 95 %; below 100 {0} needs less. \
+         ~ no difference shown; ? too few repetitions for an interval. CPU: µs per record.",
+        terminal(first)
+    );
+    for driver in &compared.libraries.drivers {
+        if let Some(why) = &driver.failed {
+            let _ = writeln!(
+                out,
+                "{} {}: {}",
+                paint("given up:", "31", color),
+                terminal(&driver.name),
+                terminal(why)
+            );
+        }
+    }
+}
+
+/// One field; `code` colours it.
+struct Field {
+    text: String,
+    code: Option<&'static str>,
+}
+
+fn plain(text: impl Into<String>) -> Field {
+    Field {
+        text: text.into(),
+        code: None,
+    }
+}
+
+/// The heading, then a row for each cell.
+fn rows(compared: &Compared<'_>, group: &Group<'_>) -> Vec<Vec<Field>> {
+    let quantity = group.headline();
+    let medians = |view: &CellView<'_>| -> Vec<f64> {
+        let drivers = view.drivers.iter();
+        drivers
+            .filter_map(|driver| Some(driver.figures(quantity)?.median))
+            .collect()
+    };
+    let unit = TimeUnit::for_values_us(group.cells.iter().flat_map(medians));
+    let first = compared.first_name();
+    let mut heading = vec![
+        plain(match group.mode {
+            "open" => "bytes @ rate",
+            _ => "bytes x records",
+        }),
+        plain(format!("{} {}", terminal(first), unit.name())),
+        plain("CPU"),
+    ];
+    for other in &compared.others {
+        heading.push(plain(format!("{} %", terminal(&other.name))));
+        heading.push(plain("CPU"));
+    }
+    let mut rows = vec![heading];
+    for payload in &group.payloads {
+        for place in &group.places {
+            if let Some(view) = group.at(*place, *payload) {
+                rows.push(row(compared, view, unit));
+            }
+        }
+    }
+    rows
+}
+
+fn row(compared: &Compared<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec<Field> {
+    let (cell, quantity) = (view.cell, view.headline());
+    let place = match cell.rate_per_s {
+        Some(rate) => format!("{} @ {}/s", cell.value_bytes, format::figure(Some(rate))),
+        None => format!("{} x {}", cell.value_bytes, cell.records),
+    };
+    if let Some(why) = &cell.skipped {
+        return vec![plain(place), plain(format!("skipped: {}", terminal(why)))];
+    }
+    let cpu = |name: &str| {
+        let figures = view
+            .driver(name)?
+            .figures(Quantity::named("cpu_us_per_record")?);
+        figures.map(|it| it.median)
+    };
+    let first = compared.first_name();
+    let median = view.first().and_then(|it| it.figures(quantity));
+    let mut fields = vec![
+        plain(place),
+        plain(unit.show(median.map(|it| it.median))),
+        plain(format::number(cpu(first))),
+    ];
+    for other in &compared.others {
+        let found = view.compare(quantity, &other.name);
+        fields.push(match found.and_then(|it| it.pairs) {
+            None => plain(format::NONE),
+            Some(ratio) => {
+                let number = |value: f64| format::number(Some(value));
+                let percent = number(ratio.percent);
+                let (code, text) = match (ratio.shown(), ratio.bounds) {
+                    (_, None) => (None, format!("{percent} ?")),
+                    (shown, Some((low, high))) => {
+                        let text = format!("{percent} [{}-{}]", number(low), number(high));
+                        match shown {
+                            Shown::FirstBetter => (Some("1"), text),
+                            Shown::OtherBetter => (None, text),
+                            _ => (Some("2"), format!("{text} ~")),
+                        }
+                    }
+                };
+                Field { text, code }
+            }
+        });
+        fields.push(plain(format::number(cpu(&other.name))));
+    }
+    fields
+}
+
+/// Columns that align; what does not fit goes to further tables with the same first column.
+fn table(out: &mut String, rows: &[Vec<Field>], width: usize, color: bool) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let size = |column: usize| {
+        // A reason for skipping may reach over all columns.
+        let whole = rows.iter().filter(|row| row.len() == columns);
+        let sizes = whole.filter_map(|row| Some(row.get(column)?.text.chars().count()));
+        sizes.max().unwrap_or(0)
+    };
+    let mut sizes: Vec<usize> = (0..columns).map(size).collect();
+    sizes[0] = rows
+        .iter()
+        .map(|row| row[0].text.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut from = 1;
+    while from < columns {
+        let mut until = from;
+        let mut used = sizes[0];
+        // A library's two columns stay together.
+        while until < columns && (until < from + 2 || used + pair(&sizes, until) <= width) {
+            used += pair(&sizes, until);
+            until += 2;
+        }
+        let until_here = until.min(columns);
+        for (index, row) in rows.iter().enumerate() {
+            let mut line = format!("  {:<1$}", row[0].text, sizes[0]);
+            match row.len() == columns {
+                true => {
+                    for column in from..until_here {
+                        let field = &row[column];
+                        let gap = sizes[column].saturating_sub(field.text.chars().count());
+                        line.push_str(&" ".repeat(gap + 2));
+                        line.push_str(&paint(&field.text, field.code.unwrap_or(""), color));
+                    }
+                }
+                false => {
+                    line.push_str("  ");
+                    line.push_str(&row[1].text);
+                }
+            }
+            let line = line.trim_end();
+            let _ = writeln!(
+                out,
+                "{}",
+                paint(line, if index == 0 { "2" } else { "" }, color)
+            );
+        }
+        from = until_here;
+    }
+}
+
+fn pair(sizes: &[usize], at: usize) -> usize {
+    sizes.iter().skip(at).take(2).map(|size| size + 2).sum()
+}
+
+fn paint(text: &str, code: &str, color: bool) -> String {
+    match color && !code.is_empty() {
+        true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        false => text.to_owned(),
+    }
+}
