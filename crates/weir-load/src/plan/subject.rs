@@ -1,6 +1,8 @@
 //! What is compared at each point of a plan, and the points.
 
-use super::{Architecture, Plan};
+use weir_stats::compare::twins;
+
+use super::{Architecture, Plan, PlanError};
 
 /// One way to set up the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +97,35 @@ impl Plan {
             with.chain(plain)
         };
         self.architectures.iter().flat_map(of).collect()
+    }
+
+    /// The gateway alone, held against itself: its first variant as two that are the same and take turns.
+    ///
+    /// # Errors
+    /// [`PlanError::Value`] if the plan has no gateway.
+    pub fn twice(mut self) -> Result<Self, PlanError> {
+        if !self.architectures.contains(&Architecture::Gateway) {
+            return Err(PlanError::Value {
+                file: "command line".to_owned(),
+                key: "--twice",
+                value: self.name,
+                remedy: "a plan or --architectures with a gateway",
+            });
+        }
+        let first = self.variants.into_iter().next();
+        let names = twins(first.as_ref().map(|variant| variant.name.as_str()));
+        self.variants = names
+            .map(|name| Variant {
+                name,
+                threads: first.as_ref().and_then(|variant| variant.threads),
+                gateway_config: first.as_ref().and_then(|it| it.gateway_config.clone()),
+            })
+            .into();
+        self.architectures = vec![Architecture::Gateway];
+        // Limits and published figures are of what the plan compares.
+        self.thresholds.clear();
+        self.reference = None;
+        Ok(self)
     }
 
     /// The gateway's configuration in a variant, with its place holders for the cell.

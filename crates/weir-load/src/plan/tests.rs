@@ -290,3 +290,26 @@ fn absolute_thresholds_look_at_every_level() {
     );
     assert_eq!(results[1].scope, "2 clients");
 }
+
+#[test]
+fn a_plan_can_hold_its_gateway_against_itself() {
+    let names =
+        |plan: &Plan| -> Vec<String> { plan.subjects().iter().map(Subject::name).collect() };
+    let keyed = Plan::built_in("keyed").unwrap().unwrap().twice().unwrap();
+    assert_eq!(names(&keyed), ["gateway A", "gateway A again"]);
+    let config = |name| keyed.gateway_config_of(Some(name));
+    assert_eq!(config("A"), config("A again"));
+    let threads = Plan::built_in("filter-basic").unwrap().unwrap();
+    let threads = threads.twice().unwrap();
+    assert_eq!(
+        names(&threads),
+        ["gateway 1-thread", "gateway 1-thread again"]
+    );
+    assert_eq!(threads.variants[1].threads, Some(1));
+    let sweep = Plan::built_in("broker-sweep").unwrap().unwrap();
+    let error = sweep.twice().unwrap_err().to_string();
+    assert!(
+        error.contains("--twice = broker-sweep: a plan or"),
+        "{error}"
+    );
+}

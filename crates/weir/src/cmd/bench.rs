@@ -68,6 +68,10 @@ pub(crate) struct RunArgs {
     /// Take the plan's quick values: fewer clients, shorter windows.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Hold the plan's gateway against itself: the same twice, taking turns. What differs then is the machine; give the
+    /// run to weir bench compare --aa.
+    #[arg(long)]
+    twice: bool,
     /// Numbers of clients, for example 500,1k,10k.
     #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
     levels: Option<Vec<u64>>,
@@ -181,7 +185,10 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         hold: args.hold,
         drain: args.drain,
     };
-    let plan = plan.with(&overrides, "command line").map_err(usage)?;
+    let mut plan = plan.with(&overrides, "command line").map_err(usage)?;
+    if args.twice {
+        plan = plan.twice().map_err(usage)?;
+    }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(args.json);
     let options = options(&args.out, args.bootstrap.clone())?;
