@@ -24,6 +24,8 @@ class Driver:
     def __init__(self):
         self.settings = None
         self.kept = None
+        # Topics that the kept producer has delivered a primer to.
+        self.primed = set()
 
     async def configure(self, command):
         await self.close()
@@ -38,6 +40,7 @@ class Driver:
         if self.kept is not None:
             await give_up(self.kept, 1)
         self.kept = None
+        self.primed.clear()
 
     async def bye(self, _command):
         await self.close()
@@ -81,7 +84,9 @@ class Driver:
         if self.kept is None:
             self.kept = AIOKafkaProducer(**self.configured().producer)
             await self.kept.start()
-        await prime(self.kept, topic)
+        if topic not in self.primed:
+            await prime(self.kept, topic)
+            self.primed.add(topic)
         return self.kept
 
     async def warmup(self, command):

@@ -6,7 +6,7 @@ from time import monotonic_ns
 from aiokafka import AIOKafkaConsumer
 
 from clients import count_report, finish, give_up, pace, start_direct
-from weir_driver import PRIMER, Delivery, Distribution, Refused, Seconds, key_number, make_key, make_value
+from weir_driver import Delivery, Distribution, Refused, Seconds, make_key, make_value
 
 
 async def steady_produce(driver, command):
@@ -57,9 +57,7 @@ async def steady_consume(settings, command):
             taken = await consumer.getmany(timeout_ms=min(100, left / 1e6))
             for records in taken.values():
                 for record in records:
-                    if key_number(record.key) != PRIMER:
-                        seconds.records += 1
-                        seconds.bytes += 8 + len(record.value)
+                    seconds.take(record.key, record.value)
         return seconds.json(0)
     finally:
         await give_up(consumer, 2)

@@ -21,6 +21,8 @@ class Driver:
     def __init__(self):
         self.settings = None
         self.kept = None
+        # Topics that the kept producer has delivered a primer to.
+        self.primed = set()
 
     def configure(self, command):
         self.close()
@@ -36,6 +38,7 @@ class Driver:
         if self.kept is not None:
             self.kept.purge()
         self.kept = None
+        self.primed.clear()
 
     def bye(self, _command):
         self.close()
@@ -76,11 +79,13 @@ class Driver:
         """The kept producer, after it has delivered a primer to the topic."""
         if self.kept is None:
             self.kept = Producer(self.configured().producer)
-        try:
-            prime(self.kept, topic, command)
-        except Exception:
-            self.close()
-            raise
+        if topic not in self.primed:
+            try:
+                prime(self.kept, topic, command)
+            except Exception:
+                self.close()
+                raise
+            self.primed.add(topic)
         return self.kept
 
     def warmup(self, command):

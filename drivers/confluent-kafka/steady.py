@@ -5,7 +5,7 @@ from time import monotonic_ns, sleep
 from confluent_kafka import Consumer, TopicPartition
 
 from clients import finish, pace, send, take
-from weir_driver import PRIMER, Delivery, Distribution, Refused, Seconds, key_number, make_key, make_value
+from weir_driver import Delivery, Distribution, Refused, Seconds, make_key, make_value
 
 
 def steady_produce(driver, command):
@@ -57,9 +57,7 @@ def steady_consume(settings, command):
         while (left := seconds.end - monotonic_ns()) > 0:
             seconds.tick(monotonic_ns())
             for message in take(consumer, min(0.1, left / 1e9)):
-                if key_number(message.key()) != PRIMER:
-                    seconds.records += 1
-                    seconds.bytes += 8 + len(message.value())
+                seconds.take(message.key(), message.value())
         return seconds.json(0)
     finally:
         consumer.close()

@@ -90,7 +90,7 @@ internal sealed class Consuming
         if (got == 0) s2 = Mark.End();
         int size = read?.Length ?? 0;
         if (number != got || size != length || (value != null && !value.AsSpan().SequenceEqual(read))) bad++;
-        bytes += 8 + size;
+        bytes += (key?.Length ?? 0) + size;
         if (++got < count) return true;
         s3 = Mark.End();
         return false;

@@ -81,6 +81,8 @@ internal sealed class Delivery
 internal sealed class Producing
 {
     private readonly ILibrary library;
+    /// <summary>Topics that the kept producer has delivered a primer to.</summary>
+    private readonly HashSet<string> primed = new();
     private ISender? kept;
 
     public Producing(ILibrary library) => this.library = library;
@@ -154,7 +156,8 @@ internal sealed class Producing
         kept ??= library.NewSender(command.Left());
         try
         {
-            Prime(kept, topic, command);
+            if (!primed.Contains(topic)) Prime(kept, topic, command);
+            primed.Add(topic);
         }
         catch
         {
@@ -192,6 +195,7 @@ internal sealed class Producing
     {
         kept?.Discard();
         kept = null;
+        primed.Clear();
     }
 }
 

@@ -71,7 +71,7 @@ internal static class Steady
             TimeSpan left = seconds.Left();
             reader.Poll(left.TotalMilliseconds < 100 ? left : TimeSpan.FromMilliseconds(100), (key, value) =>
             {
-                if (Values.Number(key) != Values.Primer) seconds.Count(8 + (value?.Length ?? 0));
+                if (Values.Number(key) != Values.Primer) seconds.Count((key?.Length ?? 0) + (value?.Length ?? 0));
                 return seconds.Left() > TimeSpan.Zero;
             });
         }

@@ -42,6 +42,8 @@ internal sealed class Distribution
 {
     private readonly long[] counts = new long[1000 + 900 * 13];
     private long sum;
+    private long least = long.MaxValue;
+    private long most;
 
     public long Count { get; private set; }
 
@@ -51,6 +53,8 @@ internal sealed class Distribution
         counts[Place(value)]++;
         Count++;
         sum += value;
+        least = Math.Min(least, value);
+        most = Math.Max(most, value);
     }
 
     /// <summary>Half a unit rounds up; 9,995 is the first of the next decade.</summary>
@@ -78,15 +82,13 @@ internal sealed class Distribution
     public JsonObject Json()
     {
         var pairs = new JsonArray();
-        long least = 0;
-        long most = 0;
         for (long place = 0; place < counts.Length; place++)
         {
-            if (counts[place] == 0) continue;
-            most = ValueAt(place);
-            if (pairs.Count == 0) least = most;
-            pairs.Add(new JsonArray { most, counts[place] });
+            if (counts[place] > 0) pairs.Add(new JsonArray { ValueAt(place), counts[place] });
         }
-        return new JsonObject { ["count"] = Count, ["sum_us"] = sum, ["min_us"] = least, ["max_us"] = most, ["pairs"] = pairs };
+        return new JsonObject
+        {
+            ["count"] = Count, ["sum_us"] = sum, ["min_us"] = Count == 0 ? 0 : least, ["max_us"] = most, ["pairs"] = pairs,
+        };
     }
 }

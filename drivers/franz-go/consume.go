@@ -99,7 +99,7 @@ func (r *reading) take(fetches kgo.Fetches) {
 		if r.got == 0 {
 			r.s2 = end()
 		}
-		r.check(key, record.Value)
+		r.check(key, record)
 		if r.got++; r.got == r.Count {
 			r.s3 = end()
 			return
@@ -107,11 +107,12 @@ func (r *reading) take(fetches kgo.Fetches) {
 	}
 }
 
-func (r *reading) check(key int64, value []byte) {
+func (r *reading) check(key int64, record *kgo.Record) {
+	value := record.Value
 	if key != int64(r.got) || len(value) != r.Len || r.value != nil && !bytes.Equal(value, r.value) {
 		r.bad++
 	}
-	r.bytes += int64(8 + len(value))
+	r.bytes += int64(len(record.Key) + len(value))
 }
 
 func (r *reading) commit(ctx context.Context, client *kgo.Client) error {

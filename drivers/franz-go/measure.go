@@ -86,11 +86,17 @@ type distribution struct {
 	counts [1000 + 900*13]uint64
 	count  uint64
 	sum    uint64
+	least  uint64
+	most   uint64
 }
 
 func (d *distribution) record(nanos int64) {
 	value := uint64(max(0, nanos)) / 1000
 	d.counts[place(value)]++
+	if d.count == 0 || value < d.least {
+		d.least = value
+	}
+	d.most = max(d.most, value)
 	d.count++
 	d.sum += value
 }
@@ -126,11 +132,7 @@ func (d *distribution) json() answer {
 			pairs = append(pairs, [2]uint64{valueAt(uint64(place)), count})
 		}
 	}
-	least, most := uint64(0), uint64(0)
-	if len(pairs) > 0 {
-		least, most = pairs[0][0], pairs[len(pairs)-1][0]
-	}
-	return answer{"count": d.count, "sum_us": d.sum, "min_us": least, "max_us": most, "pairs": pairs}
+	return answer{"count": d.count, "sum_us": d.sum, "min_us": d.least, "max_us": d.most, "pairs": pairs}
 }
 
 // Calls at absolute instants: a late call is made at once, and no call is left out. Call i is due at begin + i / rate;

@@ -12,9 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The producer that is kept between commands.
+// The producer that is kept between commands, and the topics it has delivered a primer to.
 type producer struct {
-	kept *kgo.Client
+	kept   *kgo.Client
+	primed map[string]bool
 }
 
 func (p *producer) close() {
@@ -203,11 +204,14 @@ func (d *driver) warm(ctx context.Context, topic string) (*kgo.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.producer.kept = client
+		d.producer = producer{client, map[string]bool{}}
 	}
-	if err := prime(ctx, d.producer.kept, topic); err != nil {
-		d.producer.close()
-		return nil, err
+	if !d.producer.primed[topic] {
+		if err := prime(ctx, d.producer.kept, topic); err != nil {
+			d.producer.close()
+			return nil, err
+		}
+		d.producer.primed[topic] = true
 	}
 	return d.producer.kept, nil
 }

@@ -150,7 +150,7 @@ func (d *driver) steadyConsume(cmd *command, answer answer) error {
 			record := all.Next()
 			if number(record.Key) != primer {
 				records++
-				bytes += 8 + len(record.Value)
+				bytes += len(record.Key) + len(record.Value)
 			}
 		}
 		s.add(records, bytes)

@@ -98,7 +98,7 @@ class Consuming {
       const number = keyNumber(key);
       if (number === PRIMER) continue;
       if (this.got === 0) this.s2 = end();
-      this.check(number, value);
+      this.check(number, key, value);
       this.got += 1;
       if (this.got === this.count) {
         this.s3 = end();
@@ -108,10 +108,10 @@ class Consuming {
     }
   }
 
-  check(number, value) {
+  check(number, key, value) {
     const size = value === null ? 0 : value.length;
     if (number !== this.got || size !== this.length || (this.value && !this.value.equals(value))) this.bad += 1;
-    this.bytes += 8 + size;
+    this.bytes += (key === null ? 0 : key.length) + size;
   }
 }
 

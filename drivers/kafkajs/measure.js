@@ -33,7 +33,7 @@ class Command {
 
   number(name) {
     const value = this.get(name);
-    if (!Number.isSafeInteger(value) || value < 0) refuse(`"${name}" is no whole number from 0`);
+    if (!Number.isInteger(value) || value < 0 || value > 2 ** 53) refuse(`"${name}" is no whole number from 0 to 2^53`);
     return value;
   }
 
@@ -144,6 +144,8 @@ class Distribution {
     this.counts = new Map();
     this.count = 0;
     this.sum = 0;
+    this.least = Infinity;
+    this.most = 0;
   }
 
   record(nanos) {
@@ -152,12 +154,13 @@ class Distribution {
     this.counts.set(place, (this.counts.get(place) || 0) + 1);
     this.count += 1;
     this.sum += value;
+    this.least = Math.min(this.least, value);
+    this.most = Math.max(this.most, value);
   }
 
   toJSON() {
     const pairs = [...this.counts].sort(([a], [b]) => a - b);
-    const [least, most] = pairs.length ? [pairs[0][0], pairs[pairs.length - 1][0]] : [0, 0];
-    return { count: this.count, sum_us: this.sum, min_us: least, max_us: most, pairs };
+    return { count: this.count, sum_us: this.sum, min_us: this.count ? this.least : 0, max_us: this.most, pairs };
   }
 }
 

@@ -133,13 +133,8 @@ async function warmUp(settings, command) {
 async function sendBurst(settings, burst, command, state) {
   burst.t0 = begin();
   await withProducer(settings, command, async (producer) => {
-    if (state === 'metadata') {
-      // A call looks its topic up, also one without records.
-      const asked = producer.send({ topic: burst.topic, messages: [], ...settings.ofCalls });
-      await command.within(asked, () => 'no metadata in time');
-    } else if (state === 'warm') {
-      await prime(settings, producer, burst.topic, command);
-    }
+    if (state === 'metadata') await askMetadata(settings, producer, burst.topic, command);
+    else if (state === 'warm') await warm(settings, producer, burst.topic, command);
     if (state !== 'cold') burst.t0 = begin();
     await burst.run(producer);
   });
@@ -155,6 +150,22 @@ async function withProducer(settings, command, work) {
   } finally {
     await giveUp(producer, 2000);
   }
+}
+
+// What a producer of the state `warm` has behind it. A topic gets one primer only, as from a producer that is kept.
+async function warm(settings, producer, topic, command) {
+  if (settings.primed.has(topic)) {
+    await askMetadata(settings, producer, topic, command);
+  } else {
+    await prime(settings, producer, topic, command);
+    settings.primed.add(topic);
+  }
+}
+
+// A call looks its topic up, also one without records.
+async function askMetadata(settings, producer, topic, command) {
+  const asked = producer.send({ topic, messages: [], ...settings.ofCalls });
+  await command.within(asked, () => 'no metadata in time');
 }
 
 async function prime(settings, producer, topic, command) {
@@ -173,4 +184,4 @@ async function giveUp(client, patienceMs) {
   clearTimeout(timer);
 }
 
-module.exports = { Delivery, Sender, giveUp, prime, produce, warmUp, withProducer };
+module.exports = { Delivery, Sender, giveUp, prime, produce, warm, warmUp, withProducer };

@@ -34,6 +34,8 @@ const BATCH_BYTES = 1_000_000;
 class Settings {
   constructor(bootstrap, asked) {
     this.asked = asked;
+    // Topics that have been sent a primer by a producer of these settings.
+    this.primed = new Set();
     this.batchBytes = asked.batch_bytes || BATCH_BYTES;
     this.kafka = new Kafka({
       clientId: 'weir',

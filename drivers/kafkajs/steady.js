@@ -6,7 +6,7 @@ const { setTimeout: sleep } = require('node:timers/promises');
 const { Reader } = require('./consume');
 const { Distribution, PRIMER, begin, cpu, keyNumber, makeKey, makeValue, now, refuse, say } = require('./measure');
 const { pace } = require('./pace');
-const { Delivery, Sender, prime, withProducer } = require('./produce');
+const { Delivery, Sender, warm, withProducer } = require('./produce');
 
 // The figures of the second that runs, and of all.
 class Seconds {
@@ -71,7 +71,7 @@ async function produce(settings, command) {
   if (command.rate() === 0) refuse('"rate" is not above 0');
   const value = makeValue(command.number('len'), command.number('seed'));
   return withProducer(settings, command, async (producer) => {
-    await prime(settings, producer, topic, command);
+    await warm(settings, producer, topic, command);
     const seconds = new Seconds(command);
     try {
       return await hold(settings, command, producer, topic, value, seconds);
@@ -112,7 +112,7 @@ async function consume(settings, command) {
     const started = reader.start((messages) => {
       for (const { key, value } of messages) {
         if (keyNumber(key) === PRIMER) continue;
-        const bytes = 8 + (value === null ? 0 : value.length);
+        const bytes = (key === null ? 0 : key.length) + (value === null ? 0 : value.length);
         if (seconds) {
           seconds.count(1, bytes);
         } else {

@@ -217,6 +217,8 @@ class Distribution:
         self.counts = Counter()
         self.count = 0
         self.sum_us = 0
+        self.least = None
+        self.most = 0
 
     def add(self, nanos):
         """Takes a list of nanoseconds."""
@@ -224,11 +226,12 @@ class Distribution:
             self.counts[_rounded(value)] += count
             self.sum_us += value * count
             self.count += count
+            self.least = value if self.least is None else min(self.least, value)
+            self.most = max(self.most, value)
 
     def json(self):
-        pairs = sorted(self.counts.items())
-        least, most = (pairs[0][0], pairs[-1][0]) if pairs else (0, 0)
-        return {"count": self.count, "sum_us": self.sum_us, "min_us": least, "max_us": most, "pairs": pairs}
+        figures = {"count": self.count, "sum_us": self.sum_us, "min_us": self.least or 0, "max_us": self.most}
+        return {**figures, "pairs": sorted(self.counts.items())}
 
 
 def _rounded(value):
@@ -320,7 +323,7 @@ class Reading:
         size = 0 if value is None else len(value)
         if number != self.got or size != self.length or (self.value is not None and value != self.value):
             self.bad += 1
-        self.bytes += 8 + size
+        self.bytes += size if key is None else len(key) + size
         self.got += 1
         if self.got == self.count:
             self.s3 = Mark.end()
@@ -360,6 +363,12 @@ class Seconds:
         self.next = self.begin.at + 1_000_000_000
         self.told = self.records = self.bytes = self.cpu_us = 0
         self.all_records = self.all_bytes = 0
+
+    def take(self, key, value):
+        """One record that was handed over."""
+        if key_number(key) != PRIMER:
+            self.records += 1
+            self.bytes += len(key or b"") + len(value or b"")
 
     def tick(self, now):
         """Tells of all seconds that are over but the last, which ends with the command."""

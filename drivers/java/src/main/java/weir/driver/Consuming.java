@@ -110,7 +110,7 @@ final class Consuming {
                 s2 = Usage.now();
                 cpuAtFirst = Usage.cpuNanos();
             }
-            check(key, record.value());
+            check(key, record);
             if (++got == count) {
                 s3 = Usage.now();
                 cpuAtLast = Usage.cpuNanos();
@@ -119,10 +119,11 @@ final class Consuming {
         }
     }
 
-    private void check(long key, byte[] read) {
+    private void check(long key, ConsumerRecord<byte[], byte[]> record) {
+        byte[] read = record.value();
         int size = read == null ? 0 : read.length;
         boolean right = key == got && size == length && (value == null || Arrays.equals(value, read));
         if (!right) bad++;
-        bytes += Long.BYTES + size;
+        bytes += (record.key() == null ? 0 : record.key().length) + size;
     }
 }

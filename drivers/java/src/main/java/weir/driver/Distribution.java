@@ -9,12 +9,16 @@ final class Distribution {
     private final long[] counts = new long[1000 + 900 * 13];
     private long count;
     private long sum;
+    private long least = Long.MAX_VALUE;
+    private long most;
 
     void recordNanos(long nanos) {
         long value = Math.max(0, nanos / 1000);
         counts[place(value)]++;
         count++;
         sum += value;
+        least = Math.min(least, value);
+        most = Math.max(most, value);
     }
 
     long count() {
@@ -43,15 +47,11 @@ final class Distribution {
     ObjectNode json() {
         ObjectNode json = Main.JSON.createObjectNode();
         ArrayNode pairs = Main.JSON.createArrayNode();
-        long least = 0;
-        long most = 0;
         for (int place = 0; place < counts.length; place++) {
-            if (counts[place] == 0) continue;
-            if (pairs.isEmpty()) least = value(place);
-            most = value(place);
-            pairs.addArray().add(most).add(counts[place]);
+            if (counts[place] > 0) pairs.addArray().add(value(place)).add(counts[place]);
         }
-        json.put("count", count).put("sum_us", sum).put("min_us", least).put("max_us", most).set("pairs", pairs);
+        json.put("count", count).put("sum_us", sum).put("min_us", count == 0 ? 0 : least).put("max_us", most);
+        json.set("pairs", pairs);
         return json;
     }
 }

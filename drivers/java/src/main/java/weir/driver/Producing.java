@@ -2,6 +2,8 @@ package weir.driver;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -15,6 +17,8 @@ final class Producing {
 
     private final Settings settings;
     private KafkaProducer<byte[], byte[]> kept;
+    /** Topics that the kept producer has delivered a primer to. */
+    private final Set<String> primed = new HashSet<>();
 
     Producing(Settings settings) {
         this.settings = settings;
@@ -69,7 +73,8 @@ final class Producing {
     KafkaProducer<byte[], byte[]> warm(String topic, Command command) throws Exception {
         if (kept == null) kept = settings.producer(command.left());
         try {
-            prime(kept, topic, command);
+            if (!primed.contains(topic)) prime(kept, topic, command);
+            primed.add(topic);
         } catch (Exception e) {
             discard();
             throw e;
@@ -96,13 +101,17 @@ final class Producing {
 
     /** Throws the kept producer away, with all that it still holds. */
     void discard() {
-        if (kept != null) kept.close(Duration.ZERO);
-        kept = null;
+        close(Duration.ZERO);
     }
 
     void close() {
-        if (kept != null) kept.close(Duration.ofSeconds(1));
+        close(Duration.ofSeconds(1));
+    }
+
+    private void close(Duration patience) {
+        if (kept != null) kept.close(patience);
         kept = null;
+        primed.clear();
     }
 
     /** One burst: what is sent, and what was measured. */

@@ -135,7 +135,7 @@ final class Steady {
                 Duration patience = Duration.ofNanos(Math.min(POLL.toNanos(), seconds.left(now)));
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(patience)) {
                     if (Values.number(record.key()) == Values.PRIMER) continue;
-                    seconds.count(Long.BYTES + (record.value() == null ? 0 : record.value().length));
+                    seconds.count(Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize()));
                 }
             }
             seconds.finish(answer, 0);
