@@ -1,4 +1,4 @@
-//! The tables of a sweep on the terminal: a line for each record size and target, or for each fetch size.
+//! The tables of a sweep: a line for each record size and target, or for each fetch size.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,13 +9,60 @@ use weir_stats::run::{Cell, CellStatus, Run};
 use crate::escape::terminal;
 use crate::format;
 
-/// The tables, if the run swept producers or consumers; medians where there are several repetitions.
+/// Tables as text, if the run swept producers or consumers.
 pub(crate) fn sweep_tables(run: &Run) -> Option<String> {
-    let tables: Vec<String> = [&PRODUCERS, &CONSUMERS]
-        .into_iter()
-        .filter_map(|kind| table(run, kind))
-        .collect();
+    let tables: Vec<String> = tables(run).iter().map(SweepTable::text).collect();
     (!tables.is_empty()).then(|| tables.concat())
+}
+
+/// One table: a line for each point and who measured it; medians where there are several repetitions.
+pub(crate) struct SweepTable {
+    pub(crate) title: &'static str,
+    /// Of parameters and figures.
+    pub(crate) headings: Vec<&'static str>,
+    pub(crate) rows: Vec<SweepRow>,
+}
+
+/// One line.
+pub(crate) struct SweepRow {
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<String>,
+    /// The figures, or why there are none.
+    pub(crate) figures: Result<Vec<String>, String>,
+}
+
+/// All tables of the run; none if it swept nothing.
+pub(crate) fn tables(run: &Run) -> Vec<SweepTable> {
+    let kinds = [&PRODUCERS, &CONSUMERS].into_iter();
+    kinds.filter_map(|kind| table(run, kind)).collect()
+}
+
+impl SweepTable {
+    fn text(&self) -> String {
+        let mut out = format!("\n{}\n{:14}", self.title, "");
+        for heading in &self.headings {
+            let _ = write!(out, "{heading:>WIDTH$}");
+        }
+        out.push('\n');
+        for row in &self.rows {
+            let _ = write!(out, "{:14}", row.name);
+            for value in &row.parameters {
+                let _ = write!(out, "{value:>WIDTH$}");
+            }
+            match &row.figures {
+                Ok(figures) => {
+                    for value in figures {
+                        let _ = write!(out, "{value:>WIDTH$}");
+                    }
+                }
+                Err(reason) => {
+                    let _ = write!(out, "  {}", terminal(reason));
+                }
+            }
+            out.push('\n');
+        }
+        out
+    }
 }
 
 /// One kind of cells: whose they are, what distinguishes them, and what they measured.
@@ -59,40 +106,28 @@ const CONSUMERS: Kind = Kind {
 /// Parameters in whole numbers, and whose cell: what the repetitions of a cell share.
 type Key = (Vec<u64>, usize);
 
-fn table(run: &Run, kind: &Kind) -> Option<String> {
+fn table(run: &Run, kind: &Kind) -> Option<SweepTable> {
     let mut rows: BTreeMap<Key, Vec<&Cell>> = BTreeMap::new();
     for cell in &run.cells {
         if let Some(key) = key(kind, cell) {
             rows.entry(key).or_default().push(cell);
         }
     }
-    if rows.is_empty() {
-        return None;
-    }
-    let mut out = format!("\n{}\n", kind.title);
-    let mut head = format!("{:14}", "");
-    for (_, heading) in kind.parameters.iter().chain(kind.figures) {
-        let _ = write!(head, "{heading:>WIDTH$}");
-    }
-    let _ = writeln!(out, "{head}");
-    for ((parameters, whose), cells) in &rows {
-        let _ = write!(out, "{:14}", kind.architectures[*whose].replace('_', " "));
-        for value in parameters {
-            let _ = write!(out, "{:>WIDTH$}", format::count(*value));
-        }
-        match figures(kind, cells) {
-            Ok(figures) => {
-                for value in figures {
-                    let _ = write!(out, "{:>WIDTH$}", format::figure(value));
-                }
-            }
-            Err(reason) => {
-                let _ = write!(out, "  {}", terminal(&reason));
-            }
-        }
-        out.push('\n');
-    }
-    Some(out)
+    let headings = kind.parameters.iter().chain(kind.figures);
+    let row = |((parameters, whose), cells): (&Key, &Vec<&Cell>)| SweepRow {
+        name: kind.architectures[*whose].replace('_', " "),
+        parameters: parameters
+            .iter()
+            .map(|value| format::count(*value))
+            .collect(),
+        figures: figures(kind, cells)
+            .map(|figures| figures.into_iter().map(format::figure).collect()),
+    };
+    (!rows.is_empty()).then(|| SweepTable {
+        title: kind.title,
+        headings: headings.map(|(_, heading)| *heading).collect(),
+        rows: rows.iter().map(row).collect(),
+    })
 }
 
 fn key(kind: &Kind, cell: &Cell) -> Option<Key> {
@@ -133,10 +168,10 @@ fn reason(status: &CellStatus) -> Option<String> {
 const WIDTH: usize = 12;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn run(cells: Vec<Cell>) -> Run {
+    pub(crate) fn run(cells: Vec<Cell>) -> Run {
         let text = r#"{"schema": "weir.run/1", "plan": "s", "title": "t", "question": "q", "started_utc": "",
             "finished_utc": "", "command_line": [], "weir_version": "0", "outcome": "passed", "verdict": "v",
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use common::sample;
-use weir_report::{render_markdown, render_table, write_all};
+use weir_report::{RunData, render_html, render_markdown, render_table, write_all};
+use weir_stats::run::{Cell, Comparison, MetricComparison, Run, SubjectComparison};
 
 fn in_dir(check: impl FnOnce(&Path)) {
     let dir = tempfile::tempdir().unwrap();
@@ -61,4 +62,128 @@ fn csv_has_one_row_per_cell_and_per_second() {
             );
         }
     });
+}
+
+/// Position of each text, which have to be there and in this order.
+fn in_order(text: &str, parts: &[&str]) {
+    let mut from = 0;
+    for part in parts {
+        let found = text[from..].find(part);
+        from += found.unwrap_or_else(|| panic!("{part} is missing or too early in {text}"));
+    }
+}
+
+#[test]
+fn a_grid_comes_first() {
+    let mut run = sample().run;
+    for cell in &mut run.cells {
+        let rate = if cell.repetition == 1 { 500.0 } else { 2_000.0 };
+        cell.parameters.insert("rate_per_s".into(), rate);
+    }
+    let text = render_markdown(&run);
+    in_order(
+        &text,
+        &[
+            "gateway: clients by rate",
+            "| 1,000 | ✓ ",
+            "(curve.svg)",
+            "## Results",
+        ],
+    );
+    assert!(text.contains("✗ ") && !text.contains("(cpu.svg)"), "{text}");
+    let page = render_html(&RunData::without_logs(run));
+    in_order(
+        &page,
+        &["<h2>Over the grid</h2>", "<h2>What was measured</h2>"],
+    );
+}
+
+#[test]
+fn a_sweep_has_its_own_table_and_charts() {
+    let run = sweep();
+    let text = render_markdown(&run);
+    in_order(
+        &text,
+        &[
+            "(producer-records-per-second.svg)",
+            "## Results",
+            "| measured by | size B |",
+            "| producer | 100 | 1,000 | 990 |",
+        ],
+    );
+    assert!(text.contains("| kafka producer | 100 |"), "{text}");
+    assert!(!text.contains("× floor"), "a table of dashes says nothing");
+    let page = render_html(&RunData::without_logs(run.clone()));
+    in_order(
+        &page,
+        &["Dotted: Apache Kafka", "measured by", "kafka producer"],
+    );
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("run.json"), run.to_json()).unwrap();
+    let paths = write_all(dir.path()).unwrap();
+    assert!(
+        paths
+            .iter()
+            .any(|path| path.ends_with("producer-records-per-second.svg")),
+        "{paths:?}"
+    );
+}
+
+fn sweep() -> Run {
+    let mut run = sample().run;
+    run.cells.clear();
+    for architecture in ["producer", "kafka_producer"] {
+        for target in [1_000.0, 5_000.0] {
+            let mut cell = Cell {
+                architecture: architecture.into(),
+                repetition: 1,
+                ..Cell::default()
+            };
+            let parameters = [("record_size_bytes", 100.0), ("target_per_s", target)];
+            cell.parameters
+                .extend(parameters.map(|(name, value)| (name.into(), value)));
+            cell.figures.insert("records_per_s".into(), target * 0.99);
+            run.cells.push(cell);
+        }
+    }
+    run
+}
+
+#[test]
+fn one_repetition_of_each_side_is_one_line() {
+    let metric = |values: &[f64]| MetricComparison {
+        metric: "response_p99_ms".into(),
+        is_headline: true,
+        base_values: values.into(),
+        other_values: values.into(),
+        ..MetricComparison::default()
+    };
+    let mut comparison = Comparison {
+        subjects: vec![SubjectComparison {
+            metrics: vec![metric(&[1.0])],
+            ..SubjectComparison::default()
+        }],
+        ..Comparison::default()
+    };
+    comparison.base.label = "1-thread".into();
+    comparison.other.label = "4-threads".into();
+    let text = weir_report::render_comparison(&comparison, false, false);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("--repetitions 5 or more"), "{text}");
+    assert!(weir_report::render_comparison(&comparison, true, false).contains("inconclusive"));
+    let mut run = sample().run;
+    run.comparisons = vec![comparison.clone()];
+    let markdown = render_markdown(&run);
+    in_order(
+        &markdown,
+        &[
+            "## 4-threads against 1-thread",
+            "one repetition of each",
+            "## Results",
+        ],
+    );
+    assert!(!markdown.contains("response\\_p99\\_ms"));
+    comparison.subjects[0].metrics = vec![metric(&[1.0, 2.0])];
+    run.comparisons = vec![comparison];
+    assert!(render_markdown(&run).contains("response\\_p99\\_ms"));
 }

@@ -36,7 +36,7 @@ pub(crate) struct X<'a> {
 pub(crate) fn draw(mut plot: Plot, x: &X<'_>, lines: &[Line]) -> String {
     let entries: Vec<_> = lines
         .iter()
-        .filter(|line| !line.is_secondary)
+        .filter(|line| !line.is_secondary && !line.name.is_empty())
         .map(|line| (line.name.as_str(), line.slot))
         .collect();
     plot.legend(Key::Line, &entries);

@@ -53,12 +53,13 @@ pub(crate) fn pictures(run: &Run) -> Vec<Picture> {
             svg: svg::standalone(&svg, plot::WIDTH, plot::HEIGHT),
         }));
     };
-    add(
-        "latency.svg",
-        "Latency by number of clients",
-        Some(latency(run)),
-    );
+    // Points of a grid differ in more than the number of clients.
     if !view::is_grid(run) {
+        add(
+            "latency.svg",
+            "Latency by number of clients",
+            Some(latency(run)),
+        );
         add(
             "throughput.svg",
             "Deliveries by number of clients",

@@ -16,6 +16,8 @@ pub(crate) struct Sweep {
     /// Name of the figure in words.
     pub(crate) title: String,
     pub(crate) svg: String,
+    /// Whether dotted lines show what Kafka's own tool measured.
+    pub(crate) has_tool: bool,
 }
 
 /// All charts of one subject's cells; none if no parameter has two values.
@@ -48,7 +50,7 @@ fn axes<'a>(cells: &[&'a Cell]) -> Option<(&'a str, Option<&'a str>)> {
 }
 
 fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> Option<Sweep> {
-    let mut by_line: BTreeMap<u64, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
+    let mut by_line: BTreeMap<(u64, bool), BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| cell.is_valid()) {
         let at = |name: &str| cell.parameters.get(name).copied().filter(|v| *v >= 0.0);
         let (Some(x), Some(y)) = (at(x_name), cell.figures.get(figure)) else {
@@ -56,21 +58,26 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
         };
         let line = series.and_then(at).unwrap_or(0.0);
         // The bits of numbers that are not negative sort as the numbers do.
-        let line = by_line.entry(line.to_bits()).or_default();
+        let line = by_line.entry((line.to_bits(), is_tool(cell))).or_default();
         line.entry(x.to_bits()).or_default().push(*y);
     }
+    let values: BTreeSet<u64> = by_line.keys().map(|(value, _)| *value).collect();
     let lines: Vec<Line> = by_line
         .into_iter()
-        .enumerate()
-        .map(|(index, (value, points))| {
+        .map(|((value, is_tool), points)| {
+            let index = values.iter().position(|it| *it == value).unwrap_or(0);
             let value = f64::from_bits(value);
             let name = series.map_or_else(String::new, |name| value_text(name, value));
+            let told = match is_tool {
+                true => format!("Kafka's tool {name}"),
+                false => name.clone(),
+            };
             Line {
                 slot: SLOTS[index % SLOTS.len()],
-                is_secondary: false,
+                is_secondary: is_tool,
                 points: points
                     .into_iter()
-                    .filter_map(|(x, values)| point(&name, f64::from_bits(x), &values, x_name))
+                    .filter_map(|(x, values)| point(&told, f64::from_bits(x), &values, x_name))
                     .collect(),
                 name,
             }
@@ -88,6 +95,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
         at_values: true,
     };
     Some(Sweep {
+        has_tool: lines.iter().any(|line| line.is_secondary),
         svg: draw(plot, &x, &lines),
         title,
     })
@@ -138,11 +146,19 @@ pub(crate) fn words(name: &str) -> String {
     }
 }
 
-/// Cells by subject, for those that have parameters.
+/// Whether Apache Kafka's own tool measured it; its lines are dotted and have the colour of ours.
+fn is_tool(cell: &Cell) -> bool {
+    cell.architecture.starts_with(TOOL)
+}
+
+const TOOL: &str = "kafka_";
+
+/// Cells by subject, for those that have parameters; what Kafka's tools measured is with ours.
 pub(crate) fn by_subject(run: &Run) -> Vec<(String, Vec<&Cell>)> {
     let mut all: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in run.cells.iter().filter(|cell| !cell.parameters.is_empty()) {
         let name = cell.name();
+        let name = name.strip_prefix(TOOL).unwrap_or(&name).to_owned();
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, cells)) => cells.push(cell),
             None => all.push((name, vec![cell])),
@@ -183,6 +199,33 @@ mod tests {
             assert!(charts[0].svg.contains(text), "{text}: {}", charts[0].svg);
         }
         assert!(sweeps(&cells[..1]).is_empty());
+    }
+
+    #[test]
+    fn what_kafkas_tools_measured_stands_beside_ours() {
+        let mut run = crate::sweep_table::tests::run(vec![
+            cell(100.0, 1e3, 1.0),
+            cell(100.0, 1e4, 9.0),
+            cell(100.0, 1e3, 1.1),
+            cell(100.0, 1e4, 8.0),
+        ]);
+        for cell in &mut run.cells[2..] {
+            cell.architecture = "kafka_producer".into();
+        }
+        let subjects = by_subject(&run);
+        assert_eq!(subjects.len(), 1);
+        let charts = sweeps(&subjects[0].1);
+        assert!(charts[0].has_tool && charts[0].svg.contains("line published a1"));
+        assert!(
+            charts[0].svg.contains("Kafka&#39;s tool"),
+            "{}",
+            charts[0].svg
+        );
+        assert!(
+            !charts[0].svg.contains("class=\"key\""),
+            "one series needs no legend"
+        );
+        assert!(!sweeps(&subjects[0].1[..2])[0].has_tool);
     }
 
     #[test]

@@ -108,7 +108,12 @@ fn sweeps(out: &mut String, name: &str, cells: &[&Cell]) {
     }
     let _ = writeln!(out, "<h3>{}</h3>\n<div class=\"grid2\">", Markup(name));
     for chart in charts {
-        figure(out, &chart.svg, "", &format!("{}: {}.", name, chart.title));
+        let dotted = match chart.has_tool {
+            true => " Dotted: Apache Kafka’s own tool on the same cells.",
+            false => "",
+        };
+        let caption = format!("{name}: {}.{dotted}", chart.title);
+        figure(out, &chart.svg, "", &caption);
     }
     out.push_str("</div>\n");
 }

@@ -47,16 +47,19 @@ pub(crate) fn page(data: &RunData) -> String {
     libraries::sections(&mut out, run);
     // A run of libraries alone has no cells of this kind, and nothing that a script would draw.
     let has_cells = run.libraries.is_none() || !run.cells.is_empty();
+    let is_grid = view::is_grid(run);
     if has_cells {
+        if is_grid {
+            grid::section(&mut out, run, &levels);
+        }
         verdict::measured(&mut out, run);
         results::section(&mut out, run, &levels);
         reference::section(&mut out, run, &levels);
         decision::section(&mut out, run);
         percentiles::section(&mut out, data, &levels, telling);
         time::section(&mut out, data, telling);
-        match view::is_grid(run) {
-            true => grid::section(&mut out, run, &levels),
-            false => sections::cost_charts(&mut out, run),
+        if !is_grid {
+            sections::cost_charts(&mut out, run);
         }
         sections::fairness(&mut out, run, &levels);
         sections::losses(&mut out, run);

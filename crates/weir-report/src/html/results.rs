@@ -7,6 +7,7 @@ use weir_stats::run::Run;
 use crate::chart::slot;
 use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
+use crate::sweep_table::{self, SweepTable};
 use crate::view::{Figures, Level, Row, State};
 
 /// Columns after the row's name.
@@ -22,6 +23,14 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
         .filter_map(|row| row.figures.p50_us);
     let unit = TimeUnit::for_values_us(p50s_us);
     out.push_str("<section id=\"results\">\n<h2>Comparison</h2>\n");
+    let swept = sweep_table::tables(run);
+    if !swept.is_empty() {
+        for table in &swept {
+            sweep(out, table);
+        }
+        out.push_str("</section>\n");
+        return;
+    }
     out.push_str("<div class=\"scroll\"><table class=\"results\">\n");
     head(out, unit);
     for level in levels {
@@ -37,6 +46,37 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
          Over repetitions the median run stands; losses are summed. – means too few samples or not \
          measured.</p>\n</section>\n",
     );
+}
+
+/// What a sweep measured, which has no clients and no deliveries.
+fn sweep(out: &mut String, table: &SweepTable) {
+    let _ = write!(
+        out,
+        "<h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">measured by</th>",
+        table.title
+    );
+    for heading in &table.headings {
+        let _ = write!(out, "<th scope=\"col\" class=\"n\">{heading}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Markup(&row.name));
+        let cell = |text: &String| format!("<td class=\"n\">{}</td>", Markup(text));
+        out.extend(row.parameters.iter().map(cell));
+        match &row.figures {
+            Ok(figures) => out.extend(figures.iter().map(cell)),
+            Err(reason) => {
+                let columns = table.headings.len() - row.parameters.len();
+                let _ = write!(
+                    out,
+                    "<td colspan=\"{columns}\" class=\"reason\">{}</td>",
+                    Markup(reason)
+                );
+            }
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
 }
 
 /// Where a side no longer kept up, and which part had nothing left.

@@ -59,6 +59,18 @@ fn what_ran(out: &mut String, compared: &Compared<'_>) {
         esc(compared.first_name()),
         weir_stats::libraries::PAIRS_MIN
     );
+    let (headings, rows) = super::at_a_glance(compared);
+    if !compared.others.is_empty() {
+        let headings: Vec<String> = headings.iter().map(|text| esc(text)).collect();
+        let _ = writeln!(
+            out,
+            "\nEach beside {}:\n\n| {} |\n|{}",
+            esc(compared.first_name()),
+            headings.join(" | "),
+            "---|".repeat(headings.len())
+        );
+        table(out, rows);
+    }
     for text in super::explained(compared) {
         let _ = writeln!(out, "\n{}", esc(&text));
     }

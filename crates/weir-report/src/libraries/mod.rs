@@ -19,7 +19,8 @@ pub(crate) use group::{Block, Entry, Grid, Group};
 pub(crate) use published::{NOTE as PUBLISHED_NOTE, SOURCE as PUBLISHED_SOURCE, published};
 pub(crate) use resources::{RESOURCE_HEADINGS, resources};
 pub(crate) use text::{
-    doubtful, explained, null_test, profile, setting_fields, setting_headings, without_noisy,
+    at_a_glance, doubtful, explained, null_test, profile, setting_fields, setting_headings,
+    without_noisy,
 };
 
 pub(crate) use markdown::sections as markdown;

@@ -1,7 +1,7 @@
 //! What has to be said in words.
 
 use weir_stats::libraries::{self as stats, LegacyShape, UnequalSetting};
-use weir_stats::run::LibraryDriver;
+use weir_stats::run::{LibraryCell, LibraryDriver};
 
 use super::Compared;
 use crate::format;
@@ -21,6 +21,41 @@ pub(crate) fn profile(name: &str) -> &'static str {
         }
         _ => "a profile that this version does not know.",
     }
+}
+
+/// Headings and rows: for each kind of work in how many cells each library is faster or slower than the first.
+pub(crate) fn at_a_glance(compared: &Compared<'_>) -> (Vec<String>, Vec<Vec<String>>) {
+    let others = compared.others.iter().map(|driver| driver.name.clone());
+    let headings = ["Cells in which".to_owned()].into_iter().chain(others);
+    let row = |group: &super::Group<'_>| {
+        let own = |cell: &LibraryCell| {
+            (cell.work.as_str(), cell.mode.as_str()) == (group.work, group.mode)
+        };
+        let told = compared.others.iter().map(|driver| {
+            let tally = stats::tally(compared.libraries, &driver.name, own);
+            let parts = [
+                (tally.faster, "faster"),
+                (tally.slower, "slower"),
+                (tally.no_difference, "not shown to differ"),
+                (tally.too_few, "no interval"),
+            ];
+            let parts: Vec<String> = parts
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, words)| format!("{count} {words}"))
+                .collect();
+            match parts.is_empty() {
+                true => format::NONE.to_owned(),
+                false => parts.join(", "),
+            }
+        });
+        let title = format!("{}: {}", group.title(), group.headline().title);
+        [title].into_iter().chain(told).collect()
+    };
+    (
+        headings.collect(),
+        compared.groups.iter().map(row).collect(),
+    )
 }
 
 /// Why the legacy profile comes out as it does, by this run's figures: a paragraph for each other library.

@@ -9,7 +9,7 @@ use crate::chart::Picture;
 use crate::escape::markdown as esc;
 use crate::format;
 use crate::view::Level;
-use crate::{compare, cost, grid, view};
+use crate::{compare, cost, grid, sweep_table, view};
 
 /// Comparisons, the highest load and derived figures, as far as the run has them.
 pub(super) fn answers(out: &mut String, run: &Run) {
@@ -136,6 +136,32 @@ pub(super) fn grids(out: &mut String, run: &Run, levels: &[Level<'_>]) {
             );
         }
     }
+}
+
+/// What a sweep measured; whether there was one.
+pub(super) fn sweeps(out: &mut String, run: &Run) -> bool {
+    let tables = sweep_table::tables(run);
+    for table in &tables {
+        let _ = writeln!(
+            out,
+            "{}:\n\n| measured by | {} |\n|---|{}",
+            table.title,
+            table.headings.join(" | "),
+            "--:|".repeat(table.headings.len())
+        );
+        for row in &table.rows {
+            let figures = match &row.figures {
+                Ok(figures) => figures.clone(),
+                Err(reason) => vec![esc(reason)],
+            };
+            let mut fields = row.parameters.clone();
+            fields.extend(figures);
+            fields.resize(table.headings.len(), String::new());
+            let _ = writeln!(out, "| {} | {} |", esc(&row.name), fields.join(" | "));
+        }
+        out.push('\n');
+    }
+    !tables.is_empty()
 }
 
 /// The charts that lie beside the report.

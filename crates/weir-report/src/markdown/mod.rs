@@ -25,12 +25,20 @@ pub(crate) fn report(run: &Run) -> String {
         return out;
     }
     answers::answers(&mut out, run);
+    let (levels, pictures) = (view::levels(run), chart::pictures(run));
+    let is_grid = view::is_grid(run);
+    if is_grid {
+        answers::grids(&mut out, run, &levels);
+        answers::pictures(&mut out, &pictures);
+    }
     out.push_str("\n## Results\n\n");
-    results(&mut out, run);
-    let levels = view::levels(run);
+    if !answers::sweeps(&mut out, run) {
+        results(&mut out, run);
+    }
     answers::decision(&mut out, run);
-    answers::grids(&mut out, run, &levels);
-    answers::pictures(&mut out, &chart::pictures(run));
+    if !is_grid {
+        answers::pictures(&mut out, &pictures);
+    }
     out.push_str("\n## What was measured\n\n");
     for (label, text) in view::facts(run) {
         let _ = writeln!(out, "- {label}: {}", esc(&text));

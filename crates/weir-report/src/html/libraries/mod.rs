@@ -74,6 +74,19 @@ fn what_ran(out: &mut String, run: &Run, compared: &Compared<'_>) {
         let _ = write!(out, "<div><dt>{label}</dt><dd>{}</dd></div>", Markup(&text));
     }
     out.push_str("</dl>\n");
+    if !compared.others.is_empty() {
+        let (headings, rows) = crate::libraries::at_a_glance(compared);
+        let _ = writeln!(
+            out,
+            "<h3>Each beside {}</h3>",
+            Markup(compared.first_name())
+        );
+        let mut table = table_of(headings.len(), &headings);
+        for row in rows {
+            table.row("", &row);
+        }
+        table.finish(out);
+    }
     let _ = writeln!(
         out,
         concat!(
