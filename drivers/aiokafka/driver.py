@@ -24,8 +24,8 @@ class Driver:
     def __init__(self):
         self.settings = None
         self.kept = None
-        # Topics that the kept producer has delivered a primer to.
-        self.primed = set()
+        # The topic that the kept producer has delivered a primer to.
+        self.primed = None
 
     async def configure(self, command):
         await self.close()
@@ -40,7 +40,7 @@ class Driver:
         if self.kept is not None:
             await give_up(self.kept, 1)
         self.kept = None
-        self.primed.clear()
+        self.primed = None
 
     async def bye(self, _command):
         await self.close()
@@ -80,13 +80,15 @@ class Driver:
         await send_burst(producer, burst)
 
     async def warm(self, topic):
-        """The kept producer, after it has delivered a primer to the topic."""
+        """The kept producer, after it has delivered a primer to the topic. It forgets the topics before, which it would ask for
+        with every look-up, also after they have been deleted."""
         if self.kept is None:
             self.kept = AIOKafkaProducer(**self.configured().producer)
             await self.kept.start()
-        if topic not in self.primed:
+        if topic != self.primed:
+            await self.kept.client.set_topics([topic])
             await prime(self.kept, topic)
-            self.primed.add(topic)
+            self.primed = topic
         return self.kept
 
     async def warmup(self, command):

@@ -12,17 +12,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The producer that is kept between commands, and the topics it has delivered a primer to.
+// The producer that is kept between commands, and the topic that it has delivered a primer to.
 type producer struct {
 	kept   *kgo.Client
-	primed map[string]bool
+	primed string
 }
 
 func (p *producer) close() {
 	if p.kept != nil {
 		p.kept.Close()
-		p.kept = nil
 	}
+	*p = producer{}
 }
 
 // Counts the delivery reports of one command; the library calls it from one goroutine at a time.
@@ -197,22 +197,27 @@ func askMetadata(ctx context.Context, client *kgo.Client, topic string) error {
 	}
 }
 
-// The kept producer, after it has delivered a primer to the topic.
+// The kept producer, after it has delivered a primer to the topic. It forgets the topic before, which it would ask for with
+// every look-up, also after that has been deleted.
 func (d *driver) warm(ctx context.Context, topic string) (*kgo.Client, error) {
 	if d.producer.kept == nil {
 		client, err := d.settings.newProducer()
 		if err != nil {
 			return nil, err
 		}
-		d.producer = producer{client, map[string]bool{}}
+		d.producer.kept = client
 	}
-	if !d.producer.primed[topic] {
-		if err := prime(ctx, d.producer.kept, topic); err != nil {
-			d.producer.close()
-			return nil, err
-		}
-		d.producer.primed[topic] = true
+	if topic == d.producer.primed {
+		return d.producer.kept, nil
 	}
+	if d.producer.primed != "" {
+		d.producer.kept.PurgeTopicsFromProducing(d.producer.primed)
+	}
+	if err := prime(ctx, d.producer.kept, topic); err != nil {
+		d.producer.close()
+		return nil, err
+	}
+	d.producer.primed = topic
 	return d.producer.kept, nil
 }
 

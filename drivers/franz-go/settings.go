@@ -149,6 +149,14 @@ func newSettings(bootstrap string, asked map[string]json.RawMessage) (*settings,
 	for name, value := range asked {
 		s.echo(client, name, value, idempotent)
 	}
+	for name, knob := range knobs {
+		if _, done := s.effective[name]; !done && knob.read != nil {
+			s.effective[name] = knob.read(client)
+		}
+	}
+	for _, name := range []string{"idempotence", "max_in_flight"} {
+		s.echo(client, name, nil, idempotent)
+	}
 	return s, nil
 }
 

@@ -145,18 +145,18 @@ final class Settings {
         var unsupported = answer.putArray("unsupported");
         AbstractConfig ofProducer = producerConfig();
         AbstractConfig ofConsumer = consumerConfig();
+        for (Known known : Known.values()) {
+            if (known.key == null) continue;
+            boolean ofProducers = known.side == Side.PRODUCER || known.side == Side.BOTH;
+            effective.set(known.name(), json(known, (ofProducers ? ofProducer : ofConsumer).values().get(known.key)));
+        }
         for (Iterator<String> names = asked.fieldNames(); names.hasNext(); ) {
             String name = names.next();
-            Known known = Known.named(name);
-            if (known == null || known.key == null) {
-                unsupported.add(name);
-                // No number of records closes a batch: what 0 asks for.
-                if (known == Known.batch_records) effective.put(name, 0);
-                else effective.putNull(name);
-                continue;
-            }
-            boolean ofProducers = known.side == Side.PRODUCER || known.side == Side.BOTH;
-            effective.set(name, json(known, (ofProducers ? ofProducer : ofConsumer).values().get(known.key)));
+            if (effective.has(name)) continue;
+            unsupported.add(name);
+            // No number of records closes a batch: what 0 asks for.
+            if (name.equals(Known.batch_records.name())) effective.put(name, 0);
+            else effective.putNull(name);
         }
     }
 
