@@ -16,12 +16,14 @@ pub(crate) fn blocks(out: &mut String, compared: &Compared<'_>, width: usize, co
         let _ = writeln!(out, "\n{}", paint(&terminal(&head), "1", color));
         table(out, &rows(compared, group), width, color);
     }
-    let _ = writeln!(
-        out,
-        "\n%: {} over the other, median of the repetitions with an interval of 95 %; below 100 {0} needs less. \
+    if !compared.others.is_empty() {
+        let _ = writeln!(
+            out,
+            "\n%: {} over the other, median of the repetitions with an interval of 95 %; below 100 {0} needs less. \
          ~ no difference shown; ? too few repetitions for an interval. CPU: µs per record.",
-        terminal(first)
-    );
+            terminal(first)
+        );
+    }
     for driver in &compared.libraries.drivers {
         if let Some(why) = &driver.failed {
             let _ = writeln!(

@@ -171,6 +171,9 @@ fn work_section(out: &mut String, compared: &Compared<'_>, work: &str) {
         if let Some(processor) = group.processor() {
             tables::grid(out, group, &processor);
         }
+        if compared.others.is_empty() {
+            tables::grid(out, group, &group.times(quantity));
+        }
         out.push_str("</div>\n");
         caption(out, group);
         skipped(out, group);
