@@ -15,6 +15,8 @@ pub struct TimerWheel<T> {
     /// The tick up to which all entries have been handed out.
     tick: u64,
     len: usize,
+    /// No slot before this tick has an entry; what has been handed out says nothing.
+    earliest: u64,
 }
 
 impl<T> TimerWheel<T> {
@@ -25,6 +27,7 @@ impl<T> TimerWheel<T> {
             slots,
             tick: now_ms / TICK_MS,
             len: 0,
+            earliest: 0,
         }
     }
 
@@ -41,6 +44,10 @@ impl<T> TimerWheel<T> {
     /// Asks for `payload` at `at_ms` or up to one tick later; a past instant means the next tick.
     pub fn set(&mut self, at_ms: u64, payload: T) {
         let tick = (at_ms.div_ceil(TICK_MS)).max(self.tick + 1);
+        self.earliest = match self.len {
+            0 => tick,
+            _ => self.earliest.min(tick),
+        };
         self.slots[slot_of(tick)].push((tick, payload));
         self.len += 1;
     }
@@ -71,14 +78,17 @@ impl<T> TimerWheel<T> {
 
     /// Milliseconds from `now_ms` to the next entry, `None` when nothing waits. May be early for
     /// entries more than one turn away, never late.
-    pub fn next_in_ms(&self, now_ms: u64) -> Option<u64> {
+    pub fn next_in_ms(&mut self, now_ms: u64) -> Option<u64> {
         if self.len == 0 {
             return None;
         }
-        let ahead =
-            (1..=SLOTS as u64).find(|ahead| !self.slots[slot_of(self.tick + ahead)].is_empty());
-        let at_ms = (self.tick + ahead.unwrap_or(SLOTS as u64)) * TICK_MS;
-        Some(at_ms.saturating_sub(now_ms))
+        // Loops ask once a turn, so slots are looked through only when the one known has passed.
+        if self.earliest <= self.tick {
+            let ahead =
+                (1..=SLOTS as u64).find(|ahead| !self.slots[slot_of(self.tick + ahead)].is_empty());
+            self.earliest = self.tick + ahead.unwrap_or(SLOTS as u64);
+        }
+        Some((self.earliest * TICK_MS).saturating_sub(now_ms))
     }
 }
 
@@ -117,6 +127,21 @@ mod tests {
     }
 
     #[test]
+    fn the_next_instant_follows_what_is_set_and_what_has_fired() {
+        let mut wheel = TimerWheel::new(0);
+        wheel.set(10_000, 1);
+        assert_eq!(wheel.next_in_ms(0), Some(10_000));
+        wheel.set(1_600, 2);
+        assert_eq!(wheel.next_in_ms(0), Some(1_600));
+        assert_eq!(fired(&mut wheel, 1_600), [2]);
+        assert_eq!(wheel.next_in_ms(1_600), Some(8_400));
+        assert_eq!(fired(&mut wheel, 10_000), [1]);
+        assert_eq!(wheel.next_in_ms(10_000), None);
+        wheel.set(12_800, 3);
+        assert_eq!(wheel.next_in_ms(10_000), Some(2_800));
+    }
+
+    #[test]
     fn a_past_deadline_fires_at_the_next_tick() {
         let mut wheel = TimerWheel::new(5_000);
         wheel.set(10, 3);
@@ -136,7 +161,11 @@ mod tests {
             let mut now = 0;
             let mut seen = vec![0; entries.len()];
             for step in steps.iter().chain([&200_000]) {
-                prop_assert!(wheel.is_empty() == (wheel.next_in_ms(now).is_none()));
+                let waiting = entries.iter().zip(&seen).filter(|(_, seen)| **seen == 0);
+                let first = waiting.map(|(at, _)| *at).min();
+                let next = wheel.next_in_ms(now).map(|ahead| now + ahead);
+                prop_assert_eq!(next.is_none(), first.is_none());
+                prop_assert!(next <= first.map(|at| at.max(now) + 2 * TICK_MS));
                 now += step;
                 wheel.expire(now, |index| {
                     seen[index] += 1;
