@@ -1,8 +1,9 @@
 """A client on aiokafka: writes and reads through the brokers it is given, as its users would.
 
-    driver.py BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT
+    driver.py BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT [SETTINGS]
 
-The topic exists and is empty. Prints one line of JSON; ends with an error if anything fails.
+The topic exists and is empty. SETTINGS is a JSON object with what else aiokafka's clients are made with; `cafile` names
+whom TLS trusts. Prints one line of JSON; ends with an error if anything fails.
 """
 
 import asyncio
@@ -11,13 +12,12 @@ import sys
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.helpers import create_ssl_context
 
 
-async def produce(bootstrap, topic, count):
+async def produce(brokers, topic, count):
     for number, codec in enumerate([None, "gzip"]):
-        producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, compression_type=codec, enable_idempotence=True
-        )
+        producer = AIOKafkaProducer(compression_type=codec, enable_idempotence=True, **brokers)
         await producer.start()
         try:
             sent = [
@@ -29,8 +29,8 @@ async def produce(bootstrap, topic, count):
             await producer.stop()
 
 
-async def transact(bootstrap, topic, transactional_id):
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+async def transact(brokers, topic, transactional_id):
+    producer = AIOKafkaProducer(transactional_id=transactional_id, **brokers)
     await producer.start()
     try:
         await producer.begin_transaction()
@@ -42,13 +42,13 @@ async def transact(bootstrap, topic, transactional_id):
         await producer.stop()
 
 
-async def consume(bootstrap, topic, group, count):
+async def consume(brokers, topic, group, count):
     consumer = AIOKafkaConsumer(
         topic,
-        bootstrap_servers=bootstrap,
         group_id=group,
         auto_offset_reset="earliest",
         isolation_level="read_committed",
+        **brokers,
     )
     await consumer.start()
     try:
@@ -61,8 +61,8 @@ async def consume(bootstrap, topic, group, count):
         await consumer.stop()
 
 
-async def addresses(bootstrap):
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+async def addresses(brokers):
+    admin = AIOKafkaAdminClient(**brokers)
     await admin.start()
     try:
         cluster = await admin.describe_cluster()
@@ -71,11 +71,14 @@ async def addresses(bootstrap):
         await admin.close()
 
 
-async def main(bootstrap, topic, group, transactional_id, count):
-    await produce(bootstrap, topic, int(count))
-    await transact(bootstrap, topic, transactional_id)
-    values = await consume(bootstrap, topic, group, int(count) + 1)
-    print(json.dumps({"values": values, "brokers": await addresses(bootstrap)}))
+async def main(bootstrap, topic, group, transactional_id, count, settings="{}"):
+    brokers = {"bootstrap_servers": bootstrap, **json.loads(settings)}
+    if "cafile" in brokers:
+        brokers["ssl_context"] = create_ssl_context(cafile=brokers.pop("cafile"))
+    await produce(brokers, topic, int(count))
+    await transact(brokers, topic, transactional_id)
+    values = await consume(brokers, topic, group, int(count) + 1)
+    print(json.dumps({"values": values, "brokers": await addresses(brokers)}))
 
 
 asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), 90))

@@ -2,14 +2,13 @@
 //! says so. What cannot be used is reported, and the one in use stays.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
-use weir_net::tls::{Identity, TlsAcceptor};
+use weir_net::tls::{Identity, TlsAcceptor, Watched};
 use weir_stats::utc;
 
 use crate::error::GatewayError;
@@ -40,14 +39,10 @@ pub struct TlsFiles {
     /// As configured, paths made absolute or relative to the working directory.
     pub config: TlsConfig,
     acceptor: Arc<TlsAcceptor>,
-    /// What the files looked like when they were read last.
-    seen: Mutex<Option<[Stamp; 2]>>,
+    files: Watched,
     pub(crate) reloads: AtomicU64,
     pub(crate) failures: AtomicU64,
 }
-
-/// What changes with a file's content: modification time, size, and the file behind the name.
-type Stamp = (i64, i64, u64, u64);
 
 impl TlsFiles {
     /// Reads and checks the files; `folder` is where relative paths start.
@@ -57,12 +52,12 @@ impl TlsFiles {
     pub fn open(mut config: TlsConfig, folder: &Path) -> Result<Self, GatewayError> {
         config.certificate = folder.join(config.certificate);
         config.key = folder.join(config.key);
-        let seen = stamps(&config);
+        let files = Watched::new([config.certificate.clone(), config.key.clone()]);
         let identity = read(&config)?;
         let handshake = Duration::from_millis(config.handshake_ms);
         Ok(Self {
             acceptor: Arc::new(TlsAcceptor::new(identity, handshake)),
-            seen: Mutex::new(seen),
+            files,
             reloads: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             config,
@@ -80,17 +75,15 @@ impl TlsFiles {
 
     /// Reads the files if they look different from when they were read last.
     pub(crate) fn look(&self) {
-        let now = stamps(&self.config);
-        // While a file is being replaced it may be missing for a moment.
-        if now.is_some() && *self.seen() != now {
-            self.reload();
-        }
+        self.files.if_changed(|| self.read_again());
     }
 
     /// Reads the files now. New connections get the new certificate; open ones go on as they are.
     pub(crate) fn reload(&self) {
-        let mut seen = self.seen();
-        *seen = stamps(&self.config);
+        self.files.anyway(|| self.read_again());
+    }
+
+    fn read_again(&self) {
         let certificate = self.config.certificate.display();
         match read(&self.config) {
             Ok(identity) => {
@@ -121,11 +114,6 @@ impl TlsFiles {
             None
         }
     }
-
-    fn seen(&self) -> std::sync::MutexGuard<'_, Option<[Stamp; 2]>> {
-        // No code that can panic runs under the lock.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The day a certificate ends, or that it does not say so.
@@ -150,15 +138,6 @@ fn read(config: &TlsConfig) -> Result<Identity, GatewayError> {
         key: config.key.clone(),
         error,
     })
-}
-
-/// `None` while one of the files is not there.
-fn stamps(config: &TlsConfig) -> Option<[Stamp; 2]> {
-    let stamp = |path: &PathBuf| {
-        let file = std::fs::metadata(path).ok()?;
-        Some((file.mtime(), file.mtime_nsec(), file.size(), file.ino()))
-    };
-    Some([stamp(&config.certificate)?, stamp(&config.key)?])
 }
 
 #[cfg(test)]

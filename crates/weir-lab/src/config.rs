@@ -72,7 +72,8 @@ pub(crate) fn server_properties(
     text
 }
 
-/// What goes behind a node's own properties, and so wins, for a listener that advertises another port.
+/// What goes behind a node's own properties, and so wins, for a listener `SECOND` that advertises another
+/// port. What it speaks may be changed behind this.
 pub(crate) fn second_listener(
     node: NodePorts,
     host: Ipv4Addr,

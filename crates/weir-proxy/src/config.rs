@@ -13,6 +13,7 @@ use weir_net::tls::{ClientTls, TlsAcceptor};
 
 use crate::error::ProxyError;
 use crate::filter::Filters;
+use crate::tls::TlsFiles;
 use crate::wire::FrameLimits;
 
 pub use self::raw::Overrides;
@@ -30,8 +31,12 @@ pub struct ProxyConfig {
     pub loops: usize,
     /// Milliseconds that requests under way have to be answered at shutdown.
     pub drain_ms: u64,
+    /// Whether large bodies that no filter sees pass inside the kernel, default true; else they are copied.
+    pub splice: bool,
     /// What peers may cost.
     pub limits: Limits,
+    /// Files with certificates and keys, which are read again when they change.
+    pub tls_files: Vec<TlsFiles>,
 }
 
 /// One virtual cluster.

@@ -15,6 +15,7 @@ mod place_cache;
 mod probe;
 mod proxy;
 mod resolve;
+mod tls;
 pub mod versions;
 pub mod wire;
 
@@ -23,3 +24,4 @@ pub use data::ConnectionRow;
 pub use directory::BrokerRow;
 pub use error::ProxyError;
 pub use proxy::Proxy;
+pub use tls::TlsFiles;

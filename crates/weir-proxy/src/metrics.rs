@@ -12,12 +12,14 @@ use prometheus_client::registry::Registry;
 
 use crate::data::{Kind, LoopMetrics, METRICS};
 use crate::proxy::Cluster;
+use crate::tls::TlsReloads;
 
 /// Where the numbers come from.
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
     pub(crate) clusters: Arc<Vec<Cluster>>,
+    pub(crate) tls: Arc<TlsReloads>,
 }
 
 /// A registry that reads them at each scrape.
@@ -52,6 +54,41 @@ impl Collector for Sources {
             Kind::Gauge,
             "Brokers that have a port here.",
             brokers as u64,
+        )?;
+        if !self.tls.is_empty() {
+            self.encode_tls(&mut encoder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sources {
+    fn encode_tls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (done, failed) = self.tls.counts();
+        let ends = self
+            .tls
+            .ends_unix_s()
+            .and_then(|end| u64::try_from(end).ok());
+        put(
+            encoder,
+            "weir_proxy_tls_reloads",
+            Kind::Counter,
+            "Times that the files of a table with certificates were read again.",
+            done,
+        )?;
+        put(
+            encoder,
+            "weir_proxy_tls_reload_failures",
+            Kind::Counter,
+            "Times that they could not be used and what was in use stayed.",
+            failed,
+        )?;
+        put(
+            encoder,
+            "weir_proxy_tls_certificate_end_seconds",
+            Kind::Gauge,
+            "When the first of the certificates shown to clients ends, in seconds since 1970; 0 if unknown.",
+            ends.unwrap_or(0),
         )
     }
 }

@@ -74,7 +74,7 @@ impl Stop {
     }
 
     /// Waits, unless told to stop; whether it was.
-    fn wait(&self, time: Duration) -> bool {
+    pub(crate) fn wait(&self, time: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .told

@@ -19,6 +19,7 @@ use crate::metrics::{self, Sources};
 use crate::place_cache::PlaceCache;
 use crate::probe::{Health, Probe, Stop};
 use crate::resolve::Resolver;
+use crate::tls::TlsReloads;
 use crate::versions::Offer;
 use crate::wire::Node;
 
@@ -47,6 +48,7 @@ pub struct Proxy {
     stop_admin: Option<oneshot::Sender<()>>,
     draining: Arc<AtomicBool>,
     drain: Duration,
+    tls: Arc<TlsReloads>,
 }
 
 impl Proxy {
@@ -99,10 +101,16 @@ impl Proxy {
             }
             probes.push(start_probe(cluster, config, &stop_probes)?);
         }
+        let shown = config.clusters.iter().filter_map(|one| one.tls.clone());
+        let tls = Arc::new(TlsReloads::new(config.tls_files, shown.collect()));
+        if !tls.is_empty() {
+            probes.push(start_watch(&tls, &stop_probes)?);
+        }
         let draining = Arc::new(AtomicBool::new(false));
         let registry = metrics::registry(Sources {
             loops: loop_metrics,
             clusters: Arc::clone(&clusters),
+            tls: Arc::clone(&tls),
         });
         let state = AdminState {
             registry,
@@ -124,6 +132,7 @@ impl Proxy {
             stop_admin: Some(stop_admin),
             draining,
             drain: Duration::from_millis(config.drain_ms),
+            tls,
         })
     }
 
@@ -144,6 +153,12 @@ impl Proxy {
     pub fn brokers(&self, cluster: &str) -> Vec<BrokerRow> {
         let found = self.clusters.iter().find(|one| one.name == cluster);
         found.map_or_else(Vec::new, |one| one.directory.rows())
+    }
+
+    /// Reads the files of certificates and keys again now, whether they have changed or not. Where they
+    /// cannot be used, what is in use stays, and the log says so.
+    pub fn reload_certificates(&self) {
+        self.tls.reload();
     }
 
     /// Whether every cluster answered when it was last asked.
@@ -221,6 +236,7 @@ fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, Prox
         let options = LoopOptions {
             clusters: parts.collect(),
             limits: limits.clone(),
+            splice: config.splice,
             admission: Arc::clone(&admission),
             resolver: resolver.clone(),
             metrics: Arc::clone(&metrics),
@@ -274,6 +290,13 @@ fn start_probe(
     let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("weir-probe".to_owned());
     Ok(thread.spawn(move || probe.run(&stop))?)
+}
+
+/// Notices when files with certificates change.
+fn start_watch(tls: &Arc<TlsReloads>, stop: &Arc<Stop>) -> Result<JoinHandle<()>, ProxyError> {
+    let (tls, stop) = (Arc::clone(tls), Arc::clone(stop));
+    let thread = std::thread::Builder::new().name("weir-files".to_owned());
+    Ok(thread.spawn(move || tls.watch(&stop))?)
 }
 
 fn start_admin(

@@ -24,9 +24,8 @@ pub const SHARE_FETCH: i16 = 78;
 pub const SHARE_ACKNOWLEDGE: i16 = 79;
 
 /// Number, name, lowest and highest version on offer: what Apache Kafka 4.4 has on its listeners for
-/// clients, with three exceptions. Fetch ends at 15: from 16 on addresses follow the records, so an
+/// clients, with two exceptions. Fetch ends at 15: from 16 on addresses follow the records, so an
 /// answer could not be streamed. DescribeQuorum ends at 1: version 2 adds addresses of controllers.
-/// SaslHandshake begins at 1: after version 0 tokens come without a header.
 const CARRIED: [(i16, &str, i16, i16); 75] = [
     (0, "Produce", 0, 13),
     (1, "Fetch", 0, 15),
@@ -41,7 +40,7 @@ const CARRIED: [(i16, &str, i16, i16); 75] = [
     (14, "SyncGroup", 0, 5),
     (15, "DescribeGroups", 0, 6),
     (16, "ListGroups", 0, 5),
-    (17, "SaslHandshake", 1, 1),
+    (17, "SaslHandshake", 0, 1),
     (18, "ApiVersions", 0, 5),
     (19, "CreateTopics", 0, 7),
     (20, "DeleteTopics", 0, 6),
@@ -196,7 +195,6 @@ mod tests {
         let offer = Offer::new(|_| None);
         assert!(offer.has(FETCH, 15) && !offer.has(FETCH, 16));
         assert!(offer.has(55, 1) && !offer.has(55, 2));
-        assert!(!offer.has(SASL_HANDSHAKE, 0));
         assert!(!offer.has(58, 0), "Envelope is between brokers");
         assert!(!offer.has(-1, 0) && !offer.has(i16::MAX, 0) && !offer.has(KEY_END, 0));
     }

@@ -10,6 +10,7 @@ mod cli;
 mod cmd;
 mod descriptors;
 mod exit;
+mod pages;
 mod signal;
 
 use std::process::ExitCode;
@@ -20,8 +21,12 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let pages = pages::keep_small();
     be_silent_without_a_reader();
     let cli = cli::Cli::parse();
+    if !matches!(cli.command, cli::Command::Proxy(_)) {
+        pages.may_be_huge();
+    }
     cli::init_logging(&cli);
     match cmd::run(cli.command) {
         Ok(exit) => exit.into(),

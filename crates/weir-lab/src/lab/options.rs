@@ -29,7 +29,8 @@ pub struct LabOptions {
     /// Broker properties that go beyond the lab's own and win over them.
     pub properties: Vec<(String, String)>,
     /// A second listener for each broker, in their order, or for none: for what stands between
-    /// clients and brokers without changing addresses.
+    /// clients and brokers without changing addresses. Its name is `SECOND`; the property
+    /// `listener.security.protocol.map` says what it speaks, plain text if absent.
     pub second_listeners: Vec<SecondListener>,
     /// Arguments for each broker's JVM that go beyond the lab's own.
     pub jvm_arguments: Vec<String>,

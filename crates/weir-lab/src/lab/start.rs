@@ -209,10 +209,12 @@ fn bring_up(
         let dir = &lab.launch.dir;
         let data = state::data_dir(dir, node.node_id);
         let host = lab.state.host;
-        let mut extra = lab.state.properties.clone();
+        let mut extra = Vec::new();
         if let Some(second) = lab.second_listeners.get(index) {
             extra.extend(config::second_listener(*node, host, *second));
         }
+        // Behind it, so that they can say what the second listener speaks.
+        extra.extend_from_slice(&lab.state.properties);
         broker::write_config(
             dir,
             node.node_id,

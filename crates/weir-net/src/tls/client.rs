@@ -1,6 +1,6 @@
 //! What a client trusts.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -12,10 +12,10 @@ use rustls::{
 
 use super::{TlsError, provider};
 
-/// How outgoing connections use TLS.
+/// How outgoing connections use TLS; clones are one, also when it is replaced.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
-    config: Arc<ClientConfig>,
+    current: Arc<RwLock<Arc<ClientConfig>>>,
 }
 
 impl ClientTls {
@@ -67,9 +67,13 @@ impl ClientTls {
                     .map_err(TlsError::Pair)?
             }
         };
-        Ok(Self {
-            config: Arc::new(config),
-        })
+        Ok(Self::new(config))
+    }
+
+    /// Has connections from now on use TLS as `other` does.
+    pub fn replace(&self, other: &Self) {
+        let config = other.config();
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
     /// The TLS end of a connection to a server of that name, for loops that leave its buffers to it.
@@ -82,9 +86,17 @@ impl ClientTls {
 
     fn from_config(mut config: ClientConfig) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self::new(config)
+    }
+
+    fn new(config: ClientConfig) -> Self {
         Self {
-            config: Arc::new(config),
+            current: Arc::new(RwLock::new(Arc::new(config))),
         }
+    }
+
+    fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The host of `authority` (`host:port`) as certificates name it.
@@ -106,7 +118,7 @@ impl ClientTls {
         &self,
         name: ServerName<'static>,
     ) -> Result<ClientConnection, rustls::Error> {
-        ClientConnection::new(Arc::clone(&self.config), name)
+        ClientConnection::new(self.config(), name)
     }
 }
 

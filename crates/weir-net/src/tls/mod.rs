@@ -5,10 +5,12 @@ mod client;
 mod error;
 mod expiry;
 mod server;
+mod watched;
 
 pub use client::ClientTls;
 pub use error::TlsError;
 pub use server::{Identity, TlsAcceptor};
+pub use watched::Watched;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use super::tls::{RawClientTls, RawServerTls};
 use super::{BrokerPorts, ClusterConfig, HostPort, Limits, ProxyConfig};
 use crate::error::ProxyError;
 use crate::filter::{FilterSettings, Filters};
+use crate::tls::TlsFiles;
 
 /// What the command line may say.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +34,7 @@ pub struct Overrides {
 struct RawFile {
     loops: Option<usize>,
     drain_ms: Option<u64>,
+    splice: Option<bool>,
     admin: RawAdmin,
     limits: Limits,
     cluster: Vec<RawCluster>,
@@ -79,8 +81,9 @@ pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyCo
     };
     apply(&mut raw, overrides, &source)?;
     let mut clusters = Vec::with_capacity(raw.cluster.len());
+    let mut tls_files = Vec::new();
     for (index, cluster) in raw.cluster.into_iter().enumerate() {
-        clusters.push(check_cluster(cluster, index, &source)?);
+        clusters.push(check_cluster(cluster, index, &source, &mut tls_files)?);
     }
     let config = ProxyConfig {
         clusters,
@@ -91,7 +94,9 @@ pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyCo
         admin_token: raw.admin.token.filter(|token| !token.is_empty()),
         loops: overrides.loops.or(raw.loops).unwrap_or_else(cores),
         drain_ms: raw.drain_ms.unwrap_or(10_000),
+        splice: raw.splice.unwrap_or(true),
         limits: raw.limits,
+        tls_files,
     };
     check(&config, &source)?;
     Ok(config)
@@ -157,6 +162,7 @@ fn check_cluster(
     raw: RawCluster,
     index: usize,
     source: &Source<'_>,
+    tls_files: &mut Vec<TlsFiles>,
 ) -> Result<ClusterConfig, ProxyError> {
     let name = raw.name.unwrap_or_else(|| match index {
         0 => "default".to_owned(),
@@ -215,6 +221,9 @@ fn check_cluster(
     let filters = Filters::new(&raw.filter).map_err(|error| wrong(error.to_string()))?;
     let tls = raw.tls.map(|tls| tls.open(&name, source)).transpose()?;
     let upstream_tls = raw.upstream_tls.map(|tls| tls.open(&name, source));
+    let (tls, files) = tls.unzip();
+    let (upstream_tls, upstream_files) = upstream_tls.transpose()?.unzip();
+    tls_files.extend([files, upstream_files].into_iter().flatten().flatten());
     Ok(ClusterConfig {
         upstream,
         listen,
@@ -223,7 +232,7 @@ fn check_cluster(
         brokers,
         filters: Arc::new(filters),
         tls,
-        upstream_tls: upstream_tls.transpose()?,
+        upstream_tls,
         name,
     })
 }

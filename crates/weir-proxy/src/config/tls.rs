@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use weir_net::tls::{ClientTls, Identity, TlsAcceptor, TlsError};
+use weir_net::tls::{ClientTls, Identity, TlsAcceptor, TlsError, Watched};
 
 use super::raw::Source;
 use crate::error::ProxyError;
+use crate::tls::TlsFiles;
 
 /// What clients are shown.
 #[derive(Debug, Clone, Deserialize)]
@@ -36,61 +37,114 @@ pub(super) struct RawClientTls {
     key: Option<PathBuf>,
 }
 
+/// A table at work, and its files if it names any.
+pub(super) type Opened<T> = (T, Option<TlsFiles>);
+
 impl RawServerTls {
     pub(super) fn open(
-        self,
+        mut self,
         cluster: &str,
         source: &Source<'_>,
-    ) -> Result<Arc<TlsAcceptor>, ProxyError> {
-        let certificate = read(source, &self.certificate)?;
-        let key = read(source, &self.key)?;
-        let authorities = self.client_authorities.as_deref();
-        let authorities = authorities.map(|path| read(source, path)).transpose()?;
-        let identity = Identity::for_any_protocol(&certificate, &key, authorities.as_deref());
-        let identity = identity.map_err(|error| wrong(source, cluster, "tls", error))?;
+    ) -> Result<Opened<Arc<TlsAcceptor>>, ProxyError> {
+        let table = Table::new(cluster, "tls", source);
+        let own = [&mut self.certificate, &mut self.key].into_iter();
+        let paths = own.chain(&mut self.client_authorities);
+        let watched = watch(paths, source);
         // How long a handshake may take is the event loop's business.
-        Ok(Arc::new(TlsAcceptor::new(identity, Duration::MAX)))
+        let acceptor = TlsAcceptor::new(self.identity(&table)?, Duration::MAX);
+        let acceptor = Arc::new(acceptor);
+        let shown = Arc::clone(&acceptor);
+        let files = TlsFiles::new(table.key.clone(), watched, move || {
+            shown.replace(self.identity(&table)?);
+            Ok(())
+        });
+        Ok((acceptor, Some(files)))
+    }
+
+    fn identity(&self, table: &Table) -> Result<Identity, ProxyError> {
+        let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
+        let authorities = self.client_authorities.as_deref();
+        let authorities = authorities.map(read).transpose()?;
+        Identity::for_any_protocol(&certificate, &key, authorities.as_deref())
+            .map_err(|error| table.wrong(error))
     }
 }
 
 impl RawClientTls {
-    pub(super) fn open(self, cluster: &str, source: &Source<'_>) -> Result<ClientTls, ProxyError> {
-        let table = "upstream_tls";
-        let say = |reason: &str| source.wrong(format!("cluster \"{cluster}\": {table}: {reason}"));
-        let trusted = match (&self.authorities, self.insecure) {
-            (Some(path), false) => Some(read(source, path)?),
-            (None, true) => None,
-            (Some(_), true) => return Err(say("authorities and insecure = true: choose one")),
+    pub(super) fn open(
+        mut self,
+        cluster: &str,
+        source: &Source<'_>,
+    ) -> Result<Opened<ClientTls>, ProxyError> {
+        let table = Table::new(cluster, "upstream_tls", source);
+        let say = |reason: &str| Err(source.wrong(format!("{}: {reason}", table.key)));
+        match (&self.authorities, self.insecure) {
+            (Some(_), true) => return say("authorities and insecure = true: choose one"),
             (None, false) => {
-                return Err(say(
-                    "name the brokers' issuers as authorities, or set insecure = true",
-                ));
+                return say("name the brokers' issuers as authorities, or set insecure = true");
             }
-        };
-        let own = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => {
-                Some((read(source, certificate)?, read(source, key)?))
-            }
-            (None, None) => None,
-            _ => return Err(say("certificate and key go together")),
-        };
+            _ => {}
+        }
+        if self.certificate.is_some() != self.key.is_some() {
+            return say("certificate and key go together");
+        }
+        let own = self.certificate.iter_mut().chain(&mut self.key);
+        let watched = watch(own.chain(&mut self.authorities), source);
+        let is_any = self.authorities.is_some() || self.key.is_some();
+        let tls = self.client(&table)?;
+        let used = tls.clone();
+        let files = TlsFiles::new(table.key.clone(), watched, move || {
+            used.replace(&self.client(&table)?);
+            Ok(())
+        });
+        Ok((tls, is_any.then_some(files)))
+    }
+
+    fn client(&self, table: &Table) -> Result<ClientTls, ProxyError> {
+        let contents = |path: &Option<PathBuf>| path.as_deref().map(read).transpose();
+        let trusted = contents(&self.authorities)?;
+        let own = contents(&self.certificate)?.zip(contents(&self.key)?);
         let own = own
             .as_ref()
             .map(|(certificate, key)| (&certificate[..], &key[..]));
-        ClientTls::for_any_protocol(trusted.as_deref(), own)
-            .map_err(|error| wrong(source, cluster, table, error))
+        ClientTls::for_any_protocol(trusted.as_deref(), own).map_err(|error| table.wrong(error))
     }
 }
 
-fn read(source: &Source<'_>, path: &Path) -> Result<Vec<u8>, ProxyError> {
-    let path = source.folder.join(path);
-    std::fs::read(&path).map_err(|error| ProxyError::Read { path, error })
+/// Completes the paths, and notes what is there before it is read.
+fn watch<'a>(paths: impl Iterator<Item = &'a mut PathBuf>, source: &Source<'_>) -> Watched {
+    Watched::new(paths.map(|path| {
+        *path = source.folder.join(&*path);
+        path.clone()
+    }))
 }
 
-fn wrong(source: &Source<'_>, cluster: &str, table: &str, error: TlsError) -> ProxyError {
-    ProxyError::Tls {
-        file: source.name.clone(),
-        key: format!("cluster \"{cluster}\", {table}"),
+/// One table of the configuration, as in messages.
+struct Table {
+    file: String,
+    key: String,
+}
+
+impl Table {
+    fn new(cluster: &str, name: &str, source: &Source<'_>) -> Self {
+        Self {
+            file: source.name.clone(),
+            key: format!("cluster \"{cluster}\", {name}"),
+        }
+    }
+
+    fn wrong(&self, error: TlsError) -> ProxyError {
+        ProxyError::Tls {
+            file: self.file.clone(),
+            key: self.key.clone(),
+            error,
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ProxyError> {
+    std::fs::read(path).map_err(|error| ProxyError::Read {
+        path: path.to_owned(),
         error,
-    }
+    })
 }

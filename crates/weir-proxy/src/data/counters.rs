@@ -16,6 +16,7 @@ pub(crate) struct Counters {
     pub(crate) rewritten: u64,
     pub(crate) request_bytes: u64,
     pub(crate) answer_bytes: u64,
+    pub(crate) passed_bytes: u64,
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) blocked: u64,
@@ -58,7 +59,7 @@ pub(crate) struct Metric(
     fn(&Counters) -> u64,
 );
 
-pub(crate) const METRICS: [Metric; 26] = {
+pub(crate) const METRICS: [Metric; 27] = {
     use Kind::{Counter, Gauge};
     [
         Metric(
@@ -111,6 +112,12 @@ pub(crate) const METRICS: [Metric; 26] = {
             Counter,
             "Bytes read from brokers.",
             |c| c.answer_bytes,
+        ),
+        Metric(
+            "weir_proxy_passed_bytes",
+            Counter,
+            "Of these, bytes that passed inside the kernel.",
+            |c| c.passed_bytes,
         ),
         Metric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| {
             c.reads

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::event_loop::{Core, Reason};
 use super::pair::{Pair, Up};
+use super::passing::TUBE_FROM_BYTES;
 use super::stream::Input;
 use crate::wire::{AnswerContext, Filtering, RequestContext};
 
@@ -44,7 +45,8 @@ impl Core {
             if pair.down.stream.wants_write() {
                 pair.down.stream.flush().map_err(Reason::client)?;
             }
-            if !pair.to_down.is_empty() {
+            moved |= self.drain_tube(pair)?;
+            if !pair.to_down.is_empty() && pair.tube.is_none() {
                 self.counters.writes += 1;
                 let sent = pair.to_down.flush(&mut pair.down.stream);
                 sent.map_err(Reason::client)?;
@@ -192,7 +194,7 @@ impl Core {
     }
 
     fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
-        if !pair.to_down.is_empty() || pair.held_down.is_some() {
+        if !pair.has_sent_all() || pair.held_down.is_some() {
             return Ok(false);
         }
         if pair.answers.has_backlog() {
@@ -207,7 +209,15 @@ impl Core {
             return Ok(false);
         }
         *budget -= 1;
-        let limit = bytes_at_once(pair.down.caution);
+        if pair.answers.passing() >= TUBE_FROM_BYTES {
+            if let Some(moved) = self.pass_answer(pair)? {
+                return Ok(moved);
+            }
+        }
+        let limit = self.answer_bytes_at_once(pair);
+        let Some(up) = pair.up.open() else {
+            return Ok(false);
+        };
         let mut buffer = std::mem::take(&mut self.buffer);
         let input = up.stream.read(&mut buffer[..limit]);
         let outcome = input.map_err(Reason::broker).and_then(|input| {
@@ -246,8 +256,13 @@ impl Core {
         self.send_down(pair, input)
     }
 
-    fn send_down(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), Reason> {
+    pub(super) fn send_down(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), Reason> {
         if self.segments.is_empty() {
+            return Ok(());
+        }
+        if pair.tube.is_some() {
+            pair.to_down.keep(&self.segments, input, 0);
+            self.segments.clear();
             return Ok(());
         }
         self.counters.writes += 1;
@@ -261,7 +276,7 @@ impl Core {
         Ok(())
     }
 
-    fn note_read(&mut self, pair: &mut Pair, input: Input, from_client: bool) {
+    pub(super) fn note_read(&mut self, pair: &mut Pair, input: Input, from_client: bool) {
         self.counters.reads += 1;
         let side = match from_client {
             true => Some(&mut pair.down),
@@ -316,7 +331,7 @@ impl Core {
             one_ended = true;
         }
         let up_ended = pair.up.open().is_some_and(|up| up.ended);
-        if up_ended && pair.to_down.is_empty() && !pair.down.stream.wants_write() {
+        if up_ended && pair.has_sent_all() && !pair.down.stream.wants_write() {
             pair.down.finish();
             one_ended = true;
         }
@@ -336,7 +351,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
-fn bytes_at_once(caution: u8) -> usize {
+pub(super) fn bytes_at_once(caution: u8) -> usize {
     if caution == 0 {
         READ_BYTES
     } else {

@@ -16,6 +16,7 @@ use super::counters::{Counters, LoopMetrics};
 use super::drive::READ_BYTES;
 use super::pair::{Pair, Up};
 use super::stream::Stream;
+use super::tube::Tubes;
 use super::{Mail, PairId, Target};
 use crate::config::{HostPort, Limits};
 use crate::directory::Directory;
@@ -55,6 +56,8 @@ pub(crate) struct ClusterParts {
 pub(crate) struct LoopOptions {
     pub(crate) clusters: Vec<ClusterParts>,
     pub(crate) limits: Limits,
+    /// Pass large bodies inside the kernel.
+    pub(crate) splice: bool,
     pub(crate) admission: Arc<Admission>,
     pub(crate) resolver: Resolver,
     pub(crate) metrics: Arc<LoopMetrics>,
@@ -113,6 +116,7 @@ pub(super) struct Core {
     pub(super) buffer: Vec<u8>,
     pub(super) segments: Segments,
     pub(super) workspace: Workspace,
+    pub(super) tubes: Tubes,
     pub(super) now_ms: u64,
     /// Counts connections, to take configured brokers in turn.
     pub(super) turn: usize,
@@ -165,6 +169,11 @@ impl EventLoop {
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
             workspace: Workspace::default(),
+            tubes: if options.splice {
+                Tubes::default()
+            } else {
+                Tubes::none()
+            },
             now_ms: 0,
             turn: 0,
             draining: false,
@@ -421,6 +430,9 @@ impl EventLoop {
         let mut pair = self.pairs.remove(index);
         self.core.note_end(&pair, reason);
         self.core.drop_up(&mut pair);
+        if let Some(tube) = pair.tube.take() {
+            self.core.tubes.put_back(tube);
+        }
         // Dropping the socket would do as well.
         let _ = self.core.registry.deregister(pair.down.stream.socket());
         if pair.down.stream.wants_write() {

@@ -8,7 +8,9 @@ mod drive;
 mod event_loop;
 mod outbox;
 mod pair;
+mod passing;
 mod stream;
+mod tube;
 
 use std::net::TcpListener;
 

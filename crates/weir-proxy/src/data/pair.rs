@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::outbox::Outbox;
 use super::stream::Stream;
+use super::tube::Tube;
 use super::{PairId, Target};
 use crate::wire::{AnswerStream, RequestStream, Ring};
 
@@ -77,6 +78,11 @@ impl Up {
         }
     }
 
+    /// Whether it is open, and nothing stands between the bytes and the socket.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, Self::Open(side, _) if side.stream.is_plain())
+    }
+
     pub(super) fn open(&mut self) -> Option<&mut Side> {
         match self {
             Self::Open(side, _) => Some(side),
@@ -100,6 +106,8 @@ pub(super) struct Pair {
     pub(super) up: Up,
     pub(super) to_up: Outbox,
     pub(super) to_down: Outbox,
+    /// What goes to the client before `to_down`, if anything.
+    pub(super) tube: Option<Tube>,
     pub(super) requests: RequestStream,
     pub(super) answers: AnswerStream,
     pub(super) ring: Ring,
@@ -141,6 +149,7 @@ impl Pair {
             up: Up::None,
             to_up: Outbox::default(),
             to_down: Outbox::default(),
+            tube: None,
             requests: RequestStream::default(),
             answers: AnswerStream::default(),
             ring: Ring::default(),
@@ -163,14 +172,20 @@ impl Pair {
             && !self.requests.is_mid_request()
             && !self.requests.has_backlog()
             && self.to_up.is_empty()
-            && self.to_down.is_empty()
+            && self.has_sent_all()
             && self.held_up.is_none()
             && self.held_down.is_none()
+    }
+
+    /// Whether nothing waits for the client to take it.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.to_down.is_empty() && self.tube.is_none()
     }
 
     pub(super) fn held_bytes(&self) -> usize {
         self.to_up.held_bytes()
             + self.to_down.held_bytes()
+            + self.tube.as_ref().map_or(0, Tube::held)
             + self.requests.held_bytes()
             + self.answers.held_bytes()
     }

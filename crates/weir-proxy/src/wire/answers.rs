@@ -7,7 +7,7 @@ use super::heads::ANSWER_PEEK_BYTES;
 use super::places::Places;
 use super::ring::{Answer, Entry, Ring};
 use super::segments::Segments;
-use super::{FrameLimits, StreamError, api_versions, frame_total, rewrite};
+use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
 use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, Offer};
 
@@ -43,6 +43,8 @@ pub struct AnswerStream {
     held: Vec<u8>,
     /// Bytes that pass before the next answer begins.
     passing: usize,
+    /// The last answer that passed unopened was a large one, and so may be the next.
+    is_large: bool,
     /// Input behind a frame that filters hold.
     backlog: Vec<u8>,
 }
@@ -90,6 +92,7 @@ impl AnswerStream {
                         context.ring.pop();
                         *context.answers += 1;
                         self.passing = total;
+                        self.is_large = total >= LARGE_BYTES;
                     }
                     Verdict::Replace(total) => {
                         match replaced(&mut input[at..at + total], context)? {
@@ -137,6 +140,7 @@ impl AnswerStream {
                     *context.answers += 1;
                     let head = std::mem::take(&mut self.held);
                     self.passing = total - head.len();
+                    self.is_large = total >= LARGE_BYTES;
                     out.made(head);
                     if self.passing == 0 {
                         self.ready(context.ring, out);
@@ -194,6 +198,24 @@ impl AnswerStream {
         }
     }
 
+    /// Bytes that pass whatever they are, before anything has to be looked at again.
+    #[must_use]
+    pub fn passing(&self) -> usize {
+        self.passing
+    }
+
+    /// Notes that so many of these have passed without coming through here.
+    pub fn passed(&mut self, bytes: usize) {
+        self.passing = self.passing.saturating_sub(bytes);
+    }
+
+    /// Whether an answer is to begin that is probably large and passes unopened: then no more than its
+    /// beginning is worth reading.
+    #[must_use]
+    pub fn expects_large(&self) -> bool {
+        self.is_large && self.is_between()
+    }
+
     /// Whether no answer has come in part.
     #[must_use]
     pub fn is_between(&self) -> bool {
@@ -207,9 +229,16 @@ impl AnswerStream {
     }
 }
 
+/// From here on an answer is large.
+const LARGE_BYTES: usize = 256 * 1024;
+
 fn judge(frame: &[u8], context: &AnswerContext<'_>) -> Result<Verdict, StreamError> {
     let limit = i32::MAX as usize;
-    let Some(total) = frame_total(frame, limit).map_err(StreamError::Broker)? else {
+    let total = frame_total(frame, limit).map_err(StreamError::Broker)?;
+    if let Some(Answer::Token) = context.ring.front().map(|entry| &entry.answer) {
+        return Ok(total.map_or(Verdict::More(SIZE_BYTES), Verdict::Pass));
+    }
+    let Some(total) = total else {
         return Ok(Verdict::More(ANSWER_PEEK_BYTES));
     };
     if total < ANSWER_PEEK_BYTES {

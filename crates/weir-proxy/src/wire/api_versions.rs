@@ -72,16 +72,6 @@ pub(super) fn unsupported(correlation_id: i32, offer: &Offer) -> Vec<u8> {
     out
 }
 
-/// The answer to SaslHandshake 0: that this version is not supported, and no mechanisms.
-pub(super) fn no_handshake(correlation_id: i32) -> Vec<u8> {
-    let mut out = vec![0; SIZE_BYTES];
-    out.extend_from_slice(&correlation_id.to_be_bytes());
-    out.extend_from_slice(&UNSUPPORTED.to_be_bytes());
-    out.extend_from_slice(&0_i32.to_be_bytes());
-    set_size(&mut out);
-    out
-}
-
 /// An API with its versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Api {

@@ -5,7 +5,7 @@ use weir_kafka::wire::header::RequestPeek;
 use weir_kafka::wire::reader::Reader;
 
 use super::{HEAD_BYTES_MAX, SIZE_BYTES, StreamError};
-use crate::versions::{API_VERSIONS, PRODUCE, flexible};
+use crate::versions::{API_VERSIONS, PRODUCE, SASL_HANDSHAKE, flexible};
 
 /// Bytes of a request that tell what it is: size, key, version, correlation id.
 pub(super) const REQUEST_PEEK_BYTES: usize = SIZE_BYTES + 8;
@@ -90,6 +90,17 @@ fn skip_string(reader: &mut Reader<'_>, what: &'static str) -> Result<(), WireEr
             value: i64::from(length),
         }),
     }
+}
+
+/// The mechanism that a SaslHandshake 0 asks for, given the whole frame.
+pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
+    let mut reader = after_header(frame, SASL_HANDSHAKE, 0)?;
+    let length = reader.i16("mechanism")?;
+    let length = usize::try_from(length).map_err(|_| WireError::Length {
+        what: "mechanism",
+        value: i64::from(length),
+    })?;
+    reader.bytes(length, "mechanism")
 }
 
 /// What a client says of itself with ApiVersions 3 or newer, given the whole frame: name and version

@@ -10,6 +10,7 @@ mod requests;
 mod rewrite;
 mod ring;
 mod segments;
+mod tokens;
 
 pub use answers::{AnswerContext, AnswerStream};
 pub use filtering::{Filtering, Held};

@@ -7,6 +7,7 @@ use super::filtering::{Filtering, Left};
 use super::heads::{self, Look, REQUEST_PEEK_BYTES};
 use super::ring::{Answer, Entry, Ring};
 use super::segments::Segments;
+use super::tokens::Tokens;
 use super::{FrameLimits, StreamError, api_versions, frame_total};
 use crate::filter::Direction;
 use crate::versions::{self, API_VERSIONS, Offer, PRODUCE, SASL_HANDSHAKE};
@@ -34,6 +35,7 @@ pub struct RequestStream {
     /// Beginning of a request that cannot be judged yet; holds no memory otherwise.
     head: Vec<u8>,
     rest: Rest,
+    tokens: Tokens,
     /// Input that came while no more requests may wait for answers.
     backlog: Vec<u8>,
 }
@@ -114,7 +116,7 @@ impl RequestStream {
         out: &mut Segments,
     ) -> Result<usize, StreamError> {
         let frame = &mut input[at..];
-        let (verdict, total) = match judge(frame, context)? {
+        let (verdict, total) = match judge(frame, &mut self.tokens, context)? {
             Look::Known(known) => known,
             Look::More(_) => {
                 self.head = frame.to_vec();
@@ -143,7 +145,7 @@ impl RequestStream {
     ) -> Result<usize, StreamError> {
         let mut at = at;
         loop {
-            let (verdict, total) = match judge(&mut self.head, context)? {
+            let (verdict, total) = match judge(&mut self.head, &mut self.tokens, context)? {
                 Look::Known(known) => known,
                 Look::More(wanted) => {
                     let missing = wanted - self.head.len();
@@ -236,9 +238,20 @@ impl Rest {
 /// known.
 fn judge(
     frame: &mut [u8],
+    tokens: &mut Tokens,
     context: &mut RequestContext<'_>,
 ) -> Result<Look<(Verdict, usize)>, StreamError> {
     let limit = context.limits.request_bytes;
+    if *tokens != Tokens::None {
+        match tokens.next(frame, limit)? {
+            Look::More(more) => return Ok(Look::More(more)),
+            Look::Known(Some(total)) => {
+                enter(context, (SASL_HANDSHAKE, 0, 0), Some(Answer::Token));
+                return Ok(Look::Known((Verdict::Pass, total)));
+            }
+            Look::Known(None) => context.ring.forget_tokens(),
+        }
+    }
     let total = frame_total(frame, limit).map_err(StreamError::Client)?;
     if total.is_some_and(|total| total < REQUEST_PEEK_BYTES) {
         return Err(StreamError::Client(WireError::Truncated {
@@ -294,18 +307,40 @@ fn judge(
             }
             (Verdict::Pass, Some(Answer::Broker))
         }
+        SASL_HANDSHAKE if version == 0 => {
+            if total > HANDSHAKE_BYTES_MAX {
+                return Err(StreamError::Client(WireError::FrameTooLarge {
+                    bytes: total as u64,
+                    bytes_max: HANDSHAKE_BYTES_MAX,
+                }));
+            }
+            if frame.len() < total {
+                return Ok(Look::More(total));
+            }
+            *tokens = Tokens::after(&frame[..total]).map_err(StreamError::Client)?;
+            (Verdict::Pass, Some(Answer::Broker))
+        }
         _ => (Verdict::Pass, Some(Answer::Broker)),
     };
+    enter(context, (key, version, peek.correlation_id), answer);
+    Ok(Look::Known((verdict, total)))
+}
+
+/// Counts a request, and notes it if an answer will come.
+fn enter(
+    context: &mut RequestContext<'_>,
+    (key, version, correlation_id): (i16, i16, i32),
+    answer: Option<Answer>,
+) {
     *context.requests += 1;
     if let Some(answer) = answer {
         context.ring.push(Entry {
-            correlation_id: peek.correlation_id,
+            correlation_id,
             key,
             version,
             answer,
         });
     }
-    Ok(Look::Known((verdict, total)))
 }
 
 /// The answer to a request that is not on offer, where brokers have one.
@@ -314,10 +349,12 @@ fn refuse(peek: &RequestPeek, offer: &Offer) -> Option<Vec<u8>> {
         (API_VERSIONS, version) if version > 0 => {
             Some(api_versions::unsupported(peek.correlation_id, offer))
         }
-        (SASL_HANDSHAKE, 0) => Some(api_versions::no_handshake(peek.correlation_id)),
         _ => None,
     }
 }
+
+/// Client id and mechanism are short.
+const HANDSHAKE_BYTES_MAX: usize = 1024;
 
 /// Requests for versions of up to this length are read whole, for the name of the client's software.
 const SOFTWARE_BYTES_MAX: usize = 1024;

@@ -24,6 +24,8 @@ pub enum Answer {
     Broker,
     /// The broker, but for partitions that filters refused.
     Merged(Box<Rejected>),
+    /// The broker, as a token without a header.
+    Token,
     /// Nowhere: this whole frame is it.
     Ready(Box<[u8]>),
 }
@@ -67,7 +69,14 @@ impl Ring {
         }
         match self.pop()?.answer {
             Answer::Ready(frame) => Some(frame.into_vec()),
-            Answer::Broker | Answer::Merged(_) => None,
+            Answer::Broker | Answer::Merged(_) | Answer::Token => None,
+        }
+    }
+
+    /// Forgets tokens: the last of some mechanisms has no answer.
+    pub fn forget_tokens(&mut self) {
+        while matches!(self.front(), Some(entry) if matches!(entry.answer, Answer::Token)) {
+            self.pop();
         }
     }
 

@@ -1,6 +1,5 @@
 //! How connections end: drained, by the client, with bytes under way; and what a slow reader costs.
 
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use super::support::*;
@@ -106,13 +105,24 @@ fn weir_kafka_batch(value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_client_that_does_not_read_costs_little() {
-    let proxy = proxy("");
-    let bootstrap = proxy.bootstrap();
-    let topic = topic(&bootstrap, "slow", 1, 1);
-    let values: Vec<String> = (0..40).map(|_| "x".repeat(500_000)).collect();
-    produce(&settings(&bootstrap), &topic, &values);
+    let topic = topic(&broker(), "slow", 1, 1);
+    let value = |number: usize| (number % 10).to_string().repeat(500_000);
+    let values: Vec<String> = (0..40).map(value).collect();
+    produce(&settings(&broker()), &topic, &values);
+    let mut direct = Raw::connect(broker().parse().expect("an address"));
+    direct.send(&long_poll(1, &topic, 1_000, 1));
+    let answer = direct.receive();
+    assert!(answer.len() > 15_000_000, "{}", answer.len());
+    let passed = slow_reader(&proxy(""), &topic, &answer);
+    assert!(passed > 10_000_000, "{passed} were not copied");
+    let passed = slow_reader(&proxy("splice = false\n---\n"), &topic, &answer);
+    assert_eq!(passed, 0);
+}
+
+/// Fetches without reading, and then reads; bytes that passed in the kernel.
+fn slow_reader(proxy: &TestProxy, topic: &str, answer: &[u8]) -> u64 {
     let mut raw = Raw::connect(proxy.address);
-    raw.send(&long_poll(1, &topic, 1_000, 1));
+    raw.send(&long_poll(1, topic, 1_000, 1));
     await_that("the socket to be full", || {
         proxy.metric("weir_proxy_blocked_writes_total") > 0
     });
@@ -127,12 +137,12 @@ fn a_client_that_does_not_read_costs_little() {
     let page = proxy.page("/connections");
     assert!(held(&page) <= 300_000, "{page}");
     // All of it comes when it is read.
-    let mut size = [0; 4];
-    raw.stream.read_exact(&mut size).expect("a size");
-    let total = i32::from_be_bytes(size) as usize;
-    assert!(total > 15_000_000, "{total}");
-    let mut rest = vec![0; total];
-    raw.stream.read_exact(&mut rest).expect("the whole answer");
-    assert_eq!(rest[..4], [0, 0, 0, 1]);
+    assert!(raw.receive() == answer, "byte by byte");
+    // Once more: what comes behind a large answer is where it belongs.
+    raw.send(&long_poll(1, topic, 1_000, 1));
+    raw.send(&request(18, 77, 2, &[1; 30]));
+    assert!(raw.receive() == answer, "byte by byte");
+    assert_eq!(raw.receive()[..6], [0, 0, 0, 2, 0, 35]);
     assert!(held(&proxy.page("/connections")) <= 300_000);
+    proxy.metric("weir_proxy_passed_bytes_total")
 }

@@ -10,13 +10,18 @@ use super::support::*;
 const COUNT: usize = 500;
 
 /// Runs a driver and checks what it read and which addresses it was told.
-fn drive(mut command: Command) {
+fn drive(command: Command) {
     let proxy = proxy("");
-    let bootstrap = proxy.bootstrap();
-    let topic = topic(&bootstrap, "foreign", 2, 1);
+    let topic = topic(&proxy.bootstrap(), "foreign", 2, 1);
+    drive_with(command, &proxy, &topic, &[]);
+}
+
+/// The same with a proxy, an empty topic and further arguments.
+pub(crate) fn drive_with(mut command: Command, proxy: &TestProxy, topic: &str, more: &[&str]) {
     let (group, id, count) = (unique("group"), unique("t"), COUNT.to_string());
     let output = command
-        .args([&bootstrap, &topic, &group, &id, &count])
+        .args([&proxy.bootstrap(), topic, &group, &id, &count])
+        .args(more)
         .output();
     let output = output.expect("runs");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -75,8 +80,12 @@ fn franz_go() {
 
 #[test]
 fn aiokafka() {
+    drive(aiokafka_driver());
+}
+
+pub(crate) fn aiokafka_driver() -> Command {
     let python = weir_lab::sdk::aiokafka(&mut |_| (), &AtomicBool::new(false));
     let mut command = Command::new(python.expect("aiokafka"));
     command.arg(folder("kafka-python").join("driver.py"));
-    drive(command);
+    command
 }

@@ -8,6 +8,7 @@ mod filter_clients;
 mod filters;
 mod foreign;
 mod hostile;
+mod sasl;
 mod support;
 mod tls;
 mod tools;

@@ -7,13 +7,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::{RequestHeader, ResponseHeader};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use weir_lab::{Lab, LabOptions};
+use weir_lab::{Lab, LabOptions, SecondListener};
 use weir_proxy::{Overrides, Proxy, ProxyConfig};
 
 /// Bounds every wait; only a failing test takes this long.
@@ -21,17 +24,72 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The broker that all tests share. One started here ends with this process.
 pub(crate) fn broker() -> String {
-    static LAB: OnceLock<Lab> = OnceLock::new();
     let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
-    named.unwrap_or_else(|| LAB.get_or_init(|| lab(1)).bootstrap())
+    named.unwrap_or_else(|| shared().lab.bootstrap())
+}
+
+/// A broker started here.
+pub(crate) struct Shared {
+    pub(crate) lab: Lab,
+    /// Where it wants to know who asks: [`USER`] with [`PASSWORD`].
+    pub(crate) secured: String,
+}
+
+/// The user that the secured listener knows with PLAIN.
+pub(crate) const USER: &str = "tester";
+pub(crate) const PASSWORD: &str = "secret";
+
+pub(crate) fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let port = weir_lab::ports::free_port().expect("a port");
+        let modules = "org.apache.kafka.common.security";
+        let properties = [
+            (
+                "listener.security.protocol.map",
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECOND:SASL_PLAINTEXT".to_owned(),
+            ),
+            (
+                "listener.name.second.sasl.enabled.mechanisms",
+                "PLAIN,SCRAM-SHA-256".to_owned(),
+            ),
+            (
+                "listener.name.second.plain.sasl.jaas.config",
+                format!("{modules}.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";"),
+            ),
+            (
+                "listener.name.second.scram-sha-256.sasl.jaas.config",
+                format!("{modules}.scram.ScramLoginModule required;"),
+            ),
+        ];
+        let properties = properties.map(|(key, value)| (key.to_owned(), value));
+        let lab = lab_with(LabOptions {
+            second_listeners: vec![SecondListener {
+                port,
+                advertised_port: port,
+            }],
+            properties: properties.to_vec(),
+            ..LabOptions::default()
+        });
+        Shared {
+            lab,
+            secured: format!("127.0.0.1:{port}"),
+        }
+    })
 }
 
 pub(crate) fn lab(brokers: u8) -> Lab {
-    let options = LabOptions {
+    lab_with(LabOptions {
         brokers,
+        ..LabOptions::default()
+    })
+}
+
+fn lab_with(options: LabOptions) -> Lab {
+    let options = LabOptions {
         heap_mb: 384,
         ready_within: 2 * PATIENCE,
-        ..LabOptions::default()
+        ..options
     };
     Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
 }
@@ -163,6 +221,25 @@ impl Raw {
         frame
     }
 
+    /// Asks and takes the answer.
+    pub(crate) fn ask<Q: Request>(&mut self, version: i16, message: &Q) -> Q::Response {
+        let header = RequestHeader::default()
+            .with_request_api_key(Q::KEY)
+            .with_request_api_version(version)
+            .with_correlation_id(9);
+        let mut frame = BytesMut::from(&[0; 4][..]);
+        let encoded = header.encode(&mut frame, Q::header_version(version));
+        encoded.expect("a header");
+        message.encode(&mut frame, version).expect("a request");
+        let size = frame.len() as i32 - 4;
+        frame[..4].copy_from_slice(&size.to_be_bytes());
+        self.send(&frame);
+        let mut answer = Bytes::from(self.receive());
+        let header = ResponseHeader::decode(&mut answer, Q::Response::header_version(version));
+        assert_eq!(header.expect("a header").correlation_id, 9);
+        Q::Response::decode(&mut answer, version).expect("an answer")
+    }
+
     /// Waits until the other side closes; what came before that.
     pub(crate) fn until_closed(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
@@ -237,7 +314,10 @@ pub(crate) fn send_all(producer: &BaseProducer, topic: &str, values: &[String]) 
 
 /// Reads so many values from a topic in a group of its own, sorted.
 pub(crate) fn consume(bootstrap: &str, topic: &str, count: usize) -> Vec<String> {
-    let mut settings = settings(bootstrap);
+    consume_with(settings(bootstrap), topic, count)
+}
+
+pub(crate) fn consume_with(mut settings: ClientConfig, topic: &str, count: usize) -> Vec<String> {
     settings
         .set("group.id", unique("group"))
         .set("auto.offset.reset", "earliest")

@@ -4,6 +4,7 @@ mod check;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use crate::signal;
 
 /// How often the command looks at the stop flag and at the clusters.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same once all of them have answered: every look costs what a few records cost.
+const LOOK_LATER: Duration = Duration::from_millis(100);
 /// How often it says that a cluster still does not answer.
 const TROUBLE_PERIOD: Duration = Duration::from_secs(10);
 
@@ -26,7 +29,8 @@ pub(crate) enum ProxyCommand {
     ///
     /// Clients use the proxy's address as bootstrap server and are told of the proxy's own ports
     /// instead of the brokers': one port per broker, beginning behind the one they begin at.
-    /// Whatever they send passes unopened, but for what a filter wants to see.
+    /// Whatever they send passes unopened, but for what a filter wants to see. Certificates are read
+    /// again when their files change, and on SIGHUP.
     #[command(
         after_help = "Examples:\n  weir proxy run --upstream localhost:9092\n  \
         kafka-console-producer.sh --bootstrap-server localhost:9192 --topic LTest\n\n  \
@@ -47,7 +51,7 @@ pub(crate) enum ProxyCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// Virtual clusters, limits, TLS, filters (docs/proxy.md).
-    #[arg(long, value_name = "FILE", required_unless_present = "upstream")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Brokers to begin with, separated by commas; enough for one cluster without a file.
     #[arg(long, value_name = "HOST:PORT")]
@@ -106,9 +110,12 @@ fn failure(error: ProxyError) -> Failure {
 
 fn serve(args: &RunArgs) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    // Huge pages would have every thread's few kilobytes take 2 MiB. A kernel without them is fine, too.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let config = load(&args.from)?;
+    // Without certificates a closed terminal ends the proxy, as usual.
+    let reload = match config.tls_files.is_empty() {
+        false => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
+        true => Arc::default(),
+    };
     let descriptors = descriptors::raise_limit();
     let wanted = config.limits.connections;
     if wanted as u64 * 2 + 100 > descriptors {
@@ -122,14 +129,19 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let admin = proxy.admin_address();
     tracing::info!("metrics, health and connections on http://{admin}");
-    wait(&proxy, &stop, args.ready_file.as_deref())?;
+    wait(&proxy, [&stop, &reload], args.ready_file.as_deref())?;
     tracing::info!("shutting down");
     proxy.shut_down();
     Ok(Exit::Fine)
 }
 
-/// Waits for the end, telling when the clusters answer and why they do not.
-fn wait(proxy: &Proxy, stop: &AtomicBool, ready_file: Option<&Path>) -> Result<(), Failure> {
+/// Waits for the end, telling when the clusters answer and why they do not. Certificates are read again
+/// whenever the second flag is up.
+fn wait(
+    proxy: &Proxy,
+    [stop, reload]: [&AtomicBool; 2],
+    ready_file: Option<&Path>,
+) -> Result<(), Failure> {
     let mut announced = false;
     let mut complained = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -140,6 +152,9 @@ fn wait(proxy: &Proxy, stop: &AtomicBool, ready_file: Option<&Path>) -> Result<(
                 write_ready_file(path, proxy)?;
             }
         }
+        if reload.swap(false, Ordering::Relaxed) {
+            proxy.reload_certificates();
+        }
         if complained.elapsed() >= TROUBLE_PERIOD {
             complained = Instant::now();
             for (cluster, error) in proxy.troubles() {
@@ -147,7 +162,7 @@ fn wait(proxy: &Proxy, stop: &AtomicBool, ready_file: Option<&Path>) -> Result<(
                 tracing::warn!(cluster, "does not answer: {error}");
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(if announced { LOOK_LATER } else { LOOK });
     }
     Ok(())
 }

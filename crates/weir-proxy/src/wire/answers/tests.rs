@@ -84,6 +84,24 @@ impl Run {
 }
 
 #[test]
+fn tokens_pass_whatever_is_in_them() {
+    let tokens = [&[0, 0, 0, 0][..], &[0, 0, 0, 3, 0, 0, 0], &[0, 0, 0, 9]];
+    let sent = [tokens.concat(), vec![1; 9], answer(5, &[7; 20])].concat();
+    for at_once in [1, 3, 6, usize::MAX] {
+        let mut run = Run::new();
+        for _ in tokens {
+            run.asked(17, 0, 0, Answer::Token);
+        }
+        run.asked(FETCH, 11, 5, Answer::Broker);
+        for piece in sent.chunks(at_once) {
+            run.feed(piece).expect("passes");
+        }
+        assert_eq!(run.out, sent);
+        assert!(run.ring.is_empty() && run.stream.is_between());
+    }
+}
+
+#[test]
 fn answers_come_in_the_order_of_requests_whoever_gives_them() {
     let mut run = Run::new();
     run.asked(FETCH, 11, 1, Answer::Broker);

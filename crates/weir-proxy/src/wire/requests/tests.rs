@@ -95,19 +95,74 @@ fn requests_that_want_no_answer_leave_none_waiting() {
 fn versions_not_on_offer_are_answered_where_brokers_answer() {
     let mut run = Run::new();
     let next = request(3, 12, 9, &[0; 30]);
-    let sent = [
-        request(API_VERSIONS, 99, 7, &[5; 50]),
-        request(SASL_HANDSHAKE, 0, 8, b"x"),
-    ];
-    run.feed(&[sent.concat(), next.clone()].concat())
-        .expect("answered");
+    let sent = request(API_VERSIONS, 99, 7, &[5; 50]);
+    run.feed(&[sent, next.clone()].concat()).expect("answered");
     assert_eq!(run.out, next, "what is answered here is not passed on");
     let answer = run.ring.pop_ready().expect("here already");
     let unsupported = [0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5];
     assert_eq!(answer[4..], unsupported);
-    let handshake = run.ring.pop_ready().expect("here, too");
-    assert_eq!(handshake, [0, 0, 0, 10, 0, 0, 0, 8, 0, 35, 0, 0, 0, 0]);
     assert_eq!(run.waiting(), [(9, true)]);
+}
+
+/// SaslHandshake 0.
+fn handshake(id: i32, mechanism: &str) -> Vec<u8> {
+    let length = (mechanism.len() as i16).to_be_bytes();
+    request(
+        SASL_HANDSHAKE,
+        0,
+        id,
+        &[&length[..], mechanism.as_bytes()].concat(),
+    )
+}
+
+fn token(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as i32).to_be_bytes()[..], bytes].concat()
+}
+
+#[test]
+fn tokens_without_a_header_pass_until_the_client_is_known() {
+    // What looks like DescribeTransactions is a user by the name of "A".
+    let plain = token(b"\0A\0secret-secret");
+    let scram = [
+        token(b"n,,n=user,r=nonce"),
+        token(b"c=biws,r=nonce,p=proof"),
+    ]
+    .concat();
+    let kerberos = [token(&[0x60; 700]), token(b""), token(&[5, 4, 4, 0xff])].concat();
+    let next = request(3, 12, 9, &[0; 30]);
+    let cases = [
+        ("PLAIN", plain, 1),
+        ("SCRAM-SHA-512", scram, 2),
+        ("GSSAPI", kerberos, 3),
+    ];
+    for (mechanism, tokens, count) in cases {
+        let sent = [handshake(1, mechanism), tokens].concat();
+        for at_once in [1, 7, usize::MAX] {
+            let mut run = Run::new();
+            for piece in sent.chunks(at_once) {
+                run.feed(piece).expect("passes");
+            }
+            assert_eq!(run.out, sent);
+            assert_eq!(run.ring.len(), 1 + count, "{mechanism}");
+            // The broker has answered all but one; a request says that this is all.
+            (0..count).for_each(|_| drop(run.ring.pop()));
+            for piece in [next.clone(), produce(10, 1)].concat().chunks(at_once) {
+                run.feed(piece).expect("passes");
+            }
+            assert_eq!(
+                run.out.len(),
+                sent.len() + next.len() + produce(10, 1).len()
+            );
+            let is_last_forgotten = mechanism != "PLAIN";
+            assert_eq!(run.ring.len(), if is_last_forgotten { 2 } else { 3 });
+        }
+    }
+    let mut run = Run::new();
+    let error = run.feed(&request(SASL_HANDSHAKE, 0, 1, &[0x7f; 2000]));
+    assert!(matches!(
+        error,
+        Err(StreamError::Client(WireError::FrameTooLarge { .. }))
+    ));
 }
 
 #[test]

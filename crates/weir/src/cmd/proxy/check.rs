@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
+use weir_gateway::tls::ends;
 use weir_proxy::ProxyConfig;
 use weir_proxy::config::ClusterConfig;
 
@@ -39,6 +40,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "advertised_host": cluster.advertised_host,
             "filters": cluster.filters.describe(),
             "tls": cluster.tls.is_some(),
+            "certificate_ends_unix_s": certificate_end(cluster),
             "upstream_tls": cluster.upstream_tls.is_some(),
         })
     });
@@ -70,6 +72,10 @@ fn print(config: &ProxyConfig) {
             cluster.listen,
             tls(cluster.tls.is_some())
         );
+        if cluster.tls.is_some() {
+            let until = ends(certificate_end(cluster));
+            println!("  certificate     until {until}");
+        }
         println!("  ports           {}, one per broker", cluster.broker_ports);
         println!("  clients are told {}", cluster.advertised_host);
         for (id, address) in &cluster.brokers {
@@ -102,6 +108,12 @@ fn print(config: &ProxyConfig) {
         limits.request_bytes, limits.held_bytes
     );
     println!("drain             {} ms", config.drain_ms);
+}
+
+/// In seconds since 1970.
+fn certificate_end(cluster: &ClusterConfig) -> Option<i64> {
+    let tls = cluster.tls.as_ref();
+    tls.and_then(|tls| tls.identity().not_after_unix_s())
 }
 
 fn tls(there: bool) -> &'static str {

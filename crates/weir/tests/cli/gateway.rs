@@ -4,12 +4,12 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
 use weir_kafka::{Admin, Producer, ProducerConfig};
-use weir_lab::{Lab, LabOptions};
+
+use super::broker;
 
 const DATA_CLASS: &str = "com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter";
 const METADATA_CLASS: &str = "com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter";
@@ -512,20 +512,9 @@ fn explain_refuses_what_it_cannot_read() {
     assert_eq!(code, 2);
 }
 
-/// A broker of this test alone.
-fn lab() -> Lab {
-    let options = LabOptions {
-        heap_mb: 256,
-        ready_within: Duration::from_secs(180),
-        ..LabOptions::default()
-    };
-    Lab::up(&options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
-}
-
 #[test]
 fn explain_reads_records_of_a_running_cluster() {
-    let lab = lab();
-    let bootstrap = lab.bootstrap();
+    let bootstrap = broker();
     let timeout = Duration::from_secs(60);
     let admin = Admin::connect(&bootstrap, timeout).unwrap();
     admin.create_topic("stocks", 2, 1, &[]).unwrap();
@@ -606,7 +595,8 @@ fn explain_reads_records_of_a_running_cluster() {
         "{}",
         missing.2
     );
-    drop(lab);
+    let nobody = format!("127.0.0.1:{}", weir_lab::ports::free_port().unwrap());
+    folder.write("a.xml", &adapters(&nobody));
     let (code, _, err) = live(&["--timeout", "1"]);
     assert_eq!(code, 3, "{err}");
 }

@@ -1,0 +1,26 @@
+//! Drives commands of the gateway and the proxy as a user does.
+
+mod gateway;
+mod proxy;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use weir_lab::{Lab, LabOptions};
+
+/// The broker of this program's tests, which ends with the program.
+fn broker() -> String {
+    static LAB: OnceLock<Lab> = OnceLock::new();
+    let lab = LAB.get_or_init(|| {
+        let options = LabOptions {
+            heap_mb: 256,
+            ready_within: Duration::from_secs(180),
+            ..LabOptions::default()
+        };
+        Lab::up(&options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+    });
+    lab.bootstrap()
+}

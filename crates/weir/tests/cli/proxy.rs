@@ -1,0 +1,318 @@
+//! `weir proxy run` and `check`: what a user types, sees and can rely on.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::broker;
+use super::support::{Process, Signal, send_signal, text, weir};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A proxy that was started by its command.
+struct Running {
+    process: Process,
+    log: PathBuf,
+}
+
+impl Running {
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        let log = folder.join("proxy.log");
+        let mut command = weir(&["proxy", "run"]);
+        command.args(args).stdout(Stdio::null());
+        command.stderr(File::create(&log).unwrap());
+        Self {
+            process: Process::spawn(&mut command),
+            log,
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        send_signal(self.process.id(), signal);
+    }
+
+    /// Waits for its end; the code.
+    fn ends(&mut self) -> i32 {
+        let mut code = None;
+        await_that("its end", || {
+            code = self.process.try_wait().unwrap();
+            code.is_some()
+        });
+        code.and_then(|status| status.code()).expect("a code")
+    }
+}
+
+/// What the admin port says; `None` if nobody is there.
+fn page(admin: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(admin).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn metric(admin: &str, line: &str) -> bool {
+    page(admin, "/metrics").is_some_and(|page| page.lines().any(|found| found == line))
+}
+
+/// A request of Kafka's, without a client id.
+fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
+    let size = (10 + body.len()) as i32;
+    let head = [
+        size.to_be_bytes().as_slice(),
+        &key.to_be_bytes(),
+        &version.to_be_bytes(),
+    ]
+    .concat();
+    [&head, &id.to_be_bytes()[..], &[0xff, 0xff], body].concat()
+}
+
+/// Fetch 4 of partition 0 that waits a second for more than there is.
+fn long_poll(topic: &str) -> Vec<u8> {
+    let numbers = [-1_i32, 1_000, 1 << 20, 1 << 20]
+        .map(i32::to_be_bytes)
+        .concat();
+    let name = [&(topic.len() as i16).to_be_bytes()[..], topic.as_bytes()].concat();
+    let one = 1_i32.to_be_bytes();
+    let from = [
+        &0_i32.to_be_bytes()[..],
+        &0_i64.to_be_bytes(),
+        &(1_i32 << 20).to_be_bytes(),
+    ];
+    let body = [&numbers[..], &[0], &one, &name, &one, &from.concat()].concat();
+    request(1, 4, 7, &body)
+}
+
+fn answer(stream: &mut TcpStream) -> Vec<u8> {
+    let mut size = [0; 4];
+    stream.read_exact(&mut size).unwrap();
+    let mut frame = vec![0; i32::from_be_bytes(size) as usize];
+    stream.read_exact(&mut frame).unwrap();
+    frame
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+#[test]
+fn it_serves_tells_and_ends_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready.json");
+    let upstream = broker();
+    let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let place = ready.display().to_string();
+    let own = ["--upstream", &upstream, "--ready-file", &place];
+    let mut proxy = Running::start(folder.path(), &[&anywhere[..], &own].concat());
+    await_that("the ready file", || ready.exists());
+    let told: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
+    let of = |key: &str| told[key].as_str().expect("an address").to_owned();
+    let (listen, admin) = (of("listen"), of("admin"));
+    assert_eq!(told["clusters"]["default"], listen);
+    assert_eq!(told["pid"], proxy.process.id());
+    for (path, expected) in [
+        ("/health/live", "alive"),
+        ("/health/ready", "cluster default: ready"),
+    ] {
+        let page = page(&admin, path).expect("a page");
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        assert!(page.contains(expected), "{page}");
+    }
+    // A client as a user has it, and one by hand.
+    let topic = "through-the-proxy";
+    let produced = weir(&["load", "produce", "--bootstrap", &listen, "--topic", topic])
+        .args(["--create-topic", "--count", "1", "--max-lag", "10s"])
+        .output()
+        .unwrap();
+    assert!(produced.status.success(), "{}", text(&produced.stderr));
+    let mut client = connect(&listen);
+    client.write_all(&long_poll(topic)).unwrap();
+    await_that("the request to be under way", || {
+        let page = page(&admin, "/connections").expect("a page");
+        let (_, body) = page.split_once("\r\n\r\n").expect("a body");
+        let rows: Value = serde_json::from_str(body).unwrap();
+        let brokers = rows["clusters"][0]["brokers"].as_array().expect("a list");
+        assert!(
+            brokers.iter().any(|row| row["upstream"] == *upstream),
+            "{body}"
+        );
+        let rows = rows["connections"].as_array().expect("a list");
+        rows.iter()
+            .any(|row| row["in_flight"] == 1 && row["state"] == "open")
+    });
+    assert!(metric(&admin, "weir_proxy_connections 1"));
+    assert!(metric(&admin, "weir_proxy_clusters_ready 1"));
+
+    proxy.signal(Signal::TERM);
+    await_that("nobody to listen", || TcpStream::connect(&listen).is_err());
+    assert_eq!(answer(&mut client)[..4], [0, 0, 0, 7], "it was answered");
+    assert_eq!(client.read(&mut [0]).unwrap(), 0, "and closed behind that");
+    assert_eq!(proxy.ends(), 0);
+    let log = proxy.log();
+    for line in ["clients begin at", "ready", "shutting down"] {
+        assert!(log.contains(line), "{log}");
+    }
+}
+
+#[test]
+fn mistakes_end_it_with_2_and_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let cluster = "[[cluster]]\nupstream = \"a:1\"\n";
+    let unknown = file("unknown.toml", &format!("loop = 2\n{cluster}"));
+    let open = file(
+        "open.toml",
+        &format!("{cluster}listen = \"0.0.0.0:9192\"\n"),
+    );
+    let admin = format!("[admin]\nlisten = \"0.0.0.0:9190\"\n{cluster}");
+    let admin = file("admin.toml", &admin);
+    let filter = format!("{cluster}[[cluster.filter]]\ntype = \"lowercase\"\n");
+    let filter = file("filter.toml", &filter);
+    let cases: [(&[&str], &str); 8] = [
+        (&[], "--upstream"),
+        (&["--upstream", "broker"], "\"broker\": write HOST:PORT"),
+        (
+            &["--upstream", "a:1", "--listen", &taken],
+            "cannot listen on",
+        ),
+        (&["--config", "/nowhere.toml"], "/nowhere.toml: cannot read"),
+        (&["--config", &unknown], "unknown field `loop`"),
+        (&["--config", &open], "set advertised_host"),
+        (&["--config", &admin], "set admin.token"),
+        (&["--config", &filter], "lowercase"),
+    ];
+    for (args, expected) in cases {
+        let mut command = weir(&["proxy", "run"]);
+        let output = command.args(args).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../weir-net/tests/tls")
+        .join(name)
+}
+
+/// A folder with certificate, key and a `proxy.toml` that names them.
+fn with_certificate(ports: [u16; 3]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let [listen, broker, admin] = ports;
+    let toml = format!(
+        "[admin]\nlisten = \"127.0.0.1:{admin}\"\n\n[[cluster]]\nname = \"orders\"\n\
+         upstream = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:{listen}\"\n\
+         broker_ports = \"{broker}-{broker}\"\n\n[cluster.tls]\ncertificate = \"cert.pem\"\n\
+         key = \"key.pem\"\n\n[[cluster.filter]]\ntype = \"mask\"\nmembers = [\"pin\"]\n"
+    );
+    fs::write(folder.path().join("proxy.toml"), toml).unwrap();
+    install(folder.path(), "server");
+    folder
+}
+
+fn install(folder: &Path, name: &str) {
+    fs::copy(fixture(&format!("{name}.pem")), folder.join("cert.pem")).unwrap();
+    fs::copy(fixture(&format!("{name}.key")), folder.join("key.pem")).unwrap();
+}
+
+#[test]
+fn check_says_what_a_file_means() {
+    let folder = with_certificate([9192, 9193, 9190]);
+    let config = folder.path().join("proxy.toml").display().to_string();
+    let output = weir(&["proxy", "check", "--config", &config])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    for line in [
+        "cluster orders",
+        "  brokers         127.0.0.1:1",
+        "  clients begin   127.0.0.1:9192, with TLS",
+        "  certificate     until 2120-01-01T00:00:00Z",
+        "  ports           9193-9193, one per broker",
+    ] {
+        assert!(said.lines().any(|found| found == line), "{line} in {said}");
+    }
+    assert!(said.contains("mask"), "{said}");
+    let output = weir(&["proxy", "check", "--json", "--config", &config]).output();
+    let json: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(json["clusters"][0]["listen"], "127.0.0.1:9192");
+    assert_eq!(
+        json["clusters"][0]["certificate_ends_unix_s"],
+        4_733_510_400_u64
+    );
+    fs::remove_file(folder.path().join("key.pem")).unwrap();
+    let output = weir(&["proxy", "check", "--config", &config])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("key.pem"));
+}
+
+#[test]
+fn certificates_are_read_again_when_it_is_told_to() {
+    let ports = weir_lab::ports::free_ports([127, 0, 0, 1].into(), 3).unwrap();
+    let [listen, broker, admin] = ports[..] else {
+        panic!("three ports");
+    };
+    let folder = with_certificate([listen, broker, admin]);
+    let config = folder.path().join("proxy.toml").display().to_string();
+    let mut proxy = Running::start(folder.path(), &["--config", &config]);
+    let admin = format!("127.0.0.1:{admin}");
+    // No broker is there, which is no reason not to run.
+    await_that("the admin port", || {
+        page(&admin, "/health/ready").is_some_and(|page| page.starts_with("HTTP/1.1 503"))
+    });
+    let mut open = connect(&format!("127.0.0.1:{listen}"));
+    await_that("the connection", || {
+        metric(&admin, "weir_proxy_connections 1")
+    });
+    assert!(metric(
+        &admin,
+        "weir_proxy_tls_certificate_end_seconds 4733510400"
+    ));
+    // Whether its own look or the signal comes first: what cannot be used is told, and stays out of use.
+    fs::write(folder.path().join("key.pem"), "no key").unwrap();
+    proxy.signal(Signal::HUP);
+    await_that("the log", || proxy.log().contains("what is in use stays: "));
+    assert!(metric(&admin, "weir_proxy_tls_reloads_total 0"));
+    install(folder.path(), "second");
+    proxy.signal(Signal::HUP);
+    await_that("the new certificate", || {
+        proxy
+            .log()
+            .contains("cluster \"orders\", tls: files read again")
+    });
+    assert!(!metric(&admin, "weir_proxy_tls_reloads_total 0"));
+    assert!(metric(&admin, "weir_proxy_connections 1"), "it goes on");
+    proxy.signal(Signal::INT);
+    assert_eq!(proxy.ends(), 0);
+    assert_eq!(open.read(&mut [0]).unwrap(), 0);
+}
