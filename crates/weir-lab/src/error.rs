@@ -112,6 +112,14 @@ pub enum LabError {
         /// The decisive line of the package tool.
         detail: String,
     },
+    /// A driver of a client library could not be built.
+    #[error("{what} could not be built: {detail}; its first build needs the network")]
+    Build {
+        /// What was to be built.
+        what: String,
+        /// The decisive line of the build tool.
+        detail: String,
+    },
     /// Another process works on the same directory.
     #[error("{} is in use by another weir lab command; wait for it, or choose another --dir", dir.display())]
     Busy {
@@ -222,6 +230,7 @@ impl LabError {
         match self {
             Self::Interrupted { .. } => Fault::Interrupted,
             Self::Fetch { .. }
+            | Self::Build { .. }
             | Self::BrokerDied { .. }
             | Self::NotReady { .. }
             | Self::StillRunning { .. } => Fault::Unreachable,

@@ -1,4 +1,5 @@
-//! Start, wait for and stop Apache Kafka brokers on this machine, and have client SDKs at hand.
+//! Start, wait for and stop Apache Kafka brokers on this machine, and have client SDKs and drivers of
+//! Kafka client libraries at hand.
 //!
 //! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It never measures and never
 //! speaks more Kafka than the one question "which brokers are there". Linux only: processes are
@@ -11,6 +12,7 @@ mod cache;
 mod config;
 mod diagnose;
 mod disk;
+pub mod driver;
 mod error;
 mod kafka;
 mod lab;

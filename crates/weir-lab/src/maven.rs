@@ -71,8 +71,8 @@ pub(crate) fn fetch(
     Err(trouble(what, &said))
 }
 
-/// Turns Maven's output into the one line that matters; newer releases spread it over several.
-fn trouble(what: &str, said: &str) -> Trouble {
+/// The line of Maven's output that matters; newer releases spread it over several.
+pub(crate) fn telling_line(said: &str) -> &str {
     let errors = || {
         said.lines()
             .filter_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))
@@ -82,10 +82,15 @@ fn trouble(what: &str, said: &str) -> Trouble {
         Some(&line[start..])
     });
     let line = telling
+        .or_else(|| errors().find(|line| line.contains(".java:")))
         .or_else(|| errors().next())
         .or_else(|| said.lines().find(|line| !line.trim().is_empty()))
         .unwrap_or("Maven ended without a word");
-    let line = line.split(" -> [Help").next().unwrap_or(line);
+    line.split(" -> [Help").next().unwrap_or(line)
+}
+
+fn trouble(what: &str, said: &str) -> Trouble {
+    let line = telling_line(said);
     if let Some(artifact) = line.strip_prefix(NOT_FOUND) {
         return Trouble::NotFound {
             artifact: artifact.to_owned(),

@@ -2,8 +2,8 @@
 
 mod java;
 mod node;
-mod npm;
-mod python;
+pub(crate) mod npm;
+pub(crate) mod python;
 mod web;
 
 use std::fs;

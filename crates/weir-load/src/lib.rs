@@ -1,4 +1,4 @@
-//! Pacers, generators, load workers, plans and the resource sampler.
+//! Pacers, generators, load workers, plans, the resource sampler, and the driver of librdkafka.
 
 pub mod agent;
 pub mod bench;
@@ -6,6 +6,7 @@ pub mod clients;
 pub mod clock;
 pub mod consumer;
 pub mod delivery;
+pub mod driver;
 mod due_text;
 pub mod error;
 pub mod floor;

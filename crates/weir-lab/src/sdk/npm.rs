@@ -10,24 +10,24 @@ use crate::tool;
 
 /// What npm is to install, in exactly these versions.
 #[derive(Debug)]
-pub(super) struct Packages {
-    pub(super) json: &'static str,
-    pub(super) lock: &'static str,
+pub(crate) struct Packages {
+    pub(crate) json: &'static str,
+    pub(crate) lock: &'static str,
     /// The package that the others are there for.
-    pub(super) wanted: &'static str,
+    pub(crate) wanted: &'static str,
 }
 
 impl Packages {
     /// Whether the wanted package has this version.
     #[cfg(test)]
-    pub(super) fn names(&self, version: &str) -> bool {
+    pub(crate) fn names(&self, version: &str) -> bool {
         let pinned = format!("\"{}\": \"{version}\"", self.wanted);
         self.json.contains(&pinned) && self.lock.contains(&pinned)
     }
 }
 
 /// A Node that is new enough.
-pub(super) fn node(purpose: &str) -> Result<PathBuf, LabError> {
+pub(crate) fn node(purpose: &str) -> Result<PathBuf, LabError> {
     let node_bin = tool::find("node").ok_or_else(|| LabError::MissingTool {
         tool: "node",
         looked: " in PATH".to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn node(purpose: &str) -> Result<PathBuf, LabError> {
 }
 
 /// Installs the packages into `dir/node_modules`.
-pub(super) fn install(
+pub(crate) fn install(
     packages: &Packages,
     what: &str,
     dir: &Path,

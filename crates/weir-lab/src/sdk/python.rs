@@ -52,16 +52,17 @@ pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<Pat
 }
 
 /// A virtual environment to be had.
-struct Wanted {
+pub(crate) struct Wanted {
     /// Of the cache's entry, without the interpreter's release.
-    name: String,
-    what: String,
-    requirements: &'static str,
+    pub(crate) name: String,
+    pub(crate) what: String,
+    /// As pip reads them.
+    pub(crate) requirements: &'static str,
 }
 
 impl Wanted {
     /// Its folder and interpreter.
-    fn find(
+    pub(crate) fn find(
         &self,
         progress: &mut dyn FnMut(&str),
         stop: &AtomicBool,

@@ -1,0 +1,114 @@
+//! The sources of known drivers, from `drivers/` of this project.
+
+/// A file of a driver.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// Where it lies in the folder it is built in.
+    pub(super) path: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// Files of one folder of `drivers/`, and others that are put beside them.
+macro_rules! sources {
+    ($folder:literal: $($path:literal)*; $($other:literal: $beside:literal)*) => {
+        &[
+            $(Source {
+                path: $path,
+                text: include_str!(concat!("../../../../drivers/", $folder, "/", $path)),
+            },)*
+            $(Source {
+                path: $beside,
+                text: include_str!(concat!("../../../../drivers/", $other, "/", $beside)),
+            },)*
+        ]
+    };
+}
+
+pub(super) const JAVA: &[Source] = sources!("java":;);
+pub(super) const FRANZ_GO: &[Source] = sources!("franz-go":;);
+pub(super) const CONFLUENT_KAFKA: &[Source] = sources!("confluent-kafka":;);
+pub(super) const AIOKAFKA: &[Source] = sources!("aiokafka":;);
+pub(super) const KAFKAJS: &[Source] = sources!("kafkajs":;);
+pub(super) const DOTNET: &[Source] = sources!("dotnet":;);
+
+/// Tells sources apart: the same content gives the same text.
+pub(super) fn hash(sources: &[&Source]) -> String {
+    let fields = sources.iter().flat_map(|source| [source.path, source.text]);
+    // A separator that no text has, so that no two lists run together to the same bytes.
+    let bytes = fields.flat_map(|field| field.bytes().chain([0xff]));
+    let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
+    });
+    format!("{hash:016x}")
+}
+
+/// FNV-1a, 64 bits: nobody attacks a cache of one's own.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn hashes_tell_lists_apart() {
+        let source = |path, text| Source { path, text };
+        let (ab, a, b) = (source("ab", ""), source("a", "b"), source("a", "c"));
+        let hashes: BTreeSet<String> = [vec![&ab], vec![&a], vec![&b], vec![&a, &b], vec![]]
+            .iter()
+            .map(|list| hash(list))
+            .collect();
+        assert_eq!(hashes.len(), 5);
+        assert_eq!(hash(&[]), "cbf29ce484222325");
+    }
+
+    /// What a driver is built of, by the endings of its files.
+    const BUILT: [&str; 11] = [
+        "java", "xml", "go", "mod", "sum", "py", "txt", "js", "json", "cs", "csproj",
+    ];
+
+    #[test]
+    fn no_file_is_forgotten() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers");
+        let folders = [
+            ("java", JAVA),
+            ("franz-go", FRANZ_GO),
+            ("confluent-kafka", CONFLUENT_KAFKA),
+            ("aiokafka", AIOKAFKA),
+            ("kafkajs", KAFKAJS),
+            ("dotnet", DOTNET),
+        ];
+        for (folder, sources) in folders {
+            let folder = root.join(folder);
+            let mut found = Vec::new();
+            files(&folder, &folder, &mut found);
+            for path in &found {
+                let listed = sources.iter().any(|source| source.path == path);
+                assert!(listed, "{} lacks {path}", folder.display());
+            }
+            assert!(!found.is_empty(), "{}", folder.display());
+        }
+    }
+
+    /// Files a driver is built of, without what a build in that folder has left.
+    fn files(root: &Path, folder: &Path, found: &mut Vec<String>) {
+        const LEFT: [&str; 5] = ["target", "node_modules", "bin", "obj", "__pycache__"];
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !LEFT.contains(&name) {
+                files(root, &path, found);
+            } else if path
+                .extension()
+                .is_some_and(|ending| BUILT.iter().any(|built| ending == *built))
+            {
+                let path = path.strip_prefix(root).unwrap();
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+}

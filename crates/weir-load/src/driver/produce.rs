@@ -1,0 +1,113 @@
+//! Bursts of records.
+
+use std::time::{Duration, Instant};
+
+use rdkafka::producer::BaseRecord;
+use weir_lab::driver::{Produce, ProduceMarks, Produced, ProducerState};
+
+use super::Outcome;
+use super::patience::Patience;
+use super::sender::Sender;
+use super::session::Session;
+use super::usage::{Clock, Mark};
+use super::values::{key, value};
+
+/// Produces a burst with a producer of the state asked for.
+pub(super) fn produce(
+    session: &mut Session,
+    asked: &Produce,
+    patience: &Patience<'_>,
+) -> Outcome<Produced> {
+    let value = value(asked.seed, asked.len)?;
+    let clock = session.clock();
+    let burst = Burst {
+        asked,
+        value: &value,
+        clock,
+    };
+    match asked.state {
+        ProducerState::Warm => session.with_kept(&asked.topic, patience, |sender| {
+            burst.run(sender, clock.mark(), patience)
+        }),
+        ProducerState::Metadata => {
+            let sender = session.configured()?.sender(clock)?;
+            sender.know(&asked.topic, patience)?;
+            burst.run(&sender, clock.mark(), patience)
+        }
+        ProducerState::Cold => {
+            let configured = session.configured()?;
+            let t0 = clock.mark();
+            let sender = configured.sender(clock)?;
+            burst.run(&sender, t0, patience)
+        }
+    }
+}
+
+/// Records to be sent.
+struct Burst<'a> {
+    asked: &'a Produce,
+    value: &'a [u8],
+    clock: Clock,
+}
+
+/// Time spent in the two parts of sending.
+#[derive(Debug, Default)]
+struct Spent {
+    create: Duration,
+    send: Duration,
+}
+
+impl Burst<'_> {
+    fn run(&self, sender: &Sender, t0: Mark, patience: &Patience<'_>) -> Outcome<Produced> {
+        sender.begin(self.asked.count, false);
+        let spent = if self.asked.per_record {
+            Some(self.send_timed(sender, patience)?)
+        } else {
+            self.send(sender, patience)?;
+            None
+        };
+        let t1 = self.clock.now_ns();
+        let reported = sender.finish(patience)?;
+        let micros = |part: fn(&Spent) -> Duration| {
+            spent.as_ref().map(|spent| part(spent).as_secs_f64() * 1e6)
+        };
+        Ok(Produced {
+            marks: ProduceMarks {
+                t0: t0.ns,
+                t1,
+                t2: reported.last.ns,
+            },
+            cpu_us: reported.last.cpu_us_since(t0),
+            acked: reported.acked,
+            failed: reported.failed,
+            errors: reported.errors,
+            create_us: micros(|spent| spent.create),
+            send_us: micros(|spent| spent.send),
+        })
+    }
+
+    fn send(&self, sender: &Sender, patience: &Patience<'_>) -> Outcome<()> {
+        let topic = &self.asked.topic;
+        for ordinal in 0..self.asked.count {
+            sender.send(topic, &key(ordinal as i64), self.value, 0, patience)?;
+        }
+        Ok(())
+    }
+
+    fn send_timed(&self, sender: &Sender, patience: &Patience<'_>) -> Outcome<Spent> {
+        let mut spent = Spent::default();
+        let mut before = Instant::now();
+        for ordinal in 0..self.asked.count {
+            let key = key(ordinal as i64);
+            let record = BaseRecord::with_opaque_to(&self.asked.topic, 0);
+            let record = record.partition(0).key(&key[..]).payload(self.value);
+            let made = Instant::now();
+            sender.hand_over(record, patience)?;
+            let sent = Instant::now();
+            spent.create += made - before;
+            spent.send += sent - made;
+            before = sent;
+        }
+        Ok(spent)
+    }
+}

@@ -1,0 +1,188 @@
+//! Producer and consumer at once, each record timed from when it was due.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use weir_lab::driver::{Distribution, RoundTrip, RoundTripMarks, RoundTripped};
+
+use super::Outcome;
+use super::fault::Fault;
+use super::histogram::Histogram;
+use super::patience::Patience;
+use super::reader::{Reader, Turn};
+use super::sender::Sender;
+use super::session::Session;
+use super::usage::{Clock, Mark};
+use super::values::{key, value};
+use crate::pacer::{Pacer, Rate};
+
+/// Sends and receives `count` records.
+pub(super) fn roundtrip(
+    session: &Session,
+    asked: &RoundTrip,
+    patience: &Patience<'_>,
+) -> Outcome<RoundTripped> {
+    let value = value(asked.seed, asked.len)?;
+    let pacer = match asked.rate {
+        0.0 => None,
+        rate => Some(Pacer::new(Rate::per_second(rate)?)),
+    };
+    let clock = session.clock();
+    let clients = session.configured()?;
+    let sender = clients.sender(clock)?;
+    sender.know(&asked.topic, patience)?;
+    let mut reader = Reader::start(clients, &asked.topic, false, clock)?;
+    reader.assign(reader.end_offset(patience)?)?;
+    sender.prime(&asked.topic, patience)?;
+    wait_for_primer(&mut reader, patience)?;
+    let t0 = clock.mark();
+    let wanted = AtomicU64::new(asked.count);
+    let (sent, received) = thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(&mut reader, &wanted, t0, clock, patience));
+        let sending = Sending {
+            asked,
+            value: &value,
+            pacer,
+            clock,
+        };
+        let sent = sending.run(&sender, t0.ns, patience);
+        // What has failed will not come.
+        let coming = sent.as_ref().map_or(0, |sent| sent.reported.acked);
+        wanted.store(coming, Ordering::Release);
+        (sent, receiving.join())
+    });
+    let sent = sent?;
+    let received = received.unwrap_or_else(|_| {
+        let panicked = std::io::Error::other("the receiving thread panicked");
+        Err(Fault::Thread(panicked))
+    })?;
+    let t2 = sent.reported.last;
+    let last = if received.last.ns > t2.ns {
+        received.last
+    } else {
+        t2
+    };
+    Ok(RoundTripped {
+        marks: RoundTripMarks {
+            t0: t0.ns,
+            t1: sent.t1,
+            t2: t2.ns,
+            r1: received.last.ns,
+        },
+        cpu_us: last.cpu_us_since(t0),
+        acked: sent.reported.acked,
+        failed: sent.reported.failed,
+        errors: sent.reported.errors,
+        got: received.got,
+        latency: received.latency,
+        pacing: sent.pacing,
+    })
+}
+
+fn wait_for_primer(reader: &mut Reader, patience: &Patience<'_>) -> Outcome<()> {
+    loop {
+        let wait = reader.go_on(patience, 0, 1)?;
+        if let Turn::Primer = reader.turn(wait)? {
+            return Ok(());
+        }
+    }
+}
+
+/// What the consumer's end found.
+struct Received {
+    last: Mark,
+    got: u64,
+    latency: Distribution,
+}
+
+fn receive(
+    reader: &mut Reader,
+    wanted: &AtomicU64,
+    t0: Mark,
+    clock: Clock,
+    patience: &Patience<'_>,
+) -> Outcome<Received> {
+    let mut latency = Histogram::default();
+    let (mut got, mut last) = (0, t0);
+    let mut wait = reader.go_on(patience, 0, wanted.load(Ordering::Acquire))?;
+    while got < wanted.load(Ordering::Acquire) {
+        match reader.turn(wait)? {
+            Turn::Record(record) => {
+                let now = clock.now_ns();
+                // One with another key was written by somebody else.
+                let Some(due) = record.number.filter(|due| *due >= 0) else {
+                    continue;
+                };
+                latency.record_ns(now as i64 - due);
+                got += 1;
+                if got == wanted.load(Ordering::Acquire) {
+                    last = clock.mark();
+                }
+            }
+            Turn::Primer => {}
+            Turn::Nothing => {
+                wait = reader.go_on(patience, got, wanted.load(Ordering::Acquire))?;
+            }
+        }
+    }
+    if last == t0 && got > 0 {
+        last = clock.mark();
+    }
+    Ok(Received {
+        last,
+        got,
+        latency: latency.distribution(),
+    })
+}
+
+/// What the producer's end does.
+struct Sending<'a> {
+    asked: &'a RoundTrip,
+    value: &'a [u8],
+    pacer: Option<Pacer>,
+    clock: Clock,
+}
+
+struct Sent {
+    t1: u64,
+    reported: super::sender::Reported,
+    pacing: Distribution,
+}
+
+impl Sending<'_> {
+    fn run(&self, sender: &Sender, t0_ns: u64, patience: &Patience<'_>) -> Outcome<Sent> {
+        sender.begin(self.asked.count, false);
+        let mut pacing = Histogram::default();
+        for index in 0..self.asked.count {
+            let due_ns = match self.pacer {
+                None => self.clock.now_ns(),
+                Some(pacer) => {
+                    let due_ns = t0_ns + pacer.due_ns(index);
+                    let now = wait_until(self.clock, due_ns);
+                    pacing.record_ns(now as i64 - due_ns as i64);
+                    due_ns
+                }
+            };
+            let key = key(due_ns as i64);
+            sender.send(&self.asked.topic, &key, self.value, due_ns, patience)?;
+        }
+        let t1 = self.clock.now_ns();
+        Ok(Sent {
+            t1,
+            reported: sender.finish(patience)?,
+            pacing: pacing.distribution(),
+        })
+    }
+}
+
+/// Sleeps until the clock reads `due_ns`; what it reads then.
+pub(super) fn wait_until(clock: Clock, due_ns: u64) -> u64 {
+    loop {
+        let now = clock.now_ns();
+        if now >= due_ns {
+            return now;
+        }
+        let due = clock.instant(due_ns);
+        thread::sleep(due.saturating_duration_since(std::time::Instant::now()));
+    }
+}

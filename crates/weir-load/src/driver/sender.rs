@@ -1,0 +1,396 @@
+//! One librdkafka producer with a thread that serves delivery reports while there is work.
+//!
+//! The crate's flush waits in steps of 100 ms, and librdkafka's own, which ends a batch's wait for
+//! company, is only to be had through it. So it is called without a wait, again and again for a
+//! moment, which is enough for the library's thread to see it; reports are waited for elsewhere.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientContext;
+use rdkafka::config::{ClientConfig, FromClientConfigAndContext as _, RDKafkaLogLevel};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use weir_lab::driver::Distribution;
+
+use super::Outcome;
+use super::fault::Fault;
+use super::histogram::Histogram;
+use super::patience::{Over, Patience};
+use super::usage::{Clock, Mark};
+use super::values::{PRIMER, PRIMER_VALUE, key};
+
+/// A producer.
+pub(super) struct Sender {
+    client: Arc<BaseProducer<Reports>>,
+    gate: Arc<Gate>,
+    server: Option<JoinHandle<()>>,
+    lingers: bool,
+}
+
+/// What became of the records of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reported {
+    /// Of the last report.
+    pub(super) last: Mark,
+    pub(super) acked: u64,
+    pub(super) failed: u64,
+    pub(super) errors: Vec<String>,
+    /// Report minus the instant given with each record, if that was asked for.
+    pub(super) latency: Distribution,
+}
+
+impl Sender {
+    /// Makes the client; `lingers` tells whether batches wait for company.
+    pub(super) fn start(settings: &ClientConfig, lingers: bool, clock: Clock) -> Outcome<Self> {
+        let context = Reports::new(clock);
+        let client = BaseProducer::from_config_and_context(settings, context);
+        let client = Arc::new(client.map_err(Fault::kafka("making a producer"))?);
+        let gate = Arc::new(Gate::default());
+        let (served, open) = (Arc::clone(&client), Arc::clone(&gate));
+        let server = thread::Builder::new().name("reports".to_owned());
+        let server = server.spawn(move || {
+            while open.pass() {
+                // Serves every report as it comes. A slice ends in a spin of up to a millisecond
+                // (the crate counts whole ones), so it is longer than most work.
+                served.poll(POLL_SLICE);
+            }
+        })?;
+        Ok(Self {
+            client,
+            gate,
+            server: Some(server),
+            lingers,
+        })
+    }
+
+    /// Asks for the topic, so that no record has to.
+    pub(super) fn know(&self, topic: &str, patience: &Patience<'_>) -> Outcome<()> {
+        let left = patience
+            .left()
+            .map_err(|over| late("asked for", 0, 1, over, ""))?;
+        let client = self.client.client();
+        let metadata = client.fetch_metadata(Some(topic), left);
+        let metadata = metadata.map_err(Fault::kafka("asking for the topic"))?;
+        let refused = |reason: String| Fault::Topic {
+            topic: topic.to_owned(),
+            reason,
+        };
+        let found = metadata.topics().first();
+        let found = found.ok_or_else(|| refused("the answer names none".to_owned()))?;
+        match found.error() {
+            Some(code) => Err(refused(RDKafkaErrorCode::from(code).to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Delivers one record that consumers step over.
+    pub(super) fn prime(&self, topic: &str, patience: &Patience<'_>) -> Outcome<()> {
+        self.begin(1, false);
+        self.send(topic, &key(PRIMER), &PRIMER_VALUE, 0, patience)?;
+        let reported = self.finish(patience)?;
+        match reported.errors.first() {
+            Some(reason) => Err(Fault::Topic {
+                topic: topic.to_owned(),
+                reason: reason.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a command of so many records. Reports are served until [`finish`](Self::finish).
+    pub(super) fn begin(&self, expected: u64, timed: bool) {
+        self.reports().begin(expected, timed);
+        self.gate.open(self.server.as_ref());
+    }
+
+    /// Hands over a record. A full queue is waited for; a record that is refused has failed.
+    pub(super) fn send(
+        &self,
+        topic: &str,
+        key: &[u8],
+        value: &[u8],
+        due_ns: u64,
+        patience: &Patience<'_>,
+    ) -> Outcome<()> {
+        // Invariant: a pointer has 64 bits here, as everywhere this program runs.
+        let record = BaseRecord::with_opaque_to(topic, due_ns as usize);
+        self.hand_over(record.partition(0).key(key).payload(value), patience)
+    }
+
+    /// The same for a record that is made.
+    pub(super) fn hand_over(
+        &self,
+        mut record: BaseRecord<'_, [u8], [u8], usize>,
+        patience: &Patience<'_>,
+    ) -> Outcome<()> {
+        loop {
+            let (error, refused) = match self.client.send(record) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
+            };
+            if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
+                self.reports().report(Err(&error), 0);
+                return Ok(());
+            }
+            patience.left().map_err(|over| self.late(over))?;
+            thread::sleep(QUEUE_PAUSE);
+            record = refused;
+        }
+    }
+
+    /// Sends what waits for company, and waits for all reports.
+    pub(super) fn finish(&self, patience: &Patience<'_>) -> Outcome<Reported> {
+        let reports = self.reports();
+        let mut pause = FLUSH_PAUSE;
+        while !reports.are_complete() {
+            let left = patience.left().map_err(|over| self.late(over))?;
+            let wait = if self.lingers {
+                self.cut_linger();
+                pause = (pause * 2).min(FLUSH_PAUSE_MAX);
+                pause
+            } else {
+                POLL_SLICE
+            };
+            reports.wait(wait.min(left));
+        }
+        self.gate.close();
+        Ok(reports.reported())
+    }
+
+    /// Makes the library's threads send now; each call is seen by those that look meanwhile.
+    fn cut_linger(&self) {
+        let until = Instant::now() + FLUSH_SPIN;
+        while Instant::now() < until {
+            if self.client.flush(Duration::ZERO).is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn late(&self, over: Over) -> Fault {
+        let reports = self.reports();
+        let (done, wanted) = (reports.done(), reports.expected());
+        let error = reports.errors().last().cloned().unwrap_or_default();
+        late("delivered", done, wanted, over, &error)
+    }
+
+    fn reports(&self) -> &Reports {
+        self.client.context()
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.gate.end(self.server.as_ref());
+        if let Some(server) = self.server.take() {
+            // A panic of a callback was reported where it happened.
+            let _ = server.join();
+        }
+    }
+}
+
+/// A fault of a command whose time is over, or whose caller is gone.
+pub(super) fn late(what: &'static str, done: u64, wanted: u64, over: Over, error: &str) -> Fault {
+    match over {
+        Over::Late => Fault::Late {
+            what,
+            done,
+            wanted,
+            error: error.to_owned(),
+        },
+        Over::Halted => Fault::Halted { doing: "given up" },
+    }
+}
+
+/// Holds the serving thread while there is nothing to serve.
+#[derive(Debug, Default)]
+struct Gate {
+    is_open: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Gate {
+    /// Waits until there is work; whether there will ever be any.
+    fn pass(&self) -> bool {
+        loop {
+            if self.is_over.load(Ordering::Acquire) {
+                return false;
+            }
+            if self.is_open.load(Ordering::Acquire) {
+                return true;
+            }
+            thread::park();
+        }
+    }
+
+    fn open(&self, waiting: Option<&JoinHandle<()>>) {
+        self.is_open.store(true, Ordering::Release);
+        if let Some(waiting) = waiting {
+            waiting.thread().unpark();
+        }
+    }
+
+    fn close(&self) {
+        self.is_open.store(false, Ordering::Release);
+    }
+
+    fn end(&self, waiting: Option<&JoinHandle<()>>) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(waiting) = waiting {
+            waiting.thread().unpark();
+        }
+    }
+}
+
+/// Counts delivery reports.
+struct Reports {
+    clock: Clock,
+    expected: AtomicU64,
+    done: AtomicU64,
+    failed: AtomicU64,
+    timed: AtomicBool,
+    /// Set once the mark of the last report is there.
+    is_complete: AtomicBool,
+    rest: Mutex<Rest>,
+    complete: Condvar,
+}
+
+/// What is not needed for every report.
+#[derive(Default)]
+struct Rest {
+    last: Mark,
+    errors: Vec<String>,
+    latency: Histogram,
+}
+
+impl Reports {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            expected: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            timed: AtomicBool::new(false),
+            is_complete: AtomicBool::new(false),
+            rest: Mutex::new(Rest::default()),
+            complete: Condvar::new(),
+        }
+    }
+
+    fn begin(&self, expected: u64, timed: bool) {
+        *self.rest() = Rest {
+            // Of a command without records.
+            last: self.clock.mark(),
+            ..Rest::default()
+        };
+        self.done.store(0, Ordering::Relaxed);
+        self.failed.store(0, Ordering::Relaxed);
+        self.timed.store(timed, Ordering::Relaxed);
+        self.is_complete.store(expected == 0, Ordering::Relaxed);
+        self.expected.store(expected, Ordering::Release);
+    }
+
+    fn report(&self, outcome: Result<(), &KafkaError>, due_ns: usize) {
+        if let Err(error) = outcome {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            let text = match error {
+                KafkaError::MessageProduction(code) => code.to_string(),
+                error => error.to_string(),
+            };
+            let mut rest = self.rest();
+            if rest.errors.len() < ERRORS_MAX {
+                rest.errors.push(text);
+            }
+        } else if self.timed.load(Ordering::Relaxed) {
+            let late = self.clock.now_ns() as i64 - due_ns as i64;
+            self.rest().latency.record_ns(late);
+        }
+        let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
+        if done == self.expected() {
+            let last = self.clock.mark();
+            let mut rest = self.rest();
+            rest.last = last;
+            self.is_complete.store(true, Ordering::Release);
+            self.complete.notify_all();
+        }
+    }
+
+    fn expected(&self) -> u64 {
+        self.expected.load(Ordering::Acquire)
+    }
+
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
+    }
+
+    fn are_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, wait: Duration) {
+        let rest = self.rest();
+        if !self.are_complete() {
+            // Completion is told under this lock.
+            drop(self.complete.wait_timeout(rest, wait));
+        }
+    }
+
+    fn errors(&self) -> Vec<String> {
+        self.rest().errors.clone()
+    }
+
+    fn reported(&self) -> Reported {
+        let rest = self.rest();
+        let failed = self.failed.load(Ordering::Relaxed);
+        Reported {
+            last: rest.last,
+            acked: self.done().saturating_sub(failed),
+            failed,
+            errors: rest.errors.clone(),
+            latency: rest.latency.distribution(),
+        }
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Reports {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(target: "librdkafka", ?level, facility, "{message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(target: "librdkafka", %error, "producer: {reason}");
+        let mut rest = self.rest();
+        if rest.errors.len() < ERRORS_MAX {
+            rest.errors.push(reason.to_owned());
+        }
+    }
+}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, report: &DeliveryResult<'_>, due_ns: usize) {
+        self.report(
+            report.as_ref().map(|_| ()).map_err(|(error, _)| error),
+            due_ns,
+        );
+    }
+}
+
+const ERRORS_MAX: usize = 5;
+const POLL_SLICE: Duration = Duration::from_millis(100);
+/// Between two tries to hand a record to a full queue.
+const QUEUE_PAUSE: Duration = Duration::from_micros(100);
+/// About what a thread takes to wake up.
+const FLUSH_SPIN: Duration = Duration::from_micros(60);
+/// Between two flushes, at first and later: short bursts are over by then, long ones wait for the broker.
+const FLUSH_PAUSE: Duration = Duration::from_micros(250);
+const FLUSH_PAUSE_MAX: Duration = Duration::from_millis(2);

@@ -1,0 +1,171 @@
+//! What a driver keeps between commands, and who does each.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::Value;
+use weir_lab::driver::{
+    Command, Consume, Hello, Nothing, PROTOCOL, Produce, ProducerState, Second, Via, WarmUp,
+    WarmedUp,
+};
+
+use super::fault::Fault;
+use super::patience::Patience;
+use super::sender::Sender;
+use super::settings::{self, Clients};
+use super::usage::{self, Clock};
+use super::{Outcome, consume, produce, roundtrip, steady};
+
+/// One driver's session.
+pub(super) struct Session {
+    clock: Clock,
+    clients: Option<Clients>,
+    kept: Option<Kept>,
+}
+
+/// The producer that stays.
+struct Kept {
+    sender: Sender,
+    /// Topics that have got a primer from it.
+    primed: HashSet<String>,
+}
+
+impl Session {
+    pub(super) fn new() -> Self {
+        Self {
+            clock: Clock::start(),
+            clients: None,
+            kept: None,
+        }
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Does a command; `on_second` hears of events before the answer.
+    pub(super) fn answer(
+        &mut self,
+        command: &Command,
+        patience: &Patience<'_>,
+        on_second: &mut dyn FnMut(&Second),
+    ) -> Outcome<Value> {
+        match command {
+            Command::Hello { protocol } => hello(*protocol).map(fields),
+            Command::Configure(asked) => {
+                self.kept = None;
+                let (clients, answer) = settings::configure(asked)?;
+                self.clients = Some(clients);
+                Ok(fields(answer))
+            }
+            Command::WarmUp(asked) => self.warm_up(asked, patience).map(fields),
+            Command::Produce(asked) => produce::produce(self, asked, patience).map(fields),
+            Command::Consume(asked) => consume::consume(self, asked, patience).map(fields),
+            Command::RoundTrip(asked) => roundtrip::roundtrip(self, asked, patience).map(fields),
+            Command::Steady(asked) => steady::steady(self, asked, patience, on_second).map(fields),
+            Command::Gc => Ok(fields(Nothing {})),
+            Command::Stats => Ok(fields(usage::stats())),
+            Command::Bye => {
+                self.kept = None;
+                Ok(fields(Nothing {}))
+            }
+        }
+    }
+
+    /// What clients are made with.
+    pub(super) fn configured(&self) -> Outcome<&Clients> {
+        self.clients.as_ref().ok_or(Fault::NotConfigured)
+    }
+
+    /// Does something with the producer that stays, made and primed if need be. One that fails may
+    /// hold records, and does not stay.
+    pub(super) fn with_kept<T>(
+        &mut self,
+        topic: &str,
+        patience: &Patience<'_>,
+        work: impl FnOnce(&Sender) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let mut kept = match self.kept.take() {
+            Some(kept) => kept,
+            None => Kept {
+                sender: self.configured()?.sender(self.clock)?,
+                primed: HashSet::new(),
+            },
+        };
+        if !kept.primed.contains(topic) {
+            kept.sender.know(topic, patience)?;
+            kept.sender.prime(topic, patience)?;
+            kept.primed.insert(topic.to_owned());
+        }
+        let outcome = work(&kept.sender)?;
+        self.kept = Some(kept);
+        Ok(outcome)
+    }
+
+    fn warm_up(&mut self, asked: &WarmUp, patience: &Patience<'_>) -> Outcome<WarmedUp> {
+        let produced = Produce {
+            topic: asked.topic.clone(),
+            len: asked.len,
+            count: asked.count,
+            seed: asked.seed,
+            state: ProducerState::Warm,
+            per_record: false,
+        };
+        let produced = produce::produce(self, &produced, patience)?;
+        if let Some(reason) = produced.errors.first().filter(|_| produced.failed > 0) {
+            return Err(Fault::Topic {
+                topic: asked.topic.clone(),
+                reason: reason.clone(),
+            });
+        }
+        let consumed = Consume {
+            topic: asked.topic.clone(),
+            len: asked.len,
+            count: asked.count,
+            seed: asked.seed,
+            via: Via::Assign,
+            verify: false,
+            commit: false,
+        };
+        let consumed = consume::consume(self, &consumed, patience)?;
+        let per_record = |cpu_us: f64| cpu_us / asked.count.max(1) as f64;
+        Ok(WarmedUp {
+            produce_cpu_us_per_record: per_record(produced.cpu_us),
+            consume_cpu_us_per_record: per_record(consumed.cpu_us),
+        })
+    }
+}
+
+fn hello(protocol: u32) -> Outcome<Hello> {
+    if protocol != PROTOCOL {
+        return Err(Fault::Protocol(protocol));
+    }
+    Ok(Hello {
+        protocol: PROTOCOL,
+        library: "librdkafka".to_owned(),
+        library_version: weir_kafka::librdkafka_version(),
+        binding: format!("rdkafka {RDKAFKA_VERSION} (Rust)"),
+        runtime: format!("weir {}", env!("CARGO_PKG_VERSION")),
+        capabilities: weir_lab::driver::CAPABILITIES.map(str::to_owned).to_vec(),
+    })
+}
+
+fn fields(answer: impl Serialize) -> Value {
+    // Invariant: answers hold nothing that JSON can not express.
+    serde_json::to_value(answer).unwrap_or_default()
+}
+
+/// As locked; a test looks.
+const RDKAFKA_VERSION: &str = "0.39.0";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_binding_is_the_one_locked() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let (_, rest) = lock
+            .split_once("name = \"rdkafka\"\nversion = \"")
+            .expect("locked");
+        assert_eq!(rest.split('"').next(), Some(super::RDKAFKA_VERSION));
+    }
+}

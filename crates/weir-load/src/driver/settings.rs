@@ -1,0 +1,341 @@
+//! Settings of the protocol as librdkafka's properties, and what they have become.
+
+use rdkafka::config::{ClientConfig, NativeClientConfig};
+use serde_json::{Number, Value};
+use weir_lab::driver::{Configure, Configured, Settings};
+
+use super::Outcome;
+use super::fault::Fault;
+use super::sender::Sender;
+use super::usage::Clock;
+
+/// What clients are made with.
+#[derive(Debug, Clone)]
+pub(super) struct Clients {
+    producer: ClientConfig,
+    consumer: ClientConfig,
+    lingers: bool,
+}
+
+/// Which clients have a property.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Producer,
+    Consumer,
+    Both,
+}
+
+/// How values are written here and there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Number,
+    /// A number of bytes, to the library in KiB.
+    Kibi,
+    /// A number, where 0 stands for the largest that the library has.
+    OrMost(u64),
+    /// `all` is -1.
+    Acks,
+    Truth,
+    Text,
+}
+
+/// A setting of the protocol, and the property it is.
+struct Row {
+    name: &'static str,
+    side: Side,
+    property: &'static str,
+    form: Form,
+}
+
+/// Turns settings into clients-to-be; what they are then is read back from the library.
+pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
+    let mut clients = Clients {
+        producer: base(&asked.bootstrap),
+        consumer: base(&asked.bootstrap),
+        lingers: true,
+    };
+    clients.consumer.set("auto.offset.reset", "earliest");
+    let mut answer = Configured::default();
+    for (name, value) in &asked.settings {
+        let Some(row) = ROWS.iter().find(|row| row.name == name) else {
+            answer.unsupported.push(name.clone());
+            answer.effective.insert(name.clone(), Value::Null);
+            continue;
+        };
+        let text = row.form.write(value).ok_or_else(|| wrong(name, value))?;
+        if row.side != Side::Consumer {
+            clients.producer.set(row.property, &text);
+        }
+        if row.side != Side::Producer {
+            clients.consumer.set(row.property, &text);
+        }
+    }
+    read_back(&clients, &mut answer.effective)?;
+    let linger = answer.effective.get("linger_ms").and_then(Value::as_f64);
+    clients.lingers = linger.is_none_or(|linger_ms| linger_ms > 0.0);
+    Ok((clients, answer))
+}
+
+/// Adds what all settings are that the library can tell.
+fn read_back(clients: &Clients, effective: &mut Settings) -> Outcome<()> {
+    let refused = Fault::kafka("settings");
+    let producer = clients.producer.create_native_config().map_err(&refused)?;
+    let consumer = clients.consumer.create_native_config().map_err(&refused)?;
+    for row in &ROWS {
+        let side: &NativeClientConfig = match row.side {
+            Side::Consumer => &consumer,
+            Side::Producer | Side::Both => &producer,
+        };
+        // A property of topics is not there before it is set.
+        let Ok(text) = side.get(row.property) else {
+            continue;
+        };
+        if let Some(value) = row.form.read(&text) {
+            effective.insert(row.name.to_owned(), value);
+        }
+    }
+    Ok(())
+}
+
+fn base(bootstrap: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", bootstrap)
+        .set("client.id", "weir-driver");
+    config
+}
+
+fn wrong(name: &str, value: &Value) -> Fault {
+    Fault::Setting {
+        name: name.to_owned(),
+        value: value.to_string(),
+        reason: "not a value that this setting can have".to_owned(),
+    }
+}
+
+impl Form {
+    /// As the library wants it.
+    fn write(self, value: &Value) -> Option<String> {
+        match self {
+            Self::Number => value.as_f64().map(|_| value.to_string()),
+            Self::Acks => value.as_i64().map(|acks| acks.to_string()),
+            Self::Kibi => value.as_u64().map(|bytes| bytes.div_ceil(KIBI).to_string()),
+            Self::OrMost(most) => match value.as_u64()? {
+                0 => Some(most.to_string()),
+                number => Some(number.to_string()),
+            },
+            Self::Truth => value.as_bool().map(|truth| truth.to_string()),
+            Self::Text => value.as_str().map(str::to_owned),
+        }
+    }
+
+    /// As the protocol wants it.
+    fn read(self, text: &str) -> Option<Value> {
+        let number = |text: &str| {
+            let whole = text.parse::<i64>().ok().map(Value::from);
+            let broken = || Number::from_f64(text.parse().ok()?).map(Value::from);
+            whole.or_else(broken)
+        };
+        match self {
+            Self::Acks if text == "all" => Some(Value::from(-1)),
+            Self::Number | Self::OrMost(_) | Self::Acks => number(text),
+            Self::Kibi => text
+                .parse::<u64>()
+                .ok()
+                .map(|kibi| Value::from(kibi.saturating_mul(KIBI))),
+            Self::Truth => text.parse::<bool>().ok().map(Value::from),
+            Self::Text => Some(Value::from(text)),
+        }
+    }
+}
+
+impl Clients {
+    /// A new producer.
+    pub(super) fn sender(&self, clock: Clock) -> Outcome<Sender> {
+        Sender::start(&self.producer, self.lingers, clock)
+    }
+
+    /// What a consumer is made with; one that joins no group does not commit by itself.
+    pub(super) fn consumer(&self, group: &str, joins: bool) -> ClientConfig {
+        let mut config = self.consumer.clone();
+        config.set("group.id", group);
+        if !joins {
+            config.set("enable.auto.commit", "false");
+        }
+        config
+    }
+}
+
+const KIBI: u64 = 1024;
+
+const fn row(name: &'static str, side: Side, property: &'static str, form: Form) -> Row {
+    Row {
+        name,
+        side,
+        property,
+        form,
+    }
+}
+
+const ROWS: [Row; 19] = [
+    row("acks", Side::Producer, "acks", Form::Acks),
+    row(
+        "linger_ms",
+        Side::Producer,
+        "queue.buffering.max.ms",
+        Form::Number,
+    ),
+    row("batch_bytes", Side::Producer, "batch.size", Form::Number),
+    row(
+        "batch_records",
+        Side::Producer,
+        "batch.num.messages",
+        Form::OrMost(1_000_000),
+    ),
+    row(
+        "max_in_flight",
+        Side::Producer,
+        "max.in.flight.requests.per.connection",
+        Form::Number,
+    ),
+    row(
+        "retries",
+        Side::Producer,
+        "message.send.max.retries",
+        Form::Number,
+    ),
+    row(
+        "idempotence",
+        Side::Producer,
+        "enable.idempotence",
+        Form::Truth,
+    ),
+    row(
+        "compression",
+        Side::Producer,
+        "compression.codec",
+        Form::Text,
+    ),
+    row(
+        "queue_bytes",
+        Side::Producer,
+        "queue.buffering.max.kbytes",
+        Form::Kibi,
+    ),
+    row(
+        "queue_records",
+        Side::Producer,
+        "queue.buffering.max.messages",
+        Form::Number,
+    ),
+    row(
+        "max_request_bytes",
+        Side::Both,
+        "message.max.bytes",
+        Form::Number,
+    ),
+    row(
+        "send_buffer_bytes",
+        Side::Both,
+        "socket.send.buffer.bytes",
+        Form::Number,
+    ),
+    row(
+        "receive_buffer_bytes",
+        Side::Both,
+        "socket.receive.buffer.bytes",
+        Form::Number,
+    ),
+    row(
+        "fetch_min_bytes",
+        Side::Consumer,
+        "fetch.min.bytes",
+        Form::Number,
+    ),
+    row(
+        "fetch_wait_ms",
+        Side::Consumer,
+        "fetch.wait.max.ms",
+        Form::Number,
+    ),
+    row(
+        "fetch_partition_bytes",
+        Side::Consumer,
+        "fetch.message.max.bytes",
+        Form::Number,
+    ),
+    row("check_crcs", Side::Consumer, "check.crcs", Form::Truth),
+    row(
+        "auto_commit",
+        Side::Consumer,
+        "enable.auto.commit",
+        Form::Truth,
+    ),
+    row(
+        "auto_commit_ms",
+        Side::Consumer,
+        "auto.commit.interval.ms",
+        Form::Number,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn asked(settings: Value) -> Configure {
+        Configure {
+            bootstrap: "127.0.0.1:1".to_owned(),
+            profile: "p".to_owned(),
+            settings: serde_json::from_value(settings).expect("an object"),
+        }
+    }
+
+    #[test]
+    fn settings_are_read_back() {
+        let settings = json!({
+            "acks": -1, "linger_ms": 0.5, "batch_bytes": 1000, "batch_records": 0, "max_in_flight": 5,
+            "retries": 0, "idempotence": false, "compression": "none", "queue_bytes": 1_048_577,
+            "queue_records": 0, "max_request_bytes": 1_048_576, "send_buffer_bytes": 0,
+            "receive_buffer_bytes": 0, "fetch_min_bytes": 1, "fetch_wait_ms": 500,
+            "fetch_partition_bytes": 1_048_576, "check_crcs": true, "auto_commit": false,
+            "auto_commit_ms": 1000, "quota": 3,
+        });
+        let (clients, answer) = configure(&asked(settings.clone())).expect("all are legal");
+        assert_eq!(answer.unsupported, ["quota"]);
+        assert!(clients.lingers);
+        for (name, value) in settings.as_object().expect("an object") {
+            let expected = match name.as_str() {
+                "batch_records" => json!(1_000_000),
+                "queue_bytes" => json!(1_049_600),
+                "quota" => Value::Null,
+                _ => value.clone(),
+            };
+            assert_eq!(answer.effective.get(name), Some(&expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_told_too() {
+        let (_, answer) = configure(&asked(json!({}))).expect("nothing can be wrong");
+        assert!(answer.unsupported.is_empty());
+        assert_eq!(answer.effective["linger_ms"], 5);
+        assert_eq!(answer.effective["check_crcs"], false);
+        let (clients, _) = configure(&asked(json!({"linger_ms": 0}))).expect("legal");
+        assert!(!clients.lingers);
+    }
+
+    #[test]
+    fn what_the_library_does_not_take_is_refused_by_name() {
+        for (settings, expected) in [
+            (json!({"acks": "many"}), "acks \"many\""),
+            (json!({"check_crcs": 1}), "check_crcs 1"),
+            (json!({"batch_bytes": -1}), "batch.size"),
+            (json!({"compression": "middle-out"}), "middle-out"),
+        ] {
+            let error = configure(&asked(settings)).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
