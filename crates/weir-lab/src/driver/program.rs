@@ -99,7 +99,9 @@ impl DriverProgram {
         Path::new(&self.argv[0])
     }
 
-    pub(super) fn command(&self) -> Command {
+    /// What starts it: for those who speak with it themselves.
+    #[must_use]
+    pub fn command(&self) -> Command {
         let mut command = Command::new(self.program());
         command.args(&self.argv[1..]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

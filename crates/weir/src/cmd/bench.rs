@@ -15,6 +15,7 @@ use weir_stats::compare::Named;
 use weir_stats::run::{Outcome, Run};
 
 use crate::cmd::bench_compare::{self, CompareArgs, Judging};
+use crate::cmd::bench_driver;
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
 use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
@@ -39,6 +40,9 @@ pub(crate) enum BenchCommand {
     Import(ImportArgs),
     /// Rebuild the reports of runs from their raw files; several runs are shown side by side too.
     Report(ReportArgs),
+    /// Speak the driver protocol of docs/drivers.md on standard input and output, for librdkafka; what plans start
+    /// themselves, and an example for those who write a driver.
+    Driver,
 }
 
 /// What to take in.
@@ -144,6 +148,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::Compare(args) => bench_compare::run(&args),
         BenchCommand::FindMax(args) => bench_find_max::run(&args),
         BenchCommand::Report(args) => bench_report::run(args),
+        BenchCommand::Driver => bench_driver::run(),
     }
 }
 

@@ -1,0 +1,80 @@
+//! Every driver of a client library does what `docs/drivers.md` says: one scripted session with each, all at
+//! once, against one real broker. `WEIR_DRIVERS` chooses, for example `java,franz-go` or
+//! `mine=./my-driver --fast`; a driver that is not known is given as NAME=COMMAND.
+
+mod raw;
+mod session;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;
+
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use support::Broker;
+use weir_lab::LabError;
+use weir_lab::driver::{DriverProgram, KNOWN, Reason};
+use world::World;
+
+#[test]
+fn drivers_follow_the_protocol() {
+    let wanted = std::env::var("WEIR_DRIVERS").unwrap_or_else(|_| all());
+    let programs: Vec<DriverProgram> = wanted.split(',').filter_map(program).collect();
+    assert!(!programs.is_empty(), "none of {wanted} is there");
+    let broker = Broker::start();
+    let world = World::new(&broker);
+    let failed: Vec<&str> = thread::scope(|scope| {
+        let sessions = programs.iter().map(|program| {
+            let world = &world;
+            let name = program.name.as_str();
+            let session = move || {
+                let passes = || {
+                    session::passes(world, program);
+                    raw::passes(world, program);
+                };
+                catch_unwind(AssertUnwindSafe(passes)).is_err().then_some(name)
+            };
+            // A panic says which driver it is about by the name of its thread.
+            let named = thread::Builder::new().name(name.to_owned());
+            named.spawn_scoped(scope, session).expect("a thread")
+        });
+        let sessions: Vec<_> = sessions.collect();
+        let outcomes = sessions.into_iter().map(|session| session.join().expect("caught"));
+        outcomes.flatten().collect()
+    });
+    assert!(failed.is_empty(), "these drivers failed, see above: {failed:?}");
+}
+
+/// All that can be tested.
+fn all() -> String {
+    let known = KNOWN.iter().filter(|known| known.is_tested);
+    let names = known.map(|known| known.name);
+    ["librdkafka"].into_iter().chain(names).collect::<Vec<_>>().join(",")
+}
+
+/// One driver, built if need be. Go is nothing that this project installs: without it its driver is left out.
+fn program(name: &str) -> Option<DriverProgram> {
+    if name == "librdkafka" {
+        return Some(DriverProgram::built_in(Path::new(env!("CARGO_BIN_EXE_weir"))));
+    }
+    if name.contains('=') {
+        return Some(DriverProgram::given(name).expect("NAME=COMMAND"));
+    }
+    let never = AtomicBool::new(false);
+    match DriverProgram::known(name, &mut |_| (), &never) {
+        Ok(program) => Some(program),
+        Err(error) => {
+            let tool = match &error.reason {
+                Reason::NotBuilt(LabError::MissingTool { tool, .. }) => *tool,
+                _ => "",
+            };
+            assert!(tool == "go", "{error}");
+            // A terminal that is gone is no reason to fail.
+            let _ = writeln!(std::io::stderr(), "NOT RUN: {error}");
+            None
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What the typed session can not say: lines that are no commands, several at once, the end of the input.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use weir_lab::driver::DriverProgram;
+
+use crate::session::settings;
+use crate::world::{PATIENCE, World};
+
+/// Two processes of one driver, spoken to line by line.
+pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
+    understands_what_is_no_command(program);
+    ends_with_its_input_also_at_work(world, program);
+}
+
+fn understands_what_is_no_command(program: &DriverProgram) {
+    let mut talk = Talk::start(program);
+    talk.say("this is no JSON\n[\n");
+    // Several at once, answered in order.
+    talk.say("{\"id\":5,\"op\":\"dance\"}\n{\"id\":6,\"op\":\"gc\"}\n{\"id\":7,\"op\":\"produce\"}\n");
+    talk.say("{\"id\":8,\"op\":\"hello\",\"protocol\":1}\n");
+    let expected = [
+        (Value::Null, false),
+        (Value::Null, false),
+        (json!(5), false),
+        (json!(6), true),
+        (json!(7), false),
+        (json!(8), true),
+    ];
+    for (id, ok) in expected {
+        let answer = talk.answer();
+        assert_eq!((&answer["id"], &answer["ok"]), (&id, &json!(ok)), "{answer}");
+        assert!(ok || answer["error"].is_string(), "{answer}");
+    }
+    talk.ends_in_time();
+}
+
+fn ends_with_its_input_also_at_work(world: &World<'_>, program: &DriverProgram) {
+    let mut talk = Talk::start(program);
+    let configure = json!({
+        "id": 1, "op": "configure", "timeout_ms": 60_000, "bootstrap": world.broker.bootstrap,
+        "profile": "conformance", "settings": settings(),
+    });
+    talk.say(&format!("{configure}\n"));
+    assert_eq!(talk.answer()["ok"], true);
+    let topic = world.topic(&program.name, "end");
+    let work = json!({
+        "id": 2, "op": "steady", "timeout_ms": 600_000, "topic": topic, "len": 10, "seed": 1,
+        "role": "consume", "rate": 0, "seconds": 300,
+    });
+    talk.say(&format!("{work}\n"));
+    // It is at work when the first second is told.
+    let event = talk.answer();
+    assert_eq!((&event["id"], &event["event"]), (&json!(2), &json!("second")), "{event}");
+    talk.ends_in_time();
+}
+
+/// A driver, line by line; killed when dropped.
+struct Talk {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Talk {
+    fn start(program: &DriverProgram) -> Self {
+        let mut child = program
+            .command()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("asked for");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stdin, lines }
+    }
+
+    fn say(&mut self, text: &str) {
+        let stdin = self.stdin.as_mut().expect("it is open");
+        stdin.write_all(text.as_bytes()).expect("it listens");
+        stdin.flush().expect("it listens");
+    }
+
+    fn answer(&self) -> Value {
+        let line = self.lines.recv_timeout(PATIENCE).expect("an answer");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Closes its input; it has two seconds, and here more, on a machine with other work.
+    fn ends_in_time(mut self) {
+        drop(self.stdin.take());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.child.try_wait().expect("ours").is_none() {
+            assert!(Instant::now() < deadline, "its input has ended and it goes on");
+            thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

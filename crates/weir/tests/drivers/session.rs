@@ -1,0 +1,386 @@
+//! The session: every command, with what it left on the broker.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use weir_lab::driver::{
+    CAPABILITIES, Configure, Consume, Driver, DriverProgram, Produce, ProducerState, Reason, Role,
+    RoundTrip, Settings, Steady, Via, WarmUp,
+};
+
+use crate::world::{LIMIT, SHORT, Stored, World, key, ticks, value};
+
+/// One driver from `hello` to `bye`.
+pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
+    let folder = world.broker.scratch.path().join(&program.name);
+    fs::create_dir_all(&folder).expect("a folder");
+    let driver = Driver::start(program, &folder, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    let mut session = Session { world, driver };
+    session.says_hello();
+    session.is_configured();
+    session.warms_up();
+    session.produces();
+    session.consumes();
+    session.verifies();
+    session.goes_round_as_burst();
+    session.goes_round_at_a_rate();
+    session.is_steady();
+    session.gives_up_what_does_not_exist();
+    session.rests();
+    session.driver.bye().unwrap_or_else(|error| panic!("{error}"));
+}
+
+struct Session<'a> {
+    world: &'a World<'a>,
+    driver: Driver,
+}
+
+/// The settings of the fair comparison, all of them.
+pub(crate) fn settings() -> Settings {
+    let settings = json!({
+        "acks": 1, "linger_ms": 5, "batch_bytes": 1_000_000, "batch_records": 0, "max_in_flight": 5,
+        "retries": 0, "idempotence": false, "compression": "none", "queue_bytes": 64 << 20,
+        "queue_records": 100_000, "max_request_bytes": 1 << 20, "send_buffer_bytes": 0,
+        "receive_buffer_bytes": 0, "fetch_min_bytes": 1, "fetch_wait_ms": 500,
+        "fetch_partition_bytes": 1 << 20, "check_crcs": true, "auto_commit": false,
+        "auto_commit_ms": 1000,
+    });
+    serde_json::from_value(settings).expect("an object")
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "truth",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Array(_) => "list",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Commands in which nothing may go wrong.
+macro_rules! done {
+    ($answer:expr) => {
+        $answer.unwrap_or_else(|error| panic!("{error}"))
+    };
+}
+
+impl Session<'_> {
+    fn topic(&self, purpose: &str) -> String {
+        self.world.topic(self.driver.name(), purpose)
+    }
+
+    fn says_hello(&mut self) {
+        let hello = self.driver.hello();
+        assert!(!hello.runtime.is_empty(), "{hello:?}");
+        assert!(!hello.capabilities.is_empty(), "{hello:?}");
+        for capability in &hello.capabilities {
+            assert!(CAPABILITIES.contains(&capability.as_str()), "{capability}");
+        }
+        done!(self.driver.gc(LIMIT));
+        let stats = done!(self.driver.stats(LIMIT));
+        let status = fs::read_to_string(format!("/proc/{}/status", self.driver.pid())).expect("it runs");
+        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let rss = rss.and_then(|rest| rest.split_ascii_whitespace().next()).expect("memory");
+        let rss: u64 = rss.parse().expect("a number");
+        assert!((rss / 2..=rss * 2).contains(&stats.rss_kb), "{stats:?}, the system says {rss}");
+        assert!(stats.threads >= 1, "{stats:?}");
+    }
+
+    fn is_configured(&mut self) {
+        let mut asked = Configure {
+            bootstrap: self.world.broker.bootstrap.clone(),
+            profile: "conformance".to_owned(),
+            settings: settings(),
+        };
+        asked.settings.insert("no_such_setting".to_owned(), json!(1));
+        let answer = done!(self.driver.configure(&asked, LIMIT));
+        assert!(answer.unsupported.contains(&"no_such_setting".to_owned()), "{answer:?}");
+        assert!(!answer.unsupported.contains(&"acks".to_owned()), "{answer:?}");
+        for (name, value) in &asked.settings {
+            let effective = &answer.effective[name];
+            if !answer.unsupported.contains(name) {
+                assert_eq!(kind(effective), kind(value), "{name}: {effective}");
+            }
+        }
+        assert_eq!(answer.effective["acks"], 1);
+        for name in &answer.unsupported {
+            assert!(asked.settings.contains_key(name), "{name} was not asked for");
+        }
+        asked.settings.remove("no_such_setting");
+        done!(self.driver.configure(&asked, LIMIT));
+    }
+
+    fn warms_up(&mut self) {
+        let asked = WarmUp {
+            topic: self.topic("warm-up"),
+            len: 100,
+            count: 1000,
+            seed: 3,
+        };
+        let cost = done!(self.driver.warm_up(&asked, LIMIT));
+        assert!(cost.produce_cpu_us_per_record > 0.0, "{cost:?}");
+        // Once more, with what the first left in the topic.
+        done!(self.driver.warm_up(&asked, LIMIT));
+        let found = self.world.read(&asked.topic);
+        let primers = found.iter().filter(|record| record.is_primer()).count();
+        assert_eq!((found.len(), primers), (2001, 1));
+    }
+
+    fn produces(&mut self) {
+        let states = [
+            (ProducerState::Cold, "produce.cold", 0),
+            (ProducerState::Metadata, "produce.metadata", 0),
+            (ProducerState::Warm, "produce.warm", 1),
+        ];
+        for (state, capability, primers) in states {
+            if !self.driver.can(capability) {
+                continue;
+            }
+            let topic = self.topic(&capability.replace('.', "-"));
+            // The second time the same producer goes on; a large value does not fit a batch with others.
+            for (seed, len, count) in [(1 << 53, 100, 25), (7, 300_000, 4)] {
+                let asked = Produce {
+                    topic: topic.clone(),
+                    len,
+                    count,
+                    seed,
+                    state,
+                    per_record: seed == 7,
+                };
+                let answer = done!(self.driver.produce(&asked, LIMIT));
+                assert_eq!((answer.acked, answer.failed), (count, 0), "{answer:?}");
+                assert!(answer.cpu_us > 0.0 || state != ProducerState::Cold, "{answer:?}");
+            }
+            let found = self.world.read(&topic);
+            let (before, bursts) = found.split_at(primers);
+            assert!(before.iter().all(Stored::is_primer), "{capability}: {before:?}");
+            assert_eq!(bursts.len(), 29, "{capability}");
+            let offsets: Vec<i64> = found.iter().map(|record| record.offset).collect();
+            assert!(offsets.iter().copied().eq(0..found.len() as i64), "{capability}: {offsets:?}");
+            let expected = (0..25).map(|ordinal| (ordinal, value(1 << 53, 100)));
+            let expected = expected.chain((0..4).map(|ordinal| (ordinal, value(7, 300_000))));
+            for (record, (ordinal, value)) in bursts.iter().zip(expected) {
+                assert_eq!(record.number(), ordinal, "{capability}");
+                assert!(record.value.as_ref() == Some(&value), "{capability}: record {ordinal} has another value");
+            }
+        }
+    }
+
+    fn vias(&self) -> Vec<Via> {
+        let vias = [(Via::Group, "consume.group"), (Via::Assign, "consume.assign")];
+        let able = vias.into_iter().filter(|(_, capability)| self.driver.can(capability));
+        able.map(|(via, _)| via).collect()
+    }
+
+    fn consumes(&mut self) {
+        let topic = self.topic("consume");
+        let primer = || (key(-1), Some(vec![0]));
+        let record = |ordinal| (key(ordinal), Some(value(5, 50)));
+        let mut records = vec![primer()];
+        records.extend((0..10).map(record));
+        records.push(primer());
+        records.extend((10..20).map(record));
+        self.world.write(&topic, &records);
+        for via in self.vias() {
+            let asked = Consume {
+                topic: topic.clone(),
+                len: 50,
+                count: 20,
+                seed: 5,
+                via,
+                verify: true,
+                commit: via == Via::Group,
+            };
+            let answer = done!(self.driver.consume(&asked, LIMIT));
+            assert_eq!((answer.got, answer.bytes, answer.bad), (20, 20 * 58, 0), "{via:?}");
+            let part = Consume {
+                count: 7,
+                verify: false,
+                commit: false,
+                seed: 6,
+                ..asked
+            };
+            let answer = done!(self.driver.consume(&part, LIMIT));
+            assert_eq!((answer.got, answer.bytes, answer.bad), (7, 7 * 58, 0), "{via:?}");
+        }
+    }
+
+    fn verifies(&mut self) {
+        let topic = self.topic("verify");
+        let right = value(5, 50);
+        let mut wrong = right.clone();
+        wrong[49] ^= 1;
+        let records = [
+            (key(0), Some(right.clone())),
+            (key(2), Some(right.clone())),
+            (key(2), Some(wrong)),
+            (key(3), Some(value(5, 49))),
+            (key(4), None),
+            (None, Some(right.clone())),
+            (key(6), Some(right)),
+        ];
+        self.world.write(&topic, &records);
+        for via in self.vias() {
+            let asked = Consume {
+                topic: topic.clone(),
+                len: 50,
+                count: 7,
+                seed: 5,
+                via,
+                verify: true,
+                commit: false,
+            };
+            let answer = done!(self.driver.consume(&asked, LIMIT));
+            assert_eq!((answer.got, answer.bad), (7, 5), "{via:?}, verified");
+            assert_eq!(answer.bytes, 5 * 50 + 49 + 6 * 8, "{via:?}");
+            let unverified = Consume {
+                verify: false,
+                ..asked.clone()
+            };
+            let answer = done!(self.driver.consume(&unverified, LIMIT));
+            assert_eq!((answer.got, answer.bad), (7, 4), "{via:?}, not verified");
+            let other_seed = Consume { seed: 6, ..asked };
+            let answer = done!(self.driver.consume(&other_seed, LIMIT));
+            assert_eq!(answer.bad, 7, "{via:?}, another seed");
+        }
+    }
+
+    fn goes_round_as_burst(&mut self) {
+        if !self.driver.can("roundtrip.burst") {
+            return;
+        }
+        let asked = RoundTrip {
+            topic: self.topic("burst"),
+            len: 100,
+            count: 300,
+            rate: 0.0,
+            seed: 9,
+        };
+        let answer = done!(self.driver.roundtrip(&asked, LIMIT));
+        assert_eq!((answer.acked, answer.got, answer.failed), (300, 300, 0), "{answer:?}");
+        assert_eq!(answer.latency.count, 300);
+        self.instants_ascend(&asked);
+    }
+
+    fn goes_round_at_a_rate(&mut self) {
+        if !self.driver.can("roundtrip.open") {
+            return;
+        }
+        let asked = RoundTrip {
+            topic: self.topic("open"),
+            len: 10,
+            count: 101,
+            rate: 200.0,
+            seed: 9,
+        };
+        let answer = done!(self.driver.roundtrip(&asked, LIMIT));
+        assert_eq!((answer.acked, answer.got, answer.pacing.count), (101, 101, 101), "{answer:?}");
+        // The last record is due half a second after the first, and nobody is early.
+        assert!(answer.marks.t1 - answer.marks.t0 >= 500_000_000, "{:?}", answer.marks);
+        let due = self.instants_ascend(&asked);
+        for (place, due_ns) in due.iter().enumerate() {
+            let expected = due[0] + place as i64 * 5_000_000;
+            assert!((due_ns - expected).abs() <= 1000, "record {place} was due at {due_ns}, not {expected}");
+        }
+    }
+
+    /// The instants that are the keys of a roundtrip's records.
+    fn instants_ascend(&self, asked: &RoundTrip) -> Vec<i64> {
+        let found = self.world.read(&asked.topic);
+        let (primer, records) = found.split_first().expect("a primer");
+        assert!(primer.is_primer(), "{primer:?}");
+        assert_eq!(records.len() as u64, asked.count);
+        let expected = value(asked.seed, usize::try_from(asked.len).expect("small"));
+        assert!(records.iter().all(|record| record.value.as_ref() == Some(&expected)));
+        let due: Vec<i64> = records.iter().map(Stored::number).collect();
+        assert!(due.is_sorted() && due[0] >= 0, "{due:?}");
+        due
+    }
+
+    fn is_steady(&mut self) {
+        if !self.driver.can("steady.produce") {
+            return;
+        }
+        let mut asked = Steady {
+            topic: self.topic("steady"),
+            len: 20,
+            seed: 2,
+            role: Role::Produce,
+            rate: 150.0,
+            seconds: 2,
+        };
+        let mut told = 0;
+        let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| told += 1));
+        assert_eq!((done.records, done.bytes, done.failed), (300, 300 * 28, 0));
+        assert_eq!(told, 2);
+        let found = self.world.read(&asked.topic);
+        assert_eq!(found.len(), 301);
+        assert!(found[0].is_primer() && !found[1].is_primer(), "{:?}", found[0]);
+        if self.driver.can("steady.consume") {
+            asked.role = Role::Consume;
+            let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| ()));
+            // And the record that the test wrote behind them.
+            assert_eq!(done.records, 301);
+        }
+    }
+
+    fn gives_up_what_does_not_exist(&mut self) {
+        let topic = format!("{}-missing", self.driver.name());
+        let produce = Produce {
+            topic: topic.clone(),
+            len: 10,
+            count: 3,
+            seed: 1,
+            state: ProducerState::Metadata,
+            per_record: false,
+        };
+        if self.driver.can("produce.metadata") {
+            match self.driver.produce(&produce, SHORT) {
+                Ok(answer) => assert_eq!((answer.acked, answer.failed), (0, 3), "{answer:?}"),
+                Err(error) => assert!(matches!(error.reason, Reason::Refused(_)), "{error}"),
+            }
+        }
+        for via in self.vias() {
+            let consume = Consume {
+                topic: topic.clone(),
+                len: 10,
+                count: 3,
+                seed: 1,
+                via,
+                verify: false,
+                commit: false,
+            };
+            let error = self.driver.consume(&consume, SHORT).expect_err("there is no such topic");
+            assert!(matches!(error.reason, Reason::Refused(_)), "{error}");
+        }
+        // It goes on with what there is.
+        let asked = WarmUp {
+            topic: self.topic("after"),
+            len: 10,
+            count: 10,
+            seed: 1,
+        };
+        done!(self.driver.warm_up(&asked, LIMIT));
+    }
+
+    /// Between two commands nothing is done but what a library does by itself: there is half a second in
+    /// which that is at most 20 ms of processor time.
+    fn rests(&mut self) {
+        done!(self.driver.gc(LIMIT));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let (before, began) = (ticks(self.driver.pid()), Instant::now());
+            while began.elapsed() < Duration::from_millis(500) {
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+            let used = ticks(self.driver.pid()) - before;
+            if used <= 2 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "it does not rest: {used} ticks in half a second");
+        }
+    }
+}
