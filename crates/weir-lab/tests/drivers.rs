@@ -30,7 +30,12 @@ fn driver(folder: &Path, name: &str, rest: &str) -> Driver {
     started.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn scripted(folder: &Path, name: &str, text: &str, limit: Limit<'_>) -> Result<Driver, DriverError> {
+fn scripted(
+    folder: &Path,
+    name: &str,
+    text: &str,
+    limit: Limit<'_>,
+) -> Result<Driver, DriverError> {
     let script = folder.join(format!("{name}.sh"));
     fs::write(&script, text).unwrap();
     let given = format!("{name}=sh {}", script.display());
@@ -126,7 +131,10 @@ fn a_crash_by_a_signal_is_one_too() {
     let folder = tempfile::tempdir().unwrap();
     let mut driver = driver(folder.path(), "shot", "kill -9 $$\n");
     let text = driver.gc(PATIENT).unwrap_err().to_string();
-    assert_eq!(text, "driver shot, gc: crashed (signal 9); it said: nothing");
+    assert_eq!(
+        text,
+        "driver shot, gc: crashed (signal 9); it said: nothing"
+    );
 }
 
 #[test]
@@ -135,7 +143,10 @@ fn a_program_that_is_not_there_says_so() {
     let program = DriverProgram::given("absent=/no/such/program").unwrap();
     let error = Driver::start(&program, folder.path(), PATIENT).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("driver absent, hello: crashed (exit code 127)"), "{text}");
+    assert!(
+        text.starts_with("driver absent, hello: crashed (exit code 127)"),
+        "{text}"
+    );
     assert!(text.contains("/no/such/program"), "{text}");
 }
 
@@ -143,7 +154,10 @@ fn a_program_that_is_not_there_says_so() {
 fn one_that_hangs_is_killed_with_all_it_has_started() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
-    let text = format!("sleep 600 &\necho $! >{}\necho waiting >&2\nwait\n", pid.display());
+    let text = format!(
+        "sleep 600 &\necho $! >{}\necho waiting >&2\nwait\n",
+        pid.display()
+    );
     let mut driver = driver(folder.path(), "lazy", &text);
     let limit = Limit {
         within: Duration::from_secs(2),
@@ -151,7 +165,10 @@ fn one_that_hangs_is_killed_with_all_it_has_started() {
     };
     let error = driver.produce(&produce(), limit).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("driver lazy, produce: hung: no answer within 2s"), "{text}");
+    assert!(
+        text.starts_with("driver lazy, produce: hung: no answer within 2s"),
+        "{text}"
+    );
     assert!(text.ends_with("it said: waiting"), "{text}");
     is_gone(fs::read_to_string(pid).unwrap().trim());
     is_gone(&driver.pid().to_string());
@@ -174,7 +191,11 @@ fn one_that_is_interrupted_is_killed() {
 #[test]
 fn one_that_does_not_end_is_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let driver = driver(folder.path(), "clingy", "echo '{\"id\":2,\"ok\":true}'\nsleep 600\n");
+    let driver = driver(
+        folder.path(),
+        "clingy",
+        "echo '{\"id\":2,\"ok\":true}'\nsleep 600\n",
+    );
     let pid = driver.pid().to_string();
     let error = driver.bye().unwrap_err();
     assert_eq!((error.kind(), error.during.as_str()), ("hung", "bye"));
@@ -195,17 +216,36 @@ fn what_is_no_answer_is_caught() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text, expected) in [
         ("chatty", "echo 'now I will work'\n", "no JSON"),
-        ("confused", "echo '{\"id\":1,\"ok\":true}'\n", "an answer to 1, asked was 2"),
-        ("vague", "echo '{\"id\":2,\"ok\":true}'\n", "its answer has missing field"),
-        ("early", "echo '{\"id\":2,\"event\":\"second\",\"second\":0,\"records\":1,\"bytes\":1,\"cpu_us\":1}'\n", "an event that nobody asked for"),
+        (
+            "confused",
+            "echo '{\"id\":1,\"ok\":true}'\n",
+            "an answer to 1, asked was 2",
+        ),
+        (
+            "vague",
+            "echo '{\"id\":2,\"ok\":true}'\n",
+            "its answer has missing field",
+        ),
+        (
+            "early",
+            "echo '{\"id\":2,\"event\":\"second\",\"second\":0,\"records\":1,\"bytes\":1,\"cpu_us\":1}'\n",
+            "an event that nobody asked for",
+        ),
         ("endless", "yes | tr -d '\\n'\n", "a line without an end"),
-        ("cut", "printf '{\"id\":2,\"ok\":true'\n", "crashed (exit code 0)"),
+        (
+            "cut",
+            "printf '{\"id\":2,\"ok\":true'\n",
+            "crashed (exit code 0)",
+        ),
     ] {
         let mut driver = driver(folder.path(), name, text);
         let error = driver.produce(&produce(), PATIENT).unwrap_err();
         assert!(error.is_fatal() && !driver.is_alive());
         let text = error.to_string();
-        assert!(text.starts_with(&format!("driver {name}, produce: ")), "{text}");
+        assert!(
+            text.starts_with(&format!("driver {name}, produce: ")),
+            "{text}"
+        );
         assert!(text.contains(expected), "{text}");
     }
 }
@@ -233,14 +273,37 @@ fn lies_are_caught() {
     let mut good = driver(folder.path(), "honest", &answer);
     good.produce(&produce(), PATIENT).unwrap();
     for (name, from, to, expected) in [
-        ("miscounts", "\"acked\":10", "\"acked\":11", "acked 11 and failed 0 are not the 10"),
-        ("backwards", "\"t1\":6", "\"t1\":4", "mark t1 (4) is before t0 (5)"),
-        ("stretches", "\"t2\":7", "\"t2\":900000000000", "its marks are 900000000 us apart"),
-        ("works", "\"cpu_us\":1", "\"cpu_us\":1e9", "cpu_us is 1000000000"),
+        (
+            "miscounts",
+            "\"acked\":10",
+            "\"acked\":11",
+            "acked 11 and failed 0 are not the 10",
+        ),
+        (
+            "backwards",
+            "\"t1\":6",
+            "\"t1\":4",
+            "mark t1 (4) is before t0 (5)",
+        ),
+        (
+            "stretches",
+            "\"t2\":7",
+            "\"t2\":900000000000",
+            "its marks are 900000000 us apart",
+        ),
+        (
+            "works",
+            "\"cpu_us\":1",
+            "\"cpu_us\":1e9",
+            "cpu_us is 1000000000",
+        ),
     ] {
         let error = produced(folder.path(), name, &honest.replace(from, to));
         let text = error.to_string();
-        assert!(text.starts_with(&format!("driver {name}, produce: lied, killed: ")), "{text}");
+        assert!(
+            text.starts_with(&format!("driver {name}, produce: lied, killed: ")),
+            "{text}"
+        );
         assert!(text.contains(expected), "{text}");
     }
 }
@@ -269,7 +332,10 @@ read -r line
     let mut odd = driver(folder.path(), "odd", &text.replace(":7,", ":8,"));
     let error = odd.steady(&asked, PATIENT, &mut |_| ()).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("records is 8, its seconds add up to 7"), "{text}");
+    assert!(
+        text.contains("records is 8, its seconds add up to 7"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -278,7 +344,10 @@ fn another_protocol_is_not_spoken() {
     let text = HELLO.replace("\"protocol\":1", "\"protocol\":2");
     let error = scripted(folder.path(), "newer", &text, PATIENT).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("it speaks protocol 2, this program speaks 1"), "{text}");
+    assert!(
+        text.contains("it speaks protocol 2, this program speaks 1"),
+        "{text}"
+    );
 }
 
 /// Run by the test below, in another environment.
@@ -291,7 +360,8 @@ fn a_driver_that_the_environment_names_is_built() {
     let error = built.expect_err("there is nothing to build it with");
     assert_eq!(error.kind(), "not built");
     // For the one who reads the output.
-    std::io::Write::write_all(&mut std::io::stdout(), format!("SAID {error}\n").as_bytes()).unwrap();
+    std::io::Write::write_all(&mut std::io::stdout(), format!("SAID {error}\n").as_bytes())
+        .unwrap();
 }
 
 #[test]
@@ -299,7 +369,11 @@ fn a_missing_toolchain_is_named_with_its_remedy() {
     let empty = tempfile::tempdir().unwrap();
     for known in KNOWN {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_driver_that_the_environment_names_is_built", "--nocapture"])
+            .args([
+                "--exact",
+                "a_driver_that_the_environment_names_is_built",
+                "--nocapture",
+            ])
             .env_clear()
             .env("WEIR_TEST_DRIVER", known.name)
             .env("PATH", empty.path())

@@ -24,12 +24,62 @@ macro_rules! sources {
     };
 }
 
-pub(super) const JAVA: &[Source] = sources!("java":;);
-pub(super) const FRANZ_GO: &[Source] = sources!("franz-go":;);
-pub(super) const CONFLUENT_KAFKA: &[Source] = sources!("confluent-kafka":;);
-pub(super) const AIOKAFKA: &[Source] = sources!("aiokafka":;);
-pub(super) const KAFKAJS: &[Source] = sources!("kafkajs":;);
-pub(super) const DOTNET: &[Source] = sources!("dotnet":;);
+pub(super) const JAVA: &[Source] = sources!("java":
+    "pom.xml"
+    "src/main/java/weir/driver/Command.java"
+    "src/main/java/weir/driver/Consuming.java"
+    "src/main/java/weir/driver/Delivery.java"
+    "src/main/java/weir/driver/Distribution.java"
+    "src/main/java/weir/driver/Main.java"
+    "src/main/java/weir/driver/Pacer.java"
+    "src/main/java/weir/driver/Producing.java"
+    "src/main/java/weir/driver/Roundtrip.java"
+    "src/main/java/weir/driver/Settings.java"
+    "src/main/java/weir/driver/Steady.java"
+    "src/main/java/weir/driver/Usage.java"
+    "src/main/java/weir/driver/Values.java"
+;);
+pub(super) const FRANZ_GO: &[Source] = sources!("franz-go":
+    "consume.go"
+    "go.mod"
+    "go.sum"
+    "main.go"
+    "measure.go"
+    "produce.go"
+    "roundtrip.go"
+    "settings.go"
+    "steady.go"
+;);
+pub(super) const CONFLUENT_KAFKA: &[Source] = sources!("confluent-kafka":
+    "clients.py"
+    "driver.py"
+    "requirements.txt"
+    "roundtrip.py"
+    "settings.py"
+    "steady.py"
+; "python": "weir_driver.py");
+pub(super) const AIOKAFKA: &[Source] = sources!("aiokafka":
+    "clients.py"
+    "driver.py"
+    "requirements.txt"
+    "roundtrip.py"
+    "settings.py"
+    "steady.py"
+; "python": "weir_driver.py");
+pub(super) const KAFKAJS: &[Source] = sources!("kafkajs":
+    "consume.js"
+    "driver.js"
+    "measure.js"
+    "pace.js"
+    "package-lock.json"
+    "package.json"
+    "produce.js"
+    "roundtrip.js"
+    "settings.js"
+    "steady.js"
+;);
+pub(super) const DOTNET: &[Source] = sources!("dotnet":
+;);
 
 /// Tells sources apart: the same content gives the same text.
 pub(super) fn hash(sources: &[&Source]) -> String {

@@ -35,30 +35,43 @@ fn drivers_follow_the_protocol() {
                     session::passes(world, program);
                     raw::passes(world, program);
                 };
-                catch_unwind(AssertUnwindSafe(passes)).is_err().then_some(name)
+                catch_unwind(AssertUnwindSafe(passes))
+                    .is_err()
+                    .then_some(name)
             };
             // A panic says which driver it is about by the name of its thread.
             let named = thread::Builder::new().name(name.to_owned());
             named.spawn_scoped(scope, session).expect("a thread")
         });
         let sessions: Vec<_> = sessions.collect();
-        let outcomes = sessions.into_iter().map(|session| session.join().expect("caught"));
+        let outcomes = sessions
+            .into_iter()
+            .map(|session| session.join().expect("caught"));
         outcomes.flatten().collect()
     });
-    assert!(failed.is_empty(), "these drivers failed, see above: {failed:?}");
+    assert!(
+        failed.is_empty(),
+        "these drivers failed, see above: {failed:?}"
+    );
 }
 
 /// All that can be tested.
 fn all() -> String {
     let known = KNOWN.iter().filter(|known| known.is_tested);
     let names = known.map(|known| known.name);
-    ["librdkafka"].into_iter().chain(names).collect::<Vec<_>>().join(",")
+    ["librdkafka"]
+        .into_iter()
+        .chain(names)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// One driver, built if need be. Go is nothing that this project installs: without it its driver is left out.
 fn program(name: &str) -> Option<DriverProgram> {
     if name == "librdkafka" {
-        return Some(DriverProgram::built_in(Path::new(env!("CARGO_BIN_EXE_weir"))));
+        return Some(DriverProgram::built_in(Path::new(env!(
+            "CARGO_BIN_EXE_weir"
+        ))));
     }
     if name.contains('=') {
         return Some(DriverProgram::given(name).expect("NAME=COMMAND"));

@@ -22,7 +22,9 @@ fn understands_what_is_no_command(program: &DriverProgram) {
     let mut talk = Talk::start(program);
     talk.say("this is no JSON\n[\n");
     // Several at once, answered in order.
-    talk.say("{\"id\":5,\"op\":\"dance\"}\n{\"id\":6,\"op\":\"gc\"}\n{\"id\":7,\"op\":\"produce\"}\n");
+    talk.say(
+        "{\"id\":5,\"op\":\"dance\"}\n{\"id\":6,\"op\":\"gc\"}\n{\"id\":7,\"op\":\"produce\"}\n",
+    );
     talk.say("{\"id\":8,\"op\":\"hello\",\"protocol\":1}\n");
     let expected = [
         (Value::Null, false),
@@ -34,7 +36,11 @@ fn understands_what_is_no_command(program: &DriverProgram) {
     ];
     for (id, ok) in expected {
         let answer = talk.answer();
-        assert_eq!((&answer["id"], &answer["ok"]), (&id, &json!(ok)), "{answer}");
+        assert_eq!(
+            (&answer["id"], &answer["ok"]),
+            (&id, &json!(ok)),
+            "{answer}"
+        );
         assert!(ok || answer["error"].is_string(), "{answer}");
     }
     talk.ends_in_time();
@@ -56,7 +62,11 @@ fn ends_with_its_input_also_at_work(world: &World<'_>, program: &DriverProgram) 
     talk.say(&format!("{work}\n"));
     // It is at work when the first second is told.
     let event = talk.answer();
-    assert_eq!((&event["id"], &event["event"]), (&json!(2), &json!("second")), "{event}");
+    assert_eq!(
+        (&event["id"], &event["event"]),
+        (&json!(2), &json!("second")),
+        "{event}"
+    );
     talk.ends_in_time();
 }
 
@@ -86,7 +96,11 @@ impl Talk {
                 }
             }
         });
-        Self { child, stdin, lines }
+        Self {
+            child,
+            stdin,
+            lines,
+        }
     }
 
     fn say(&mut self, text: &str) {
@@ -105,7 +119,10 @@ impl Talk {
         drop(self.stdin.take());
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.child.try_wait().expect("ours").is_none() {
-            assert!(Instant::now() < deadline, "its input has ended and it goes on");
+            assert!(
+                Instant::now() < deadline,
+                "its input has ended and it goes on"
+            );
             thread::park_timeout(Duration::from_millis(20));
         }
     }

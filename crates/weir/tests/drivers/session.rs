@@ -28,7 +28,10 @@ pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
     session.is_steady();
     session.gives_up_what_does_not_exist();
     session.rests();
-    session.driver.bye().unwrap_or_else(|error| panic!("{error}"));
+    session
+        .driver
+        .bye()
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 struct Session<'a> {
@@ -81,11 +84,17 @@ impl Session<'_> {
         }
         done!(self.driver.gc(LIMIT));
         let stats = done!(self.driver.stats(LIMIT));
-        let status = fs::read_to_string(format!("/proc/{}/status", self.driver.pid())).expect("it runs");
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.driver.pid())).expect("it runs");
         let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let rss = rss.and_then(|rest| rest.split_ascii_whitespace().next()).expect("memory");
+        let rss = rss
+            .and_then(|rest| rest.split_ascii_whitespace().next())
+            .expect("memory");
         let rss: u64 = rss.parse().expect("a number");
-        assert!((rss / 2..=rss * 2).contains(&stats.rss_kb), "{stats:?}, the system says {rss}");
+        assert!(
+            (rss / 2..=rss * 2).contains(&stats.rss_kb),
+            "{stats:?}, the system says {rss}"
+        );
         assert!(stats.threads >= 1, "{stats:?}");
     }
 
@@ -95,10 +104,18 @@ impl Session<'_> {
             profile: "conformance".to_owned(),
             settings: settings(),
         };
-        asked.settings.insert("no_such_setting".to_owned(), json!(1));
+        asked
+            .settings
+            .insert("no_such_setting".to_owned(), json!(1));
         let answer = done!(self.driver.configure(&asked, LIMIT));
-        assert!(answer.unsupported.contains(&"no_such_setting".to_owned()), "{answer:?}");
-        assert!(!answer.unsupported.contains(&"acks".to_owned()), "{answer:?}");
+        assert!(
+            answer.unsupported.contains(&"no_such_setting".to_owned()),
+            "{answer:?}"
+        );
+        assert!(
+            !answer.unsupported.contains(&"acks".to_owned()),
+            "{answer:?}"
+        );
         for (name, value) in &asked.settings {
             let effective = &answer.effective[name];
             if !answer.unsupported.contains(name) {
@@ -107,7 +124,10 @@ impl Session<'_> {
         }
         assert_eq!(answer.effective["acks"], 1);
         for name in &answer.unsupported {
-            assert!(asked.settings.contains_key(name), "{name} was not asked for");
+            assert!(
+                asked.settings.contains_key(name),
+                "{name} was not asked for"
+            );
         }
         asked.settings.remove("no_such_setting");
         done!(self.driver.configure(&asked, LIMIT));
@@ -152,26 +172,43 @@ impl Session<'_> {
                 };
                 let answer = done!(self.driver.produce(&asked, LIMIT));
                 assert_eq!((answer.acked, answer.failed), (count, 0), "{answer:?}");
-                assert!(answer.cpu_us > 0.0 || state != ProducerState::Cold, "{answer:?}");
+                assert!(
+                    answer.cpu_us > 0.0 || state != ProducerState::Cold,
+                    "{answer:?}"
+                );
             }
             let found = self.world.read(&topic);
             let (before, bursts) = found.split_at(primers);
-            assert!(before.iter().all(Stored::is_primer), "{capability}: {before:?}");
+            assert!(
+                before.iter().all(Stored::is_primer),
+                "{capability}: {before:?}"
+            );
             assert_eq!(bursts.len(), 29, "{capability}");
             let offsets: Vec<i64> = found.iter().map(|record| record.offset).collect();
-            assert!(offsets.iter().copied().eq(0..found.len() as i64), "{capability}: {offsets:?}");
+            assert!(
+                offsets.iter().copied().eq(0..found.len() as i64),
+                "{capability}: {offsets:?}"
+            );
             let expected = (0..25).map(|ordinal| (ordinal, value(1 << 53, 100)));
             let expected = expected.chain((0..4).map(|ordinal| (ordinal, value(7, 300_000))));
             for (record, (ordinal, value)) in bursts.iter().zip(expected) {
                 assert_eq!(record.number(), ordinal, "{capability}");
-                assert!(record.value.as_ref() == Some(&value), "{capability}: record {ordinal} has another value");
+                assert!(
+                    record.value.as_ref() == Some(&value),
+                    "{capability}: record {ordinal} has another value"
+                );
             }
         }
     }
 
     fn vias(&self) -> Vec<Via> {
-        let vias = [(Via::Group, "consume.group"), (Via::Assign, "consume.assign")];
-        let able = vias.into_iter().filter(|(_, capability)| self.driver.can(capability));
+        let vias = [
+            (Via::Group, "consume.group"),
+            (Via::Assign, "consume.assign"),
+        ];
+        let able = vias
+            .into_iter()
+            .filter(|(_, capability)| self.driver.can(capability));
         able.map(|(via, _)| via).collect()
     }
 
@@ -195,7 +232,11 @@ impl Session<'_> {
                 commit: via == Via::Group,
             };
             let answer = done!(self.driver.consume(&asked, LIMIT));
-            assert_eq!((answer.got, answer.bytes, answer.bad), (20, 20 * 58, 0), "{via:?}");
+            assert_eq!(
+                (answer.got, answer.bytes, answer.bad),
+                (20, 20 * 58, 0),
+                "{via:?}"
+            );
             let part = Consume {
                 count: 7,
                 verify: false,
@@ -204,7 +245,11 @@ impl Session<'_> {
                 ..asked
             };
             let answer = done!(self.driver.consume(&part, LIMIT));
-            assert_eq!((answer.got, answer.bytes, answer.bad), (7, 7 * 58, 0), "{via:?}");
+            assert_eq!(
+                (answer.got, answer.bytes, answer.bad),
+                (7, 7 * 58, 0),
+                "{via:?}"
+            );
         }
     }
 
@@ -260,7 +305,11 @@ impl Session<'_> {
             seed: 9,
         };
         let answer = done!(self.driver.roundtrip(&asked, LIMIT));
-        assert_eq!((answer.acked, answer.got, answer.failed), (300, 300, 0), "{answer:?}");
+        assert_eq!(
+            (answer.acked, answer.got, answer.failed),
+            (300, 300, 0),
+            "{answer:?}"
+        );
         assert_eq!(answer.latency.count, 300);
         self.instants_ascend(&asked);
     }
@@ -277,13 +326,24 @@ impl Session<'_> {
             seed: 9,
         };
         let answer = done!(self.driver.roundtrip(&asked, LIMIT));
-        assert_eq!((answer.acked, answer.got, answer.pacing.count), (101, 101, 101), "{answer:?}");
+        assert_eq!(
+            (answer.acked, answer.got, answer.pacing.count),
+            (101, 101, 101),
+            "{answer:?}"
+        );
         // The last record is due half a second after the first, and nobody is early.
-        assert!(answer.marks.t1 - answer.marks.t0 >= 500_000_000, "{:?}", answer.marks);
+        assert!(
+            answer.marks.t1 - answer.marks.t0 >= 500_000_000,
+            "{:?}",
+            answer.marks
+        );
         let due = self.instants_ascend(&asked);
         for (place, due_ns) in due.iter().enumerate() {
             let expected = due[0] + place as i64 * 5_000_000;
-            assert!((due_ns - expected).abs() <= 1000, "record {place} was due at {due_ns}, not {expected}");
+            assert!(
+                (due_ns - expected).abs() <= 1000,
+                "record {place} was due at {due_ns}, not {expected}"
+            );
         }
     }
 
@@ -294,7 +354,11 @@ impl Session<'_> {
         assert!(primer.is_primer(), "{primer:?}");
         assert_eq!(records.len() as u64, asked.count);
         let expected = value(asked.seed, usize::try_from(asked.len).expect("small"));
-        assert!(records.iter().all(|record| record.value.as_ref() == Some(&expected)));
+        assert!(
+            records
+                .iter()
+                .all(|record| record.value.as_ref() == Some(&expected))
+        );
         let due: Vec<i64> = records.iter().map(Stored::number).collect();
         assert!(due.is_sorted() && due[0] >= 0, "{due:?}");
         due
@@ -318,7 +382,11 @@ impl Session<'_> {
         assert_eq!(told, 2);
         let found = self.world.read(&asked.topic);
         assert_eq!(found.len(), 301);
-        assert!(found[0].is_primer() && !found[1].is_primer(), "{:?}", found[0]);
+        assert!(
+            found[0].is_primer() && !found[1].is_primer(),
+            "{:?}",
+            found[0]
+        );
         if self.driver.can("steady.consume") {
             asked.role = Role::Consume;
             let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| ()));
@@ -353,7 +421,10 @@ impl Session<'_> {
                 verify: false,
                 commit: false,
             };
-            let error = self.driver.consume(&consume, SHORT).expect_err("there is no such topic");
+            let error = self
+                .driver
+                .consume(&consume, SHORT)
+                .expect_err("there is no such topic");
             assert!(matches!(error.reason, Reason::Refused(_)), "{error}");
         }
         // It goes on with what there is.
@@ -380,7 +451,10 @@ impl Session<'_> {
             if used <= 2 {
                 return;
             }
-            assert!(Instant::now() < deadline, "it does not rest: {used} ticks in half a second");
+            assert!(
+                Instant::now() < deadline,
+                "it does not rest: {used} ticks in half a second"
+            );
         }
     }
 }

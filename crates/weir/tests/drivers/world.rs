@@ -112,7 +112,11 @@ impl<'a> World<'a> {
                     value: record.value.map(<[u8]>::to_vec),
                 });
             }
-            assert!(Instant::now() < deadline, "read only {} records", found.len());
+            assert!(
+                Instant::now() < deadline,
+                "read only {} records",
+                found.len()
+            );
         }
     }
 }
