@@ -85,7 +85,7 @@ impl<'a> World<'a> {
     /// All that is in a topic; a last record is written to know where it ends.
     pub(crate) fn read(&self, topic: &str) -> Vec<Stored> {
         let end = b"the end of this topic".to_vec();
-        self.write(topic, &[(Some(end.clone()), None)]);
+        self.write(topic, &[(Some(end.clone()), Some(Vec::new()))]);
         let mut source = KafkaIngest::start(&IngestConfig {
             bootstrap_servers: self.broker.bootstrap.clone(),
             client_id: "test".to_owned(),
