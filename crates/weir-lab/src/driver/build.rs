@@ -84,7 +84,7 @@ impl Site<'_> {
 
     fn go(&mut self) -> Result<DriverProgram, LabError> {
         let dir = self.entry(|site, dir| {
-            let go = site.tool("go", "install Go 1.24 or newer from https://go.dev/dl")?;
+            let go = site.tool("go", "install Go 1.26 or newer from https://go.dev/dl")?;
             let mut command = Command::new(go);
             command.args(["build", "-trimpath", "-o", "driver", "."]);
             site.run(command, dir, "driver", go_trouble)

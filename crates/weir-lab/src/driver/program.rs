@@ -166,7 +166,7 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "franz-go",
         library: "franz-go, for Go",
-        needs: "Go",
+        needs: "Go 1.26 or newer",
         is_tested: true,
         recipe: Recipe::Go,
         sources: sources::FRANZ_GO,

@@ -79,6 +79,18 @@ pub(super) const KAFKAJS: &[Source] = sources!("kafkajs":
     "steady.js"
 ;);
 pub(super) const DOTNET: &[Source] = sources!("dotnet":
+    "Command.cs"
+    "ConfluentLibrary.cs"
+    "Consuming.cs"
+    "KNetLibrary.cs"
+    "Library.cs"
+    "Producing.cs"
+    "Program.cs"
+    "Roundtrip.cs"
+    "Steady.cs"
+    "Usage.cs"
+    "Values.cs"
+    "driver.csproj"
 ;);
 
 /// Tells sources apart: the same content gives the same text.
