@@ -21,7 +21,7 @@ pub struct DriverError {
 pub enum Reason {
     /// It is not there: a missing toolchain, no network, code that does not compile.
     #[error("not built: {0}")]
-    NotBuilt(#[source] LabError),
+    NotBuilt(#[source] Box<LabError>),
     /// Its program cannot be run.
     #[error("not started: {0}")]
     NotStarted(String),
@@ -86,7 +86,7 @@ impl DriverError {
     pub(super) fn not_built(driver: &str, error: LabError) -> Self {
         let reason = match error {
             LabError::Interrupted { .. } => Reason::Interrupted,
-            error => Reason::NotBuilt(error),
+            error => Reason::NotBuilt(Box::new(error)),
         };
         Self {
             driver: driver.to_owned(),

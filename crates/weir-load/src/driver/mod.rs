@@ -32,25 +32,45 @@ use fault::Fault;
 use patience::Patience;
 use session::Session;
 
-/// Answers the commands that come on standard input until it ends or one says `bye`.
+/// Answers the commands that come on standard input until it ends or one says `bye`. A command that then
+/// still waits for a broker is left behind.
 ///
 /// # Errors
 /// Standard output is gone.
 pub fn run() -> io::Result<()> {
     let halt = Arc::new(AtomicBool::new(false));
     let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
-    let reader = Arc::clone(&halt);
-    thread::Builder::new()
-        .name("commands".to_owned())
-        .spawn(move || {
-            read_lines(io::stdin(), &sender);
-            reader.store(true, Ordering::Relaxed);
-            drop(sender);
-            // What waits for a broker that does not answer need not end in time by itself.
-            thread::sleep(END_WITHIN);
-            std::process::exit(0);
-        })?;
-    serve(&lines, &mut io::stdout(), &halt)
+    let (input_over, over) = mpsc::channel();
+    let (work_over, halted) = (input_over.clone(), Arc::clone(&halt));
+    spawn("commands", move || {
+        read_lines(io::stdin(), &sender);
+        halted.store(true, Ordering::Relaxed);
+        drop(sender);
+        // Fails only when nobody waits any more.
+        let _ = input_over.send(Over::Input);
+    })?;
+    spawn("work", move || {
+        let result = serve(&lines, &mut io::stdout(), &halt);
+        let _ = work_over.send(Over::Work(result));
+    })?;
+    if let Ok(Over::Work(result)) = over.recv() {
+        return result;
+    }
+    match over.recv_timeout(END_WITHIN) {
+        Ok(Over::Work(result)) => result,
+        _ => Ok(()),
+    }
+}
+
+/// What has ended.
+enum Over {
+    Input,
+    Work(io::Result<()>),
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let named = thread::Builder::new().name(name.to_owned());
+    named.spawn(work).map(|_| ())
 }
 
 fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) -> io::Result<()> {
@@ -162,7 +182,7 @@ mod tests {
         let mut output = Vec::new();
         serve(&lines, &mut output, &AtomicBool::new(false)).expect("writes to memory");
         let text = String::from_utf8(output).expect("JSON is text");
-        let lines = text.lines().map(|line| serde_json::from_str(line));
+        let lines = text.lines().map(serde_json::from_str);
         lines.collect::<Result<_, _>>().expect("JSON")
     }
 

@@ -81,7 +81,10 @@ fn program(name: &str) -> Option<DriverProgram> {
         Ok(program) => Some(program),
         Err(error) => {
             let tool = match &error.reason {
-                Reason::NotBuilt(LabError::MissingTool { tool, .. }) => *tool,
+                Reason::NotBuilt(cause) => match **cause {
+                    LabError::MissingTool { tool, .. } => tool,
+                    _ => "",
+                },
                 _ => "",
             };
             assert!(tool == "go", "{error}");

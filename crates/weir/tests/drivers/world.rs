@@ -16,6 +16,9 @@ pub(crate) struct World<'a> {
     topics: AtomicU32,
 }
 
+/// Key and value.
+pub(crate) type Pair = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// A record as it is on the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
@@ -56,7 +59,7 @@ impl<'a> World<'a> {
     }
 
     /// Writes records as they are given.
-    pub(crate) fn write(&self, topic: &str, records: &[(Option<Vec<u8>>, Option<Vec<u8>>)]) {
+    pub(crate) fn write(&self, topic: &str, records: &[Pair]) {
         let config = ProducerConfig {
             bootstrap_servers: self.broker.bootstrap.clone(),
             ..ProducerConfig::default()
