@@ -48,7 +48,10 @@ fn what_may_write_runs_no_code_of_a_pull_request() {
     assert!(text.contains("\npermissions: {}\n"), "nothing by default");
     // With this trigger the code of a pull request would run with the repository's rights.
     assert!(!text.contains("pull_request_target"));
-    assert!(!text.contains("${{ secrets"), "the job's own token is enough");
+    assert!(
+        !text.contains("${{ secrets"),
+        "the job's own token is enough"
+    );
     let jobs = below(&text, "jobs:");
     let names: Vec<&str> = jobs
         .lines()
