@@ -21,12 +21,8 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let pages = pages::keep_small();
     be_silent_without_a_reader();
     let cli = cli::Cli::parse();
-    if !matches!(cli.command, cli::Command::Proxy(_)) {
-        pages.may_be_huge();
-    }
     cli::init_logging(&cli);
     match cmd::run(cli.command) {
         Ok(exit) => exit.into(),

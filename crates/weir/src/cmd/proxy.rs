@@ -13,7 +13,7 @@ use weir_proxy::{Overrides, Proxy, ProxyConfig, ProxyError};
 
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::signal;
+use crate::{pages, signal};
 
 /// How often the command looks at the stop flag and at the clusters.
 const LOOK: Duration = Duration::from_millis(20);
@@ -109,6 +109,7 @@ fn failure(error: ProxyError) -> Failure {
 }
 
 fn serve(args: &RunArgs) -> Result<Exit, Failure> {
+    pages::keep_small();
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let config = load(&args.from)?;
     // Without certificates a closed terminal ends the proxy, as usual.
