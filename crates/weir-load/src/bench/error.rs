@@ -62,6 +62,17 @@ pub enum BenchError {
         /// Its last words.
         reason: String,
     },
+    /// A comparison of client libraries that cannot be begun.
+    #[error("{0}")]
+    Libraries(String),
+    /// A run that would go on as another one.
+    #[error("--resume {}: not the same run: {differences}; give the same options, or begin a new run", dir.display())]
+    Resume {
+        /// The run folder.
+        dir: PathBuf,
+        /// What was and what is.
+        differences: String,
+    },
     /// A child without the pipe it was given.
     #[error("child process has no output pipe")]
     NoPipe,
@@ -88,7 +99,9 @@ impl BenchError {
             Self::Plan(_)
             | Self::File { .. }
             | Self::Read { .. }
-            | Self::NothingToImport { .. } => Fault::Usage,
+            | Self::NothingToImport { .. }
+            | Self::Libraries(_)
+            | Self::Resume { .. } => Fault::Usage,
             Self::Lab(error) => match error.fault() {
                 weir_lab::Fault::Usage => Fault::Usage,
                 weir_lab::Fault::Unreachable | weir_lab::Fault::Interrupted => Fault::Target,

@@ -10,6 +10,7 @@ mod find_max;
 mod gateway;
 mod import;
 mod ladder;
+pub mod libraries;
 mod observer;
 mod order;
 pub mod overhead;

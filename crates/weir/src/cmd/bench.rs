@@ -17,6 +17,7 @@ use weir_stats::run::{Outcome, Run};
 use crate::cmd::bench_compare::{self, CompareArgs, Judging};
 use crate::cmd::bench_driver;
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
+use crate::cmd::bench_libraries::{self, LibrariesArgs};
 use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
 use crate::cmd::bench_report::{self, ReportArgs};
@@ -132,6 +133,8 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) overhead: OverheadArgs,
+    #[command(flatten)]
+    pub(crate) libraries: LibrariesArgs,
     /// Folder of an earlier run to hold this one against.
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
@@ -155,12 +158,12 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
 fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
     check_baseline(args)?;
     if let Some(plan) = bench_overhead::plan(&args.plan) {
-        if args.baseline.is_some() {
-            let text = "--baseline: this plan has none; hold two of its runs against each other with \
-                        weir bench compare";
-            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
-        }
+        refuse_baseline(args)?;
         return bench_overhead::run(args, plan.map_err(usage)?);
+    }
+    if let Some(plan) = bench_libraries::plan(&args.plan) {
+        refuse_baseline(args)?;
+        return bench_libraries::run(args, plan.map_err(usage)?);
     }
     let (mut plan, file) = load_plan(&args.plan)?;
     if args.quick {
@@ -212,6 +215,18 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         Exit::Fine => against,
         other => other,
     })
+}
+
+/// Plans of other kinds have no cells that a baseline could be held against.
+fn refuse_baseline(args: &RunArgs) -> Result<(), Failure> {
+    match args.baseline {
+        None => Ok(()),
+        Some(_) => {
+            let text = "--baseline: this plan has none; hold two of its runs against each other with \
+                        weir bench compare";
+            Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
+        }
+    }
 }
 
 /// Nothing is started for a comparison that cannot be made.
@@ -271,7 +286,8 @@ pub(crate) fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
         .is_none_or(|extension| extension != "toml")
     {
         let known = BUILT_IN.iter().map(|plan| plan.name);
-        let known: Vec<&str> = known.chain([bench_overhead::NAME]).collect();
+        let others = [bench_overhead::NAME, bench_libraries::NAME];
+        let known: Vec<&str> = known.chain(others).collect();
         let known = known.join(", ");
         return Err(Failure::new(
             Exit::Usage,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use weir_load::bench::libraries::{self, LibrariesPlan};
 use weir_load::bench::overhead::{self, OverheadPlan};
 use weir_load::plan::{BUILT_IN, BuiltIn, Estimate, Plan};
 
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         println!();
     }
     overhead_plan(args, columns)?;
+    libraries_plan(args, columns)?;
     println!(
         "weir bench run PLAN --quick runs one. Times are reckoned for runs in which every level is held; memory is\n\
          that of all processes together, kernel buffers not counted."
@@ -54,6 +56,24 @@ fn overhead_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
     print_wrapped(&plan.question, columns);
     if let Some(dir) = &args.export {
         write(dir, overhead::BUILT_IN_FILE, overhead::BUILT_IN_TEXT)?;
+    }
+    println!();
+    Ok(())
+}
+
+/// And one more kind: client libraries.
+fn libraries_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
+    let plan = LibrariesPlan::built_in().map_err(usage)?;
+    println!("{}", plan.name);
+    print_wrapped(&plan.question, columns);
+    let quick = plan
+        .clone()
+        .with(&plan.quick.clone(), libraries::BUILT_IN_FILE);
+    let quick = quick.map_err(usage)?;
+    println!("  --quick  at most 5 min; {} cells", quick.cells.len());
+    println!("  full     some hours; --cells picks, for example --cells 'produce.warm/*'");
+    if let Some(dir) = &args.export {
+        write(dir, libraries::BUILT_IN_FILE, libraries::BUILT_IN_TEXT)?;
     }
     println!();
     Ok(())

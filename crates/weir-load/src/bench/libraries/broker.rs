@@ -1,0 +1,110 @@
+//! The broker of a run: one of its own, or one that runs already.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use weir_kafka::Admin;
+use weir_lab::{Lab, LabOptions, ports};
+
+use super::super::{ADMIN_TIMEOUT, BenchError, BenchOptions, Observer};
+
+/// A broker, and what is known of it.
+pub(super) struct Broker {
+    lab: Option<Lab>,
+    pub(super) admin: Admin,
+    pub(super) bootstrap: String,
+    /// Its processes; `None` if they are not on this machine, or not known.
+    pub(super) pids: Option<Vec<u32>>,
+}
+
+impl Broker {
+    pub(super) fn start(
+        options: &BenchOptions,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<Self, BenchError> {
+        if let Some(bootstrap) = &options.bootstrap {
+            return Ok(Self {
+                lab: None,
+                admin: Admin::connect(bootstrap, ADMIN_TIMEOUT)?,
+                bootstrap: bootstrap.clone(),
+                pids: local_pids(bootstrap),
+            });
+        }
+        let lab_options = LabOptions::default();
+        let lab = Lab::up(&lab_options, &mut |text| observer.note(text), stop)?;
+        let bootstrap = lab.bootstrap();
+        Ok(Self {
+            admin: Admin::connect(&bootstrap, ADMIN_TIMEOUT)?,
+            bootstrap,
+            pids: Some(lab.brokers().iter().map(|broker| broker.pid).collect()),
+            lab: Some(lab),
+        })
+    }
+
+    /// Where it keeps its topics, if it was started for the run.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        self.lab.as_ref().map(|lab| lab.dir().to_owned())
+    }
+
+    pub(super) fn kafka_version(&self) -> Option<String> {
+        self.lab.as_ref().map(|lab| lab.kafka_version().to_owned())
+    }
+
+    /// Whether it does not answer any more: then what drivers fail at is not their fault.
+    pub(super) fn is_gone(&mut self) -> bool {
+        match &mut self.lab {
+            Some(lab) => !lab.is_running(),
+            None => self.admin.broker_ids().is_err(),
+        }
+    }
+
+    /// Ends it, if it was started for the run.
+    pub(super) fn down(self) -> Result<(), BenchError> {
+        match self.lab {
+            Some(lab) => Ok(lab.down()?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Processes that listen where the broker is said to be, if that is this machine.
+fn local_pids(bootstrap: &str) -> Option<Vec<u32>> {
+    let pids: Option<Vec<u32>> = bootstrap
+        .split(',')
+        .map(|address| {
+            let (host, port) = address.trim().rsplit_once(':')?;
+            let is_here = host == "localhost"
+                || host
+                    .parse::<IpAddr>()
+                    .is_ok_and(|address| address.is_loopback());
+            let port = port.parse().ok().filter(|_| is_here)?;
+            ports::owner(port).map(|owner| owner.pid)
+        })
+        .collect();
+    pids.map(|mut pids| {
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_on_this_machine_is_found_by_its_port() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        let own = Some(vec![std::process::id()]);
+        assert_eq!(local_pids(&here.to_string()), own);
+        assert_eq!(
+            local_pids(&format!("{here},localhost:{}", here.port())),
+            own
+        );
+        assert_eq!(local_pids("192.0.2.1:9092"), None);
+        assert_eq!(local_pids("nonsense"), None);
+    }
+}

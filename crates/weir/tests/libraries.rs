@@ -1,0 +1,439 @@
+//! Client libraries compared as a user does it: the built-in driver, drivers that fail, runs that are cut short.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Broker, Process, Signal, schema, send_signal, text, weir};
+
+/// The built-in plan with less of a warm-up.
+fn plan(broker: &Broker, name: &str, warm_up_records: u64) -> PathBuf {
+    let plan = include_str!("../../../plans/client-libraries.toml");
+    let less = plan
+        .replace(
+            "records = 10000\nvalue",
+            &format!("records = {warm_up_records}\nvalue"),
+        )
+        .replace("rounds_min = 4", "rounds_min = 1")
+        .replace("rounds_max = 20", "rounds_max = 2");
+    assert_ne!(less, plan);
+    let file = broker.scratch.path().join(format!("{name}.toml"));
+    fs::write(&file, less).unwrap();
+    file
+}
+
+fn arguments(broker: &Broker, plan: &Path, out: &Path, args: &[&str]) -> Vec<String> {
+    let path = |path: &Path| path.display().to_string();
+    let mut all = vec!["bench".to_owned(), "run".to_owned(), path(plan)];
+    let own = [
+        "--bootstrap",
+        &broker.bootstrap,
+        "--libraries",
+        "librdkafka",
+    ];
+    all.extend(
+        own.into_iter()
+            .chain(args.iter().copied())
+            .map(str::to_owned),
+    );
+    if !args.contains(&"--resume") {
+        all.extend(["--out".to_owned(), path(out)]);
+    }
+    all
+}
+
+fn run(broker: &Broker, plan: &Path, out: &Path, args: &[&str]) -> Output {
+    let all = arguments(broker, plan, out, args);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    weir(&all).output().unwrap()
+}
+
+/// The one run folder in `out`.
+fn folder(out: &Path) -> PathBuf {
+    let mut folders = fs::read_dir(out).unwrap();
+    let folder = folders.next().unwrap().unwrap().path();
+    assert!(folders.next().is_none());
+    folder
+}
+
+fn read(folder: &Path) -> Value {
+    let text = fs::read_to_string(folder.join("run.json")).unwrap();
+    let run: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(schema::findings(&run), Vec::<String>::new());
+    run
+}
+
+fn samples(run: &Value) -> &Vec<Value> {
+    run["libraries"]["samples"].as_array().unwrap()
+}
+
+fn lines(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("libraries.jsonl")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// One broker for all: starting it is the slowest part.
+#[test]
+fn libraries_are_compared_on_a_real_broker() {
+    let broker = Broker::start();
+    every_work_is_measured_and_every_driver_takes_turns(&broker);
+    a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(&broker);
+    drivers_that_fail_are_named_and_the_others_go_on(&broker);
+    a_library_against_itself_within_a_disk_cap(&broker);
+    the_legacy_profile_reads_what_each_wrote(&broker);
+}
+
+fn every_work_is_measured_and_every_driver_takes_turns(broker: &Broker) {
+    let out = broker.scratch.path().join("all");
+    let again = format!("again={} bench driver", env!("CARGO_BIN_EXE_weir"));
+    let args = [
+        "--cells",
+        "produce.*,consume.*,roundtrip.burst/10x500,roundtrip.open/10@200",
+        "--payloads",
+        "10",
+        "--bursts",
+        "100",
+        "--hold",
+        "500ms",
+        "--repetitions",
+        "2",
+        "--verify",
+        "--driver",
+        &again,
+    ];
+    let output = run(broker, &plan(broker, "all", 200), &out, &args);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    let folder = folder(&out);
+    let run = read(&folder);
+    let found = &run["libraries"];
+    assert_eq!(found["profile"], "fair");
+    let cells = found["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 7);
+    assert_eq!(samples(&run).len(), 7 * 2 * 2);
+    assert_eq!(lines(&folder).len(), 7 * 2 * 2);
+    for (line, sample) in lines(&folder).iter().zip(samples(&run)) {
+        assert_eq!(&serde_json::from_str::<Value>(line).unwrap(), sample);
+        assert_eq!(sample["invalid"].as_array().unwrap().len(), 0, "{sample}");
+        assert!(sample["cpu_us"].as_f64() > Some(0.0), "{sample}");
+        assert!(sample["threads"].as_u64() > Some(0), "{sample}");
+        assert!(sample["peak_rss_kb"].as_u64() > Some(0), "{sample}");
+        let cell = sample["cell"].as_str().unwrap();
+        let (figure, records) = match cell.split_once('.').unwrap() {
+            ("produce", _) => ("delivered_us", 100),
+            ("consume", _) => ("drain_us", 100),
+            (_, "burst/10x500") => ("roundtrip_us", 500),
+            _ => ("achieved_per_s", 100),
+        };
+        assert!(sample[figure].as_f64() > Some(0.0), "{sample}");
+        assert_eq!(sample["records"], records, "{sample}");
+    }
+    // The second repetition runs backwards.
+    let turns: Vec<_> = samples(&run)[..4]
+        .iter()
+        .map(|sample| {
+            (
+                sample["driver"].as_str().unwrap(),
+                sample["place"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let (first, second) = ("librdkafka", "again");
+    assert_eq!(turns, [(first, 0), (second, 1), (second, 0), (first, 1)]);
+    for driver in found["drivers"].as_array().unwrap() {
+        assert!(driver["failed"].is_null(), "{driver}");
+        assert!(driver["warm_up_rounds"].as_u64() > Some(0), "{driver}");
+        let settings = driver["settings"].as_array().unwrap();
+        let acks = settings.iter().find(|it| it["name"] == "acks").unwrap();
+        assert_eq!(
+            (&acks["asked"], &acks["effective"]),
+            (&"1".into(), &"1".into())
+        );
+    }
+    no_topic_is_left(broker, &folder);
+    for file in ["report.html", "report.md", "configuration.json"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+}
+
+/// Every topic that a driver was told is gone.
+fn no_topic_is_left(broker: &Broker, folder: &Path) {
+    let told = fs::read_to_string(folder.join("drivers/librdkafka.jsonl")).unwrap();
+    let mut topics: Vec<&str> = told
+        .split("\"topic\":\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    topics.sort_unstable();
+    topics.dedup();
+    assert!(topics.len() > 5, "{topics:?}");
+    let admin = weir_kafka::Admin::connect(&broker.bootstrap, Duration::from_secs(20)).unwrap();
+    for topic in topics {
+        assert!(!admin.topic_exists(topic).unwrap(), "{topic}");
+    }
+}
+
+fn a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(broker: &Broker) {
+    let out = broker.scratch.path().join("resumed");
+    let plan = plan(broker, "resumed", 0);
+    let args = [
+        "--cells",
+        "produce.warm/10x10,consume.assign/10x10",
+        "--repetitions",
+        "40",
+    ];
+    let begin = |args: &[&str]| {
+        let all = arguments(broker, &plan, &out, args);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        Process::spawn(weir(&all).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    };
+    let killed = begin(&args);
+    until(|| out.is_dir() && lines(&folder(&out)).len() >= 3);
+    send_signal(killed.id(), Signal::KILL);
+    assert!(!killed.output().status.success());
+    let folder = folder(&out);
+    let before = lines(&folder);
+    assert!(before.len() < 80 && !folder.join("run.json").exists());
+
+    let dir = folder.display().to_string();
+    let other = [
+        "--resume",
+        &dir,
+        "--cells",
+        "produce.warm/10x10",
+        "--repetitions",
+        "40",
+    ];
+    let refused = run(broker, &plan, &out, &other);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("not the same run") && said.contains("cells was"),
+        "{said}"
+    );
+
+    let resumed: Vec<&str> = ["--resume", &dir].into_iter().chain(args).collect();
+    let interrupted = begin(&resumed);
+    until(|| lines(&folder).len() > before.len() + 2);
+    send_signal(interrupted.id(), Signal::INT);
+    let output = interrupted.output();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let run = read(&folder);
+    assert_eq!(run["outcome"], "interrupted");
+    assert!(samples(&run).len() < 80, "{}", samples(&run).len());
+
+    let output = self::run(broker, &plan, &out, &resumed);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let after = lines(&folder);
+    assert_eq!(after[..before.len()], before);
+    let run = read(&folder);
+    let mut all: Vec<_> = samples(&run)
+        .iter()
+        .map(|sample| (sample["cell"].to_string(), sample["repetition"].as_u64()))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!((all.len(), after.len()), (80, 80));
+    assert!(run["notes"].to_string().contains("more than one sitting"));
+}
+
+fn until(done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !done() {
+        assert!(Instant::now() < deadline, "it has not come so far");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Answers everything, and does with `produce` what it says.
+const SCRIPT: &str = r#"while read -r line; do
+  id=${line#*'"id":'}
+  id=${id%%[,\}]*}
+  case "$line" in
+    *'"op":"hello"'*) rest='"protocol":1,"library":"none","library_version":"1","binding":"","runtime":"sh","capabilities":["produce.cold"]' ;;
+    *'"op":"configure"'*) rest='"effective":{"acks":1,"linger_ms":5,"batch_bytes":1,"batch_records":0,"max_in_flight":5,"retries":0,"idempotence":false,"compression":null,"queue_bytes":1,"queue_records":1,"max_request_bytes":1,"send_buffer_bytes":0,"receive_buffer_bytes":0,"fetch_min_bytes":1,"fetch_wait_ms":500,"fetch_partition_bytes":1,"check_crcs":true,"auto_commit":false},"unsupported":["compression"]' ;;
+    *'"op":"stats"'*) rest='"rss_kb":1,"threads":1,"heap_kb":null' ;;
+    *'"op":"produce"'*) PRODUCE ;;
+    *) rest='"done":true' ;;
+  esac
+  echo "{\"id\":$id,\"ok\":true,$rest}"
+done
+"#;
+
+fn drivers_that_fail_are_named_and_the_others_go_on(broker: &Broker) {
+    let liar = r#"rest='"marks":{"t0":0,"t1":1000,"t2":2000},"cpu_us":1,"acked":10,"failed":0'"#;
+    let out = broker.scratch.path().join("failing");
+    let mut args: Vec<String> = ["--cells", "produce.cold/10x10", "--repetitions", "3"]
+        .map(str::to_owned)
+        .to_vec();
+    args.extend(["--command-timeout".to_owned(), "3s".to_owned()]);
+    for (name, produce) in [
+        ("crashes", "exit 3"),
+        ("hangs", "sleep 600"),
+        ("lies", liar),
+    ] {
+        let script = broker.scratch.path().join(format!("{name}.sh"));
+        fs::write(&script, SCRIPT.replace("PRODUCE", produce)).unwrap();
+        args.extend([
+            "--driver".to_owned(),
+            format!("{name}=sh {}", script.display()),
+        ]);
+    }
+    args.extend(["--driver".to_owned(), "absent=/nowhere/driver".to_owned()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let output = run(broker, &plan(broker, "failing", 0), &out, &args);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    let run = read(&folder(&out));
+    let of = |name: &str| -> Vec<&Value> {
+        let samples = samples(&run).iter();
+        samples.filter(|sample| sample["driver"] == name).collect()
+    };
+    let good = of("librdkafka");
+    assert_eq!(good.len(), 3);
+    assert!(
+        good.iter()
+            .all(|sample| sample["invalid"] == Value::Array(Vec::new()))
+    );
+    let drivers = run["libraries"]["drivers"].as_array().unwrap();
+    let warnings = run["warnings"].to_string();
+    for (name, word, count) in [
+        ("crashes", "crashed", 1),
+        ("hangs", "hung", 1),
+        ("lies", "10 records acknowledged, but the topic has 0", 1),
+        ("absent", "crashed", 0),
+    ] {
+        let driver = drivers
+            .iter()
+            .find(|driver| driver["name"] == name)
+            .unwrap();
+        let failed = driver["failed"].as_str().unwrap();
+        assert!(failed.contains(word), "{name}: {failed}");
+        assert!(warnings.contains(name), "{warnings}");
+        let own = of(name);
+        assert_eq!(own.len(), count, "{own:?}");
+        assert!(
+            own.iter()
+                .all(|sample| sample["invalid"].to_string().contains(word))
+        );
+    }
+}
+
+fn a_library_against_itself_within_a_disk_cap(broker: &Broker) {
+    let out = broker.scratch.path().join("null");
+    let args = [
+        "--null-test",
+        "--cells",
+        "produce.warm/1000x10000,produce.warm/10x10",
+        "--repetitions",
+        "6",
+        "--disk-cap",
+        "5MB",
+    ];
+    let output = run(broker, &plan(broker, "null", 0), &out, &args);
+    let stdout = text(&output.stdout);
+    // With six pairs of bursts of ten records it may go either way.
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{stdout}{}",
+        text(&output.stderr)
+    );
+    let run = read(&folder(&out));
+    let found = &run["libraries"];
+    assert_eq!(found["null_test"], true);
+    let names: Vec<_> = found["drivers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|driver| driver["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["librdkafka-a", "librdkafka-b"]);
+    let skipped = found["cells"][0]["skipped"].as_str().unwrap();
+    assert!(skipped.contains("beyond --disk-cap 0.01GB"), "{skipped}");
+    assert_eq!(samples(&run).len(), 12);
+    let limit = &run["thresholds"][0];
+    assert_eq!(
+        (&limit["limit"], limit["actual"].is_number()),
+        (&0.9.into(), true)
+    );
+    assert_eq!(
+        limit["passed"].as_bool(),
+        Some(output.status.code() == Some(0))
+    );
+}
+
+fn the_legacy_profile_reads_what_each_wrote(broker: &Broker) {
+    let out = broker.scratch.path().join("legacy");
+    let args = [
+        "--profile",
+        "legacy",
+        "--cells",
+        "*/10x10",
+        "--repetitions",
+        "2",
+        "--acks",
+        "0",
+    ];
+    let output = run(broker, &plan(broker, "legacy", 0), &out, &args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = read(&folder(&out));
+    let cells: Vec<_> = samples(&run)
+        .iter()
+        .map(|sample| sample["cell"].as_str().unwrap())
+        .collect();
+    let (produce, consume) = ("produce.legacy/10x10", "consume.group/10x10");
+    assert_eq!(cells, [produce, consume, produce, consume]);
+    for sample in samples(&run) {
+        assert_eq!(sample["invalid"], Value::Array(Vec::new()), "{sample}");
+        match sample["cell"] == produce {
+            true => assert!(sample["create_us"].is_number() && sample["send_calls_us"].is_number()),
+            // The broker holds a fetch that does not fill.
+            false => {
+                assert!(sample["legacy_us"].as_f64() > Some(500_000.0), "{sample}");
+                assert!(sample["commit_us"].as_f64() > Some(0.0), "{sample}");
+            }
+        }
+    }
+    let settings = run["libraries"]["drivers"][0]["settings"]
+        .as_array()
+        .unwrap();
+    let asked = |name: &str| {
+        settings
+            .iter()
+            .find(|it| it["name"] == name)
+            .map(|it| it["asked"].clone())
+    };
+    assert_eq!(asked("fetch_min_bytes"), Some("100000".into()));
+    assert_eq!(asked("acks"), Some("0".into()));
+    assert!(run["notes"].to_string().contains("near 85 %"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_told_before_anything_starts() {
+    for (args, expected) in [
+        (
+            ["--cells", "produce.hot/*"],
+            "no cell of profile fair is named",
+        ),
+        (["--libraries", "sarama"], "unknown library \"sarama\""),
+        (["--driver", "mine"], "NAME=COMMAND"),
+        (["--acks", "2"], "acks = 2"),
+        (["--profile", "loose"], "unknown profile"),
+        (["--topic-template", "{name}"], "two topics would be"),
+        (["--resume", "/nowhere"], "/nowhere/configuration.json"),
+        (["--baseline", "/nowhere"], "/nowhere"),
+    ] {
+        let all: Vec<&str> = ["bench", "run", "client-libraries"]
+            .into_iter()
+            .chain(args)
+            .collect();
+        let output = weir(&all).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
