@@ -311,7 +311,7 @@ mod tests {
         }
         let quick = plan.clone().with(&plan.quick, "quick").unwrap();
         assert!(quick.rounds < plan.rounds);
-        assert_eq!(plan.records(Some(20_000)), 300_000);
+        assert_eq!(plan.records(Some(20_000)), 160_000);
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         };
         let error = plan.with(&none, "command line").unwrap_err().to_string();
         assert_eq!(error, "command line: messages = 5: give 1000 to 100000000");
-        let text = BUILT_IN_TEXT.replacen("rounds = 5", "round = 5", 1);
+        let text = BUILT_IN_TEXT.replacen("rounds = 12", "round = 12", 1);
         let error = OverheadPlan::parse(&text, "my.toml")
             .unwrap_err()
             .to_string();

@@ -65,12 +65,13 @@ fn limits_are_taken_round_by_round() {
         .iter()
         .map(|it| (it.passed, format!("{:.3}", it.actual.unwrap_or(-1.0))))
         .collect();
-    // Nothing ran at the fixed rate: that limit does not hold.
+    // Nothing ran at the fixed rate, and nothing was read: those limits do not hold.
     let expected = [
         (true, "1.100"),
         (false, "-1.000"),
         (true, "0.950"),
         (false, "0.600"),
+        (false, "-1.000"),
     ];
     assert_eq!(found, expected.map(|(held, text)| (held, text.to_owned())));
     assert_eq!(run.outcome, Outcome::ThresholdFailed);
@@ -82,7 +83,7 @@ fn limits_are_taken_round_by_round() {
         run.verdict
     );
     assert!(
-        run.verdict.ends_with("2 of 4 limits held."),
+        run.verdict.ends_with("2 of 5 limits held."),
         "{}",
         run.verdict
     );
