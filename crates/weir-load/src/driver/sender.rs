@@ -28,7 +28,7 @@ pub(super) struct Sender {
     client: Arc<BaseProducer<Reports>>,
     gate: Arc<Gate>,
     server: Option<JoinHandle<()>>,
-    lingers: bool,
+    linger: Duration,
 }
 
 /// What became of the records of a command.
@@ -44,8 +44,8 @@ pub(super) struct Reported {
 }
 
 impl Sender {
-    /// Makes the client; `lingers` tells whether batches wait for company.
-    pub(super) fn start(settings: &ClientConfig, lingers: bool, clock: Clock) -> Outcome<Self> {
+    /// Makes the client; `linger` is how long batches wait for company.
+    pub(super) fn start(settings: &ClientConfig, linger: Duration, clock: Clock) -> Outcome<Self> {
         let context = Reports::new(clock);
         let client = BaseProducer::from_config_and_context(settings, context);
         let client = Arc::new(client.map_err(Fault::kafka("making a producer"))?);
@@ -63,7 +63,7 @@ impl Sender {
             client,
             gate,
             server: Some(server),
-            lingers,
+            linger,
         })
     }
 
@@ -145,13 +145,19 @@ impl Sender {
     /// Sends what waits for company, and waits for all reports.
     pub(super) fn finish(&self, patience: &Patience<'_>) -> Outcome<Reported> {
         let reports = self.reports();
-        let mut pause = FLUSH_PAUSE;
+        // Behind this nothing waits for company any more.
+        let until = Instant::now() + self.linger;
+        let (mut spin, mut pause) = (FLUSH_SPIN, FLUSH_PAUSE);
         while !reports.are_complete() {
             let left = patience.left().map_err(|over| self.late(over))?;
-            let wait = if self.lingers {
-                self.cut_linger();
-                pause = (pause * 2).min(FLUSH_PAUSE_MAX);
-                pause
+            let wait = if Instant::now() < until {
+                self.cut_linger(spin);
+                let now = pause;
+                (spin, pause) = (
+                    (spin * 2).min(FLUSH_SPIN_MAX),
+                    (pause * 2).min(FLUSH_PAUSE_MAX),
+                );
+                now
             } else {
                 POLL_SLICE
             };
@@ -161,9 +167,9 @@ impl Sender {
         Ok(reports.reported())
     }
 
-    /// Makes the library's threads send now; each call is seen by those that look meanwhile.
-    fn cut_linger(&self) {
-        let until = Instant::now() + FLUSH_SPIN;
+    /// Makes the library's threads send now, if they look within that time.
+    fn cut_linger(&self, spin: Duration) {
+        let until = Instant::now() + spin;
         while Instant::now() < until {
             if self.client.flush(Duration::ZERO).is_ok() {
                 return;
@@ -389,8 +395,9 @@ const ERRORS_MAX: usize = 5;
 const POLL_SLICE: Duration = Duration::from_millis(100);
 /// Between two tries to hand a record to a full queue.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
-/// About what a thread takes to wake up.
+/// About what a thread takes to wake up; on a busy machine it takes longer.
 const FLUSH_SPIN: Duration = Duration::from_micros(60);
-/// Between two flushes, at first and later: short bursts are over by then, long ones wait for the broker.
-const FLUSH_PAUSE: Duration = Duration::from_micros(250);
-const FLUSH_PAUSE_MAX: Duration = Duration::from_millis(2);
+const FLUSH_SPIN_MAX: Duration = Duration::from_micros(240);
+/// Between two tries: what was sent at the first is reported by then, or waits for the broker.
+const FLUSH_PAUSE: Duration = Duration::from_millis(1);
+const FLUSH_PAUSE_MAX: Duration = Duration::from_millis(8);

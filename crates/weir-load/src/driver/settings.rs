@@ -1,5 +1,7 @@
 //! Settings of the protocol as librdkafka's properties, and what they have become.
 
+use std::time::Duration;
+
 use rdkafka::config::{ClientConfig, NativeClientConfig};
 use serde_json::{Number, Value};
 use weir_lab::driver::{Configure, Configured, Settings};
@@ -14,7 +16,7 @@ use super::usage::Clock;
 pub(super) struct Clients {
     producer: ClientConfig,
     consumer: ClientConfig,
-    lingers: bool,
+    linger: Duration,
 }
 
 /// Which clients have a property.
@@ -52,7 +54,7 @@ pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
     let mut clients = Clients {
         producer: base(&asked.bootstrap),
         consumer: base(&asked.bootstrap),
-        lingers: true,
+        linger: Duration::ZERO,
     };
     clients.consumer.set("auto.offset.reset", "earliest");
     let mut answer = Configured::default();
@@ -72,7 +74,8 @@ pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
     }
     read_back(&clients, &mut answer.effective)?;
     let linger = answer.effective.get("linger_ms").and_then(Value::as_f64);
-    clients.lingers = linger.is_none_or(|linger_ms| linger_ms > 0.0);
+    // Invariant: the library has taken it, so it is neither negative nor large.
+    clients.linger = Duration::from_secs_f64(linger.unwrap_or(0.0).max(0.0) / 1e3);
     Ok((clients, answer))
 }
 
@@ -152,7 +155,7 @@ impl Form {
 impl Clients {
     /// A new producer.
     pub(super) fn sender(&self, clock: Clock) -> Outcome<Sender> {
-        Sender::start(&self.producer, self.lingers, clock)
+        Sender::start(&self.producer, self.linger, clock)
     }
 
     /// What a consumer is made with; one that joins no group does not commit by itself.
@@ -304,7 +307,7 @@ mod tests {
         });
         let (clients, answer) = configure(&asked(settings.clone())).expect("all are legal");
         assert_eq!(answer.unsupported, ["quota"]);
-        assert!(clients.lingers);
+        assert_eq!(clients.linger, Duration::from_micros(500));
         for (name, value) in settings.as_object().expect("an object") {
             let expected = match name.as_str() {
                 "batch_records" => json!(1_000_000),
@@ -323,7 +326,7 @@ mod tests {
         assert_eq!(answer.effective["linger_ms"], 5);
         assert_eq!(answer.effective["check_crcs"], false);
         let (clients, _) = configure(&asked(json!({"linger_ms": 0}))).expect("legal");
-        assert!(!clients.lingers);
+        assert_eq!(clients.linger, Duration::ZERO);
     }
 
     #[test]

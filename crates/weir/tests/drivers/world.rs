@@ -158,6 +158,6 @@ pub(crate) const LIMIT: Limit<'static> = Limit {
 };
 /// For what can not come: a driver says so when four fifths of this have passed.
 pub(crate) const SHORT: Limit<'static> = Limit {
-    within: Duration::from_secs(6),
+    within: Duration::from_secs(5),
     stop: &NEVER,
 };
