@@ -47,9 +47,11 @@ fn blocks(out: &mut String, run: &Run, width: usize, paint: Paint) {
             .flat_map(Level::valid)
             .filter_map(|row| row.figures.p50_us),
     );
-    let columns = columns_within(&levels, unit, width);
+    let name_width = name_width(&levels, width);
+    let columns = columns_within(&levels, unit, width.saturating_sub(name_width));
+    let place = Place { width, name_width };
     for level in &levels {
-        block(out, level, &columns, unit, width, paint);
+        block(out, level, &columns, unit, place, paint);
     }
 }
 
@@ -82,29 +84,43 @@ fn verdict(out: &mut String, run: &Run, width: usize, paint: Paint) {
     }
 }
 
+/// Columns of the terminal, and those of them that names have.
+#[derive(Clone, Copy)]
+struct Place {
+    width: usize,
+    name_width: usize,
+}
+
+/// As the longest name needs, within a quarter of the terminal.
+fn name_width(levels: &[Level<'_>], width: usize) -> usize {
+    let names = levels.iter().flat_map(|level| &level.rows);
+    let longest = names.map(|row| length(&row.name)).max().unwrap_or(0);
+    (longest + 1).clamp(NAME_WIDTH_MIN, NAME_WIDTH_MIN.max(width / 4))
+}
+
 fn block(
     out: &mut String,
     level: &Level<'_>,
     columns: &[Column],
     unit: TimeUnit,
-    width: usize,
+    Place { width, name_width }: Place,
     paint: Paint,
 ) {
     let label = terminal(&level.label());
     let _ = writeln!(out, "\n{}", paint.bold(&label));
-    let mut head = pad_right("", NAME_WIDTH);
+    let mut head = pad_right("", name_width);
     for column in columns {
         head.push_str(&pad_left(&column.heading(unit), column.width));
     }
     let _ = writeln!(out, "{}", paint.dim(head.trim_end()));
     for row in &level.rows {
-        let name = pad_right(&clip(&terminal(&row.name), NAME_WIDTH - 1), NAME_WIDTH);
+        let name = pad_right(&clip(&terminal(&row.name), name_width - 1), name_width);
         match &row.state {
             State::Skipped(reason) => {
                 wrapped(
                     out,
                     &format!("{name} skipped: "),
-                    NAME_WIDTH + 10,
+                    name_width + 10,
                     &terminal(reason),
                     width,
                 );
@@ -115,7 +131,7 @@ fn block(
                 wrapped(
                     out,
                     &format!("{name} {label} "),
-                    NAME_WIDTH + 10,
+                    name_width + 10,
                     &text,
                     width,
                 );
@@ -129,15 +145,15 @@ fn block(
                 }
                 let _ = writeln!(out, "{line}");
                 if let Some(limit) = row.limit() {
-                    let lead = format!("{:NAME_WIDTH$}{} ", "", paint.yellow("not held:"));
-                    wrapped(out, &lead, NAME_WIDTH + 10, &terminal(&limit), width);
+                    let lead = format!("{:name_width$}{} ", "", paint.yellow("not held:"));
+                    wrapped(out, &lead, name_width + 10, &terminal(&limit), width);
                 }
             }
         }
     }
 }
 
-const NAME_WIDTH: usize = 13;
+const NAME_WIDTH_MIN: usize = 13;
 
 /// What a column shows, most important first: a narrow terminal drops from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,8 +272,7 @@ impl Column {
 }
 
 /// As many columns as fit, wide enough for every block so that the blocks align.
-fn columns_within(levels: &[Level<'_>], unit: TimeUnit, width: usize) -> Vec<Column> {
-    let mut left = width.saturating_sub(NAME_WIDTH);
+fn columns_within(levels: &[Level<'_>], unit: TimeUnit, mut left: usize) -> Vec<Column> {
     let mut chosen = Vec::new();
     for kind in BY_IMPORTANCE {
         let mut column = Column { kind, width: 0 };

@@ -25,13 +25,16 @@ fn kept_runs() -> Vec<PathBuf> {
     found
 }
 
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
 #[test]
 fn kept_run_files_are_as_the_schema_says() {
     let runs = kept_runs();
     assert!(runs.len() > 3, "{runs:?}");
     for path in runs {
-        let run: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let found = schema::findings(&run);
+        let found = schema::findings(&read(&path));
         assert!(found.is_empty(), "{}: {found:#?}", path.display());
     }
 }
@@ -39,8 +42,9 @@ fn kept_run_files_are_as_the_schema_says() {
 /// Otherwise the test above would say nothing.
 #[test]
 fn what_is_wrong_is_found() {
-    let path = kept_runs().pop().unwrap();
-    let good: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let mut runs = kept_runs().into_iter().map(|path| read(&path));
+    // Runs that compare client libraries have no cells.
+    let good = runs.find(|run| run["cells"][0].is_object()).unwrap();
     let changed = |pointer: &str, value: Value| {
         let mut run = good.clone();
         *run.pointer_mut(pointer).unwrap() = value;
