@@ -40,7 +40,8 @@ use session::Session;
 pub fn run() -> io::Result<()> {
     let halt = Arc::new(AtomicBool::new(false));
     let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
-    let (input_over, over) = mpsc::channel();
+    // Room for both messages there ever are.
+    let (input_over, over) = mpsc::sync_channel(2);
     let (work_over, halted) = (input_over.clone(), Arc::clone(&halt));
     spawn("commands", move || {
         read_lines(io::stdin(), &sender);
