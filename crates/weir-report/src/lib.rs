@@ -17,6 +17,7 @@ mod libraries;
 mod markdown;
 mod overhead;
 mod overlay;
+mod published;
 mod sweep_table;
 mod table;
 mod timeline;

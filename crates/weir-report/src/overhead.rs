@@ -60,7 +60,8 @@ fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row
     };
     let median = |name: &str| interval::median(&values(name)).map(|it| it.value);
     let per_s = values("records_per_s");
-    let ratio = interval::ratio_of_pairs(&pairs(run, cell));
+    let base = run.base_way()?;
+    let ratio = interval::ratio_of_pairs(&pairs(run, cell, base));
     Some(Row {
         side: cell.architecture.clone(),
         rate,
@@ -69,7 +70,7 @@ fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row
             per_s.iter().copied().fold(f64::INFINITY, f64::min),
             per_s.iter().copied().fold(0.0, f64::max),
         ),
-        ratio: ratio.filter(|_| subject != DIRECT),
+        ratio: ratio.filter(|_| subject != base),
         latencies_ms: [
             median("latency_mean_ms"),
             median("latency_p50_ms"),
@@ -86,11 +87,14 @@ fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row
 /// A table for each load: medians over the rounds, ratios round by round.
 fn table(run: &Run) -> String {
     let mut text = format!("# {}\n\n{}\n", plain(&run.title), plain(&run.verdict));
+    for warning in &run.warnings {
+        let _ = write!(text, "\nWarning: {}\n", plain(warning));
+    }
     let mut last = None;
     for row in rows(run) {
         let load = (row.side.clone(), row.rate.map(|rate| rate as u64));
         if last.as_ref() != Some(&load) {
-            heading(&mut text, &load);
+            heading(&mut text, &load, run.base_way().unwrap_or_default());
             last = Some(load);
         }
         let (median, low, high) = row.per_s;
@@ -98,7 +102,7 @@ fn table(run: &Run) -> String {
         let _ = write!(
             text,
             "| {} | {median:.0} ({low:.0}..{high:.0}) | {ratio}",
-            row.subject
+            plain(&row.subject)
         );
         for value in row.latencies_ms {
             let us = value.map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", ms * 1e3));
@@ -119,7 +123,7 @@ fn table(run: &Run) -> String {
     text
 }
 
-fn heading(text: &mut String, (side, rate): &(String, Option<u64>)) {
+fn heading(text: &mut String, (side, rate): &(String, Option<u64>), base: &str) {
     let load = match (rate, side.ends_with("consume")) {
         (Some(rate), _) => format!("{rate} records/s"),
         (None, true) => "everything that was written".to_owned(),
@@ -127,10 +131,11 @@ fn heading(text: &mut String, (side, rate): &(String, Option<u64>)) {
     };
     let _ = writeln!(
         text,
-        "\n## {}, {load}\n\n| way | records/s (min..max) | ratio to direct, 95 % interval | mean us | \
+        "\n## {}, {load}\n\n| way | records/s (min..max) | ratio to {}, 95 % interval | mean us | \
          p50 us | p95 us | p99 us | p99.9 us | proxy CPU s/GB | proxy RSS MiB |\n\
          |---|---|---|---|---|---|---|---|---|---|",
-        plain(side)
+        plain(side),
+        plain(base)
     );
 }
 
@@ -154,7 +159,9 @@ fn limits(text: &mut String, run: &Run) {
         let _ = writeln!(
             text,
             "| {} | {} | {actual} {} | {held} |",
-            it.expression, it.scope, it.unit
+            plain(&it.expression.replace("<=", "≤").replace(">=", "≥")),
+            plain(&it.scope),
+            plain(&it.unit)
         );
     }
 }
@@ -179,8 +186,8 @@ fn published(text: &mut String, run: &Run) {
     }
 }
 
-/// The same figure of this cell's subject and of the direct way, in the same rounds.
-fn pairs(run: &Run, cell: &Cell) -> Vec<(f64, f64)> {
+/// The same figure of this cell's subject and of the way it is held against, in the same rounds.
+fn pairs(run: &Run, cell: &Cell, base: &str) -> Vec<(f64, f64)> {
     let of = |variant: Option<&str>, round: u64| {
         let mut all = run.cells.iter().filter(|it| {
             it.is_valid()
@@ -193,12 +200,7 @@ fn pairs(run: &Run, cell: &Cell) -> Vec<(f64, f64)> {
     };
     let rounds = run.cells.iter().map(|cell| cell.repetition).max();
     (1..=rounds.unwrap_or(0))
-        .filter_map(|round| {
-            Some((
-                of(cell.variant.as_deref(), round)?,
-                of(Some(DIRECT), round)?,
-            ))
-        })
+        .filter_map(|round| Some((of(cell.variant.as_deref(), round)?, of(Some(base), round)?)))
         .collect()
 }
 
@@ -212,13 +214,13 @@ fn plain(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).map(mark).collect()
 }
 
-const DIRECT: &str = "direct";
 const RATE: &str = "rate_per_s";
 const TEXT_CHARS_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_stats::run::ThresholdResult;
 
     fn other_run() -> Run {
         let text = r#"{"schema": "weir.run/1", "plan": "keyed", "title": "t", "question": "q", "started_utc": "",
@@ -258,7 +260,27 @@ mod tests {
         let mut paced = cell("direct", 1, Some(20_000.0), 20_000.0);
         paced.figures.insert("latency_p99_ms".to_owned(), 1.234);
         run.cells.push(paced);
+        run.warnings = vec!["others [had] more".to_owned()];
+        run.thresholds.push(ThresholdResult {
+            expression: "mine.cpu_s_per_gb / direct.cpu_s_per_gb <= 1.15".to_owned(),
+            scope: "produce @all".to_owned(),
+            actual: Some(1.0),
+            limit: 1.15,
+            unit: "x".to_owned(),
+            passed: true,
+        });
         let table = overhead_table(&run).unwrap();
+        let limit =
+            "| mine.cpu_s_per_gb / direct.cpu_s_per_gb ≤ 1.15 | produce  all | 1.000 x | yes |";
+        assert!(table.contains(limit), "{table}");
+        assert!(
+            table.contains("\nv\n\nWarning: others  had  more\n"),
+            "{table}"
+        );
+        assert!(
+            table.contains("| ratio to direct, 95 % interval |"),
+            "{table}"
+        );
         assert!(table.contains("## produce, unthrottled"), "{table}");
         assert!(
             table.contains("| direct | 100000 (80000..110000) | - | -"),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{Cell, CellStatus, LatencySummary, Run};
+use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, Run};
 
 /// One number of clients, or one point of a grid.
 pub(crate) struct Level<'a> {
@@ -230,7 +230,7 @@ impl Figures {
         let latency = |pick: fn(&LatencySummary) -> Option<f64>| {
             median(&move |cell: &Cell| cell.response().and_then(pick))
         };
-        let sum = |pick: fn(&weir_stats::run::Delivery) -> u64| {
+        let sum = |pick: fn(&Delivery) -> u64| {
             cells
                 .iter()
                 .filter_map(|cell| cell.delivery.as_ref().map(pick))
@@ -311,6 +311,20 @@ fn compare_with_floor(rows: &mut [Row<'_>]) {
             .filter(|(_, floor_us)| *floor_us > 0.0)
             .map(|(own_us, floor_us)| own_us / floor_us);
     }
+}
+
+/// Expected, delivered, lost, duplicated, reordered, conflated, unchecked, disconnects.
+pub(crate) fn delivery_counts(delivery: &Delivery) -> [u64; 8] {
+    [
+        delivery.expected,
+        delivery.delivered,
+        delivery.lost,
+        delivery.duplicated,
+        delivery.reordered,
+        delivery.conflated,
+        delivery.unchecked,
+        delivery.disconnects,
+    ]
 }
 
 /// What [`published`] lists.

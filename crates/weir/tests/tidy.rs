@@ -129,8 +129,7 @@ fn crate_graph_is_the_table_of_the_architecture() {
             findings.push(format!("{name} has no row in ARCHITECTURE.md"));
             continue;
         };
-        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
-        for (dependency, for_tests) in dependencies(&manifest) {
+        for (dependency, for_tests) in dependencies(&manifest(&name)) {
             let broker_for_tests = for_tests && dependency == "weir-lab";
             if !broker_for_tests && !allowed.contains(&dependency) {
                 findings.push(format!("{name} depends on {dependency}"));
@@ -150,12 +149,48 @@ fn crate_graph_is_the_table_of_the_architecture() {
 fn every_crate_takes_the_workspace_lints() {
     let findings: Vec<_> = crates()
         .into_iter()
-        .filter(|name| {
-            let manifest = read(&root().join("crates").join(name).join("Cargo.toml"));
-            !manifest.contains("[lints]\nworkspace = true")
-        })
+        .filter(|name| name != UNSAFE)
+        .filter(|name| !manifest(name).contains("[lints]\nworkspace = true"))
         .collect();
     settle("these crates lack `[lints] workspace = true`:", &findings);
+}
+
+/// The crate that may make one unsafe call (decision 0042).
+const UNSAFE: &str = "weir-flush";
+
+fn manifest(name: &str) -> String {
+    read(&root().join("crates").join(name).join("Cargo.toml"))
+}
+
+/// The entries of a manifest's tables whose names end so.
+fn entries(manifest: &str, table: &str) -> BTreeSet<String> {
+    let lines = manifest.lines().skip_while(|line| !line.ends_with(table));
+    let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
+    lines
+        .filter(|line| line.contains(" = "))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn one_call_is_unsafe() {
+    let (everywhere, there) = (read(&root().join("Cargo.toml")), manifest(UNSAFE));
+    for table in ["lints.rust]", "lints.clippy]"] {
+        let mut expected = entries(&everywhere, table);
+        if expected.remove("unsafe_code = \"forbid\"") {
+            expected.insert("unsafe_code = \"deny\"".to_owned());
+        }
+        assert!(!expected.is_empty(), "Cargo.toml has no [workspace.{table}");
+        assert_eq!(entries(&there, table), expected, "{UNSAFE}: [{table}");
+    }
+    let files = rust_files();
+    let own = files
+        .iter()
+        .filter(|path| path.starts_with(&format!("crates/{UNSAFE}/")));
+    let calls: usize = own
+        .map(|path| read(&root().join(path)).matches("unsafe {").count())
+        .sum();
+    assert_eq!(calls, 1, "unsafe blocks in {UNSAFE}");
 }
 
 #[test]

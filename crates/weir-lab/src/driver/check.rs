@@ -150,8 +150,8 @@ pub(super) fn round_tripped(asked: &RoundTrip, answer: &RoundTripped, seen: &See
         answer.acked
     );
     let paced = if asked.rate > 0.0 { asked.count } else { 0 };
-    distribution("latency", &answer.latency, answer.got)?;
-    distribution("pacing", &answer.pacing, paced)?;
+    seen.spread("latency", &answer.latency, answer.got)?;
+    seen.spread("pacing", &answer.pacing, paced)?;
     let end = marks.t1.max(marks.t2).max(marks.r1);
     seen.allows(marks.t0, end, answer.cpu_us)
 }
@@ -203,12 +203,12 @@ pub(super) fn steady(asked: &Steady, answer: &SteadyDone, told: &[Second], seen:
     let (Some(latency), Some(pacing)) = (&answer.latency, &answer.pacing) else {
         return Err("latency and pacing are missing".to_owned());
     };
-    distribution("latency", latency, answer.records - answer.failed)?;
-    distribution("pacing", pacing, answer.records)
+    seen.spread("latency", latency, answer.records - answer.failed)?;
+    seen.spread("pacing", pacing, answer.records)
 }
 
 /// Whether a distribution agrees with itself and has `count` values.
-pub(super) fn distribution(name: &str, found: &Distribution, count: u64) -> Verdict {
+fn distribution(name: &str, found: &Distribution, count: u64) -> Verdict {
     hold!(
         found.count == count,
         "{name} has {} values, there should be {count}",
@@ -277,6 +277,18 @@ impl Seen {
         hold!(
             cpu_us >= least,
             "cpu_us is {cpu_us:.0}, the system counts {process:.0} in the whole command"
+        );
+        Ok(())
+    }
+
+    /// Whether these can be times of records within the command.
+    fn spread(&self, name: &str, found: &Distribution, count: u64) -> Verdict {
+        distribution(name, found, count)?;
+        let wall = self.wall_us();
+        hold!(
+            found.max_us as f64 <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US,
+            "{name} goes up to {} us, the whole command took {wall:.0}",
+            found.max_us
         );
         Ok(())
     }

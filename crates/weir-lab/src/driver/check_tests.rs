@@ -180,7 +180,14 @@ fn a_roundtrip_is_checked() {
     };
     round_tripped(&asked, &honest, &SEEN).unwrap();
     type Change = fn(&mut RoundTripped);
-    let lies: [(Change, &str); 6] = [
+    let lies: [(Change, &str); 7] = [
+        (
+            |it| {
+                it.pacing.pairs[2].0 = 120_000;
+                (it.pacing.max_us, it.pacing.sum_us) = (120_000, 120_503);
+            },
+            "pacing goes up to 120000 us",
+        ),
         (|it| it.marks.r1 = 4, "mark r1 (4) is before t0 (5)"),
         (|it| it.marks.r1 = 200_000_000, "us apart"),
         (|it| it.acked = 2, "acked 2 and failed 0"),

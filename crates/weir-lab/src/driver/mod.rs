@@ -7,6 +7,7 @@
 mod build;
 mod check;
 mod error;
+pub mod fuzz;
 mod process;
 mod program;
 mod protocol;
@@ -21,7 +22,7 @@ use serde::de::DeserializeOwned;
 
 use check::Seen;
 use process::{DriverProcess, Silence};
-use protocol::{Line, parse_line};
+use protocol::{Line, parse_line, read_answer};
 
 pub use error::{DriverError, Reason};
 pub use program::{DriverProgram, KNOWN, Known, known};
@@ -291,12 +292,9 @@ impl Driver {
             Ok(answer) => answer,
             Err(text) => return Err(self.error(during, Reason::Refused(text))),
         };
-        let answer: T = match serde_json::from_value(answer) {
+        let answer: T = match read_answer(answer) {
             Ok(answer) => answer,
-            Err(error) => {
-                let detail = format!("its answer has {error}");
-                return Err(self.give_up(during, |_| Reason::Garbled { detail }));
-            }
+            Err(detail) => return Err(self.give_up(during, |_| Reason::Garbled { detail })),
         };
         match check(&answer, &seen, &seconds) {
             Ok(()) => Ok(answer),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -428,7 +429,7 @@ pub(super) enum Line {
 /// Reads a line of a driver that is at command `id`; an error says what is wrong with the line.
 pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
     let value: Value = serde_json::from_slice(line)
-        .map_err(|error| format!("no JSON ({error}): {}", cut(line)))?;
+        .map_err(|error| format!("no JSON ({}): {}", shown(&error), cut(line)))?;
     let Some(object) = value.as_object() else {
         return Err(format!("no JSON object: {}", cut(line)));
     };
@@ -436,7 +437,8 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
         Some(found) if found.as_u64() == Some(id) => {}
         Some(found) => {
             return Err(format!(
-                "an answer to {found}, asked was {id}: {}",
+                "an answer to {}, asked was {id}: {}",
+                shown(found),
                 cut(line)
             ));
         }
@@ -448,7 +450,7 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
         }
         return serde_json::from_value(value)
             .map(Line::Second)
-            .map_err(|error| format!("an event with {error}: {}", cut(line)));
+            .map_err(|error| format!("an event with {}: {}", shown(&error), cut(line)));
     }
     match object.get("ok").and_then(Value::as_bool) {
         Some(true) => Ok(Line::Answer(Ok(value))),
@@ -463,6 +465,16 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
         }
         None => Err(format!("neither an answer nor an event: {}", cut(line))),
     }
+}
+
+/// The fields of an answer; an error says what is wrong with them.
+pub(super) fn read_answer<T: DeserializeOwned>(answer: Value) -> Result<T, String> {
+    serde_json::from_value(answer).map_err(|error| format!("its answer has {}", shown(&error)))
+}
+
+/// The beginning of a text that may quote what a driver said.
+fn shown(text: &impl ToString) -> String {
+    cut(text.to_string().as_bytes())
 }
 
 /// The beginning of a line, for people.

@@ -1,19 +1,19 @@
 //! One librdkafka producer with a thread that serves delivery reports while there is work.
 //!
-//! The crate's flush waits in steps of 100 ms, and librdkafka's own, which ends a batch's wait for
-//! company, is only to be had through it. So it is called without a wait, again and again for a
-//! moment, which is enough for the library's thread to see it; reports are waited for elsewhere.
+//! Batches stop waiting for company for as long as librdkafka's own flush lasts, which the crate
+//! calls without a wait; so that one is called here ([`weir_flush`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use weir_flush::flush;
 use weir_lab::driver::Distribution;
 
 use super::Outcome;
@@ -28,7 +28,6 @@ pub(super) struct Sender {
     client: Arc<BaseProducer<Reports>>,
     gate: Arc<Gate>,
     server: Option<JoinHandle<()>>,
-    linger: Duration,
 }
 
 /// What became of the records of a command.
@@ -44,8 +43,8 @@ pub(super) struct Reported {
 }
 
 impl Sender {
-    /// Makes the client; `linger` is how long batches wait for company.
-    pub(super) fn start(settings: &ClientConfig, linger: Duration, clock: Clock) -> Outcome<Self> {
+    /// Makes the client.
+    pub(super) fn start(settings: &ClientConfig, clock: Clock) -> Outcome<Self> {
         let context = Reports::new(clock);
         let client = BaseProducer::from_config_and_context(settings, context);
         let client = Arc::new(client.map_err(Fault::kafka("making a producer"))?);
@@ -56,14 +55,13 @@ impl Sender {
             while open.pass() {
                 // Serves every report as it comes. A slice ends in a spin of up to a millisecond
                 // (the crate counts whole ones), so it is longer than most work.
-                served.poll(POLL_SLICE);
+                served.poll(SLICE);
             }
         })?;
         Ok(Self {
             client,
             gate,
             server: Some(server),
-            linger,
         })
     }
 
@@ -145,36 +143,16 @@ impl Sender {
     /// Sends what waits for company, and waits for all reports.
     pub(super) fn finish(&self, patience: &Patience<'_>) -> Outcome<Reported> {
         let reports = self.reports();
-        // Behind this nothing waits for company any more.
-        let until = Instant::now() + self.linger;
-        let (mut spin, mut pause) = (FLUSH_SPIN, FLUSH_PAUSE);
         while !reports.are_complete() {
             let left = patience.left().map_err(|over| self.late(over))?;
-            let wait = if Instant::now() < until {
-                self.cut_linger(spin);
-                let now = pause;
-                (spin, pause) = (
-                    (spin * 2).min(FLUSH_SPIN_MAX),
-                    (pause * 2).min(FLUSH_PAUSE_MAX),
-                );
-                now
-            } else {
-                POLL_SLICE
-            };
-            reports.wait(wait.min(left));
+            let flushed = flush(self.client.client(), left.min(SLICE));
+            if flushed.map_err(Fault::kafka("flushing"))? {
+                // The library knows of no more records: what is missing is being reported.
+                reports.wait(left.min(SLICE));
+            }
         }
         self.gate.close();
         Ok(reports.reported())
-    }
-
-    /// Makes the library's threads send now, if they look within that time.
-    fn cut_linger(&self, spin: Duration) {
-        let until = Instant::now() + spin;
-        while Instant::now() < until {
-            if self.client.flush(Duration::ZERO).is_ok() {
-                return;
-            }
-        }
     }
 
     fn late(&self, over: Over) -> Fault {
@@ -392,12 +370,7 @@ impl ProducerContext for Reports {
 }
 
 const ERRORS_MAX: usize = 5;
-const POLL_SLICE: Duration = Duration::from_millis(100);
+/// Of waits that look now and then whether they are to end.
+const SLICE: Duration = Duration::from_millis(100);
 /// Between two tries to hand a record to a full queue.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
-/// About what a thread takes to wake up; on a busy machine it takes longer.
-const FLUSH_SPIN: Duration = Duration::from_micros(60);
-const FLUSH_SPIN_MAX: Duration = Duration::from_micros(240);
-/// Between two tries: what was sent at the first is reported by then, or waits for the broker.
-const FLUSH_PAUSE: Duration = Duration::from_millis(1);
-const FLUSH_PAUSE_MAX: Duration = Duration::from_millis(8);

@@ -1,7 +1,5 @@
 //! Settings of the protocol as librdkafka's properties, and what they have become.
 
-use std::time::Duration;
-
 use rdkafka::config::{ClientConfig, NativeClientConfig};
 use serde_json::{Number, Value};
 use weir_lab::driver::{Configure, Configured, Settings};
@@ -16,7 +14,6 @@ use super::usage::Clock;
 pub(super) struct Clients {
     producer: ClientConfig,
     consumer: ClientConfig,
-    linger: Duration,
 }
 
 /// Which clients have a property.
@@ -54,7 +51,6 @@ pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
     let mut clients = Clients {
         producer: base(&asked.bootstrap),
         consumer: base(&asked.bootstrap),
-        linger: Duration::ZERO,
     };
     clients.consumer.set("auto.offset.reset", "earliest");
     let mut answer = Configured::default();
@@ -73,9 +69,6 @@ pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
         }
     }
     read_back(&clients, &mut answer.effective)?;
-    let linger = answer.effective.get("linger_ms").and_then(Value::as_f64);
-    // Invariant: the library has taken it, so it is neither negative nor large.
-    clients.linger = Duration::from_secs_f64(linger.unwrap_or(0.0).max(0.0) / 1e3);
     Ok((clients, answer))
 }
 
@@ -155,7 +148,7 @@ impl Form {
 impl Clients {
     /// A new producer.
     pub(super) fn sender(&self, clock: Clock) -> Outcome<Sender> {
-        Sender::start(&self.producer, self.linger, clock)
+        Sender::start(&self.producer, clock)
     }
 
     /// What a consumer is made with; one that joins no group does not commit by itself.
@@ -305,9 +298,8 @@ mod tests {
             "fetch_partition_bytes": 1_048_576, "check_crcs": true, "auto_commit": false,
             "auto_commit_ms": 1000, "quota": 3,
         });
-        let (clients, answer) = configure(&asked(settings.clone())).expect("all are legal");
+        let (_, answer) = configure(&asked(settings.clone())).expect("all are legal");
         assert_eq!(answer.unsupported, ["quota"]);
-        assert_eq!(clients.linger, Duration::from_micros(500));
         for (name, value) in settings.as_object().expect("an object") {
             let expected = match name.as_str() {
                 "batch_records" => json!(1_000_000),
@@ -325,8 +317,6 @@ mod tests {
         assert!(answer.unsupported.is_empty());
         assert_eq!(answer.effective["linger_ms"], 5);
         assert_eq!(answer.effective["check_crcs"], false);
-        let (clients, _) = configure(&asked(json!({"linger_ms": 0}))).expect("legal");
-        assert_eq!(clients.linger, Duration::ZERO);
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! What makes no sense in a plan, whatever it is for.
 
+use super::read::{Broken, settle};
 use super::{Plan, PlanError};
-
-/// A broken rule: key, value and remedy.
-type Broken = (&'static str, String, &'static str);
 
 impl Plan {
     pub(super) fn check(&self, file: &str) -> Result<(), PlanError> {
@@ -11,15 +9,7 @@ impl Plan {
             Some(sweep) => sweep.fault(),
             None => self.cells_fault(),
         });
-        match broken {
-            None => Ok(()),
-            Some((key, value, remedy)) => Err(PlanError::Value {
-                file: file.to_owned(),
-                key,
-                value,
-                remedy,
-            }),
-        }
+        settle(broken, file)
     }
 
     /// Architectures, clients and rates.

@@ -7,6 +7,7 @@ mod clients;
 mod estimate;
 mod model;
 mod published;
+pub(crate) mod read;
 mod subject;
 mod sweep;
 mod threshold;
@@ -170,7 +171,7 @@ impl Plan {
         file: &str,
         beside: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, PlanError> {
-        let raw: PlanFile = toml::from_str(text).map_err(|error| syntax(text, file, &error))?;
+        let raw: PlanFile = read::from_toml(text, file)?;
         let server = raw.clients.lightstreamer_conf.as_deref();
         let mut plan = Self {
             name: raw.name,
@@ -307,16 +308,6 @@ fn variants(
         })
     };
     raw.into_iter().map(variant).collect()
-}
-
-fn syntax(text: &str, file: &str, error: &toml::de::Error) -> PlanError {
-    let start = error.span().map_or(0, |span| span.start);
-    let before = text.as_bytes().get(..start).unwrap_or_default();
-    PlanError::Syntax {
-        file: file.to_owned(),
-        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
-        message: error.message().replace('\n', "; "),
-    }
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use weir_stats::run::ReferenceRow;
 
+use super::read::{duration, some_duration};
 use super::{Architecture, Clients, Sweep, SweepOverrides, Threshold, Workload};
-use crate::units::parse_duration;
 
 /// A plan file.
 #[derive(Debug, Deserialize)]
@@ -170,15 +170,4 @@ pub struct Overrides {
     /// Longest wait for late deliveries.
     #[serde(deserialize_with = "some_duration")]
     pub drain: Option<Duration>,
-}
-
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text).map_err(serde::de::Error::custom)
-}
-
-pub(super) fn some_duration<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
 }

@@ -2,21 +2,11 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{ReferenceFigures, ReferenceRow, Run};
+use weir_stats::run::{ReferenceFigures, Run};
 
 use crate::escape::Markup;
-use crate::format;
-use crate::view::{Level, Row};
-
-/// A point: clients, then the other coordinates as texts sort.
-type Key = (u64, Vec<(String, u64)>, String);
-
-struct Line<'a> {
-    label: String,
-    subject: String,
-    theirs: Option<&'a ReferenceRow>,
-    ours: Option<&'a Row<'a>>,
-}
+use crate::published::{self, CAPTION};
+use crate::view::Level;
 
 /// The table with its caption and the end of the section.
 pub(crate) fn points(
@@ -25,179 +15,47 @@ pub(crate) fn points(
     reference: &ReferenceFigures,
     levels: &[Level<'_>],
 ) {
-    let lines = lines(reference, levels);
-    let columns: Vec<&Column> = COLUMNS
-        .iter()
-        .filter(|column| {
-            lines.iter().any(|line| {
-                line.theirs
-                    .is_some_and(|row| (column.theirs)(row).is_some())
-            })
-        })
-        .collect();
-    head(out, &columns);
-    for line in &lines {
+    let points = published::points(run, reference, levels);
+    head(out, &points.headings);
+    for line in &points.lines {
         let _ = write!(
             out,
             "<tr><th scope=\"row\">{}</th><td>{}</td>",
             Markup(&line.label),
             Markup(&line.subject)
         );
-        for column in &columns {
-            let theirs = match line.theirs {
-                Some(row) if !row.sustained && column.is_latency => Some("not held".to_owned()),
-                Some(row) => (column.theirs)(row),
-                None => None,
-            };
-            let ours = line.ours.and_then(|row| (column.ours)(row, run));
+        for (theirs, ours) in &line.figures {
             let _ = write!(
                 out,
                 "<td class=\"n first\">{}</td><td class=\"n own\">{}</td>",
-                Markup(&theirs.unwrap_or_default()),
-                Markup(&ours.unwrap_or_default())
+                Markup(theirs),
+                Markup(ours)
             );
         }
         out.push_str("</tr>\n");
     }
-    out.push_str(
-        "</tbody></table></div>\n<p class=\"caption\">Latency: mean in ms with its standard deviation. CPU: of the \
-         server, as a share of its machine. Empty: not published, or not run here.</p>\n</section>\n",
+    let _ = writeln!(
+        out,
+        "</tbody></table></div>\n<p class=\"caption\">{CAPTION}</p>\n</section>"
     );
 }
 
-fn head(out: &mut String, columns: &[&Column]) {
+fn head(out: &mut String, headings: &[&str]) {
     out.push_str(
         "<div class=\"scroll\"><table class=\"published\">\n<thead>\n<tr><th rowspan=\"2\" scope=\"col\">At</th>\
          <th rowspan=\"2\" scope=\"col\">served by</th>",
     );
-    for column in columns {
+    for heading in headings {
         let _ = write!(
             out,
-            "<th class=\"g first\" colspan=\"2\" scope=\"colgroup\">{}</th>",
-            column.heading
+            "<th class=\"g first\" colspan=\"2\" scope=\"colgroup\">{heading}</th>"
         );
     }
     out.push_str("</tr>\n<tr>");
-    for _ in columns {
+    for _ in headings {
         out.push_str(
             "<th class=\"n first\" scope=\"col\">published</th><th class=\"n own\" scope=\"col\">here</th>",
         );
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");
-}
-
-fn lines<'a>(reference: &'a ReferenceFigures, levels: &'a [Level<'a>]) -> Vec<Line<'a>> {
-    let mut lines: Vec<(Key, Line<'a>)> = Vec::new();
-    for level in levels {
-        for row in &level.rows {
-            let key = key(level.clients, level.parameters, &row.name);
-            let line = Line {
-                label: level.label(),
-                subject: row.name.clone(),
-                theirs: None,
-                ours: Some(row),
-            };
-            lines.push((key, line));
-        }
-    }
-    for row in &reference.rows {
-        let subject = match (&row.architecture, &row.variant) {
-            (Some(architecture), Some(variant)) => format!("{architecture} {variant}"),
-            (Some(architecture), None) => architecture.clone(),
-            (None, _) => row.series.clone(),
-        };
-        let key = key(row.clients, &row.parameters, &subject);
-        match lines.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, line)) => line.theirs = Some(row),
-            None => {
-                let place = Level {
-                    clients: row.clients,
-                    parameters: &row.parameters,
-                    rows: Vec::new(),
-                };
-                let line = Line {
-                    label: place.label(),
-                    subject,
-                    theirs: Some(row),
-                    ours: None,
-                };
-                lines.push((key, line));
-            }
-        }
-    }
-    lines.sort_by(|a, b| a.0.cmp(&b.0));
-    lines.into_iter().map(|(_, line)| line).collect()
-}
-
-fn key(clients: u64, parameters: &std::collections::BTreeMap<String, f64>, subject: &str) -> Key {
-    // The bits of numbers that are not negative sort as the numbers do.
-    let parameters = parameters
-        .iter()
-        .map(|(name, value)| (name.clone(), value.max(0.0).to_bits()))
-        .collect();
-    (clients, parameters, subject.to_owned())
-}
-
-struct Column {
-    heading: &'static str,
-    is_latency: bool,
-    theirs: fn(&ReferenceRow) -> Option<String>,
-    ours: fn(&Row<'_>, &Run) -> Option<String>,
-}
-
-const COLUMNS: [Column; 5] = [
-    Column {
-        heading: "produced/s",
-        is_latency: false,
-        theirs: |row| figure(row, "produced_per_s"),
-        ours: |row, _| shown(row.sample()?.achieved_records_per_s),
-    },
-    Column {
-        heading: "delivered/s",
-        is_latency: false,
-        theirs: |row| figure(row, "delivered_per_s"),
-        ours: |row, _| shown(row.figures.delivered_per_s),
-    },
-    Column {
-        heading: "Mbit/s",
-        is_latency: false,
-        theirs: |row| figure(row, "outbound_mbit_per_s"),
-        ours: |row, _| shown(row.figures.mbit_per_s),
-    },
-    Column {
-        heading: "latency",
-        is_latency: true,
-        theirs: |row| {
-            let mean = format::count(row.latency_mean_ms?);
-            Some(match row.latency_stddev_ms {
-                Some(stddev) => format!("{mean} ({})", format::count(stddev)),
-                None => mean,
-            })
-        },
-        ours: |row, _| {
-            let ms = |us: Option<f64>| shown(us.map(|us| us / 1e3));
-            Some(format!(
-                "{} ({})",
-                ms(row.figures.mean_us)?,
-                ms(row.figures.stddev_us)?
-            ))
-        },
-    },
-    Column {
-        heading: "CPU, %",
-        is_latency: false,
-        theirs: |row| figure(row, "machine_cpu_percent"),
-        ours: |row, run| {
-            let cores = row.sample()?.role("gateway")?.cpu_cores_mean?;
-            shown(Some(cores / run.machine.cpu_cores.max(1) as f64 * 100.0))
-        },
-    },
-];
-
-fn figure(row: &ReferenceRow, name: &str) -> Option<String> {
-    Some(format::figure(Some(*row.figures.get(name)?)))
-}
-
-fn shown(value: Option<f64>) -> Option<String> {
-    Some(format::number(Some(value?)))
 }

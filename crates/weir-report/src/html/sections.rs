@@ -158,18 +158,8 @@ pub(crate) fn losses(out: &mut String, run: &Run) {
         let Some(delivery) = &cell.delivery else {
             continue;
         };
-        let counts = [
-            delivery.expected,
-            delivery.delivered,
-            delivery.lost,
-            delivery.duplicated,
-            delivery.reordered,
-            delivery.conflated,
-            delivery.unchecked,
-            delivery.disconnects,
-        ];
         let fields: Vec<String> = std::iter::once(cell.id())
-            .chain(counts.map(format::count))
+            .chain(view::delivery_counts(delivery).map(format::count))
             .collect();
         let trouble = delivery.lost + delivery.duplicated + delivery.reordered > 0;
         let class = match (cell.is_valid(), trouble) {

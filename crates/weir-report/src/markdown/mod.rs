@@ -4,12 +4,13 @@ mod answers;
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Outcome, Run};
+use weir_stats::run::{Outcome, ReferenceFigures, Run};
 
 use crate::chart;
 use crate::escape::markdown as esc;
 use crate::format::{self, TimeUnit};
 use crate::libraries::{self, Compared};
+use crate::published::{self, CAPTION};
 use crate::view::{self, Level, Row, State};
 
 /// The whole document.
@@ -240,21 +241,13 @@ fn delivery(out: &mut String, run: &Run) {
         let Some(delivery) = &cell.delivery else {
             continue;
         };
-        let counts = [
-            delivery.expected,
-            delivery.delivered,
-            delivery.lost,
-            delivery.duplicated,
-            delivery.reordered,
-            delivery.conflated,
-            delivery.unchecked,
-            delivery.disconnects,
-        ];
         let _ = writeln!(
             out,
             "| {} | {} |",
             esc(&cell.id()),
-            counts.map(format::count).join(" | ")
+            view::delivery_counts(delivery)
+                .map(format::count)
+                .join(" | ")
         );
     }
     for cell in view::cells(run) {
@@ -289,11 +282,39 @@ fn reference(out: &mut String, run: &Run) {
         esc(&reference.hardware),
         esc(&reference.note)
     );
+    if view::is_grid(run) {
+        return reference_points(out, run, reference);
+    }
     let _ = writeln!(out, "| {} |", view::PUBLISHED_HEADINGS.join(" | "));
     let _ = writeln!(out, "|--:|---|{}", "--:|".repeat(6));
     for fields in view::published(run) {
         let _ = writeln!(out, "| {} |", fields.map(|field| esc(&field)).join(" | "));
     }
+}
+
+/// Of a grid: rates and processor time were published too.
+fn reference_points(out: &mut String, run: &Run, reference: &ReferenceFigures) {
+    let points = published::points(run, reference, &view::levels(run));
+    let headings = points.headings.iter();
+    let headings: Vec<String> = headings
+        .map(|heading| format!("{heading} | here"))
+        .collect();
+    let _ = writeln!(out, "| at | served by | {} |", headings.join(" | "));
+    let _ = writeln!(out, "|---|---|{}", "--:|--:|".repeat(headings.len()));
+    for line in &points.lines {
+        let figures = line.figures.iter();
+        let figures: Vec<String> = figures
+            .map(|(theirs, ours)| format!("{} | {}", esc(theirs), esc(ours)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} |",
+            esc(&line.label),
+            esc(&line.subject),
+            figures.join(" | ")
+        );
+    }
+    let _ = writeln!(out, "\n{CAPTION}");
 }
 
 fn configuration(out: &mut String, run: &Run) {

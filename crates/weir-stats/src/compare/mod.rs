@@ -6,14 +6,13 @@
 
 mod differences;
 mod judge;
+mod libraries;
 mod two_sided;
 
 use std::collections::BTreeMap;
 
 use crate::metric::{self, Metric};
-use crate::run::{
-    Cell, Comparison, MetricComparison, Run, Side, Subject, SubjectComparison, Verdict,
-};
+use crate::run::{Comparison, MetricComparison, Run, Side, Subject, SubjectComparison, Verdict};
 use judge::Sides;
 
 /// How to compare.
@@ -67,8 +66,8 @@ pub fn twins(name: Option<&str>) -> [String; 2] {
 /// Holds `other` against `base`. `again` are further runs of what `base` is, or runs of it [twice](twins): differences
 /// no larger than between those and `base`, or between the two, are not called.
 pub fn runs(base: Named<'_>, other: Named<'_>, again: &[&Run], options: &Options) -> Comparison {
-    let sides = [base, other].map(|named| repetitions(&named.run.cells));
-    let again: Vec<_> = again.iter().map(|run| repetitions(&run.cells)).collect();
+    let sides = [base, other].map(|named| repetitions(named.run));
+    let again: Vec<_> = again.iter().map(|run| repetitions(run)).collect();
     let mut comparison = Comparison {
         base: side(base),
         other: side(other),
@@ -105,7 +104,7 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
                 variant: None,
                 ..Subject::of(cell)
             };
-            add(&mut by_subject, subject, cell);
+            add(&mut by_subject, subject, metric::all_of(cell));
         }
         by_subject
     };
@@ -123,21 +122,36 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
     others.iter().map(held_against).collect()
 }
 
-/// The valid cells of each subject, in the order in which subjects first ran.
-type Repetitions<'a> = Vec<(Subject, Vec<&'a Cell>)>;
+/// Of one subject: a value per repetition, by metric; a metric that a repetition does not have is shorter.
+type Values = BTreeMap<String, Vec<f64>>;
 
-fn repetitions(cells: &[Cell]) -> Repetitions<'_> {
+/// What valid repetitions say of each subject, in the order in which subjects first ran.
+type Repetitions = Vec<(Subject, Values)>;
+
+fn repetitions(run: &Run) -> Repetitions {
     let mut by_subject = Repetitions::new();
-    for cell in cells.iter().filter(|cell| cell.is_valid()) {
-        add(&mut by_subject, Subject::of(cell), cell);
+    for cell in run.cells.iter().filter(|cell| cell.is_valid()) {
+        add(&mut by_subject, Subject::of(cell), metric::all_of(cell));
+    }
+    for (subject, values) in run.libraries.iter().flat_map(libraries::repetitions) {
+        add(&mut by_subject, subject, values);
     }
     by_subject
 }
 
-fn add<'a>(by_subject: &mut Repetitions<'a>, subject: Subject, cell: &'a Cell) {
-    match by_subject.iter_mut().find(|(seen, _)| *seen == subject) {
-        Some((_, cells)) => cells.push(cell),
-        None => by_subject.push((subject, vec![cell])),
+fn add<'a>(
+    by_subject: &mut Repetitions,
+    subject: Subject,
+    found: impl IntoIterator<Item = (&'a str, f64)>,
+) {
+    let place = by_subject.iter().position(|(seen, _)| *seen == subject);
+    let place = place.unwrap_or_else(|| {
+        by_subject.push((subject, Values::new()));
+        by_subject.len() - 1
+    });
+    for (name, value) in found {
+        let values = by_subject[place].1.entry(name.to_owned()).or_default();
+        values.push(value);
     }
 }
 
@@ -152,26 +166,25 @@ fn side(named: Named<'_>) -> Side {
 
 /// All subjects that both sides have.
 fn compare(
-    base: &Repetitions<'_>,
-    other: &Repetitions<'_>,
-    again: &[Repetitions<'_>],
+    base: &Repetitions,
+    other: &Repetitions,
+    again: &[Repetitions],
     options: &Options,
 ) -> Comparison {
-    let of = |side: &'_ Repetitions<'_>, subject: &Subject| -> Option<BTreeMap<String, Vec<f64>>> {
-        let (_, cells) = side.iter().find(|(seen, _)| seen == subject)?;
-        Some(values(cells))
+    let of = |side: &Repetitions, subject: &Subject| -> Option<Values> {
+        let (_, values) = side.iter().find(|(seen, _)| seen == subject)?;
+        Some(values.clone())
     };
     let mut comparison = Comparison {
         margin_share: options.margin_share,
         ..Comparison::default()
     };
     let mut chances = Vec::new();
-    for (subject, cells) in base {
+    for (subject, ours) in base {
         let Some(theirs) = of(other, subject) else {
             continue;
         };
         let mut metrics = Vec::new();
-        let ours = values(cells);
         let again = again.iter().flat_map(|run| {
             let of = |variant: Option<String>| {
                 let subject = Subject {
@@ -227,19 +240,8 @@ fn mark_surely_worse(comparison: &mut Comparison, chances: &[Option<f64>]) {
     }
 }
 
-/// One value per repetition, by metric; a metric that a repetition does not have is shorter.
-fn values(cells: &[&Cell]) -> BTreeMap<String, Vec<f64>> {
-    let mut values = BTreeMap::<String, Vec<f64>>::new();
-    for cell in cells {
-        for (name, value) in metric::all_of(cell) {
-            values.entry(name.to_owned()).or_default().push(value);
-        }
-    }
-    values
-}
-
 /// Known metrics first, in their order.
-fn in_order(values: BTreeMap<String, Vec<f64>>) -> Vec<(String, Vec<f64>)> {
+fn in_order(values: Values) -> Vec<(String, Vec<f64>)> {
     let place = |name: &str| {
         let known = metric::METRICS
             .iter()
@@ -250,9 +252,6 @@ fn in_order(values: BTreeMap<String, Vec<f64>>) -> Vec<(String, Vec<f64>)> {
     values.sort_by_key(|(name, _)| place(name));
     values
 }
-
-/// Of one subject: a value per repetition, by metric.
-type Values = BTreeMap<String, Vec<f64>>;
 
 /// The largest difference between two sides that are the same.
 fn aa_share(again: &[(Values, Values)], name: &str) -> Option<f64> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::run::{CellStatus, LatencySummary, STAGE_RESPONSE};
+use crate::run::{Cell, CellStatus, LatencySummary, STAGE_RESPONSE};
 use crate::steady::tests::Noise;
 
 /// A run of one subject whose p99 of each repetition is given.

@@ -186,6 +186,15 @@ impl Run {
         Ok(serde_json::from_str(text)?)
     }
 
+    /// Where ways to a broker take turns, the variant that others are held against: none between, else a relay, else the
+    /// first that ran.
+    pub fn base_way(&self) -> Option<&str> {
+        let ways = || self.cells.iter().filter_map(|cell| cell.variant.as_deref());
+        let known = ["direct", "relay"].into_iter();
+        let mut known = known.filter(|name| ways().any(|way| way == *name));
+        known.next().or_else(|| ways().next())
+    }
+
     /// Writes `run.json`, indented, ending in a line feed.
     pub fn to_json(&self) -> String {
         // Invariant: all map keys are strings, the only thing serde_json can refuse.

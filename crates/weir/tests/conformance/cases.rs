@@ -72,10 +72,11 @@ const CASES: [(&str, Run); 46] = [
 ];
 
 /// Those about pages of ours, which only the SDK in a browser runs.
-const PAGES: [(&str, Run); 3] = [
+const PAGES: [(&str, Run); 4] = [
     ("example_page", pages::example),
     ("dashboard", pages::dashboard),
     ("report", report_page::report),
+    ("report_libraries", report_page::libraries),
 ];
 
 /// The cases of an SDK, in the order they are to be begun.

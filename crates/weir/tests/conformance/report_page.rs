@@ -76,6 +76,80 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     page.finish(&[&url])
 }
 
+/// A comparison of client libraries: tables and drawings only, whatever drivers say of themselves.
+pub(crate) fn libraries(case: &Case<'_>) -> Result<()> {
+    let folder = case.dir().join("run");
+    fs::create_dir_all(&folder)?;
+    let run = run_of(json!({ "libraries": compared() }));
+    fs::write(folder.join("run.json"), run.to_string())?;
+    weir_report::write_all(&folder)?;
+    let url = format!("file://{}/report.html", folder.canonicalize()?.display());
+    let page = Page::open(case, &url)?;
+    for section in ["produce", "roundtrip"] {
+        let drawn = format!("document.querySelectorAll('#{section} svg').length > 0");
+        page.until_is(&format!("String({drawn})"), "true")?;
+    }
+    let failed = "document.querySelector('#libraries').textContent";
+    page.until(failed, |shown| text(shown).contains("it crashed"))?;
+    views(case, &page)?;
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from names");
+    page.finish(&[&url])
+}
+
+/// Two libraries over a burst and an open loop, and one that crashed.
+fn compared() -> Value {
+    let driver = |name: &str, failed: Option<String>| {
+        json!({
+            "name": name, "library": HOSTILE, "library_version": HOSTILE, "binding": HOSTILE, "runtime": HOSTILE,
+            "capabilities": ["produce.warm"], "warm_up_rounds": 5, "warm_up_settled": true, "failed": failed,
+            "settings": [{ "name": HOSTILE, "asked": "5", "effective": HOSTILE, "supported": false }],
+        })
+    };
+    let drivers = [
+        driver("java", None),
+        driver(HOSTILE, None),
+        driver("other", Some(format!("it crashed {HOSTILE}"))),
+    ];
+    let (burst, open) = ("produce.warm/100x1000", "roundtrip.open/100@1000");
+    let cell = |name: &str, work: &str, mode: &str, rate: Option<f64>| {
+        json!({
+            "name": name, "work": work, "mode": mode, "value_bytes": 100, "records": 1_000, "rate_per_s": rate,
+            "repetitions": PAIRS,
+        })
+    };
+    let mut samples = Vec::new();
+    for (place, name) in ["java", HOSTILE].into_iter().enumerate() {
+        for repetition in 0..PAIRS {
+            samples.push(measured(burst, name, repetition, 1 + place as u64));
+            samples.push(measured(open, name, repetition, 1 + place as u64));
+        }
+    }
+    json!({
+        "profile": "fair", "null_test": false, "drivers": drivers, "samples": samples,
+        "cells": [cell(burst, "produce", "warm", None), cell(open, "roundtrip", "open", Some(1_000.0))],
+    })
+}
+
+fn measured(cell: &str, driver: &str, repetition: u32, slower: u64) -> Value {
+    let took = 1_000 * slower + u64::from(repetition);
+    let times = json!({
+        "count": 3, "sum_us": 3 * took, "min_us": took - 1, "max_us": took + 1,
+        "pairs": [[took - 1, 1], [took, 1], [took + 1, 1]],
+    });
+    let is_burst = cell.starts_with("produce");
+    json!({
+        "cell": cell, "driver": driver, "repetition": repetition, "place": slower - 1, "at_s": 1.0, "invalid": [],
+        "marks": [HOSTILE], "others_share": 0.01, "noisy": false, "send_us": took, "delivered_us": took, "cpu_us": took,
+        "records": 1_000, "bytes": 108_000, "failed": 0, "peak_rss_kb": 50_000, "threads": 9,
+        "latency": if is_burst { Value::Null } else { times.clone() },
+        "pacing": if is_burst { Value::Null } else { times },
+    })
+}
+
+/// Enough for an interval.
+const PAIRS: u32 = 7;
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -95,16 +169,25 @@ fn write_run(folder: &Path) -> Result<()> {
             cells.push(cell(architecture, clients, &file));
         }
     }
-    let run = json!({
+    let run = run_of(json!({ "cells": cells }));
+    fs::write(folder.join("run.json"), run.to_string())?;
+    Ok(())
+}
+
+/// A run with these parts.
+fn run_of(parts: Value) -> Value {
+    let mut run = json!({
         "schema": "weir.run/1", "plan": "test", "title": HOSTILE, "question": HOSTILE,
         "started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T00:01:00Z",
         "command_line": ["weir", "bench", HOSTILE], "weir_version": "0", "outcome": "passed",
         "verdict": HOSTILE, "warnings": [HOSTILE], "clock": { "mode": "same_host", "bound_ns": 0 },
         "machine": { "cpu_model": "test", "cpu_cores": 2, "memory_bytes": 1, "kernel": "", "os": "" },
-        "cells": cells,
+        "cells": [],
     });
-    fs::write(folder.join("run.json"), run.to_string())?;
-    Ok(())
+    if let (Value::Object(run), Value::Object(parts)) = (&mut run, parts) {
+        run.extend(parts);
+    }
+    run
 }
 
 fn write_log(file: &Path, slower: u64) -> Result<()> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::profile::Profile;
 use crate::plan::PlanError;
-use crate::units::{parse_bytes, parse_duration};
+use crate::plan::read::{bytes, duration, from_toml, settle, some_bytes, some_duration};
 
 /// A checked plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -150,11 +150,7 @@ impl LibrariesPlan {
     /// # Errors
     /// [`PlanError`] if it is not a plan.
     pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
-        let plan: Self = toml::from_str(text).map_err(|error| PlanError::Syntax {
-            file: file.to_owned(),
-            line: line_of(text, error.span().map_or(0, |span| span.start)),
-            message: error.message().to_owned(),
-        })?;
+        let plan: Self = from_toml(text, file)?;
         plan.clone().with(&plan.quick, file)?;
         plan.with(&Overrides::default(), file)
     }
@@ -267,15 +263,11 @@ impl LibrariesPlan {
                 "give 1 to rounds_max",
             ),
         ];
-        match rules.into_iter().find(|(broken, ..)| *broken) {
-            None => Ok(()),
-            Some((_, key, value, remedy)) => Err(PlanError::Value {
-                file: file.to_owned(),
-                key,
-                value,
-                remedy,
-            }),
-        }
+        let broken = rules.into_iter().find(|(broken, ..)| *broken);
+        settle(
+            broken.map(|(_, key, value, remedy)| (key, value, remedy)),
+            file,
+        )
     }
 
     /// All that has to be the same in a run that goes on and in its beginning, by name.
@@ -329,30 +321,6 @@ impl LibrariesPlan {
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
-}
-
-fn line_of(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
-}
-
-fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text).map_err(serde::de::Error::custom)
-}
-
-fn some_duration<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
-}
-
-fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_bytes(&text).map_err(serde::de::Error::custom)
-}
-
-fn some_bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    bytes(deserializer).map(Some)
 }
 
 /// File of the plan that is part of the program.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use weir_stats::run::ReferenceFigures;
 
 use crate::plan::PlanError;
-use crate::units::parse_duration;
+use crate::plan::read::{duration, from_toml, settle, some_duration};
 
 /// A checked plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -162,11 +162,7 @@ impl OverheadPlan {
     /// # Errors
     /// [`PlanError`] if it is not a plan.
     pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
-        let plan: Self = toml::from_str(text).map_err(|error| PlanError::Syntax {
-            file: file.to_owned(),
-            line: line_of(text, error.span().map_or(0, |span| span.start)),
-            message: error.message().to_owned(),
-        })?;
+        let plan: Self = from_toml(text, file)?;
         plan.clone().with(&plan.quick, file)?;
         plan.with(&Overrides::default(), file)
     }
@@ -238,15 +234,11 @@ impl OverheadPlan {
                 "give more than warm_up, and an hour at most",
             ),
         ];
-        match rules.into_iter().find(|(broken, ..)| *broken) {
-            None => Ok(()),
-            Some((_, key, value, remedy)) => Err(PlanError::Value {
-                file: file.to_owned(),
-                key,
-                value,
-                remedy,
-            }),
-        }
+        let broken = rules.into_iter().find(|(broken, ..)| *broken);
+        settle(
+            broken.map(|(_, key, value, remedy)| (key, value, remedy)),
+            file,
+        )
     }
 
     /// As fast as it goes, and then each fixed rate.
@@ -260,21 +252,6 @@ impl OverheadPlan {
             (rate as f64 * self.rate_hold.as_secs_f64()) as u64
         })
     }
-}
-
-fn line_of(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
-}
-
-fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text).map_err(serde::de::Error::custom)
-}
-
-fn some_duration<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
 }
 
 /// File of the plan that is part of the program.

@@ -1,5 +1,7 @@
 //! From measured cells to limits and an answer.
 
+mod doubts;
+
 use std::fmt::Write as _;
 
 use weir_stats::compare;
@@ -9,7 +11,7 @@ use weir_stats::run::{
 };
 
 use super::measure::{CPU_PER_GB, PROXY, RSS};
-use super::plan::{Limit, OverheadPlan, Subject};
+use super::plan::{Limit, OverheadPlan};
 use super::servers::Server;
 use super::{Context, Fault, RATE, Side};
 use crate::bench::{BenchOptions, environment};
@@ -100,6 +102,7 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
         .collect();
     run.comparisons = compare::variants(run, &compare::Options::default());
     run.files = files(&run.cells);
+    run.warnings.extend(doubts::of(run));
     let has_figures = run
         .cells
         .iter()
@@ -218,6 +221,9 @@ pub(super) fn line(cell: &Cell) -> String {
             let _ = write!(text, ", {value:.2} {unit}");
         }
     }
+    if doubts::is_rate_missed(cell) {
+        text.push_str(" (rate not held)");
+    }
     text
 }
 
@@ -231,15 +237,20 @@ fn verdict(run: &Run) -> String {
     };
     let mut named: Vec<&str> = Vec::new();
     for name in run.cells.iter().filter_map(|cell| cell.variant.as_deref()) {
-        if name == Subject::Direct.name() || named.contains(&name) {
-            continue;
+        if !named.contains(&name) {
+            named.push(name);
         }
-        named.push(name);
-        let found = interval::ratio_of_pairs(&pairs(&run.cells, &unthrottled(name), "direct"));
+    }
+    let base = run.base_way().unwrap_or_default();
+    for name in named.into_iter().filter(|name| *name != base) {
+        let found = interval::ratio_of_pairs(&pairs(&run.cells, &unthrottled(name), base));
         if let Some(ratio) = found {
+            let bounds = ratio.bounds.map_or_else(String::new, |(low, high)| {
+                format!(" ({low:.3} to {high:.3})")
+            });
             let _ = write!(
                 text,
-                "{name}: {:.3} of direct{}. ",
+                "{name}: {:.3}{bounds} of {base}{}. ",
                 ratio.value,
                 cost(run, name)
             );

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::Context;
 use super::*;
 use crate::clock::Clock;
+use weir_stats::run::MachineUsage;
 
 fn cell(variant: &str, round: u64, rate: Option<u64>, per_s: f64, cost: Option<f64>) -> Cell {
     let mut cell = Cell {
@@ -78,7 +79,7 @@ fn limits_are_taken_round_by_round() {
     assert_eq!(run.thresholds[3].unit, "s/GB");
     assert!(
         run.verdict
-            .contains("pass-through: 0.855 of direct, 2.20 CPU s/GB."),
+            .contains("pass-through: 0.855 (0.855 to 0.855) of direct, 2.20 CPU s/GB."),
         "{}",
         run.verdict
     );
@@ -87,6 +88,30 @@ fn limits_are_taken_round_by_round() {
         "{}",
         run.verdict
     );
+}
+
+#[test]
+fn rates_that_were_not_reached_and_others_are_told() {
+    let run = run(|cells| {
+        for (round, per_s) in [(1, 19_900.0), (2, 15_000.0)] {
+            cells.push(cell("relay", round, Some(20_000), per_s, None));
+        }
+        cells[0].machine = Some(MachineUsage {
+            others_cores: 1e6,
+            ..MachineUsage::default()
+        });
+    });
+    assert_eq!(run.warnings.len(), 2, "{:?}", run.warnings);
+    let missed = "produce at 20000 records/s, relay: less than 99 % of that rate was reached in 1 of 2 rounds";
+    assert!(run.warnings[0].starts_with(missed), "{:?}", run.warnings);
+    assert!(
+        run.warnings[1].ends_with("in 1 of 14 runs"),
+        "{:?}",
+        run.warnings
+    );
+    let lines: Vec<String> = run.cells.iter().map(line).collect();
+    let marked = |line: &&String| line.ends_with(" (rate not held)");
+    assert_eq!(lines.iter().filter(marked).count(), 1, "{lines:?}");
 }
 
 #[test]
