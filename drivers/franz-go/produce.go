@@ -223,10 +223,19 @@ func (d *driver) warm(ctx context.Context, topic string) (*kgo.Client, error) {
 
 func prime(ctx context.Context, client *kgo.Client, topic string) error {
 	record := &kgo.Record{Topic: topic, Key: makeKey(primer), Value: []byte{0}}
-	if err := client.ProduceSync(ctx, record).FirstErr(); err != nil {
-		return fmt.Errorf("the primer was not delivered: %w", err)
+	delivered := make(chan error, 1)
+	client.Produce(ctx, record, func(_ *kgo.Record, err error) { delivered <- err })
+	// It need not wait for company.
+	flushed := client.Flush(ctx)
+	select {
+	case err := <-delivered:
+		if err != nil {
+			return fmt.Errorf("the primer was not delivered: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the primer was not delivered: %w", errors.Join(ctx.Err(), flushed))
 	}
-	return nil
 }
 
 func (d *driver) warmup(cmd *command, answer answer) error {

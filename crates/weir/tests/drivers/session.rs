@@ -26,6 +26,7 @@ pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
     session.goes_round_as_burst();
     session.goes_round_at_a_rate();
     session.is_steady();
+    session.ends_the_wait_for_company();
     session.gives_up_what_does_not_exist();
     session.rests();
     session
@@ -63,6 +64,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// Libraries whose flush waits as long as batches do (decision 0038).
+const FLUSH_LINGERS: [&str; 1] = ["aiokafka"];
 /// The largest seed, which every language's numbers hold.
 const SEED_MAX: u64 = (1 << 53) - 1;
 
@@ -106,12 +109,16 @@ impl Session<'_> {
         assert!(stats.threads >= 1, "{stats:?}");
     }
 
-    fn is_configured(&mut self) {
-        let mut asked = Configure {
+    fn asked(&self) -> Configure {
+        Configure {
             bootstrap: self.world.broker.bootstrap.clone(),
             profile: "conformance".to_owned(),
             settings: settings(),
-        };
+        }
+    }
+
+    fn is_configured(&mut self) {
+        let mut asked = self.asked();
         asked
             .settings
             .insert("no_such_setting".to_owned(), json!(1));
@@ -400,6 +407,27 @@ impl Session<'_> {
             // And the record that the test wrote behind them.
             assert_eq!(done.records, 301);
         }
+    }
+
+    /// A burst is over long before batches would be sent by themselves: flushing sends them.
+    fn ends_the_wait_for_company(&mut self) {
+        let mut asked = self.asked();
+        asked.settings.insert("linger_ms".to_owned(), json!(60_000));
+        let answer = done!(self.driver.configure(&asked, LIMIT));
+        let lingers = !answer.unsupported.contains(&"linger_ms".to_owned());
+        if lingers && !FLUSH_LINGERS.contains(&self.driver.name()) {
+            let produce = Produce {
+                topic: self.topic("company"),
+                len: 10,
+                count: 3,
+                seed: 1,
+                state: ProducerState::Warm,
+                per_record: false,
+            };
+            let answer = done!(self.driver.produce(&produce, LIMIT));
+            assert_eq!((answer.acked, answer.failed), (3, 0), "{answer:?}");
+        }
+        done!(self.driver.configure(&self.asked(), LIMIT));
     }
 
     fn gives_up_what_does_not_exist(&mut self) {

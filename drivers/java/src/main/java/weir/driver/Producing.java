@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -85,7 +86,11 @@ final class Producing {
     /** Sends in another thread, which ends when the producer is closed: it looks for the topic as long as it was made to. */
     static void prime(KafkaProducer<byte[], byte[]> producer, String topic, Command command) throws Exception {
         ProducerRecord<byte[], byte[]> primer = new ProducerRecord<>(topic, 0, Values.key(Values.PRIMER), Values.PRIMER_VALUE);
-        FutureTask<?> sent = new FutureTask<>(() -> producer.send(primer).get());
+        FutureTask<?> sent = new FutureTask<>(() -> {
+            Future<?> delivered = producer.send(primer);
+            producer.flush();
+            return delivered.get();
+        });
         Thread sender = new Thread(sent, "primer");
         sender.setDaemon(true);
         sender.start();
