@@ -111,6 +111,7 @@ fn the_page_has_a_section_for_each_question_and_no_script() {
 #[test]
 fn the_legacy_profile_is_explained_by_its_own_figures() {
     let page = page(legacy());
+    assert!(!page.contains("did not settle"), "nothing was warmed up");
     let sections = sections(&page);
     let text = &sections[0].1;
     let expected = "librdkafka lets a fixed 100 ms pass";

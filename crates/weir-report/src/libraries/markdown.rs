@@ -32,7 +32,7 @@ fn what_ran(out: &mut String, compared: &Compared<'_>) {
     out.push_str("| driver | library | version | binding | runtime | warm-up rounds | |\n");
     out.push_str("|---|---|---|---|---|--:|---|\n");
     for driver in &libraries.drivers {
-        let state = match (&driver.failed, driver.warm_up_settled) {
+        let state = match (&driver.failed, driver.is_warm_as_asked()) {
             (Some(why), _) => format!("given up: {}", esc(why)),
             (None, false) => "did not settle in its warm-up".to_owned(),
             (None, true) => String::new(),

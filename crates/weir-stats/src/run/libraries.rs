@@ -42,6 +42,14 @@ pub struct LibraryDriver {
     pub failed: Option<String>,
 }
 
+impl LibraryDriver {
+    /// Whether its cost settled, if it was warmed up: profiles without a warm-up want it cold.
+    #[must_use]
+    pub fn is_warm_as_asked(&self) -> bool {
+        self.warm_up_rounds == 0 || self.warm_up_settled
+    }
+}
+
 /// One setting of one driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibrarySetting {

@@ -256,7 +256,7 @@ fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String>
                     driver.name
                 ),
             });
-        } else if driver.warm_up_rounds > 0 && !driver.warm_up_settled {
+        } else if !driver.is_warm_as_asked() {
             warnings.push(format!(
                 "{}: its cost had not settled after {} rounds of warm-up",
                 driver.name, driver.warm_up_rounds

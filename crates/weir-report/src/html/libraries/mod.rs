@@ -116,7 +116,7 @@ fn drivers(out: &mut String, compared: &Compared<'_>) {
          <th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
     for driver in &compared.libraries.drivers {
-        let state = match (&driver.failed, driver.warm_up_settled) {
+        let state = match (&driver.failed, driver.is_warm_as_asked()) {
             (Some(why), _) => format!("<span class=\"badge bad\">given up</span> {}", Markup(why)),
             (None, false) => "<span class=\"badge warn\">warm-up did not settle</span>".to_owned(),
             (None, true) => String::new(),
