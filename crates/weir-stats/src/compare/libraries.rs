@@ -19,7 +19,6 @@ fn subject(sample: &LibrarySample) -> Subject {
     Subject {
         architecture: sample.driver.clone(),
         variant: Some(sample.cell.clone()),
-        clients: 1,
         ..Subject::default()
     }
 }
@@ -93,10 +92,7 @@ mod tests {
             &Options::default(),
         );
         let subject = &found.subjects[0];
-        assert_eq!(
-            subject.subject.to_string(),
-            "java produce.warm/10x10, 1 client"
-        );
+        assert_eq!(subject.subject.to_string(), "java produce.warm/10x10");
         let of = |name: &str| subject.metrics.iter().find(|it| it.metric == name);
         let took = of("delivered_us").expect("what the cell is about");
         assert_eq!((took.base_values.len(), took.verdict), (7, Verdict::Worse));

@@ -72,9 +72,11 @@ impl std::fmt::Display for Subject {
         if let Some(variant) = &self.variant {
             write!(f, " {variant}")?;
         }
-        write!(f, ", {} client", self.clients)?;
-        if self.clients != 1 {
-            write!(f, "s")?;
+        match self.clients {
+            // Client libraries are what is compared.
+            0 => {}
+            1 => write!(f, ", 1 client")?,
+            more => write!(f, ", {more} clients")?,
         }
         for (name, value) in &self.parameters {
             write!(f, ", {name} {value}")?;
