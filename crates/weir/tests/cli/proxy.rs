@@ -160,7 +160,10 @@ fn it_serves_tells_and_ends_in_order() {
         rows.iter()
             .any(|row| row["in_flight"] == 1 && row["state"] == "open")
     });
-    assert!(metric(&admin, "weir_proxy_connections 1"));
+    // The producer's may take a turn of the loop longer.
+    await_that("one connection", || {
+        metric(&admin, "weir_proxy_connections 1")
+    });
     assert!(metric(&admin, "weir_proxy_clusters_ready 1"));
 
     proxy.signal(Signal::TERM);
