@@ -313,7 +313,9 @@ fn certificates_are_read_again_when_it_is_told_to() {
             .log()
             .contains("cluster \"orders\", tls: files read again")
     });
-    assert!(!metric(&admin, "weir_proxy_tls_reloads_total 0"));
+    await_that("its count", || {
+        !metric(&admin, "weir_proxy_tls_reloads_total 0")
+    });
     assert!(metric(&admin, "weir_proxy_connections 1"), "it goes on");
     proxy.signal(Signal::INT);
     assert_eq!(proxy.ends(), 0);
