@@ -19,6 +19,8 @@ struct Watched {
     pid: i32,
     started_ticks: u64,
     dead: bool,
+    /// Its totals at the last sample.
+    used: Sample,
 }
 
 /// Running totals and present values of one role, summed over its processes.
@@ -158,6 +160,7 @@ impl Sampler {
             pid: raw,
             started_ticks: stat.map_err(failed)?.starttime,
             dead: false,
+            used: Sample::default(),
         };
         match self.roles.entry(role.to_owned()) {
             Entry::Occupied(mut role) => role.get_mut().processes.push(watched),
@@ -257,20 +260,28 @@ impl Sampler {
 }
 
 impl Role {
-    /// Appends a sample; the processes found dead. A dead process keeps what it had used out of
-    /// the sum, so that usage after a death is not to be trusted; the caller is told.
+    /// Appends a sample; the processes found dead. What a dead process had used stays in the sum: all of it while its
+    /// parent has not asked how it ended, else what the sample before its death saw.
     fn sample(&mut self, unix_ns: u64) -> Vec<u32> {
         let mut sum = Sample {
             unix_ns,
             ..Sample::default()
         };
         let mut died = Vec::new();
-        for process in self.processes.iter_mut().filter(|process| !process.dead) {
+        for process in &mut self.processes {
+            if process.dead {
+                sum.add(&process.used);
+                continue;
+            }
             match process.sample(unix_ns, &mut self.threads) {
-                Ok(sample) => sum.add(&sample),
+                Ok(sample) => {
+                    sum.add(&sample);
+                    process.used = sample.totals();
+                }
                 Err(error) => {
                     tracing::debug!(pid = process.pid, %error, "process gone");
                     process.dead = true;
+                    sum.add(&process.used);
                     died.push(process.pid.unsigned_abs());
                 }
             }
@@ -281,11 +292,15 @@ impl Role {
 }
 
 impl Watched {
-    fn sample(&self, unix_ns: u64, threads: &mut ThreadTimes) -> Result<Sample, ProcError> {
+    fn sample(&mut self, unix_ns: u64, threads: &mut ThreadTimes) -> Result<Sample, ProcError> {
         let process = Process::new(self.pid)?;
         let stat = process.stat()?;
-        let zombie = matches!(stat.state()?, ProcState::Zombie | ProcState::Dead);
-        if zombie || stat.starttime != self.started_ticks {
+        if stat.starttime != self.started_ticks {
+            return Err(ProcError::NotFound(None));
+        }
+        if matches!(stat.state()?, ProcState::Zombie | ProcState::Dead) {
+            self.used.user_us = ticks_us(stat.utime);
+            self.used.system_us = ticks_us(stat.stime);
             return Err(ProcError::NotFound(None));
         }
         let status = process.status()?;
@@ -322,6 +337,16 @@ impl Watched {
 }
 
 impl Sample {
+    /// What has been used up, without what is held.
+    fn totals(self) -> Self {
+        Self {
+            rss_bytes: 0,
+            rss_anon_bytes: 0,
+            threads: 0,
+            ..self
+        }
+    }
+
     fn add(&mut self, other: &Self) {
         self.user_us += other.user_us;
         self.system_us += other.system_us;
@@ -450,6 +475,32 @@ mod tests {
         };
         assert_eq!(sampler.sample(2), [died]);
         assert!(sampler.sample(3).is_empty());
+    }
+
+    #[test]
+    fn what_a_dead_process_used_stays_counted() {
+        let mut command = Command::new("sh");
+        let work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+        let mut child = command.args(["-c", work]).spawn().expect("a shell");
+        let mut sampler = Sampler::default();
+        sampler.watch("worker", child.id()).expect("it runs");
+        sampler.sample(1);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let mut unix_ns = 1;
+        loop {
+            unix_ns += 1;
+            if !sampler.sample(unix_ns).is_empty() {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "it does not end");
+            std::thread::yield_now();
+        }
+        let used = |sampler: &Sampler| sampler.usage("worker", 0, u64::MAX).map(|it| it.cpu_us());
+        let all = used(&sampler).expect("samples");
+        assert!(all > 0, "as much as it had at the end");
+        child.wait().expect("it has ended");
+        sampler.sample(unix_ns + 1);
+        assert_eq!(used(&sampler), Some(all));
     }
 
     #[test]

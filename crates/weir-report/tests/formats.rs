@@ -80,7 +80,16 @@ fn a_grid_comes_first() {
         let rate = if cell.repetition == 1 { 500.0 } else { 2_000.0 };
         cell.parameters.insert("rate_per_s".into(), rate);
     }
+    for row in run.reference.iter_mut().flat_map(|it| &mut it.rows) {
+        row.parameters.insert("rate_per_s".into(), 500.0);
+        row.figures.insert("produced_per_s".into(), 480.0);
+    }
     let text = render_markdown(&run);
+    assert!(
+        text.contains("| at | served by | produced/s | here |"),
+        "{text}"
+    );
+    assert!(text.contains("| 480 | "), "{text}");
     in_order(
         &text,
         &[

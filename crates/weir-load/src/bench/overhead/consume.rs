@@ -8,7 +8,7 @@ use weir_stats::run::Cell;
 
 use super::measure::Meter;
 use super::servers::Server;
-use super::{Context, Fault};
+use super::{Context, Fault, Side};
 
 /// Reads `records` records of `topic` and fills the cell in.
 pub(super) fn run(
@@ -18,6 +18,8 @@ pub(super) fn run(
     cell: &mut Cell,
 ) -> Result<(), Fault> {
     let mut meter = Meter::start(server, context.broker_pids, context.clock);
+    // The consumer is a part of this program.
+    meter.client(Side::Consume.name(), std::process::id());
     let failed = |error: weir_kafka::SourceError| Fault::Failed(error.to_string());
     let mut source = KafkaIngest::start(&IngestConfig {
         bootstrap_servers: server.address.clone(),
