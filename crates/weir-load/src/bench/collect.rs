@@ -33,7 +33,7 @@ pub(super) struct Span {
 #[derive(Debug)]
 pub(super) struct Collected {
     log: hlog::Writer<BufWriter<File>>,
-    /// Intervals that begin before it are kept on disk only.
+    /// Intervals that begin before it are the warm-up: left out.
     pub(super) count_from_unix_ns: u64,
     /// Merged over the window, by stage.
     pub(super) stages: BTreeMap<Tag, Histogram>,
@@ -130,6 +130,10 @@ impl Collected {
     }
 
     fn interval(&mut self, (part, tag): (Part, Tag), from: u64, until: u64, histogram: &Histogram) {
+        // The warm-up is no part of the log either, from which a report may be made again.
+        if from < self.count_from_unix_ns {
+            return;
+        }
         let is_background = self.background == Some(part);
         let name = match is_background {
             true => format!("background_{}", tag.name()),
@@ -147,7 +151,7 @@ impl Collected {
                 histogram: histogram.clone(),
             });
         }
-        if !is_background && from >= self.count_from_unix_ns {
+        if !is_background {
             self.stages.entry(tag).or_default().merge(histogram);
         }
     }
@@ -244,6 +248,24 @@ mod tests {
         );
         collected.take(Message::Garbled(Part::Floor, "x".to_owned()));
         assert_eq!(collected.faults, ["floor sent a line that is no event: x"]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_warm_up_is_neither_logged_nor_counted() {
+        let path = std::env::temp_dir().join(format!("weir-warm-up-{}.hlog", std::process::id()));
+        let mut collected = Collected::new(&path, "test", 0).unwrap();
+        collected.count_from_unix_ns = 100;
+        let mut histogram = Histogram::new();
+        histogram.record_ns(5);
+        for (from, until) in [(50, 150), (150, 250)] {
+            collected.interval((Part::Produce, Tag::PublishAck), from, until, &histogram);
+        }
+        collected.flush();
+        assert_eq!(collected.stages[&Tag::PublishAck].count(), 1);
+        let log = std::fs::read_to_string(&path).unwrap();
+        let lines = log.lines().filter(|line| line.contains("publish_ack"));
+        assert_eq!(lines.count(), 1, "{log}");
         std::fs::remove_file(path).unwrap();
     }
 }

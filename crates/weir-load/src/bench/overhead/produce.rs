@@ -51,19 +51,19 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
         }
         if schedule.is_none() && collected.ready.contains_key(&Part::Produce) {
             let begin = begin(context, job);
-            collected.count_from_unix_ns = begin.start_unix_ns + nanos(context.plan.warm_up);
+            // An interval may have begun before the first record was due.
+            collected.count_from_unix_ns = match nanos(context.plan.warm_up) {
+                0 => 0,
+                warm_up => begin.start_unix_ns + warm_up,
+            };
             worker.send(&Command::Start(begin));
             schedule = Some(begin);
         }
         meter.turn();
     }
     collected.flush();
-    let Some(produce) = collected
-        .produced
-        .get(&Part::Produce)
-        .cloned()
-        .filter(|_| schedule.is_some())
-    else {
+    let produce = collected.produced.get(&Part::Produce).cloned();
+    let Some((produce, schedule)) = produce.zip(schedule) else {
         let words = worker.last_words();
         let why = collected.faults.first().cloned().unwrap_or(words);
         return Err(Fault::Failed(format!(
@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
     cell.hlog_file = Some(hlog);
     cell.record_bytes_mean = Some(produce.bytes_sent as f64 / produce.sent.max(1) as f64);
     latencies(&collected, cell);
-    rates(context, &collected, cell);
+    rates(context, schedule.start_unix_ns, &collected, cell);
     for (text, count) in &produce.errors {
         cell.notes.push(format!("producer: {count} x {text}"));
     }
@@ -160,14 +160,13 @@ fn latencies(collected: &Collected, cell: &mut Cell) {
 }
 
 /// Acknowledged records per second, from the end of the warm-up to the last acknowledgement.
-fn rates(context: &Context<'_>, collected: &Collected, cell: &mut Cell) {
+fn rates(context: &Context<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
     let reports = collected.progress.get(&Part::Produce);
     let Some(last) = reports.and_then(|all| all.last()) else {
         return;
     };
-    let first = collected.count_from_unix_ns;
+    let first = start + nanos(context.plan.warm_up);
     // A run that is hardly longer than its warm-up has no steady part: all of it counts.
-    let start = first.saturating_sub(nanos(context.plan.warm_up));
     let is_long = last.unix_ns > first + nanos(context.plan.warm_up) / 2;
     let from = if is_long { first } else { start };
     let at = |unix_ns| collected.counter_at(Part::Produce, "acked", unix_ns);
