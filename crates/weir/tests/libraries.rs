@@ -54,10 +54,15 @@ fn run(broker: &Broker, plan: &Path, out: &Path, args: &[&str]) -> Output {
 
 /// The one run folder in `out`.
 fn folder(out: &Path) -> PathBuf {
-    let mut folders = fs::read_dir(out).unwrap();
-    let folder = folders.next().unwrap().unwrap().path();
+    begun(out).expect("a run folder")
+}
+
+/// The same, once a run has made it.
+fn begun(out: &Path) -> Option<PathBuf> {
+    let mut folders = fs::read_dir(out).ok()?;
+    let folder = folders.next()?.unwrap().path();
     assert!(folders.next().is_none());
-    folder
+    Some(folder)
 }
 
 fn read(folder: &Path) -> Value {
@@ -192,7 +197,7 @@ fn a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(broker: &Brok
         Process::spawn(weir(&all).stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let killed = begin(&args);
-    until(|| out.is_dir() && lines(&folder(&out)).len() >= 3);
+    until(|| begun(&out).is_some_and(|folder| lines(&folder).len() >= 3));
     send_signal(killed.id(), Signal::KILL);
     assert!(!killed.output().status.success());
     let folder = folder(&out);

@@ -26,7 +26,13 @@ fn cell(variant: &str, round: u64, rate: Option<u64>, per_s: f64, cost: Option<f
 
 /// Three rounds in which the proxy has 0.95 of the relay's rate and 1.1 of its cost.
 fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
-    let plan = OverheadPlan::built_in().unwrap();
+    let mut plan = OverheadPlan::built_in().unwrap();
+    let throughput = Limit {
+        over: Some("relay".to_owned()),
+        low_at_least: Some(0.92),
+        ..unthrottled("pass-through")
+    };
+    plan.limits.insert(2, throughput);
     let stop = AtomicBool::new(false);
     let context = Context {
         plan: &plan,
