@@ -6,6 +6,7 @@
 pub mod client;
 pub mod http1;
 pub mod listener;
+pub mod log;
 mod mailbox;
 mod outbox;
 pub mod server;

@@ -1,0 +1,177 @@
+//! Log lines on their way to the output: a bounded queue and a thread that alone waits for whoever
+//! reads the log.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+
+/// Lines that may wait.
+const LINES_MAX: usize = 4_096;
+/// Bytes of one line; what is longer is cut.
+const LINE_BYTES_MAX: usize = 8 * 1024;
+
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Writes whole lines without ever waiting for the output; clones share one queue. Lines that find
+/// the queue full are dropped and counted, and a line says how many once the output goes on.
+#[derive(Debug, Clone)]
+pub struct LogWriter {
+    queue: Sender<Entry>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Line(Vec<u8>),
+    /// To be answered when all lines before it are written.
+    Flush(Sender<()>),
+}
+
+impl LogWriter {
+    /// Starts the thread that writes to `output` until the last clone is gone.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread.
+    pub fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let (queue, entries) = bounded(LINES_MAX);
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || write_all(output, &entries))?;
+        Ok(Self { queue })
+    }
+
+    /// Waits until what was logged is written, no longer than `timeout`; returns whether it is.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let (done, is_done) = bounded(1);
+        let sent = self.queue.send_deadline(Entry::Flush(done), deadline);
+        sent.is_ok() && is_done.recv_deadline(deadline).is_ok()
+    }
+}
+
+impl Write for LogWriter {
+    /// Queues one line or drops it. Never fails and never waits.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match self.queue.try_send(Entry::Line(bounded_line(line))) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                DROPPED.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(line.len())
+    }
+
+    /// Does nothing: see [`LogWriter::flush`] for the end of the process.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns how many lines were dropped since the process started because the output did not keep up.
+pub fn dropped_lines() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+fn bounded_line(line: &[u8]) -> Vec<u8> {
+    if line.len() <= LINE_BYTES_MAX {
+        return line.to_vec();
+    }
+    let mut cut = String::from_utf8_lossy(&line[..LINE_BYTES_MAX]).into_owned();
+    cut.push_str("...\n");
+    cut.into_bytes()
+}
+
+fn write_all(mut output: impl Write, entries: &Receiver<Entry>) {
+    let mut reported = 0;
+    for entry in entries {
+        // An output that fails is as good as none: there is nowhere else to say so.
+        let _ = match entry {
+            Entry::Line(line) => output.write_all(&line),
+            Entry::Flush(done) => {
+                report_dropped(&mut output, &mut reported);
+                let flushed = output.flush();
+                let _ = done.try_send(());
+                flushed
+            }
+        };
+        if entries.is_empty() {
+            report_dropped(&mut output, &mut reported);
+        }
+    }
+}
+
+fn report_dropped(output: &mut impl Write, reported: &mut u64) {
+    let dropped = dropped_lines();
+    let count = dropped - *reported;
+    if count > 0 {
+        *reported = dropped;
+        let line = format!("weir: {count} log lines dropped: the reader of the log was too slow\n");
+        let _ = output.write_all(line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// An output whose reader has stalled until it is released.
+    struct Stalled {
+        release: Receiver<()>,
+        written: mpsc::Sender<Vec<u8>>,
+    }
+
+    impl Write for Stalled {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Released for good when the other end is dropped.
+            let _ = self.release.recv();
+            let _ = self.written.send(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stalled_reader_costs_lines_and_stops_nobody() {
+        let (stall, release) = bounded::<()>(0);
+        let (written, output) = mpsc::channel();
+        let mut writer = LogWriter::start(Stalled { release, written }).unwrap();
+        let before = dropped_lines();
+        let many = 2 * LINES_MAX;
+        // Would never end if a write waited.
+        for number in 0..many {
+            writer.write_all(format!("{number}\n").as_bytes()).unwrap();
+        }
+        let dropped = dropped_lines() - before;
+        assert!(dropped as usize >= many - LINES_MAX - 1, "{dropped}");
+        assert!(!writer.flush(Duration::ZERO), "nothing is written yet");
+        drop(stall);
+        assert!(writer.flush(Duration::from_secs(60)));
+        let lines: Vec<_> = output.try_iter().collect();
+        assert_eq!(lines[0], b"0\n");
+        assert_eq!(
+            lines[LINES_MAX - 1],
+            format!("{}\n", LINES_MAX - 1).as_bytes()
+        );
+        let last = String::from_utf8(lines.last().unwrap().clone()).unwrap();
+        assert_eq!(
+            last,
+            format!(
+                "weir: {} log lines dropped: the reader of the log was too slow\n",
+                before + dropped
+            )
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let line = bounded_line("\u{e4}".repeat(LINE_BYTES_MAX).as_bytes());
+        assert!(line.len() <= LINE_BYTES_MAX + 4 && line.ends_with(b"...\n"));
+        assert_eq!(bounded_line(b"short\n"), b"short\n");
+    }
+}
