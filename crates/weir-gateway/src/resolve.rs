@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use weir_mapping::{COMMAND_FIELD, CanonicalItem, KEY_FIELD, split_fields, split_items};
+use weir_net::limited;
+use weir_net::log::Truncated;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Mode};
 
@@ -134,5 +136,6 @@ fn resolve_items(
 /// find out why a client stays empty.
 fn note_unmatched(connection: &Connection, item: &CanonicalItem) {
     let connection = &connection.config.name;
-    tracing::warn!(%connection, item = item.as_str(), "no item template admits a subscribed item");
+    let item = Truncated(item.as_str());
+    limited!(warn, "item without a template", %connection, %item, "no item template admits a subscribed item");
 }

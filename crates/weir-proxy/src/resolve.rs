@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_net::MailSender;
+use weir_net::limited;
+use weir_net::log::Truncated;
 
 use crate::config::HostPort;
 use crate::data::{Mail, PairId};
@@ -93,7 +95,8 @@ pub(crate) fn resolve(host: &HostPort) -> Vec<SocketAddr> {
     match (&*host.host, host.port).to_socket_addrs() {
         Ok(addresses) => addresses.collect(),
         Err(error) => {
-            tracing::warn!("{host}: {error}");
+            let host = Truncated(host);
+            limited!(warn, "name not resolved", "{host}: {error}");
             Vec::new()
         }
     }

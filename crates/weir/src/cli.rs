@@ -1,7 +1,12 @@
 //! The command line: one enum of commands, each command's arguments beside its code.
 
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use weir_net::log::LogWriter;
 
 use crate::cmd;
 
@@ -47,17 +52,51 @@ pub(crate) enum Command {
     },
 }
 
-/// Sends log lines to standard error; standard output belongs to results.
-pub(crate) fn init_logging(cli: &Cli) {
+/// Longest wait for log lines at the end of the process.
+const LOG_FLUSH: Duration = Duration::from_millis(500);
+
+/// The log of the process; dropping it waits, for a time, until its lines are written.
+#[derive(Debug)]
+pub(crate) struct Log(Option<LogWriter>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.0 {
+            // A reader that has stalled must not hold up the end.
+            let _ = writer.flush(LOG_FLUSH);
+        }
+    }
+}
+
+/// Sends log lines to standard error, by a thread of their own; standard output belongs to results.
+pub(crate) fn init_logging(cli: &Cli) -> Log {
     let filter = cli.log.clone().or_else(|| std::env::var("WEIR_LOG").ok());
     let filter = filter.unwrap_or_else(|| "info".to_owned());
     let filter = EnvFilter::try_new(&filter).unwrap_or_else(|error| {
         eprintln!("weir: log filter \"{filter}\" ignored: {error}");
         EnvFilter::new("info")
     });
-    tracing_subscriber::fmt()
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .init();
+        .with_ansi(is_terminal);
+    match log_writer() {
+        Ok(writer) => {
+            let lines = writer.clone();
+            builder.with_writer(move || lines.clone()).init();
+            Log(Some(writer))
+        }
+        Err(error) => {
+            eprintln!("weir: log lines are written where they are made: {error}");
+            builder.with_writer(std::io::stderr).init();
+            Log(None)
+        }
+    }
+}
+
+/// Writes to a descriptor of its own: while the lock of `std::io::stderr` is held, a panic elsewhere
+/// could not be reported.
+fn log_writer() -> std::io::Result<LogWriter> {
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
+    LogWriter::start(File::from(stderr))
 }

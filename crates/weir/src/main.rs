@@ -23,8 +23,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     be_silent_without_a_reader();
     let cli = cli::Cli::parse();
-    cli::init_logging(&cli);
-    match cmd::run(cli.command) {
+    let log = cli::init_logging(&cli);
+    let result = cmd::run(cli.command);
+    drop(log);
+    match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
             eprintln!("weir: {failure}");

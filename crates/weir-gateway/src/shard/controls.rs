@@ -1,5 +1,7 @@
 //! Control requests: subscriptions come and go, sessions end.
 
+use weir_net::limited;
+use weir_net::log::Truncated;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp};
 use weir_tlcp::server::{write_error, write_reqerr, write_reqok};
@@ -27,7 +29,9 @@ impl Shard {
             return self.refuse(control, &refusal, &mut reply.lines);
         };
         if let Some(cause) = &control.cause {
-            tracing::debug!(session = ?control.session, %cause, op = ?control.op, "control");
+            let (session, op) = (Truncated(&control.session), Truncated(&control.op));
+            let cause = Truncated(cause);
+            limited!(debug, "control request", ?session, %cause, ?op, "control");
         }
         let mut notes = std::mem::take(&mut self.notes);
         notes.clear();

@@ -1,5 +1,7 @@
 //! A session's way through its life: lines on its stream, streams that end, time that runs out.
 
+use weir_net::limited;
+use weir_net::log::Truncated;
 use weir_net::server::{ConnId, Offer};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::SessionRef;
@@ -143,7 +145,8 @@ impl Shard {
             return self.post(shard, ShardMail::Retire(id));
         }
         if let Some(key) = self.sessions.find(self.number, old) {
-            tracing::debug!(session = %old, "session was replaced by its client");
+            let session = Truncated(old);
+            limited!(debug, "session replaced", %session, "session was replaced by its client");
             if let Some(conn) = self.remove_session(key) {
                 wire.close(conn, None, true);
             }
@@ -176,7 +179,7 @@ impl Shard {
         let mut lines = Vec::new();
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == Wake::Inactive {
-            tracing::debug!(session = %entry.core.id(), "client broke its promise to be heard");
+            limited!(debug, "inactive client", session = %entry.core.id(), "client broke its promise to be heard");
             wire.close(conn, None, true);
             return self.lost(wire, key);
         }
@@ -206,7 +209,7 @@ impl Shard {
 
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
-            tracing::debug!(session = %entry.core.id(), "session was not bound again");
+            limited!(debug, "session expired", session = %entry.core.id(), "session was not bound again");
         }
         self.counters.sessions_expired += 1;
         if let Some(conn) = self.remove_session(key) {

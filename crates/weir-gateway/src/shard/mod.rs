@@ -43,6 +43,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::MailSender;
 use weir_net::http1::HttpRequest;
+use weir_net::limited;
 use weir_net::server::{Answer, CloseReason, ConnId, Detached, Handler, Io};
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{SessionConfig, Subscription};
@@ -340,7 +341,7 @@ impl Handler for Shard {
         // A connection that was its stream once says nothing about a session.
         let bound = self.sessions.get_mut(key);
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
-            tracing::debug!(session = %entry.core.id(), ?reason, "session lost its connection");
+            limited!(debug, "connection lost", session = %entry.core.id(), ?reason, "session lost its connection");
             self.lost(io, key);
         }
     }

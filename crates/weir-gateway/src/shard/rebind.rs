@@ -1,6 +1,8 @@
 //! `create_session` and `bind_session` give a session its stream, whichever shard has accepted the
 //! connection: it moves to the shard that keeps the session.
 
+use weir_net::limited;
+use weir_net::log::Truncated;
 use weir_net::server::{ConnId, Detached, Io};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
@@ -80,9 +82,11 @@ impl Shard {
     ) -> Result<Fate, SessionRefusal> {
         let id = bind.session.as_deref().unwrap_or_default();
         let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
-        tracing::debug!(
-            session = ?bind.session,
-            cause = ?bind.cause,
+        limited!(
+            debug,
+            "bind_session",
+            session = ?Truncated(&bind.session),
+            cause = ?Truncated(&bind.cause),
             recovery_from = ?bind.recovery_from,
             "bind_session"
         );

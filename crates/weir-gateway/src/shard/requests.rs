@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use weir_net::limited;
+use weir_net::log::Truncated;
 use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{
@@ -230,10 +232,12 @@ impl Shard {
         create: &CreateSession<'_>,
         reply: &mut Reply,
     ) -> Fate {
-        tracing::debug!(
-            cid = ?create.cid,
-            cause = ?create.cause,
-            replaces = ?create.old_session,
+        limited!(
+            debug,
+            "create_session",
+            cid = ?Truncated(&create.cid),
+            cause = ?Truncated(&create.cause),
+            replaces = ?Truncated(&create.old_session),
             "create_session"
         );
         if let Some(old) = &create.old_session {

@@ -49,7 +49,7 @@ impl Session {
             self.tls.read_tls(&mut rest).map_err(failed)?;
             let state = self.tls.process_new_packets();
             let state = state.map_err(|error| {
-                tracing::debug!(%error, "TLS failed");
+                crate::limited!(debug, "TLS failed", %error, "TLS failed");
                 CloseReason::Tls(reason(&error))
             })?;
             let begin = plain.len();

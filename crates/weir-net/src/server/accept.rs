@@ -11,6 +11,7 @@ use super::io::Due;
 use super::sealed::Sealed;
 use super::stream::Stream;
 use super::{ConnId, Handler, Shard};
+use crate::limited;
 use crate::tls::TlsAcceptor;
 
 /// The first of the listeners; connections are counted from 0.
@@ -115,7 +116,7 @@ impl<H: Handler> Shard<H> {
                 Err(error) if is_transient(&error) => {}
                 Err(error) => {
                     // Out of descriptors: those who wait stay in the kernel's queue.
-                    tracing::warn!(%error, "cannot accept a connection, trying again");
+                    limited!(warn, "connection not accepted", %error, "cannot accept a connection, trying again");
                     self.io.counters.refused += 1;
                     let at_ms = self.io.now_ms() + ACCEPT_RETRY_MS;
                     self.io.timers.set(at_ms, Due::Accept);
@@ -138,7 +139,7 @@ impl<H: Handler> Shard<H> {
                 self.io.insert(stream, peer, patience_ms)
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot begin a TLS connection");
+                limited!(warn, "TLS not begun", %error, "cannot begin a TLS connection");
                 self.io.counters.tls_failures += 1;
                 None
             }

@@ -9,6 +9,7 @@ use super::io::CLOSE_NORMAL;
 use super::shard::Shard;
 use super::{Answer, CloseReason, ConnId, Handler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
+use crate::limited;
 use crate::websocket::{self, Agreement, Event, FrameError, FrameReader, Inflater, Role};
 
 /// The close code for a message over the limit (RFC 6455, section 7.4.1).
@@ -64,7 +65,7 @@ impl<H: Handler> Shard<H> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     if handshaking {
-                        tracing::debug!(%error, "TLS handshake failed");
+                        limited!(debug, "TLS handshake failed", %error, "TLS handshake failed");
                     }
                     self.io.lose(conn, CloseReason::Lost);
                     break;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
+use weir_net::limited;
+use weir_net::log::Truncated;
 use weir_net::timer::TimerWheel;
 use weir_net::tls::{ClientTls, TlsAcceptor};
 use weir_net::{MailReceiver, MailSender, mailbox};
@@ -292,7 +294,7 @@ impl EventLoop {
                     if !self.admission.enter(address) {
                         self.core.counters.refused += 1;
                     } else if let Err(error) = self.take_in(arrival) {
-                        tracing::warn!(%error, "cannot take in a connection");
+                        limited!(warn, "connection not taken in", %error, "cannot take in a connection");
                         self.core.counters.refused += 1;
                         self.admission.leave(address);
                     }
@@ -300,7 +302,7 @@ impl EventLoop {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Out of descriptors: those who wait stay in the kernel's queue.
-                    tracing::warn!(%error, "cannot accept a connection, trying again");
+                    limited!(warn, "connection not accepted", %error, "cannot accept a connection, trying again");
                     self.core.counters.refused += 1;
                     let at_ms = self.core.now_ms + ACCEPT_RETRY_MS;
                     self.core.timers.set(at_ms, Due::Accept);
@@ -501,10 +503,10 @@ impl Core {
         let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
         let counters = &mut self.counters;
         match reason {
-            Reason::Gone | Reason::Drained => tracing::debug!(%client, "closed"),
+            Reason::Gone | Reason::Drained => limited!(debug, "connection closed", %client, "closed"),
             Reason::Timeout(what) => {
                 counters.timeouts += 1;
-                tracing::debug!(%client, cluster, "closed: {what}");
+                limited!(debug, "connection timed out", %client, cluster, "closed: {what}");
             }
             Reason::Stream(error) => {
                 match error {
@@ -513,7 +515,8 @@ impl Core {
                     }
                     _ => counters.client_errors += 1,
                 }
-                tracing::warn!(%client, cluster, "closed: {error}");
+                let error = Truncated(error);
+                limited!(warn, "connection broke a rule", %client, cluster, "closed: {error}");
             }
             Reason::NoBroker(error) => {
                 counters.connect_failures += 1;
@@ -521,12 +524,18 @@ impl Core {
                     Target::Bootstrap => "any broker".to_owned(),
                     Target::Broker(id) => format!("broker {id}"),
                 };
-                tracing::debug!(%client, cluster, "closed: {node} is not reached: {error}");
+                limited!(
+                    debug,
+                    "broker not reached",
+                    %client,
+                    cluster,
+                    "closed: {node} is not reached: {error}"
+                );
             }
             Reason::Client(error) | Reason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
-                tracing::debug!(%client, cluster, "closed: {reason:?}");
+                limited!(debug, "connection failed", %client, cluster, "closed: {reason:?}");
             }
         }
     }
