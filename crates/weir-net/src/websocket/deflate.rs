@@ -76,8 +76,8 @@ impl Inflater {
     /// most `limit` bytes; no more than one above that is ever inflated.
     ///
     /// # Errors
-    /// [`FrameError::TooLarge`], or [`FrameError::BadDeflate`] for what is no compressed data or
-    /// refers to a message before.
+    /// [`FrameError::TooLarge`], or [`FrameError::BadDeflate`] for what is no compressed data,
+    /// refers to a message before or has more than 16 final blocks.
     pub fn inflate(&mut self, payload: &[u8], limit: usize) -> Result<&[u8], FrameError> {
         self.whole.clear();
         self.whole.extend_from_slice(payload);
@@ -102,7 +102,12 @@ impl Inflater {
     /// How many bytes there are; `None` if there is no room for them.
     fn inflate_whole(&mut self) -> Result<Option<usize>, FrameError> {
         let (mut taken, mut filled) = (0, 0);
+        let mut streams = 0;
         while taken < self.whole.len() {
+            streams += 1;
+            if streams > FINAL_BLOCKS_MAX + 1 {
+                return Err(FrameError::BadDeflate);
+            }
             self.stream.reset(false);
             let room = self.out.len() - filled;
             let (input, out) = (&self.whole[taken..], &mut self.out[filled..]);
@@ -129,7 +134,11 @@ impl Default for Inflater {
     }
 }
 
-/// A last block without content.
+/// Final blocks of a peer in one message. The standard has a peer without a flush end the stream in
+/// their place and names no bound (RFC 7692, 7.2.3.4); but inflating starts anew after each, which
+/// costs as much as inflating 40 kB, and a final block has two bytes or so.
+const FINAL_BLOCKS_MAX: usize = 16;
+/// A last block without content, ours.
 const END: [u8; 2] = [0x03, 0x00];
 /// More than most requests and updates have.
 const OUT_BYTES: usize = 4096;
@@ -205,6 +214,20 @@ mod tests {
         // It is as good as new.
         let payload = [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
         assert_eq!(inflater.inflate(&payload, limit), Ok(&b"Hello"[..]));
+    }
+
+    #[test]
+    fn final_blocks_are_few() {
+        // An empty final block, byte-aligned by its flush, as often as it is repeated.
+        let blocks = |count: usize| [vec![0x03, 0x00].repeat(count), vec![0x00]].concat();
+        let hello = [0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
+        assert_eq!(inflated(&blocks(FINAL_BLOCKS_MAX), 5).as_deref(), Ok(""));
+        let many = blocks(FINAL_BLOCKS_MAX + 1);
+        assert_eq!(inflated(&many, 5), Err(FrameError::BadDeflate));
+        assert_eq!(inflated(&blocks(16_600), 50_000), Err(FrameError::BadDeflate));
+        assert_eq!(FrameError::BadDeflate.close_code(), 1007);
+        let twice = [&hello[..], &hello, &[0x00]].concat();
+        assert_eq!(inflated(&twice, 50).as_deref(), Ok("HelloHello"));
     }
 
     #[test]
