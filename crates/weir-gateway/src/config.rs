@@ -77,6 +77,9 @@ pub struct Limits {
     pub items_per_subscription: usize,
     /// Fields of one subscription, default 2,000: the published scenario 4 has about 1,000.
     pub fields_per_subscription: usize,
+    /// Frame classes of one item in each event loop, default 10,000; 0: no limit. Each is encoded
+    /// by itself: subscribers share one if their subscriptions have the same number and fields.
+    pub frame_classes_per_item: usize,
     /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of
     /// 1 KB. As much again may wait as values; what goes beyond is merged, dropped or, where neither
     /// is allowed, lost and reported as lost.
@@ -148,6 +151,7 @@ impl Default for Limits {
             subscriptions_per_session: 1_000,
             items_per_subscription: 1_000,
             fields_per_subscription: 2_000,
+            frame_classes_per_item: 10_000,
             queue_bytes: 1024 * 1024,
             recovery_bytes: 128 * 1024,
             recovery_ms: 20_000,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use foldhash::{HashSet, HashSetExt};
 use weir_mapping::{COMMAND_FIELD, CanonicalItem, KEY_FIELD, split_fields, split_items};
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -108,6 +109,7 @@ fn resolve_items(
 ) -> Result<Vec<Option<Arc<str>>>, Refusal> {
     let mapping = &connection.config.mapping;
     let mut items = Vec::new();
+    let mut named = HashSet::new();
     for written in split_items(&add.group) {
         if items.len() == limits.items_per_subscription {
             guard.note(Limit::SubscriptionItems);
@@ -117,7 +119,16 @@ fn resolve_items(
                 format!("more than {most} items in one subscription"),
             );
         }
-        match mapping.canonical_item(written) {
+        let item = mapping.canonical_item(written);
+        // Each naming would be one more line per update.
+        if item
+            .as_ref()
+            .is_ok_and(|item| !named.insert(item.as_str().to_owned()))
+        {
+            let message = format!("item \"{written}\" is named twice: name each item once");
+            return refuse(ControlCode::BAD_GROUP, message);
+        }
+        match item {
             Err(error) => return refuse(ControlCode::BAD_GROUP, error.to_string()),
             Ok(item) if mapping.admits(&item) => items.push(Some(Arc::from(item.as_str()))),
             Ok(item) => {

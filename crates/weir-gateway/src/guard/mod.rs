@@ -66,6 +66,7 @@ limits! {
     SessionSubscriptions = "subscriptions_per_session";
     SubscriptionItems = "items_per_subscription";
     SubscriptionFields = "fields_per_subscription";
+    FrameClasses = "frame_classes_per_item";
     AddressConnections = "per_address.connections";
     AddressSessions = "per_address.sessions";
     AddressSessionRate = "per_address.sessions_per_second";

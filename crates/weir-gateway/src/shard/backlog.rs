@@ -1,9 +1,11 @@
-//! What clients have not got yet: values, not bytes, by session and item.
+//! Items whose clients lag: values, not bytes, by session and item.
 //!
-//! While a client does not read, or may not be sent to yet, its items are marked here, each with the
-//! values the client saw last. What is sent later is framed against those.
+//! While a client does not read, or may not be sent to yet, its items are kept here, each with the
+//! values the client saw last. What is sent later is encoded against those. No operation costs more
+//! because more waits: sums are kept, items are found by hash, and taken in the order of the
+//! instants from which they may be sent.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
@@ -11,6 +13,13 @@ use weir_mapping::FrozenValues;
 
 use super::queue::{Queue, Shed};
 use super::session::SessionKey;
+use super::work::visit;
+
+/// Never, unless [`Backlog::hasten`] sets another instant.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Number and position of an item's subscription.
+pub(super) type At = (u32, u32);
 
 /// One item of a subscription of which the client has not got everything.
 #[derive(Debug)]
@@ -24,10 +33,24 @@ pub(super) struct Behind {
     pub(super) queue: Option<Box<Queue>>,
 }
 
-/// The items of one session, in the order in which they fell behind.
+impl Behind {
+    fn bytes(&self) -> usize {
+        visit();
+        self.queue.as_ref().map_or(0, |queue| queue.bytes())
+    }
+}
+
+/// When an item may be sent, and the number by which those of one instant follow each other.
+type Turn = (u64, u64);
+
+/// The items of one session.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) items: VecDeque<Behind>,
+    items: HashMap<At, (Turn, Behind)>,
+    order: BTreeSet<(Turn, At)>,
+    last_turn: u64,
+    /// Bytes of all queues.
+    bytes: usize,
     /// When its alarm rings; `u64::MAX` without one.
     alarm_ms: u64,
 }
@@ -53,32 +76,56 @@ impl Backlog {
         self.sessions.len()
     }
 
-    pub(super) fn push(&mut self, session: SessionKey, behind: Behind) {
-        let waiting = self.sessions.entry(session).or_insert_with(|| Waiting {
-            items: VecDeque::new(),
-            alarm_ms: u64::MAX,
-        });
-        waiting.items.push_back(behind);
+    /// Adds an item that may be sent from `due_ms` on.
+    pub(super) fn push(&mut self, session: SessionKey, behind: Behind, due_ms: u64) {
+        let waiting = self.sessions.entry(session);
+        waiting.or_insert_with(Waiting::new).push(behind, due_ms);
     }
 
-    /// Adds to what waits for an item that is behind; `room` is how many bytes its queue may have.
+    /// Adds to the queue of an item; `add` gets the number of bytes that the queue may have.
     pub(super) fn append(
         &mut self,
         session: SessionKey,
-        (sub_id, position): (u32, u32),
+        at: At,
         add: impl FnOnce(&mut Queue, usize) -> Shed,
     ) -> Shed {
         let Some(waiting) = self.sessions.get_mut(&session) else {
             return Shed::default();
         };
-        let all = waiting.bytes();
-        let mut items = waiting.items.iter_mut();
-        let found = items.find(|one| one.sub_id == sub_id && one.position == position);
-        let Some(queue) = found.and_then(|one| one.queue.as_mut()) else {
+        let Some((_, behind)) = waiting.items.get_mut(&at) else {
             return Shed::default();
         };
-        let others = all - queue.bytes();
-        add(queue, self.queue_bytes.saturating_sub(others))
+        let before = behind.bytes();
+        let Some(queue) = &mut behind.queue else {
+            return Shed::default();
+        };
+        let others = waiting.bytes - before;
+        let shed = add(queue, self.queue_bytes.saturating_sub(others));
+        waiting.bytes = others + behind.bytes();
+        shed
+    }
+
+    /// Lets an item be sent from `due_ms` on, if that is earlier than before.
+    pub(super) fn hasten(&mut self, session: SessionKey, at: At, due_ms: u64) {
+        if let Some(waiting) = self.sessions.get_mut(&session) {
+            if waiting
+                .items
+                .get(&at)
+                .is_some_and(|(turn, _)| due_ms < turn.0)
+            {
+                waiting.set_due(at, due_ms);
+            }
+        }
+    }
+
+    /// Has an item looked at again at once, after its limit of frequency has changed.
+    pub(super) fn look_again(&mut self, session: SessionKey, at: At) {
+        let waiting = self.sessions.get_mut(&session);
+        let behind = waiting.and_then(|waiting| waiting.items.get_mut(&at));
+        if let Some(queue) = behind.and_then(|(_, behind)| behind.queue.as_mut()) {
+            queue.look_again();
+        }
+        self.hasten(session, at, 0);
     }
 
     /// Whether the session's alarm must be set to an earlier instant.
@@ -106,10 +153,10 @@ impl Backlog {
         }
     }
 
-    /// Forgets what waits for one subscription.
-    pub(super) fn forget(&mut self, session: SessionKey, sub_id: u32) {
+    /// Removes one item.
+    pub(super) fn remove(&mut self, session: SessionKey, at: At) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
-            waiting.items.retain(|behind| behind.sub_id != sub_id);
+            waiting.remove(at);
             if waiting.items.is_empty() {
                 self.sessions.remove(&session);
             }
@@ -118,8 +165,66 @@ impl Backlog {
 }
 
 impl Waiting {
-    fn bytes(&self) -> usize {
-        let queues = self.items.iter().filter_map(|one| one.queue.as_ref());
-        queues.map(|queue| queue.bytes()).sum()
+    fn new() -> Self {
+        Self {
+            items: HashMap::new(),
+            order: BTreeSet::new(),
+            last_turn: 0,
+            bytes: 0,
+            alarm_ms: u64::MAX,
+        }
+    }
+
+    fn push(&mut self, behind: Behind, due_ms: u64) {
+        let at = (behind.sub_id, behind.position);
+        self.remove(at);
+        self.last_turn += 1;
+        let turn = (due_ms, self.last_turn);
+        self.bytes += behind.bytes();
+        self.order.insert((turn, at));
+        self.items.insert(at, (turn, behind));
+    }
+
+    fn remove(&mut self, at: At) {
+        if let Some((turn, behind)) = self.items.remove(&at) {
+            self.order.remove(&(turn, at));
+            self.bytes -= behind.bytes();
+        }
+    }
+
+    fn set_due(&mut self, at: At, due_ms: u64) {
+        if let Some((turn, _)) = self.items.get_mut(&at) {
+            self.order.remove(&(*turn, at));
+            self.last_turn += 1;
+            *turn = (due_ms, self.last_turn);
+            self.order.insert((*turn, at));
+        }
+    }
+
+    /// Returns the instant from which the first item may be sent.
+    pub(super) fn next_ms(&self) -> u64 {
+        self.order.first().map_or(NEVER, |((due_ms, _), _)| *due_ms)
+    }
+
+    /// Has `send` send the first item if it may be sent now. `send` returns `Ok` with the instant
+    /// from which the rest of the item may be sent, `None` if that is nothing, or an error if
+    /// nothing else may be sent either; the item keeps its turn then.
+    pub(super) fn send_first<E>(
+        &mut self,
+        now_ms: u64,
+        send: impl FnOnce(&mut Behind) -> Result<Option<u64>, E>,
+    ) -> Option<Result<(), E>> {
+        let (_, at) = *self.order.first().filter(|((due, _), _)| *due <= now_ms)?;
+        let (_, behind) = self.items.get_mut(&at)?;
+        let before = behind.bytes();
+        let sent = send(behind);
+        self.bytes = self.bytes - before + behind.bytes();
+        Some(sent.map(|rest| match rest {
+            None => self.remove(at),
+            Some(due_ms) => self.set_due(at, due_ms),
+        }))
     }
 }
+
+#[cfg(test)]
+mod tests;

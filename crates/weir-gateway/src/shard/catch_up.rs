@@ -6,8 +6,8 @@ use weir_mapping::{Command, FrozenValues};
 use weir_net::server::Offer;
 
 use super::Shard;
-use super::backlog::Behind;
-use super::class::{ClassKey, FrameClass, Progress};
+use super::backlog::{Behind, NEVER};
+use super::class::{Basis, ClassKey, FrameClass, Progress};
 use super::courier::{Courier, Urgency};
 use super::diffing::Encoder;
 use super::encode::{Mark, mark_frame, update_frame};
@@ -40,30 +40,25 @@ impl Shard {
         let Some(mut waiting) = self.backlog.take(session) else {
             return;
         };
-        let mut next_ms = u64::MAX;
-        for _ in 0..waiting.items.len() {
-            let Some(mut behind) = waiting.items.pop_front() else {
-                break;
-            };
-            match self.tell_item(wire, session, &mut behind) {
-                Told::All => {}
-                Told::Until(at_ms) => {
-                    next_ms = next_ms.min(at_ms);
-                    waiting.items.push_back(behind);
+        let now_ms = wire.now_ms();
+        let next_ms = loop {
+            let sent = waiting.send_first(now_ms, |behind| {
+                match self.tell_item(wire, session, behind) {
+                    Told::All => Ok(None),
+                    Told::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
+                    Told::SessionUntil(at_ms) => Err(at_ms),
+                    // The connection calls when it takes more.
+                    Told::Blocked => Err(NEVER),
                 }
-                Told::SessionUntil(at_ms) => {
-                    next_ms = at_ms;
-                    waiting.items.push_front(behind);
-                    break;
-                }
-                Told::Blocked => {
-                    waiting.items.push_front(behind);
-                    break;
-                }
+            });
+            match sent {
+                None => break waiting.next_ms(),
+                Some(Ok(())) => {}
+                Some(Err(at_ms)) => break at_ms,
             }
-        }
+        };
         self.backlog.put_back(session, waiting);
-        if next_ms < u64::MAX {
+        if next_ms < NEVER {
             self.wake_at(wire, session, next_ms);
         }
     }
@@ -186,6 +181,9 @@ impl<W: Wire> Post<'_, W> {
         values: &Arc<FrozenValues>,
         what: Paced<'_>,
     ) -> Told {
+        if let Some(wait) = self.wait(class, what) {
+            return wait;
+        }
         match update_frame(class, seen.as_ref(), values, self.encoder) {
             None => self.counters.conflated += 1,
             Some(frame) => match self.send(class, &frame, what) {
@@ -197,13 +195,17 @@ impl<W: Wire> Post<'_, W> {
         Told::All
     }
 
+    /// Returns why nothing may be sent yet. Looked at before a frame is made for nothing.
+    fn wait(&mut self, class: &FrameClass, what: Paced<'_>) -> Option<Told> {
+        let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
+        Some(match self.entry.wait(at, what, now_ms)? {
+            Wait::Session(at_ms) => Told::SessionUntil(at_ms),
+            Wait::Item(at_ms) => Told::Until(at_ms),
+        })
+    }
+
     fn send(&mut self, class: &FrameClass, frame: &Frame, what: Paced<'_>) -> Told {
         let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
-        match self.entry.wait(at, what, now_ms) {
-            Some(Wait::Session(at_ms)) => return Told::SessionUntil(at_ms),
-            Some(Wait::Item(at_ms)) => return Told::Until(at_ms),
-            None => {}
-        }
         match self
             .courier
             .data(self.wire, self.entry, frame, 1, Urgency::CanWait)
@@ -224,29 +226,31 @@ impl<W: Wire> Post<'_, W> {
         queue: &mut Queue,
         table: Option<&Table>,
     ) -> Told {
-        let mut until_ms = u64::MAX;
-        let mut index = 0;
-        while index < queue.len() {
-            if let (Some(Slot::Lost(_)), true) = (queue.get(index), queue.must_renew()) {
-                let rows = table.into_iter().flat_map(Table::rows);
-                queue.renew(rows.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values))));
-            }
+        while let Some(index) = queue.next(self.wire.now_ms()) {
             match self.tell_slot(class, seen, queue.get(index), table) {
-                Told::All => queue.take(index),
+                Told::All => {
+                    let is_loss = matches!(queue.get(index), Some(Slot::Lost(_)));
+                    queue.take(index);
+                    if is_loss && queue.must_renew() {
+                        let rows = table.into_iter().flat_map(Table::rows);
+                        let rows = rows.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values)));
+                        queue.renew(rows);
+                    }
+                }
                 // Another row may be due already.
-                Told::Until(at_ms) if class.delivery.basis() == super::class::Basis::Row => {
-                    until_ms = until_ms.min(at_ms);
+                Told::Until(at_ms) if class.delivery.basis() == Basis::Row => {
+                    queue.put_off(index, at_ms);
                 }
                 not_yet => {
                     queue.trim();
                     return not_yet;
                 }
             }
-            index += 1;
         }
+        let later_ms = queue.later_ms();
         match queue.trim() {
             true => Told::All,
-            false => Told::Until(until_ms),
+            false => Told::Until(later_ms),
         }
     }
 
@@ -294,6 +298,9 @@ impl<W: Wire> Post<'_, W> {
     }
 
     fn tell_mark(&mut self, class: &FrameClass, mark: Mark) -> Told {
+        if let Some(wait) = self.wait(class, Paced::Free) {
+            return wait;
+        }
         let frame = mark_frame(class, mark, self.encoder);
         self.send(class, &frame, Paced::Free)
     }

@@ -12,9 +12,10 @@ use super::courier::Urgency;
 use super::diffing::ClassDiffs;
 use super::schema::Schema;
 use super::session::SessionKey;
+use super::work::visit;
 
 /// What subscribers are owed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Delivery {
     /// Every update as it came (RAW; DISTINCT, `unfiltered`): a field it does not have is null.
     Events,
@@ -178,7 +179,18 @@ impl FrameClass {
         }
     }
 
+    pub(super) fn key(&self) -> ClassKey<'_> {
+        ClassKey {
+            schema: &self.schema,
+            sub_id: self.sub_id,
+            position: self.position,
+            delivery: self.delivery,
+            diffs: self.diffs.as_ref().map(|diffs| &diffs.settings),
+        }
+    }
+
     pub(super) fn is(&self, key: ClassKey<'_>) -> bool {
+        visit();
         self.sub_id == key.sub_id
             && self.position == key.position
             && self.delivery == key.delivery

@@ -227,7 +227,11 @@ impl<W: Wire> Pass<'_, W> {
             queue: self.new_queue(class, member),
         };
         let queues = behind.queue.is_some();
-        self.backlog.push(member.session, behind);
+        let due_ms = match wait {
+            Some(Wait::Item(at_ms)) => at_ms,
+            Some(Wait::Session(_)) | None => self.now_ms,
+        };
+        self.backlog.push(member.session, behind, due_ms);
         if queues {
             self.queue_up(class, member, emission);
         }
@@ -265,12 +269,12 @@ impl<W: Wire> Pass<'_, W> {
             // Rows are paced one by one, so this one may be due before those that wait.
             let what = Paced::row(&change.key, change.command);
             let session = self.sessions.get_mut(member.session);
-            match session.and_then(|session| session.wait(at, what, self.now_ms)) {
-                None => self.wake_at(member.session, self.now_ms),
-                Some(Wait::Session(at_ms) | Wait::Item(at_ms)) => {
-                    self.wake_at(member.session, at_ms);
-                }
-            }
+            let at_ms = match session.and_then(|session| session.wait(at, what, self.now_ms)) {
+                None => self.now_ms,
+                Some(Wait::Session(at_ms) | Wait::Item(at_ms)) => at_ms,
+            };
+            self.backlog.hasten(member.session, at, at_ms);
+            self.wake_at(member.session, at_ms);
         }
     }
 
@@ -308,7 +312,7 @@ impl<W: Wire> Pass<'_, W> {
                     seen: None,
                     queue: self.new_queue(class, member),
                 };
-                self.backlog.push(member.session, behind);
+                self.backlog.push(member.session, behind, self.now_ms);
             }
             let at = (class.sub_id, class.position);
             self.backlog.append(member.session, at, |queue, _| {

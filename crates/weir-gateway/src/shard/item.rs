@@ -7,7 +7,7 @@ use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
 use super::class::{Basis, ClassKey, FrameClass, Member, Place, Progress};
-
+use super::classes::Classes;
 use super::kept::{Keep, More};
 use super::schema::Schema;
 use super::session::SessionKey;
@@ -42,7 +42,7 @@ pub(super) struct Item {
     pub(super) state: Option<Arc<FrozenValues>>,
     /// The fields whose current values are known.
     pub(super) known: Arc<FieldSet>,
-    pub(super) classes: Vec<FrameClass>,
+    pub(super) classes: Classes,
     /// What only some modes need.
     pub(super) more: Option<Box<More>>,
 }
@@ -129,13 +129,7 @@ impl ItemTable {
             (false, true) => Ask::More(demand()),
             (false, false) => Ask::Nothing,
         };
-        let class = match item.class_index(key) {
-            Some(index) => &mut item.classes[index],
-            None => {
-                item.classes.push(FrameClass::new(key));
-                item.classes.last_mut().expect("a class was just pushed")
-            }
-        };
+        let class = item.classes.get_or_add(key);
         class.members.push(Member {
             session,
             progress: Progress::New,
@@ -144,6 +138,16 @@ impl ItemTable {
         });
         let member = (class.members.len() - 1) as u32;
         (Place { slot, member }, ask)
+    }
+
+    /// Returns `true` if a subscriber would need a frame class that the item may not have.
+    pub(super) fn is_full(&self, name: &ItemName, key: ClassKey<'_>, classes_max: usize) -> bool {
+        let slot = self.by_name.get(name);
+        let item = slot.and_then(|slot| self.items.get(*slot as usize));
+        item.is_some_and(|item| {
+            let classes = &item.classes;
+            classes_max > 0 && classes.len() >= classes_max && classes.find(key).is_none()
+        })
     }
 
     fn insert(&mut self, name: &ItemName) -> u32 {
@@ -155,7 +159,7 @@ impl ItemTable {
             last: None,
             state: None,
             known: Arc::default(),
-            classes: Vec::new(),
+            classes: Classes::default(),
             more: None,
         };
         let slot = self.items.insert(item) as u32;
@@ -170,11 +174,12 @@ impl ItemTable {
         let Some(item) = self.items.get_mut(slot) else {
             return removal;
         };
-        let Some(index) = item.class_index(key) else {
+        let had_rows = item.table().is_some();
+        let index = item.classes.find(key);
+        let Some((index, class)) = index.and_then(|at| Some((at, item.classes.get_mut(at)?)))
+        else {
             return removal;
         };
-        let had_rows = item.table().is_some();
-        let class = &mut item.classes[index];
         let member = place.member as usize;
         if member >= class.members.len() {
             return removal;
@@ -183,7 +188,7 @@ impl ItemTable {
         removal.moved = class.members.get(member).map(|moved| moved.session);
         let class_gone = class.members.is_empty();
         if class_gone {
-            item.classes.swap_remove(index);
+            item.classes.remove(index);
             removal.rows = item.forget_unneeded();
         } else if class.members.capacity() > 64
             && class.members.len() * 4 < class.members.capacity()
@@ -197,7 +202,7 @@ impl ItemTable {
             removal.emptied = Some(item.name);
         } else if class_gone {
             // A field left behind by its last subscriber could still fail the item's records.
-            let narrowed = item.narrow() || rows_gone;
+            let narrowed = item.narrow(key.schema.wanted()) || rows_gone;
             removal.narrowed = narrowed.then(|| {
                 let (slot, epoch) = (place.slot, item.epoch);
                 (item.name.clone(), item.demand(ItemKey { slot, epoch }))
@@ -220,15 +225,9 @@ impl Item {
         self.fields.union_with(wanted)
     }
 
-    /// Takes back fields that no class has any more; false if there were none.
-    fn narrow(&mut self) -> bool {
-        let mut fields = FieldSet::empty();
-        for class in &self.classes {
-            fields.union_with(class.schema.wanted());
-        }
-        let fewer = fields != self.fields;
-        self.fields = fields;
-        fewer
+    /// Takes back those fields of a class that went which no other has; false if there are none.
+    fn narrow(&mut self, gone: &FieldSet) -> bool {
+        self.classes.narrow(&mut self.fields, gone)
     }
 
     /// What is wanted of it now.
@@ -264,11 +263,7 @@ impl Item {
 
     /// Forgets the table and the history if no class is left that needs them; the rows forgotten.
     fn forget_unneeded(&mut self) -> usize {
-        let needs = |basis| {
-            let mut classes = self.classes.iter();
-            classes.any(|class| class.delivery.basis() == basis)
-        };
-        let (events, rows) = (needs(Basis::Event), needs(Basis::Row));
+        let (events, rows) = (self.classes.has(Basis::Event), self.classes.has(Basis::Row));
         let Some(more) = &mut self.more else {
             return 0;
         };
@@ -282,10 +277,6 @@ impl Item {
         table.map_or(0, |table| table.len())
     }
 
-    fn class_index(&self, key: ClassKey<'_>) -> Option<usize> {
-        self.classes.iter().position(|class| class.is(key))
-    }
-
     /// The class with this key.
     pub(super) fn class_mut(&mut self, key: ClassKey<'_>) -> Option<&mut FrameClass> {
         self.table_and_class_mut(key).1
@@ -297,7 +288,8 @@ impl Item {
         key: ClassKey<'_>,
     ) -> (Option<&Table>, Option<&mut FrameClass>) {
         let table = self.more.as_ref().and_then(|more| more.table.as_ref());
-        (table, self.classes.iter_mut().find(|class| class.is(key)))
+        let at = self.classes.find(key);
+        (table, at.and_then(|at| self.classes.get_mut(at)))
     }
 
     /// Takes in an update of which the fields `extracted` were read.

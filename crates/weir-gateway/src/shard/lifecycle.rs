@@ -235,6 +235,8 @@ impl Shard {
             .core
             .subscriptions()
             .iter()
+            // From the end, so that none of the others moves.
+            .rev()
             .map(|one| one.sub_id)
             .collect();
         for sub_id in ids {

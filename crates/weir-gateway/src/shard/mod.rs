@@ -3,6 +3,7 @@
 mod backlog;
 mod catch_up;
 mod class;
+mod classes;
 mod compressing;
 mod controls;
 mod courier;
@@ -34,6 +35,7 @@ mod subscribe;
 mod table;
 mod wire;
 mod wishes;
+mod work;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -222,13 +224,14 @@ impl Shard {
             ..
         } = subscription.handle;
         let sub_id = subscription.sub_id;
-        self.backlog.forget(session, sub_id);
         for (index, place) in places.iter().enumerate() {
             let Some(place) = *place else { continue };
+            let position = index as u32 + 1;
+            self.backlog.remove(session, (sub_id, position));
             let class = ClassKey {
                 schema: &schema,
                 sub_id,
-                position: index as u32 + 1,
+                position,
                 delivery,
                 diffs: diffs.as_ref(),
             };

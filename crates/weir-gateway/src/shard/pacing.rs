@@ -123,6 +123,8 @@ impl Pacing {
                 if rows.len() == rows.capacity() {
                     // Rows that are due again need not be remembered.
                     rows.retain(|_, pace| pace.wait_until_ms(now_ms).is_some());
+                    // With room for as many, so that this is not done again for a few.
+                    rows.reserve(rows.len() + 1);
                 }
                 let pace = rows.entry(Arc::clone(key)).or_default();
                 pace.note_sent(period_us, now_ms);

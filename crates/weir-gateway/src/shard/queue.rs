@@ -1,7 +1,8 @@
 //! What waits for one item of one subscription while its client may not or can not be sent to: updates
 //! as shared values, never as bytes, merged or dropped as the mode allows.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
@@ -9,6 +10,7 @@ use weir_mapping::{Command, FrozenValues};
 
 use super::class::Delivery;
 use super::table::RowChange;
+use super::work::visit;
 
 /// What an update costs besides its texts.
 const SLOT_BYTES: usize = 64;
@@ -42,12 +44,20 @@ pub(super) struct Queue {
     /// Updates that may wait.
     most: usize,
     slots: VecDeque<Slot>,
+    /// Slots that are [`Slot::Gone`].
+    gone: usize,
+    /// Index before which there is no [`Slot::Update`].
+    oldest: usize,
     updates: usize,
     bytes: usize,
     /// Number of the first slot since the beginning.
     first: u64,
     /// Of each key, the slot that is about it last.
     latest: HashMap<Arc<str>, u64>,
+    /// Number of the first slot that was never put off.
+    fresh: u64,
+    /// Slots that were put off: the instants from which they may be sent, and their numbers.
+    later: BinaryHeap<Reverse<(u64, u64)>>,
     /// Rows were lost: the table must be told anew.
     renews: bool,
     /// The end of the snapshot was lost with them.
@@ -92,10 +102,14 @@ impl Queue {
             delivery,
             most: most.max(1),
             slots: VecDeque::new(),
+            gone: 0,
+            oldest: 0,
             updates: 0,
             bytes: 0,
             first: 0,
             latest: HashMap::new(),
+            fresh: 0,
+            later: BinaryHeap::new(),
             renews: false,
             ends: false,
         }
@@ -235,6 +249,10 @@ impl Queue {
                 (*values, *bytes) = (Arc::clone(newer), cost(newer));
                 if change.command == Command::Delete {
                     *command = Command::Delete;
+                    if number < self.fresh {
+                        // No limit of frequency holds for it.
+                        self.later.push(Reverse((0, number)));
+                    }
                 }
                 Some(Shed::conflated(1))
             }
@@ -274,7 +292,9 @@ impl Queue {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        match std::mem::replace(slot, Slot::Gone) {
+        let slot = std::mem::replace(slot, Slot::Gone);
+        self.gone += usize::from(!matches!(slot, Slot::Gone));
+        match slot {
             Slot::Update(values) => {
                 self.updates -= 1;
                 self.bytes -= cost(&values);
@@ -290,23 +310,82 @@ impl Queue {
         }
     }
 
+    /// Returns the index of the slot that is to be sent next: one that was put off and is due,
+    /// else the first that was not put off.
+    pub(super) fn next(&mut self, now_ms: u64) -> Option<usize> {
+        self.skip_gone();
+        if let Some(Reverse((at_ms, number))) = self.later.peek() {
+            if *at_ms <= now_ms {
+                return Some((number - self.first) as usize);
+            }
+        }
+        self.fresh = self.fresh.max(self.first);
+        loop {
+            visit();
+            let index = (self.fresh - self.first) as usize;
+            match self.slots.get(index)? {
+                Slot::Gone => self.fresh += 1,
+                _ => return Some(index),
+            }
+        }
+    }
+
+    /// Puts off the slot that [`Self::next`] has returned.
+    pub(super) fn put_off(&mut self, index: usize, at_ms: u64) {
+        let number = self.first + index as u64;
+        match number < self.fresh {
+            true => drop(self.later.pop()),
+            false => self.fresh = number + 1,
+        }
+        self.later.push(Reverse((at_ms, number)));
+    }
+
+    /// Returns the instant from which the first slot that was put off may be sent.
+    pub(super) fn later_ms(&mut self) -> u64 {
+        self.skip_gone();
+        let next = self.later.peek();
+        next.map_or(u64::MAX, |Reverse((at_ms, _))| *at_ms)
+    }
+
+    /// Has all slots looked at again, after the limit of frequency has changed.
+    pub(super) fn look_again(&mut self) {
+        self.fresh = self.first;
+        self.later.clear();
+    }
+
+    fn skip_gone(&mut self) {
+        while let Some(Reverse((_, number))) = self.later.peek() {
+            visit();
+            let index = number.checked_sub(self.first);
+            match index.and_then(|index| self.slots.get(index as usize)) {
+                None | Some(Slot::Gone) => drop(self.later.pop()),
+                Some(_) => return,
+            }
+        }
+    }
+
     /// Forgets what has been told; true if nothing is left.
     pub(super) fn trim(&mut self) -> bool {
         while let Some(Slot::Gone) = self.slots.front() {
+            visit();
             self.slots.pop_front();
             self.first += 1;
+            self.gone -= 1;
+            self.oldest = self.oldest.saturating_sub(1);
         }
-        if self.slots.len() > 32 {
-            let gone = |slot: &&Slot| matches!(slot, Slot::Gone);
-            if self.slots.iter().filter(gone).count() * 2 > self.slots.len() {
-                self.close_up();
-            }
+        if self.slots.len() > 32 && self.gone * 2 > self.slots.len() {
+            self.close_up();
         }
         self.slots.is_empty()
     }
 
     fn close_up(&mut self) {
-        self.slots.retain(|slot| !matches!(slot, Slot::Gone));
+        self.slots.retain(|slot| {
+            visit();
+            !matches!(slot, Slot::Gone)
+        });
+        (self.gone, self.oldest) = (0, 0);
+        self.look_again();
         self.latest.clear();
         for (index, slot) in self.slots.iter().enumerate() {
             if let Slot::Row { key, .. } = slot {
@@ -352,15 +431,19 @@ impl Queue {
         if let Some(Slot::Update(_)) = self.slots.back() {
             self.take(self.slots.len() - 1);
             self.slots.pop_back();
+            self.gone -= 1;
         }
     }
 
     fn drop_oldest(&mut self) {
-        let update = |slot: &Slot| matches!(slot, Slot::Update(_));
-        match self.slots.iter().position(update) {
-            Some(index) => self.take(index),
-            // It cannot be: there are as many as were counted.
-            None => self.updates = 0,
+        loop {
+            visit();
+            match self.slots.get(self.oldest) {
+                Some(Slot::Update(_)) => break self.take(self.oldest),
+                Some(_) => self.oldest += 1,
+                // It cannot be: there are as many as were counted.
+                None => break self.updates = 0,
+            }
         }
         self.trim();
     }
@@ -368,6 +451,8 @@ impl Queue {
     fn drop_all(&mut self) {
         self.first += self.slots.len() as u64;
         self.slots.clear();
+        (self.gone, self.oldest) = (0, 0);
+        self.look_again();
         self.latest.clear();
         (self.updates, self.bytes) = (0, 0);
     }

@@ -51,6 +51,17 @@ impl Shard {
         let diffs = shared.connections[usize::from(connection)]
             .diffs
             .of(entry.diffs);
+        let class = |index: usize| ClassKey {
+            schema: &schema,
+            sub_id: add.sub_id,
+            position: index as u32 + 1,
+            delivery,
+            diffs,
+        };
+        self.items_may_grow(connection, &items, class)?;
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return Ok(());
+        };
         let pacing = Pacing::of(add);
         let frequency = pacing.as_ref().and_then(|pacing| pacing.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
@@ -95,13 +106,7 @@ impl Shard {
             Mode::Raw | Mode::Merge => Keep::Values,
         };
         for (index, name) in items.into_iter().enumerate() {
-            let class = ClassKey {
-                schema: &schema,
-                sub_id: add.sub_id,
-                position: index as u32 + 1,
-                delivery,
-                diffs,
-            };
+            let class = class(index);
             match name {
                 Some(name) => self.join(key, &(connection, name), class, keep, add.snapshot),
                 // Nothing will ever come, so this is all of it.
@@ -109,6 +114,29 @@ impl Shard {
                     push_end_of_snapshot(out, add.sub_id, class.position);
                 }
                 None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no item of a subscription has too many frame classes.
+    fn items_may_grow<'a>(
+        &self,
+        connection: u16,
+        items: &[Option<Arc<str>>],
+        class: impl Fn(usize) -> ClassKey<'a>,
+    ) -> Result<(), Refusal> {
+        let most = self.shared.limits.frame_classes_per_item;
+        for (index, name) in items.iter().enumerate() {
+            let Some(name) = name else { continue };
+            let name = (connection, Arc::clone(name));
+            if self.items.is_full(&name, class(index), most) {
+                self.shared.guard.note(Limit::FrameClasses);
+                return Err(Refusal {
+                    code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
+                    message: "an item has too many different subscriptions, try again later"
+                        .to_owned(),
+                });
             }
         }
         Ok(())
@@ -159,7 +187,7 @@ impl Shard {
                     member.awaits = waits.awaits;
                     if let Some(behind) = waits.behind {
                         member.progress = Progress::Behind;
-                        self.backlog.push(key, behind);
+                        self.backlog.push(key, behind, 0);
                     }
                 }
             }
@@ -218,6 +246,7 @@ impl Shard {
                 if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
                     member.paced = frequency.is_some();
                 }
+                self.backlog.look_again(key, (sub_id, class.position));
             }
         }
         entry.core.write_conf(sub_id, frequency, out);

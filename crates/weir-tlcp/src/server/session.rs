@@ -93,6 +93,7 @@ pub struct Session<H = ()> {
     bandwidth_kbps: f32,
     /// The client wants no `CONS` in the whole session.
     without_cons: bool,
+    /// Sorted by id.
     subscriptions: SmallVec<[Subscription<H>; 1]>,
 }
 
@@ -327,7 +328,7 @@ impl<H> Session<H> {
         Wake::Written
     }
 
-    /// The active subscriptions, in no particular order.
+    /// Returns the active subscriptions in the order of their ids.
     pub fn subscriptions(&self) -> &[Subscription<H>] {
         &self.subscriptions
     }
@@ -337,18 +338,23 @@ impl<H> Session<H> {
         self.subscriptions.iter_mut()
     }
 
-    /// The subscription with this id.
+    /// Returns the subscription with this id.
     pub fn subscription(&self, sub_id: u32) -> Option<&Subscription<H>> {
-        self.subscriptions
-            .iter()
-            .find(|subscription| subscription.sub_id == sub_id)
+        let at = self.find(sub_id).ok()?;
+        self.subscriptions.get(at)
     }
 
-    /// The subscription with this id, for changing the caller's state.
+    /// Returns the subscription with this id, for changing the caller's state.
     pub fn subscription_mut(&mut self, sub_id: u32) -> Option<&mut Subscription<H>> {
+        let at = self.find(sub_id).ok()?;
+        self.subscriptions.get_mut(at)
+    }
+
+    /// Returns the index of a subscription, or where it would be inserted. The list is sorted:
+    /// callers look subscriptions up for each update, and a session may have a thousand.
+    fn find(&self, sub_id: u32) -> Result<usize, usize> {
         self.subscriptions
-            .iter_mut()
-            .find(|subscription| subscription.sub_id == sub_id)
+            .binary_search_by_key(&sub_id, |subscription| subscription.sub_id)
     }
 
     /// Adds a subscription unless its id is in use or the session already has `subscriptions_max`.
@@ -357,23 +363,20 @@ impl<H> Session<H> {
         subscription: Subscription<H>,
         subscriptions_max: usize,
     ) -> Result<(), ControlCode> {
-        if self.subscription(subscription.sub_id).is_some() {
+        let Err(at) = self.find(subscription.sub_id) else {
             return Err(ControlCode::SUBSCRIPTION_ID_IN_USE);
-        }
+        };
         if self.subscriptions.len() >= subscriptions_max {
             return Err(ControlCode::TOO_MANY_SUBSCRIPTIONS);
         }
-        self.subscriptions.push(subscription);
+        self.subscriptions.insert(at, subscription);
         Ok(())
     }
 
     /// Removes a subscription and hands it back; the caller then writes `UNSUB`.
     pub fn remove_subscription(&mut self, sub_id: u32) -> Option<Subscription<H>> {
-        let at = self
-            .subscriptions
-            .iter()
-            .position(|candidate| candidate.sub_id == sub_id)?;
-        Some(self.subscriptions.swap_remove(at))
+        let at = self.find(sub_id).ok()?;
+        Some(self.subscriptions.remove(at))
     }
 
     /// Appends `SUBOK` for a subscription that was added before. `CONF` must follow.

@@ -8,6 +8,7 @@ mod compressed;
 mod differences;
 mod ingest;
 mod ops;
+mod refusals;
 mod rows;
 mod want;
 mod wire;
@@ -111,6 +112,10 @@ struct World {
 
 impl World {
     fn new(has_other_shard: bool) -> Self {
+        Self::limited(has_other_shard, Limits::default())
+    }
+
+    fn limited(has_other_shard: bool, limits: Limits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
@@ -123,7 +128,7 @@ impl World {
                 distinct_snapshot: HISTORY,
                 queue_bytes: QUEUE_BYTES,
                 recovery_bytes: RECOVERY_BYTES,
-                ..Limits::default()
+                ..limits
             },
             guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), CLIENTS)),
             simulator: None,

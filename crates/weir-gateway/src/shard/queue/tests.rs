@@ -1,6 +1,7 @@
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
 use super::super::table::{RowStep, Table, TableCounts, TableRules};
+use super::super::work::visits;
 use super::*;
 
 const ADAPTERS: &str = r#"<adapters_conf id="S"><metadata_provider>
@@ -216,4 +217,55 @@ fn updates_are_replaced_dropped_or_lost_by_what_is_owed() {
     let (text, shed) = run(Delivery::States, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, lost 3, update 4"));
     assert_eq!(shed, Shed::lost(3));
+}
+
+#[test]
+fn paced_rows_cost_the_same_however_many_wait() {
+    let cost = |waiting: u32| {
+        let mut rows = Rows::new(10_000);
+        let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+        for number in 0..waiting {
+            rows.change(&format!("k{number}"), "ADD", 1);
+            let change = rows.change(&format!("k{number}"), "UPDATE", 2);
+            queue.push_row(&change.expect("known"), ROOMY);
+        }
+        while let Some(index) = queue.next(1_000) {
+            queue.put_off(index, 5_000);
+        }
+        let before = visits();
+        for number in 0..20 {
+            let change = rows.change(&format!("new{number}"), "ADD", 3);
+            queue.push_row(&change.expect("new"), ROOMY);
+            let index = queue.next(1_001).expect("a row that may be sent");
+            assert_eq!(index, (waiting + number) as usize);
+            queue.take(index);
+            assert_eq!((queue.next(1_001), queue.later_ms()), (None, 5_000));
+        }
+        visits() - before
+    };
+    assert_eq!(cost(100), cost(5_000));
+}
+
+#[test]
+fn a_row_that_was_put_off_is_deleted_at_once() {
+    let mut rows = Rows::new(10);
+    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    for key in ["a", "b"] {
+        rows.change(key, "ADD", 1);
+        let change = rows.change(key, "UPDATE", 2);
+        queue.push_row(&change.expect("known"), ROOMY);
+        let index = queue.next(0).expect("a row");
+        queue.put_off(index, 500);
+    }
+    assert_eq!(queue.next(499), None);
+    let change = rows.change("b", "DELETE", 3);
+    queue.push_row(&change.expect("known"), ROOMY);
+    assert_eq!(queue.next(499), Some(1));
+    queue.take(1);
+    assert_eq!((queue.next(499), queue.later_ms()), (None, 500));
+    assert_eq!(queue.next(500), Some(0));
+    queue.look_again();
+    assert_eq!(queue.next(0), Some(0));
+    queue.take(0);
+    assert!(queue.next(9_000).is_none() && queue.trim());
 }

@@ -1,0 +1,200 @@
+use proptest::prelude::*;
+use weir_mapping::FieldValues;
+
+use super::super::class::Delivery;
+use super::super::queue::Slot;
+use super::super::work::visits;
+use super::*;
+
+const SESSION: SessionKey = SessionKey {
+    index: 1,
+    serial: 1,
+};
+/// Bytes that one update without text counts for.
+const UPDATE: usize = 64;
+
+fn behind((sub_id, position): At, delivery: Delivery) -> Behind {
+    Behind {
+        sub_id,
+        position,
+        seen: None,
+        queue: Some(Box::new(Queue::new(delivery, usize::MAX))),
+    }
+}
+
+fn values() -> Arc<FrozenValues> {
+    Arc::new(FieldValues::default().freeze())
+}
+
+/// Entries visited by 100 appends while `items` items with `updates` updates each wait and no more
+/// fits.
+fn append_cost(items: u32, updates: usize, delivery: Delivery) -> u64 {
+    let (values, mut backlog) = (values(), Backlog::new(items as usize * updates * UPDATE));
+    let append = |backlog: &mut Backlog, position| {
+        backlog.append(SESSION, (1, position), |queue, room| {
+            queue.push(&values, room)
+        })
+    };
+    for position in 1..=items {
+        backlog.push(SESSION, behind((1, position), delivery), 0);
+    }
+    for position in (1..=items).cycle().take(items as usize * updates) {
+        assert_eq!(append(&mut backlog, position), Shed::default());
+    }
+    let before = visits();
+    for number in 0..100 {
+        assert_ne!(append(&mut backlog, items - number % 50), Shed::default());
+    }
+    visits() - before
+}
+
+#[test]
+fn appends_cost_the_same_however_much_waits() {
+    for delivery in [Delivery::Events, Delivery::List, Delivery::Buffered] {
+        let few = append_cost(50, 40, delivery);
+        assert!(few <= 1_000, "{delivery:?}: {few}");
+        assert_eq!(
+            append_cost(20_000, 2, delivery),
+            append_cost(50, 2, delivery)
+        );
+        // A queue closes its gaps in one go, which counts for those that came before.
+        let many = append_cost(50, 1_000, delivery);
+        assert!(many <= few, "{delivery:?}: {few} {many}");
+    }
+}
+
+#[test]
+fn removals_cost_the_same_however_much_waits() {
+    let cost = |items: u32| {
+        let mut backlog = Backlog::new(usize::MAX);
+        for position in 1..=items {
+            backlog.push(SESSION, behind((1, position), Delivery::Events), 0);
+        }
+        let before = visits();
+        (1..=10).for_each(|position| backlog.remove(SESSION, (1, position)));
+        visits() - before
+    };
+    assert_eq!(cost(100), cost(20_000));
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Push(u32, u64),
+    Append(u32),
+    Hasten(u32, u64),
+    Remove(u32),
+    /// Sends the first item at an instant: an update of it, or all, or nothing.
+    Send(u64, Option<bool>),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let due = || prop_oneof![4 => 0u64..8, 1 => Just(NEVER)];
+    prop_oneof![
+        3 => (0u32..6, due()).prop_map(|(at, due)| Op::Push(at, due)),
+        6 => (0u32..6).prop_map(Op::Append),
+        1 => (0u32..6, due()).prop_map(|(at, due)| Op::Hasten(at, due)),
+        1 => (0u32..6).prop_map(Op::Remove),
+        3 => (0u64..9, any::<Option<bool>>()).prop_map(|(now, what)| Op::Send(now, what)),
+    ]
+}
+
+/// What the naive backlog knows of an item.
+#[derive(Debug, Clone, PartialEq)]
+struct Naive {
+    at: u32,
+    due: u64,
+    updates: usize,
+}
+
+proptest! {
+    /// Against a list that is sorted and summed up each time.
+    #[test]
+    fn the_backlog_behaves_as_a_list(ops in proptest::collection::vec(op(), 1..100)) {
+        const QUEUE_BYTES: usize = 10 * UPDATE;
+        let (values, mut backlog) = (values(), Backlog::new(QUEUE_BYTES));
+        let mut model: Vec<Naive> = Vec::new();
+        for op in ops {
+            match op {
+                Op::Push(at, due) => {
+                    backlog.push(SESSION, behind((at, 1), Delivery::Events), due);
+                    model.retain(|one| one.at != at);
+                    model.push(Naive { at, due, updates: 0 });
+                }
+                Op::Append(at) => {
+                    let others = model.iter().filter(|one| one.at != at);
+                    let room = QUEUE_BYTES - others.map(|one| one.updates * UPDATE).sum::<usize>();
+                    let mut seen = None;
+                    backlog.append(SESSION, (at, 1), |queue, room| {
+                        seen = Some(room);
+                        queue.push(&values, room)
+                    });
+                    let known = model.iter_mut().find(|one| one.at == at);
+                    prop_assert_eq!(seen, known.as_ref().map(|_| room));
+                    if let Some(one) = known {
+                        let fits = (one.updates + 1) * UPDATE <= room;
+                        one.updates += usize::from(fits || one.updates == 0);
+                    }
+                    // One update may always wait.
+                    let all: usize = model.iter().map(|one| one.updates).sum();
+                    prop_assume!(all * UPDATE <= QUEUE_BYTES);
+                }
+                Op::Hasten(at, due) => {
+                    backlog.hasten(SESSION, (at, 1), due);
+                    if let Some(index) = model.iter().position(|one| one.at == at && due < one.due) {
+                        let one = model.remove(index);
+                        model.push(Naive { due, ..one });
+                    }
+                }
+                Op::Remove(at) => {
+                    backlog.remove(SESSION, (at, 1));
+                    model.retain(|one| one.at != at);
+                }
+                Op::Send(now, what) => {
+                    let first = model.iter().enumerate().min_by_key(|(_, one)| one.due);
+                    let first = first.filter(|(_, one)| one.due <= now).map(|(index, _)| index);
+                    let Some(mut waiting) = backlog.take(SESSION) else {
+                        prop_assert!(model.is_empty());
+                        continue;
+                    };
+                    let mut sent = None;
+                    let result = waiting.send_first(now, |behind| {
+                        sent = Some(behind.sub_id);
+                        match what {
+                            None => Err(()),
+                            Some(true) => Ok(None),
+                            Some(false) => {
+                                let queue = behind.queue.as_mut().expect("it has one");
+                                while let Some(index) = queue.next(now) {
+                                    let is_loss = matches!(queue.get(index), Some(Slot::Lost(_)));
+                                    queue.take(index);
+                                    if !is_loss {
+                                        break;
+                                    }
+                                }
+                                queue.trim();
+                                Ok(Some(now + 2))
+                            }
+                        }
+                    });
+                    prop_assert_eq!(sent, first.map(|index| model[index].at));
+                    prop_assert_eq!(result.is_some(), first.is_some());
+                    match (first, what) {
+                        (None, _) | (_, None) => {}
+                        (Some(index), Some(true)) => drop(model.remove(index)),
+                        (Some(index), Some(false)) => {
+                            let one = model.remove(index);
+                            // A report of losses counts for nothing.
+                            let updates = one.updates.saturating_sub(1);
+                            model.push(Naive { due: now + 2, updates, ..one });
+                        }
+                    }
+                    backlog.put_back(SESSION, waiting);
+                }
+            }
+            let next = backlog.sessions.get(&SESSION).map(Waiting::next_ms);
+            prop_assert_eq!(next, model.iter().map(|one| one.due).min());
+            let bytes = backlog.sessions.get(&SESSION).map_or(0, |waiting| waiting.bytes);
+            prop_assert_eq!(bytes, model.iter().map(|one| one.updates * UPDATE).sum::<usize>());
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The frame classes of one item. Few are searched one by one; many have an index, so that
+//! finding, adding and removing one costs the same however many there are.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use weir_mapping::FieldSet;
+
+use super::class::{Basis, ClassKey, Delivery, FrameClass};
+use super::work::visit;
+
+/// Classes from which on they are indexed.
+const INDEXED_FROM: usize = 9;
+/// Classes down to which the index is kept.
+const INDEXED_DOWN_TO: usize = 4;
+
+/// The classes of an item, each with at least one member.
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    list: Vec<FrameClass>,
+    index: Option<Box<Index>>,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    by_id: HashMap<ClassId, u32>,
+    /// By field, the number of classes that want it.
+    wanting: Vec<u32>,
+    /// By basis, the number of classes that have it.
+    by_basis: [u32; 3],
+}
+
+/// The identity of a class. The addresses are those of objects that the class keeps alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ClassId {
+    schema: usize,
+    diffs: usize,
+    sub_id: u32,
+    position: u32,
+    delivery: Delivery,
+}
+
+impl ClassId {
+    fn of(key: ClassKey<'_>) -> Self {
+        Self {
+            schema: Arc::as_ptr(key.schema) as usize,
+            diffs: key.diffs.map_or(0, |diffs| Arc::as_ptr(diffs) as usize),
+            sub_id: key.sub_id,
+            position: key.position,
+            delivery: key.delivery,
+        }
+    }
+}
+
+impl Index {
+    fn of(classes: &[FrameClass]) -> Self {
+        let mut index = Self::default();
+        index.by_id.reserve(2 * classes.len());
+        for (at, class) in classes.iter().enumerate() {
+            index.add(class, at);
+        }
+        index
+    }
+
+    fn add(&mut self, class: &FrameClass, at: usize) {
+        self.by_id.insert(ClassId::of(class.key()), at as u32);
+        self.by_basis[class.delivery.basis() as usize] += 1;
+        for field in class.schema.wanted().iter() {
+            if self.wanting.len() <= field {
+                self.wanting.resize(field + 1, 0);
+            }
+            self.wanting[field] += 1;
+        }
+    }
+
+    fn remove(&mut self, class: &FrameClass) {
+        self.by_id.remove(&ClassId::of(class.key()));
+        self.by_basis[class.delivery.basis() as usize] -= 1;
+        for field in class.schema.wanted().iter() {
+            self.wanting[field] -= 1;
+        }
+    }
+}
+
+impl Classes {
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Returns where the class with this key is.
+    pub(super) fn find(&self, key: ClassKey<'_>) -> Option<usize> {
+        match &self.index {
+            None => self.list.iter().position(|class| class.is(key)),
+            Some(index) => {
+                visit();
+                index.by_id.get(&ClassId::of(key)).map(|at| *at as usize)
+            }
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut FrameClass> {
+        self.list.get_mut(at)
+    }
+
+    /// Returns the class with this key, which is made if there is none.
+    pub(super) fn get_or_add(&mut self, key: ClassKey<'_>) -> &mut FrameClass {
+        let at = self.find(key).unwrap_or_else(|| {
+            let class = FrameClass::new(key);
+            if let Some(index) = &mut self.index {
+                index.add(&class, self.list.len());
+            }
+            self.list.push(class);
+            if self.index.is_none() && self.list.len() >= INDEXED_FROM {
+                self.index = Some(Box::new(Index::of(&self.list)));
+            }
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+
+    /// Removes a class; the last one takes its place.
+    pub(super) fn remove(&mut self, at: usize) {
+        let class = self.list.swap_remove(at);
+        let Some(index) = &mut self.index else {
+            return;
+        };
+        if self.list.len() <= INDEXED_DOWN_TO {
+            self.index = None;
+            return;
+        }
+        index.remove(&class);
+        if let Some(moved) = self.list.get(at) {
+            index.by_id.insert(ClassId::of(moved.key()), at as u32);
+        }
+    }
+
+    /// Returns `true` if any class has this basis.
+    pub(super) fn has(&self, basis: Basis) -> bool {
+        match &self.index {
+            None => self
+                .list
+                .iter()
+                .any(|class| class.delivery.basis() == basis),
+            Some(index) => index.by_basis[basis as usize] > 0,
+        }
+    }
+
+    /// Takes those of `fields` away that no class wants; only fields of `gone` can be such.
+    /// Returns `true` if there were any.
+    pub(super) fn narrow(&self, fields: &mut FieldSet, gone: &FieldSet) -> bool {
+        let wants = |field| match &self.index {
+            Some(index) => index.wanting.get(field).is_some_and(|count| *count > 0),
+            None => {
+                let mut classes = self.list.iter();
+                classes.any(|class| class.schema.wanted().contains(field))
+            }
+        };
+        if gone.iter().all(wants) {
+            return false;
+        }
+        *fields = fields
+            .iter()
+            .filter(|field| !gone.contains(*field) || wants(*field))
+            .collect();
+        true
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Classes {
+    type Item = &'a mut FrameClass;
+    type IntoIter = std::slice::IterMut<'a, FrameClass>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::schema::Schema;
+    use super::super::work::visits;
+    use super::*;
+
+    const DELIVERIES: [Delivery; 3] = [Delivery::Events, Delivery::Newest, Delivery::Rows];
+
+    proptest! {
+        /// With and without an index the classes are those of a list that is searched.
+        #[test]
+        fn classes_behave_as_a_list(
+            steps in proptest::collection::vec((0usize..3, 0u32..8, 0usize..3, any::<bool>()), 1..120),
+        ) {
+            let schemas = [vec![0], vec![0, 3], vec![70]]
+                .map(|fields: Vec<u16>| Arc::new(Schema::of(fields.into_iter().map(Some))));
+            let mut classes = Classes::default();
+            let mut model: Vec<(usize, u32, usize)> = Vec::new();
+            let mut fields = FieldSet::empty();
+            for (schema, sub_id, delivery, add) in steps {
+                let key = ClassKey {
+                    schema: &schemas[schema],
+                    sub_id,
+                    position: 1,
+                    delivery: DELIVERIES[delivery],
+                    diffs: None,
+                };
+                let entry = (schema, sub_id, delivery);
+                prop_assert_eq!(classes.find(key).is_some(), model.contains(&entry));
+                if add {
+                    prop_assert_eq!(classes.get_or_add(key).sub_id, sub_id);
+                    fields.union_with(schemas[schema].wanted());
+                    model.retain(|one| *one != entry);
+                    model.push(entry);
+                } else if let Some(at) = classes.find(key) {
+                    classes.remove(at);
+                    classes.narrow(&mut fields, schemas[schema].wanted());
+                    model.retain(|one| *one != entry);
+                }
+                let mut wanted = FieldSet::empty();
+                for (schema, ..) in &model {
+                    wanted.union_with(schemas[*schema].wanted());
+                }
+                prop_assert_eq!(&fields, &wanted);
+                for (index, delivery) in DELIVERIES.iter().enumerate() {
+                    let has = model.iter().any(|(_, _, one)| *one == index);
+                    prop_assert_eq!(classes.has(delivery.basis()), has);
+                }
+                prop_assert_eq!(classes.len(), model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn look_ups_cost_the_same_however_many_classes() {
+        let schema = Arc::new(Schema::of([Some(0)]));
+        let key = |sub_id| ClassKey {
+            schema: &schema,
+            sub_id,
+            position: 1,
+            delivery: Delivery::Events,
+            diffs: None,
+        };
+        let cost = |count: u32| {
+            let mut classes = Classes::default();
+            for sub_id in 0..count {
+                classes.get_or_add(key(sub_id));
+            }
+            let before = visits();
+            for sub_id in 0..10 {
+                let at = classes.find(key(sub_id)).expect("it was added");
+                classes.remove(at);
+            }
+            visits() - before
+        };
+        assert_eq!(cost(100), cost(20_000));
+    }
+}
