@@ -17,10 +17,14 @@ use weir_net::websocket::{Deflater, Event, FrameReader, Opcode, Role, push_clien
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Echoes texts, answers HTTP with the path, closes on "bye", floods on "flood", offers until it
-/// is told to wait on "offer".
+/// is told to wait on "offer", charges the input budget on "heavy".
 #[derive(Default)]
 struct Echo {
     closed: Vec<CloseReason>,
+    /// "heavy" messages so far.
+    heavy: usize,
+    /// Frames so far that are not messages.
+    frames: u32,
     last: Option<ConnId>,
     /// Where detached connections go.
     other: Option<MailSender<Mail>>,
@@ -72,12 +76,26 @@ impl Handler for Echo {
                 io.send_text(conn, b"behind");
             }
             "bye" => io.close(conn, None, false),
+            "heavy" | "count" => {
+                if text == "heavy" {
+                    self.heavy += 1;
+                    io.charge_input(1 << 20);
+                }
+                io.send_text(conn, self.heavy.to_string().as_bytes());
+            }
+            "frames" => {
+                io.send_text(conn, self.frames.to_string().as_bytes());
+            }
             "later" => io.set_timer(io.now_ms() + 50, 1),
             "flood" => while io.send_text(conn, &[b'x'; 60_000]) {},
             text => {
                 io.send_text(conn, text.as_bytes());
             }
         }
+    }
+
+    fn on_frames(&mut self, _io: &mut Io, _conn: ConnId, count: u32) {
+        self.frames += count;
     }
 
     fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, tag: u64, reason: CloseReason) {
@@ -304,6 +322,68 @@ fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
     assert_eq!(socket.next().as_deref(), Some("close 1000"));
     assert_eq!(socket.next(), None);
     assert!(server.closed(0).is_empty(), "the handler closed it itself");
+}
+
+#[test]
+fn heavy_input_of_one_peer_does_not_hold_up_another() {
+    const HEAVY: usize = 40;
+    let server = Server::start(Limits::default());
+    let (mut attacker, mut other) = (server.upgrade(), server.upgrade());
+    let (begin, held) = std::sync::mpsc::channel();
+    server.mail.post(Mail::Hold(held), PATIENCE).expect("room");
+    let mut input = Vec::new();
+    for _ in 0..HEAVY {
+        push_client_frame(&mut input, Opcode::Text, [1; 4], b"heavy");
+    }
+    attacker.stream.write_all(&input).expect("the server reads");
+    other.send(Opcode::Text, b"count");
+    begin.send(()).expect("the loop waits for it");
+    let before: usize = other
+        .next()
+        .and_then(|text| text.parse().ok())
+        .expect("a number");
+    assert!(before <= 2, "{before} messages of another peer came first");
+    for number in 1..=HEAVY {
+        assert_eq!(attacker.next(), Some(number.to_string()), "all in order");
+    }
+}
+
+#[test]
+fn input_that_waits_is_handled_before_the_end_of_its_connection() {
+    let server = Server::start(Limits::default());
+    let mut leaving = server.upgrade();
+    let mut input = Vec::new();
+    for _ in 0..10 {
+        push_client_frame(&mut input, Opcode::Text, [1; 4], b"heavy");
+    }
+    leaving.stream.write_all(&input).expect("the server reads");
+    let end = std::net::Shutdown::Write;
+    leaving.stream.shutdown(end).expect("an open connection");
+    for number in 1..=10 {
+        assert_eq!(leaving.next(), Some(number.to_string()));
+    }
+    assert_eq!(server.closed(1), [CloseReason::PeerClosed]);
+}
+
+#[test]
+fn frames_that_are_no_messages_are_counted() {
+    let server = Server::start(Limits::default());
+    let mut socket = server.upgrade();
+    let mut input = Vec::new();
+    for _ in 0..3 {
+        push_client_frame(&mut input, Opcode::Pong, [1; 4], b"");
+    }
+    push_client_frame(&mut input, Opcode::Ping, [1; 4], b"");
+    // A text in five fragments, four of them empty.
+    for head in [0x01, 0x00, 0x00, 0x00] {
+        input.extend_from_slice(&[head, 0x80, 0, 0, 0, 0]);
+    }
+    push_client_frame(&mut input, Opcode::Continuation, [1; 4], b"frames");
+    socket.stream.write_all(&input).expect("the server reads");
+    assert_eq!(socket.next().as_deref(), Some("pong "));
+    assert_eq!(socket.next().as_deref(), Some("4"));
+    socket.send(Opcode::Text, b"frames");
+    assert_eq!(socket.next().as_deref(), Some("8"));
 }
 
 #[test]

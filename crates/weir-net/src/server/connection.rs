@@ -26,6 +26,10 @@ pub(super) struct Connection {
     pub(super) blocked: bool,
     /// The handler holds something back until the queue is empty.
     pub(super) wants_room: bool,
+    /// In the queue of connections with input.
+    pub(super) input_queued: bool,
+    /// Input that was read earlier comes before what is in the socket.
+    pub(super) parked: bool,
     /// What the request in hand still has to get.
     pub(super) exchange: Exchange,
 }
@@ -98,6 +102,8 @@ impl Connection {
             dirty: false,
             blocked: false,
             wants_room: false,
+            input_queued: false,
+            parked: false,
             exchange: Exchange::None,
         }
     }

@@ -14,21 +14,35 @@ use crate::websocket::{self, Agreement, Event, FrameError, FrameReader, Inflater
 
 /// The close code for a message over the limit (RFC 6455, section 7.4.1).
 const CLOSE_TOO_BIG: u16 = 1009;
-/// Bytes read from one connection before the others get their turn.
-const READ_BYTES_PER_TURN: usize = 256 * 1024;
+/// Charge for one frame or request on top of its bytes.
+const REQUEST_CHARGE: usize = 64;
 
 impl<H: Handler> Shard<H> {
-    pub(super) fn read_rest(&mut self) {
-        for conn in std::mem::take(&mut self.read_again) {
-            self.read(conn, true);
+    /// Goes on with connections whose input had to wait, the longest waiting first, until the
+    /// budget of this iteration is spent.
+    pub(super) fn read_queued(&mut self) {
+        for _ in 0..self.io.input.len() {
+            let Some(conn) = self.io.input.pop() else {
+                return;
+            };
+            let connection = self.io.connections.get_mut(conn.index as usize);
+            if let Some(connection) = connection.filter(|one| one.generation == conn.generation) {
+                connection.input_queued = false;
+                self.read(conn, true);
+            }
         }
     }
 
-    /// Reads what a connection has, until it has no more or has had its share. `to_end`: the peer
-    /// has closed its direction, so a short read is not the end of it.
+    /// Reads what a connection has, until it has no more or has used its part of the input budget.
+    /// `to_end`: the peer has closed its direction, so a short read is not the end of it.
     pub(super) fn read(&mut self, conn: ConnId, to_end: bool) {
+        if !self.io.input.begin_visit() {
+            return self.io.queue_input(conn);
+        }
+        if !self.feed_parked(conn) {
+            return self.io.queue_input(conn);
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut budget = READ_BYTES_PER_TURN;
         while let Some(connection) = self.io.connections.get_mut(conn.index as usize) {
             if connection.generation != conn.generation {
                 break;
@@ -37,6 +51,7 @@ impl<H: Handler> Shard<H> {
             match connection.stream.read(&mut scratch, &mut self.io.tls) {
                 Ok(input) => {
                     self.io.counters.bytes_in += input.wire as u64;
+                    self.io.input.charge(input.wire);
                     let open = connection.phase == Phase::Open;
                     if connection.stream.wants_write() {
                         self.io.mark_dirty(conn.index);
@@ -47,17 +62,16 @@ impl<H: Handler> Shard<H> {
                     if open && input.plain > 0 {
                         self.take_input(conn, &scratch[..input.plain]);
                     }
+                    if self.io.input.visit_is_over() {
+                        self.io.queue_input(conn);
+                        break;
+                    }
                     if input.ended {
                         self.io.lose(conn, CloseReason::PeerClosed);
                         break;
                     }
                     // A short read means the socket is empty, and an edge will tell of more.
                     if input.drained && !to_end {
-                        break;
-                    }
-                    budget = budget.saturating_sub(input.wire);
-                    if budget == 0 {
-                        self.read_again.push(conn);
                         break;
                     }
                 }
@@ -90,12 +104,20 @@ impl<H: Handler> Shard<H> {
         self.io.counters.tls_handshakes += 1;
     }
 
-    /// Goes on with what was read earlier: of connections from other loops, and of those whose
-    /// answer is complete.
-    pub(super) fn read_kept(&mut self) {
-        while let Some((conn, input)) = self.io.kept.pop() {
-            self.take_input(conn, &input);
+    /// Goes on with what was read earlier: of connections from other loops, of those whose answer
+    /// is complete, and of those that had used their part of the budget. Returns `false` if the
+    /// connection has used it again.
+    fn feed_parked(&mut self, conn: ConnId) -> bool {
+        let parked = self
+            .io
+            .get(conn)
+            .is_some_and(|one| std::mem::take(&mut one.parked));
+        if !parked {
+            return true;
         }
+        let input = self.io.input.take_parked(conn);
+        self.take_input(conn, &input);
+        !self.io.input.visit_is_over()
     }
 
     /// A connection leaves with what has been read of it.
@@ -130,13 +152,19 @@ impl<H: Handler> Shard<H> {
     fn read_requests(&mut self, conn: ConnId, mut http: Box<HttpState>) {
         let buffer = std::mem::take(&mut http.buffer);
         let mut used = 0;
+        let mut parks = false;
         while let Some(step) = self.next_request(conn, &buffer[used..], http.peer) {
             used += step.used;
+            self.io.input.charge(REQUEST_CHARGE);
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
             if step.upgraded {
                 let reader = FrameReader::new(Role::Server, self.io.limits.message_bytes)
                     .with_deflate(self.io.deflate_window(conn).is_some());
                 return self.read_frames(conn, reader, &buffer[used..]);
+            }
+            parks = self.io.input.visit_is_over() && used < buffer.len();
+            if parks {
+                break;
             }
         }
         http.buffer = buffer;
@@ -152,6 +180,8 @@ impl<H: Handler> Shard<H> {
         connection.protocol = Protocol::Http(http);
         if full && connection.exchange != Exchange::None {
             self.io.lose(conn, CloseReason::Protocol);
+        } else if parks {
+            self.io.park(conn, &[]);
         }
     }
 
@@ -233,6 +263,7 @@ impl<H: Handler> Shard<H> {
         while !input.is_empty() {
             match reader.read(input) {
                 Ok((used, event)) => {
+                    let is_message = matches!(event, Some(Event::Text(_) | Event::Deflated(_)));
                     match event {
                         Some(Event::Text(text)) => {
                             // The reader has checked it; a second look costs nothing that counts.
@@ -261,11 +292,16 @@ impl<H: Handler> Shard<H> {
                         Some(Event::Pong(_)) | None => {}
                     }
                     input = &input[used..];
+                    self.count_frames(conn, reader.take_frames(), is_message);
                     if self.io.get(conn).is_none() {
                         if self.io.is_leaving(conn) {
                             self.send_away(conn, Protocol::WebSocket(reader), input);
                         }
                         return;
+                    }
+                    if self.io.input.visit_is_over() && !input.is_empty() {
+                        self.io.park(conn, input);
+                        break;
                     }
                 }
                 Err(error) => return self.end_broken(conn, error),
@@ -275,6 +311,15 @@ impl<H: Handler> Shard<H> {
         let _ = reader.read(&[]);
         if let Some(connection) = self.io.get(conn) {
             connection.protocol = Protocol::WebSocket(reader);
+        }
+    }
+
+    /// Charges frames, and tells the handler of those that are not the end of a message.
+    fn count_frames(&mut self, conn: ConnId, frames: u32, is_message: bool) {
+        self.io.input.charge(frames as usize * REQUEST_CHARGE);
+        let others = frames.saturating_sub(u32::from(is_message));
+        if others > 0 && self.io.get(conn).is_some() {
+            self.handler.on_frames(&mut self.io, conn, others);
         }
     }
 

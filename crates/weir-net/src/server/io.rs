@@ -9,6 +9,7 @@ use mio::{Interest, Registry, Token};
 use slab::Slab;
 
 use super::connection::{Connection, Detached, Exchange, Phase, Protocol};
+use super::input_queue::InputQueue;
 use super::stream::{Stream, TlsBuffers};
 use super::{CloseReason, ConnId, Limits, Offer};
 use crate::http1::{LAST_CHUNK, Response};
@@ -72,8 +73,8 @@ pub struct Io {
     pub(super) lost: Vec<(ConnId, CloseReason)>,
     /// Connections that were behind and are not any more.
     pub(super) roomy: Vec<ConnId>,
-    /// Connections with input that was read earlier and can be dealt with now.
-    pub(super) kept: Vec<(ConnId, Vec<u8>)>,
+    /// Connections with input for a later iteration.
+    pub(super) input: InputQueue,
     pub(super) timers: TimerWheel<Due>,
     pub(super) tls: TlsBuffers,
     pub(super) registry: Registry,
@@ -93,7 +94,7 @@ impl Io {
             dirty: VecDeque::new(),
             lost: Vec::new(),
             roomy: Vec::new(),
-            kept: Vec::new(),
+            input: InputQueue::new(),
             timers: TimerWheel::new(0),
             tls: TlsBuffers::default(),
             registry,
@@ -260,11 +261,13 @@ impl Io {
         if !keep_alive {
             return self.start_closing(conn);
         }
+        let mut has_input = false;
         if let Protocol::Http(http) = &mut connection.protocol {
             http.deadline_ms = deadline_ms;
-            if !http.buffer.is_empty() {
-                self.kept.push((conn, Vec::new()));
-            }
+            has_input = !http.buffer.is_empty();
+        }
+        if has_input {
+            self.park(conn, &[]);
         }
         self.mark_dirty(conn.index);
     }
@@ -371,6 +374,32 @@ impl Io {
         self.get(conn).and_then(|connection| connection.window)
     }
 
+    /// Charges work for a peer's input to the input budget of this iteration, as the number of
+    /// input bytes that cost as much to read. A connection that has used its part of the budget,
+    /// and all connections once it is spent, go on in a later iteration.
+    pub fn charge_input(&mut self, bytes: usize) {
+        self.input.charge(bytes);
+    }
+
+    /// Stores input of a connection for a later iteration; it comes before what is in the socket.
+    pub(super) fn park(&mut self, conn: ConnId, rest: &[u8]) {
+        if let Some(connection) = self.get(conn) {
+            connection.parked = true;
+            self.input.park(conn, rest);
+            self.queue_input(conn);
+        }
+    }
+
+    /// Queues a connection with input for a later iteration.
+    pub(super) fn queue_input(&mut self, conn: ConnId) {
+        let connection = self.connections.get_mut(conn.index as usize);
+        let current = connection.filter(|one| one.generation == conn.generation);
+        if let Some(connection) = current.filter(|one| !one.input_queued) {
+            connection.input_queued = true;
+            self.input.push(conn);
+        }
+    }
+
     /// Accepts no more connections; those that wait in the kernel are reset when the loop ends.
     pub fn stop_accepting(&mut self) {
         self.accepting = false;
@@ -424,7 +453,7 @@ impl Io {
         taken.window = connection.window;
         taken.exchange = connection.exchange;
         self.mark_dirty(conn.index);
-        self.kept.push((conn, input));
+        self.park(conn, &input);
         Some(conn)
     }
 

@@ -8,6 +8,7 @@
 mod accept;
 mod connection;
 mod input;
+mod input_queue;
 mod io;
 mod pass;
 mod sealed;
@@ -135,6 +136,10 @@ pub trait Handler {
     fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer;
     /// A whole text message arrived on a WebSocket.
     fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str);
+    /// WebSocket frames arrived that are not messages: pings, pongs and fragments.
+    fn on_frames(&mut self, io: &mut Io, conn: ConnId, count: u32) {
+        let _ = (io, conn, count);
+    }
     /// The connection is gone; `tag` is what [`Io::set_tag`] left on it.
     fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason);
     /// A timer set with [`Io::set_timer`] ran out.

@@ -46,8 +46,6 @@ pub struct Shard<H: Handler> {
     pub(super) scratch: Vec<u8>,
     /// Made when the first compressed message comes.
     pub(super) inflater: Option<Box<Inflater>>,
-    /// Connections that had more input than one turn reads.
-    pub(super) read_again: Vec<ConnId>,
     mail_again: bool,
     passes: Passes,
 }
@@ -71,7 +69,6 @@ impl<H: Handler> Shard<H> {
             handler,
             scratch: vec![0; READ_BUFFER_BYTES],
             inflater: None,
-            read_again: Vec::new(),
             mail_again: false,
             passes: Passes::new(Instant::now()),
         };
@@ -93,12 +90,12 @@ impl<H: Handler> Shard<H> {
             self.mail.awake();
             self.io.update_clock();
             self.accept();
-            self.read_rest();
+            self.io.input.begin_iteration();
+            self.read_queued();
             for event in &events {
                 self.on_event(event);
             }
             self.take_mail();
-            self.read_kept();
             self.fire_timers();
             self.handler.on_turn(&mut self.io);
             self.flush();
@@ -115,8 +112,7 @@ impl<H: Handler> Shard<H> {
     fn timeout(&mut self) -> Option<Duration> {
         let busy = self.doors.some_may_wait()
             || self.mail_again
-            || !self.read_again.is_empty()
-            || !self.io.kept.is_empty()
+            || !self.io.input.is_empty()
             || !self.io.lost.is_empty();
         if busy || !self.mail.may_sleep() {
             return Some(Duration::ZERO);
@@ -237,6 +233,9 @@ impl<H: Handler> Shard<H> {
                 continue;
             }
             let mut connection = self.io.connections.remove(index);
+            if connection.parked {
+                self.io.input.take_parked(conn);
+            }
             self.handler.on_departure(connection.ticket);
             self.io.counters.tls_failures += u64::from(connection.stream.is_handshaking());
             // Dropping the socket would do, but an explicit error is worth nothing here either.

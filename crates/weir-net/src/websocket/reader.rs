@@ -106,6 +106,8 @@ pub struct FrameReader {
     partial: Option<Box<Partial>>,
     role: Role,
     deflate: bool,
+    /// Frames completed since [`Self::take_frames`].
+    frames: u32,
 }
 
 impl FrameReader {
@@ -116,7 +118,14 @@ impl FrameReader {
             partial: None,
             role,
             deflate: false,
+            frames: 0,
         }
+    }
+
+    /// Returns the number of frames completed since the previous call, whatever their kind. A
+    /// client reader does not count unfragmented texts.
+    pub fn take_frames(&mut self) -> u32 {
+        std::mem::take(&mut self.frames)
     }
 
     /// The same reader where compressed messages were agreed on.
@@ -156,6 +165,7 @@ impl FrameReader {
                 return Ok((used, None));
             }
             partial.next_frame();
+            self.frames = self.frames.saturating_add(1);
             if let Some(done) = partial.finish(&head, self.role)? {
                 partial.done = Some(done);
                 break;

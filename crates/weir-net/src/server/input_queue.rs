@@ -1,0 +1,90 @@
+//! The input budget of an event loop: how much input one iteration handles, in all and of one
+//! connection, and which connections go on in a later iteration.
+//!
+//! Without it a few peers with much input, or with input that costs much work, keep updates and
+//! timers waiting. Connections take turns, so that no peer waits for all input of another.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::ConnId;
+
+/// Budget of one iteration, in bytes of input; about 2 ms of work.
+const BYTES_PER_ITERATION: usize = 1024 * 1024;
+/// Part of it that one connection may use in a row.
+const BYTES_PER_VISIT: usize = 256 * 1024;
+
+/// Connections with input that waits, each once, and the budget.
+#[derive(Debug)]
+pub(super) struct InputQueue {
+    queue: VecDeque<ConnId>,
+    /// Input that was read and not handled, of the few connections that have any.
+    parked: HashMap<ConnId, Vec<u8>>,
+    left: usize,
+    /// Value of `left` at which the visit of the current connection is over.
+    visit_end: usize,
+}
+
+impl InputQueue {
+    pub(super) fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            parked: HashMap::new(),
+            left: BYTES_PER_ITERATION,
+            visit_end: 0,
+        }
+    }
+
+    /// Restores the budget.
+    pub(super) fn begin_iteration(&mut self) {
+        self.left = BYTES_PER_ITERATION;
+    }
+
+    /// Begins to handle the input of another connection; returns `false` if the budget is spent.
+    pub(super) fn begin_visit(&mut self) -> bool {
+        self.visit_end = self.left.saturating_sub(BYTES_PER_VISIT);
+        self.left > 0
+    }
+
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// Returns `true` if the current connection has to wait for its next turn.
+    pub(super) fn visit_is_over(&self) -> bool {
+        self.left <= self.visit_end
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn push(&mut self, conn: ConnId) {
+        self.queue.push_back(conn);
+    }
+
+    /// Returns the connection that has waited longest; `None` also if the budget is spent.
+    pub(super) fn pop(&mut self) -> Option<ConnId> {
+        if self.left == 0 {
+            return None;
+        }
+        self.queue.pop_front()
+    }
+
+    pub(super) fn park(&mut self, conn: ConnId, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.parked.entry(conn).or_default().extend_from_slice(rest);
+        }
+    }
+
+    pub(super) fn take_parked(&mut self, conn: ConnId) -> Vec<u8> {
+        let rest = self.parked.remove(&conn).unwrap_or_default();
+        if self.parked.is_empty() {
+            self.parked.shrink_to_fit();
+        }
+        rest
+    }
+}
