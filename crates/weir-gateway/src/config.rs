@@ -46,6 +46,8 @@ pub struct GatewayConfig {
     pub limits: Limits,
     /// Which values are sent as differences; default none.
     pub diffs: DiffConfig,
+    /// What becomes of subscriptions to items and fields that cannot be.
+    pub unknown_names: UnknownNames,
     /// Whether and how WebSocket messages are compressed; default not.
     pub compression: Compression,
     /// Origins of web pages that may connect; none: any.
@@ -101,6 +103,9 @@ pub struct Limits {
     pub stalled_ms: u64,
     /// Bytes of one request, default 50,000; told to clients.
     pub request_bytes: usize,
+    /// Bytes of an update's line, default 0: as many as the client's library is known to read. Longer
+    /// ones are left out and reported as lost.
+    pub line_bytes: u32,
     /// Client connections of the whole gateway, sessions or not; default 0: an eighth more than
     /// `sessions`.
     pub connections: usize,
@@ -160,6 +165,7 @@ impl Default for Limits {
             distinct_snapshot: 10,
             stalled_ms: 60_000,
             request_bytes: 50_000,
+            line_bytes: 0,
             connections: 0,
             subscriptions: 0,
             items: 0,
@@ -171,6 +177,18 @@ impl Default for Limits {
             items_per_shard: usize::MAX,
         }
     }
+}
+
+/// `unknown_names`: the answer to a subscription that names an item no topic can have, or a field that
+/// is not mapped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownNames {
+    /// `REQERR`, so that whoever misspelt a name learns of it.
+    #[default]
+    Refuse,
+    /// As the connector does: nothing ever comes for the item, the field stays null.
+    Accept,
 }
 
 /// `[last_values]`: the last record of every item, so that a first subscriber sees it at once.
@@ -240,6 +258,7 @@ struct RawFile {
     admin: RawAdmin,
     tls: Option<TlsConfig>,
     limits: Limits,
+    unknown_names: UnknownNames,
     last_values: LastValues,
     diffs: RawDiffs,
     compression: Compression,
@@ -308,6 +327,7 @@ impl GatewayConfig {
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
+            unknown_names: raw.unknown_names,
             compression: raw.compression,
             allowed_origins: raw.allowed_origins,
             simulator: raw.simulator,

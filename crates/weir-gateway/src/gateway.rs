@@ -92,6 +92,7 @@ impl Gateway {
                 ..SessionConfig::default()
             },
             limits,
+            unknown_names: config.unknown_names,
             simulator: config.simulator,
             compression: config.compression,
             diff_bytes_per_second: config.diffs.budget_bytes_per_second,

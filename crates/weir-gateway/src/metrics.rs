@@ -33,6 +33,7 @@ pub(crate) struct ShardCounters {
     pub(crate) unchanged: u64,
     pub(crate) dropped: u64,
     pub(crate) lost: u64,
+    pub(crate) too_long: u64,
     pub(crate) rows: TableCounts,
     pub(crate) lagging: u64,
     pub(crate) slow_ended: u64,
@@ -57,7 +58,7 @@ enum Kind {
 /// and where its value is.
 struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
 
-const SHARD_METRICS: [ShardMetric; 50] = {
+const SHARD_METRICS: [ShardMetric; 51] = {
     use Kind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
@@ -152,6 +153,12 @@ const SHARD_METRICS: [ShardMetric; 50] = {
             Counter,
             "Updates that may not be left out and were, reported to the client with OV.",
             |c| c.lost,
+        ),
+        ShardMetric(
+            "weir_gateway_updates_too_long",
+            Counter,
+            "Updates longer than their client reads, reported to it with OV instead.",
+            |c| c.too_long,
         ),
         ShardMetric(
             "weir_gateway_command_keys",

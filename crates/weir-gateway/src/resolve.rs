@@ -7,9 +7,10 @@ use weir_mapping::{COMMAND_FIELD, CanonicalItem, KEY_FIELD, split_fields, split_
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_tlcp::codes::ControlCode;
+use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
-use crate::config::Limits;
+use crate::config::{Limits, UnknownNames};
 use crate::connection::Connection;
 use crate::guard::{Guard, Limit};
 
@@ -22,7 +23,7 @@ pub(crate) struct Resolved {
     /// The connection's number.
     pub(crate) connection: u16,
     /// Canonical item names in the client's order; `None` where no template fits, so that nothing
-    /// will ever come.
+    /// will ever come: only with [`UnknownNames::Accept`].
     pub(crate) items: Vec<Option<Arc<str>>>,
 }
 
@@ -43,6 +44,7 @@ pub(crate) fn resolve(
     connections: &[Arc<Connection>],
     limits: &Limits,
     guard: &Guard,
+    unknown: UnknownNames,
 ) -> Result<Resolved, Refusal> {
     let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
     let found = connections
@@ -73,7 +75,10 @@ pub(crate) fn resolve(
             format!("{fields} fields; from 1 to {most} are allowed"),
         );
     }
-    let items = resolve_items(add, connection, limits, guard)?;
+    if unknown == UnknownNames::Refuse {
+        check_fields(add, connection)?;
+    }
+    let items = resolve_items(add, connection, limits, guard, unknown)?;
     Ok(Resolved {
         connection: number as u16,
         items,
@@ -101,11 +106,26 @@ fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A field that is not mapped would stay null for ever.
+fn check_fields(add: &Add<'_>, connection: &Connection) -> Result<(), Refusal> {
+    let mapping = &connection.config.mapping;
+    let mut fields = split_fields(&add.schema);
+    match fields.find(|field| mapping.field_index(field).is_none()) {
+        None => Ok(()),
+        Some(field) => {
+            let (name, field) = (&connection.config.name, shortened(field));
+            let message = format!("connection [{name}] has no field \"{field}\"");
+            refuse(ControlCode::BAD_SCHEMA, message)
+        }
+    }
+}
+
 fn resolve_items(
     add: &Add<'_>,
     connection: &Connection,
     limits: &Limits,
     guard: &Guard,
+    unknown: UnknownNames,
 ) -> Result<Vec<Option<Arc<str>>>, Refusal> {
     let mapping = &connection.config.mapping;
     let mut items = Vec::new();
@@ -131,9 +151,14 @@ fn resolve_items(
         match item {
             Err(error) => return refuse(ControlCode::BAD_GROUP, error.to_string()),
             Ok(item) if mapping.admits(&item) => items.push(Some(Arc::from(item.as_str()))),
-            Ok(item) => {
+            Ok(item) if unknown == UnknownNames::Accept => {
                 note_unmatched(connection, &item);
                 items.push(None);
+            }
+            Ok(_) => {
+                let (name, written) = (&connection.config.name, shortened(written));
+                let message = format!("no topic of connection [{name}] has an item \"{written}\"");
+                return refuse(ControlCode::BAD_GROUP, message);
             }
         }
     }
@@ -143,8 +168,8 @@ fn resolve_items(
     Ok(items)
 }
 
-/// The connector accepts such a subscription and sends nothing, so the operator must be able to
-/// find out why a client stays empty.
+/// Logs an accepted item that no template admits, so that the operator can find out why a client
+/// stays empty.
 fn note_unmatched(connection: &Connection, item: &CanonicalItem) {
     let connection = &connection.config.name;
     let item = Truncated(item.as_str());

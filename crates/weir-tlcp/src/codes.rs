@@ -93,6 +93,7 @@ code_table! {
     /// subscription only should use 15 to 25 or 68.
     ControlCode {
         REFUSED = -1, "Refused by the gateway's configuration";
+        UNSUPPORTED = 0, "Unsupported function";
         INCOMPATIBLE_SESSION = 3, "Session was made with an incompatible protocol version";
         WRONG_SERVER = 11, "Session belongs to another server";
         UNFILTERED = 13, "Subscription is unfiltered";

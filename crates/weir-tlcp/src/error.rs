@@ -126,7 +126,7 @@ impl Fault {
 }
 
 /// The start of a peer's text, so that answers stay short.
-pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+pub fn shortened(text: &str) -> Cow<'_, str> {
     const SHOWN_CHARS: usize = 60;
     match text.char_indices().nth(SHOWN_CHARS) {
         None => Cow::Borrowed(text),

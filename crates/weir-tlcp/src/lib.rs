@@ -1,4 +1,5 @@
-//! TLCP 2.5.0, both ends: codec, session and subscription state machines.
+//! TLCP 2.5.0, both ends: codec, session and subscription state machines. The server's end also
+//! speaks older versions ([`Version`]).
 //!
 //! Pure: no sockets, no clock, no randomness, no logging. Bytes, `now_ms` (milliseconds of any
 //! monotonic clock) and random bytes are arguments; output is appended to a caller's buffer.
@@ -11,6 +12,7 @@ pub mod error;
 pub mod request;
 pub mod server;
 pub mod text;
+mod version;
 
 #[doc(hidden)]
 pub mod fuzz;
@@ -18,6 +20,7 @@ pub mod fuzz;
 pub use codes::{ControlCode, SessionCode};
 pub use error::{DecodeError, LineError, RequestError};
 pub use request::{Mode, Request, parse_http_request, parse_ws_message};
+pub use version::Version;
 
 /// Protocol name in the `LS_protocol` query parameter of HTTP requests.
 pub const PROTOCOL: &str = "TLCP-2.5.0";

@@ -186,6 +186,18 @@ impl<W: Wire> Post<'_, W> {
         }
         match update_frame(class, seen.as_ref(), values, self.encoder) {
             None => self.counters.conflated += 1,
+            Some(frame) if frame.bytes() > self.entry.line_max as usize => {
+                let told = self.tell_mark(class, Mark::Lost(1));
+                if told == Told::All {
+                    let now_ms = self.wire.now_ms();
+                    self.courier
+                        .note_too_long(self.entry, frame.bytes(), now_ms);
+                    self.counters.too_long += 1;
+                    // The next one goes out whole.
+                    *seen = None;
+                }
+                return told;
+            }
             Some(frame) => match self.send(class, &frame, what) {
                 Told::All => self.counters.updates_out += 1,
                 not_yet => return not_yet,

@@ -1,10 +1,10 @@
-//! Control requests: subscriptions come and go, sessions end.
+//! Control requests: subscriptions come and go, sessions end. And messages, which are all refused.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_tlcp::codes::{ControlCode, SessionCode};
-use weir_tlcp::request::{Control, ControlOp};
-use weir_tlcp::server::{write_error, write_reqerr, write_reqok};
+use weir_tlcp::request::{Control, ControlOp, Message};
+use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
 
 use super::Shard;
 use super::requests::Reply;
@@ -48,7 +48,7 @@ impl Shard {
         };
         match done {
             Ok(()) => {
-                acknowledge(control, &mut reply.lines);
+                acknowledge(control.request_id.as_deref(), control.ack, &mut reply.lines);
                 self.flush_before(wire, key, reply);
                 if !notes.is_empty() {
                     self.notify(wire, key, &notes);
@@ -91,6 +91,41 @@ impl Shard {
         }
     }
 
+    /// Refuses a client message. An SDK tells its application code and text only if the request was
+    /// accepted and the message failed, so that is what is said to those who want the outcome.
+    pub(super) fn refuse_message(
+        &mut self,
+        wire: &mut impl Wire,
+        key: Option<SessionKey>,
+        message: &Message<'_>,
+        reply: &mut Reply,
+    ) {
+        self.counters.requests_refused += 1;
+        let id = message.request_id.as_deref();
+        let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
+        let (code, text) = match known {
+            Some(_) => (ControlCode::UNSUPPORTED, "this gateway takes no messages"),
+            None => {
+                let code = ControlCode::SESSION_NOT_FOUND;
+                (code, code.text())
+            }
+        };
+        match (known, message.prog.filter(|_| message.outcome)) {
+            (Some(key), Some(prog)) => {
+                acknowledge(id, message.ack, &mut reply.lines);
+                self.flush_before(wire, key, reply);
+                let mut note = Vec::new();
+                write_msgfail(&mut note, message.sequence.as_deref(), prog, code, text);
+                self.notify(wire, key, &note);
+            }
+            _ => {
+                if let Some(id) = id {
+                    write_reqerr(&mut reply.lines, id, code, text);
+                }
+            }
+        }
+    }
+
     fn refuse(&mut self, control: &Control<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
         self.counters.requests_refused += 1;
         match &control.request_id {
@@ -100,8 +135,8 @@ impl Shard {
     }
 }
 
-fn acknowledge(control: &Control<'_>, out: &mut Vec<u8>) {
-    if let Some(id) = control.request_id.as_deref().filter(|_| control.ack) {
+fn acknowledge(request_id: Option<&str>, ack: bool, out: &mut Vec<u8>) {
+    if let Some(id) = request_id.filter(|_| ack) {
         write_reqok(out, Some(id));
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Courier {
     pub(super) kept_bytes: usize,
     /// Sessions without a stream.
     pub(super) unbound: u64,
+    /// Until when updates that are too long are not logged.
+    pub(super) too_long_quiet_ms: u64,
 }
 
 /// How urgent a frame is.
@@ -57,6 +59,7 @@ impl Courier {
             fed: Vec::new(),
             kept_bytes: 0,
             unbound: 0,
+            too_long_quiet_ms: 0,
         }
     }
 

@@ -173,6 +173,11 @@ impl<W: Wire> Pass<'_, W> {
             let Some(session) = self.sessions.get_mut(member.session) else {
                 continue;
             };
+            if frame.bytes() > session.line_max as usize {
+                let bytes = frame.bytes();
+                self.leave_out(class, member, emission, bytes);
+                continue;
+            }
             let has_limits = member.paced || session.bandwidth.is_some();
             let at = (class.sub_id, class.position);
             if has_limits {
@@ -206,6 +211,30 @@ impl<W: Wire> Pass<'_, W> {
         }
         class.members = members;
         class.start = start + 1;
+    }
+
+    /// An update is longer than a member's client reads: it is told of the loss, and gets the next one
+    /// whole.
+    fn leave_out(
+        &mut self,
+        class: &FrameClass,
+        member: &mut Member,
+        emission: &Emission<'_>,
+        bytes: usize,
+    ) {
+        let Some(session) = self.sessions.get_mut(member.session) else {
+            return;
+        };
+        self.courier.note_too_long(session, bytes, self.now_ms);
+        let told = mark_frame(class, Mark::Lost(1), self.encoder);
+        let sent = (self.courier).data(self.wire, session, &told, 1, Urgency::Must);
+        if sent != Offer::Queued {
+            self.wire.want_room(session.conn);
+            return self.fall_behind(class, member, emission, None);
+        }
+        member.progress = Progress::New;
+        member.awaits &= class.delivery.basis() == Basis::Row;
+        self.counters.too_long += 1;
     }
 
     /// The first update that a member does not get now.

@@ -45,6 +45,11 @@ impl Frame {
         websocket::server_text_payload(&self.message)
     }
 
+    /// Bytes as a WebSocket message: a few more than those of its lines.
+    pub(super) fn bytes(&self) -> usize {
+        self.message.len()
+    }
+
     /// As a WebSocket message, which is also the form in which lines are remembered.
     pub(super) fn message(&self) -> Bytes {
         self.message.clone()

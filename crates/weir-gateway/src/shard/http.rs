@@ -5,9 +5,10 @@ use weir_net::server::{Answer, ConnId};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Request, parse_http_request};
 use weir_tlcp::server::{write_conerr, write_error};
-use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
+use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
 use super::Shard;
+use super::dialect::Dialect;
 use super::requests::{Fate, Reply, Via};
 use super::wire::Wire;
 
@@ -20,7 +21,7 @@ pub(super) fn answer(
 ) -> Answer {
     let response = match request.path.strip_prefix(PATH_PREFIX) {
         Some("" | "/") if shard.draining() => Response::text(503, "the gateway is shutting down\n"),
-        Some("" | "/") => return upgrade(request, shard.shared.compression.enabled),
+        Some("" | "/") => return upgrade(shard, conn, request),
         Some(rest) => match rest
             .strip_prefix('/')
             .and_then(|rest| rest.strip_suffix(".txt"))
@@ -60,19 +61,17 @@ pub(super) fn lines(lines: Vec<u8>, origin: Option<&str>) -> Response {
     shared_with(response, origin)
 }
 
-fn upgrade(request: &HttpRequest<'_>, deflate: bool) -> Answer {
+fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
     if !request.wants_websocket() {
         let text = "this path speaks WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
         return Answer::Reply(shared_with(response, request.header("origin")));
     }
-    if request
-        .list("sec-websocket-protocol")
-        .any(|offered| offered == WEBSOCKET_SUBPROTOCOL)
-    {
+    if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
+        shard.hears(conn, Dialect::of(version, request.header("user-agent")));
         return Answer::WebSocket {
-            protocol: Some(WEBSOCKET_SUBPROTOCOL),
-            deflate,
+            protocol: Some(version.subprotocol()),
+            deflate: shard.shared.compression.enabled,
         };
     }
     let text = format!("offer the WebSocket subprotocol {WEBSOCKET_SUBPROTOCOL}\n");
@@ -96,6 +95,9 @@ fn tlcp(
     name: &str,
     request: &HttpRequest<'_>,
 ) -> Answer {
+    // The version is a matter of each request here.
+    let user_agent = request.header("user-agent");
+    shard.hears(conn, Dialect::of(Version::NEWEST, user_agent));
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.reply);
     let mut reply = Reply::on(conn, Via::Http { origin }, buffer);

@@ -106,6 +106,16 @@ impl Journal {
         fits
     }
 
+    /// Whether no line that waits is longer than that.
+    pub(super) fn is_readable(&self, line_max: u32) -> bool {
+        let most = line_max as usize;
+        let mut waiting = self.entries.range(self.sent..);
+        waiting.all(|entry| {
+            let lines = || entry.message.split_inclusive(|byte| *byte == b'\n');
+            entry.message.len() <= most || lines().all(|line| line.len() <= most)
+        })
+    }
+
     /// The first frame that waits.
     pub(super) fn next_unsent(&self) -> Option<&Bytes> {
         self.entries.get(self.sent).map(|entry| &entry.message)

@@ -7,6 +7,7 @@ mod classes;
 mod compressing;
 mod controls;
 mod courier;
+mod dialect;
 mod diffing;
 mod drain;
 mod encode;
@@ -56,6 +57,7 @@ use self::class::ClassKey;
 pub(crate) use self::compressing::CompressionCounters;
 use self::compressing::Compressor;
 use self::courier::Courier;
+use self::dialect::Dialect;
 pub(crate) use self::diffing::DiffCounters;
 use self::diffing::Encoder;
 use self::drain::Drain;
@@ -69,7 +71,7 @@ use self::session::{SessionKey, Sessions, Subscribed};
 use self::wire::Wire;
 use self::wishes::Wishes;
 use crate::compression::Compression;
-use crate::config::{Limits, Simulator};
+use crate::config::{Limits, Simulator, UnknownNames};
 use crate::connection::Connection;
 use crate::guard::{Guard, Ticket};
 use crate::latency::Sent;
@@ -137,6 +139,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) session: SessionConfig,
     pub(crate) limits: Limits,
+    pub(crate) unknown_names: UnknownNames,
     pub(crate) guard: Arc<Guard>,
     /// What the start item of the published simulator says, if it is served.
     pub(crate) simulator: Option<Simulator>,
@@ -172,6 +175,8 @@ pub(crate) struct Shard {
     sent: Sent,
     /// What the guard counts sessions under, where it does.
     tickets: HashMap<SessionKey, Ticket>,
+    /// Of connections whose client is not like most.
+    dialects: HashMap<ConnId, Dialect>,
     /// When sessions were counted by transport.
     census_ms: u64,
     /// Scratch for the lines that answer one message.
@@ -208,6 +213,7 @@ impl Shard {
             encoder,
             sent: Sent::default(),
             tickets: HashMap::new(),
+            dialects: HashMap::new(),
             census_ms: 0,
             reply: Vec::new(),
             notes: Vec::new(),
@@ -340,6 +346,7 @@ impl Handler for Shard {
     }
 
     fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason) {
+        self.dialects.remove(&conn);
         let key = SessionKey::from_bits(tag);
         // A connection that was its stream once says nothing about a session.
         let bound = self.sessions.get_mut(key);

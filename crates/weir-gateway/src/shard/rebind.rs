@@ -8,6 +8,7 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
 use weir_tlcp::server::{write_conerr, write_prog};
 
+use super::dialect::Dialect;
 use super::frame::Framing;
 use super::requests::{Fate, Reply, SessionRefusal, Via, client_ip};
 use super::session::{Link, Poll, SessionKey, Way};
@@ -25,6 +26,7 @@ const STREAM_BYTES_MAX: u64 = 50_000_000;
 pub(crate) struct Handover {
     bind: BindSession<'static>,
     via: Via,
+    dialect: Dialect,
     connection: Detached,
 }
 
@@ -34,6 +36,7 @@ pub(super) struct Departure {
     shard: u16,
     bind: BindSession<'static>,
     via: Via,
+    dialect: Dialect,
 }
 
 fn not_found() -> SessionRefusal {
@@ -60,8 +63,12 @@ impl Shard {
             Ok(()) => match bind.session.as_ref().and_then(|id| self.elsewhere(id)) {
                 Some(shard) => {
                     wire.detach(reply.conn);
-                    let via = reply.via.clone();
-                    self.departure = Some(Departure { shard, bind, via });
+                    self.departure = Some(Departure {
+                        shard,
+                        bind,
+                        via: reply.via.clone(),
+                        dialect: self.dialects.remove(&reply.conn).unwrap_or_default(),
+                    });
                     return Fate::Leaves;
                 }
                 None => self.attach(wire, &bind, reply),
@@ -92,7 +99,12 @@ impl Shard {
         );
         let ip = client_ip(wire, reply.conn);
         let now_ms = wire.now_ms();
+        let version = self.version(bind.version, reply.conn);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
+        if entry.version != version {
+            let code = SessionCode::INCOMPATIBLE_SESSION;
+            return Err((code, code.text().into()));
+        }
         let mut from = None;
         if let Some(received) = bind.recovery_from {
             from = entry.rewind(received);
@@ -102,6 +114,17 @@ impl Shard {
                 return Err((code, code.text().into()));
             }
             self.counters.recoveries += 1;
+        }
+        let line_max = self.line_max(reply.conn, reply.via.framing());
+        let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
+        let waits = entry.journal.as_ref();
+        if waits.is_some_and(|journal| !journal.is_readable(line_max)) {
+            // The SDK would lose this connection too; it starts over with a fresh session instead.
+            let code = SessionCode::RECOVERY_UNAVAILABLE;
+            return Err((
+                code,
+                "what waits has a line too long for this client".into(),
+            ));
         }
         let config = &self.shared.session;
         entry
@@ -125,14 +148,13 @@ impl Shard {
         reply: &mut Reply,
     ) -> Fate {
         let now_ms = wire.now_ms();
+        let framing = reply.via.framing();
+        let line_max = self.line_max(reply.conn, framing);
         let Some(entry) = self.sessions.get_mut(key) else {
             return Fate::Stays;
         };
         let before = std::mem::replace(&mut entry.conn, reply.conn);
-        let framing = match reply.via {
-            Via::WebSocket => Framing::WebSocket,
-            Via::Http { .. } => Framing::Chunk,
-        };
+        entry.line_max = line_max;
         let link = match (stream.polling, framing) {
             (Some(asked), _) => {
                 let granted = self.shared.session.granted(asked);
@@ -175,12 +197,20 @@ impl Shard {
 
     /// The connection has left the loop.
     pub(super) fn on_departed(&mut self, connection: Detached) {
-        let Some(Departure { shard, bind, via }) = self.departure.take() else {
+        let departure = self.departure.take();
+        let Some(Departure {
+            shard,
+            bind,
+            via,
+            dialect,
+        }) = departure
+        else {
             return;
         };
         let handover = Handover {
             bind,
             via,
+            dialect,
             connection,
         };
         self.post(shard, ShardMail::Adopt(Box::new(handover)));
@@ -191,10 +221,12 @@ impl Shard {
         let Handover {
             bind,
             via,
+            dialect,
             connection,
         } = handover;
         if let Some(conn) = io.adopt(connection) {
             self.enter_adopted(io, conn);
+            self.hears(conn, dialect);
             self.bind_adopted(io, conn, via, &bind);
         }
     }

@@ -7,13 +7,10 @@ use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
-use weir_tlcp::request::{
-    ControlOp, CreateSession, Message, Request, SessionRef, parse_ws_message,
-};
-use weir_tlcp::server::{
-    Session, SessionId, write_conerr, write_error, write_reqerr, write_reqok, write_wsok,
-};
+use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
+use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
+use super::frame::Framing;
 use super::lifecycle::NOWHERE;
 use super::session::{AdapterSet, SessionKey};
 use super::wire::Wire;
@@ -40,6 +37,16 @@ pub(crate) enum Via {
     Http {
         origin: Option<Box<str>>,
     },
+}
+
+impl Via {
+    /// How a stream is framed that comes this way.
+    pub(super) fn framing(&self) -> Framing {
+        match self {
+            Self::WebSocket => Framing::WebSocket,
+            Self::Http { .. } => Framing::Chunk,
+        }
+    }
 }
 
 /// The lines that answer the requests of one connection, until they are sent.
@@ -209,7 +216,7 @@ impl Shard {
         }
         match request {
             Request::Control(control) => self.control(wire, key, control, reply),
-            Request::Message(message) => self.refuse_message(key, message, &mut reply.lines),
+            Request::Message(message) => self.refuse_message(wire, key, message, reply),
             // Only HTTP needs an answer; a session that is not there is no error.
             Request::Heartbeat(_) if reply.via != Via::WebSocket => {
                 write_reqok(&mut reply.lines, None);
@@ -266,6 +273,7 @@ impl Shard {
         reply: &mut Reply,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
         let set = self.may_create(create)?;
+        let version = self.version(create.version, reply.conn);
         let ticket = self.begin_counted(wire, reply.conn)?;
         let ip = client_ip(wire, reply.conn);
         let (now_ms, begin) = (wire.now_ms(), reply.lines.len());
@@ -276,7 +284,8 @@ impl Shard {
         });
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
-            entry.diffs = create.supported_diffs;
+            entry.version = version;
+            entry.diffs = version.diffs(create.supported_diffs);
         }
         if ticket != 0 {
             self.tickets.insert(key, ticket);
@@ -337,27 +346,5 @@ impl Shard {
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         Ok(())
-    }
-
-    fn refuse_message(
-        &mut self,
-        key: Option<SessionKey>,
-        message: &Message<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        self.counters.requests_refused += 1;
-        let (code, text) = match key {
-            Some(_) => (
-                ControlCode::REFUSED,
-                "this gateway takes no client messages",
-            ),
-            None => {
-                let code = ControlCode::SESSION_NOT_FOUND;
-                (code, code.text())
-            }
-        };
-        if let Some(id) = message.request_id.as_deref() {
-            write_reqerr(out, id, code, text);
-        }
     }
 }

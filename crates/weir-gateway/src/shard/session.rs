@@ -6,6 +6,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
 use weir_net::websocket::Window;
+use weir_tlcp::Version;
 use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
@@ -67,6 +68,10 @@ pub(super) struct SessionEntry {
     pub(super) set: AdapterSet,
     /// Diffs that its client accepts.
     pub(super) diffs: Diffs,
+    /// What its client speaks.
+    pub(super) version: Version,
+    /// Bytes of a line that its client reads over its present stream.
+    pub(super) line_max: u32,
 }
 
 /// How a session reaches its client.
@@ -268,6 +273,8 @@ impl Sessions {
             bandwidth: None,
             set,
             diffs: Diffs::NONE,
+            version: Version::NEWEST,
+            line_max: u32::MAX,
         });
         SessionKey { index, serial }
     }
@@ -319,11 +326,11 @@ mod tests {
 
     /// With its connection and its places in the item table a session must stay below 1 KiB. 16 bytes
     /// lead to the journal that recovery needs, and to timers without a key at hand; 24 to limits of
-    /// bandwidth and frequency, 8 to settings for diffs.
+    /// bandwidth and frequency, 8 to settings for diffs, 8 to the longest line and the version.
     #[test]
     fn an_entry_is_small() {
         assert!(
-            size_of::<SessionEntry>() <= 208,
+            size_of::<SessionEntry>() <= 216,
             "{}",
             size_of::<SessionEntry>()
         );

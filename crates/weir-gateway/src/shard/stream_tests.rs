@@ -1,6 +1,8 @@
 //! Sessions over all transports on a scripted clock, without sockets: who is told what when, and when
 //! a session ends.
 
+mod dialects;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +28,7 @@ const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <data_provider name="Data"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
 <param name="bootstrap.servers">nowhere:9092</param>
 <param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
-<param name="field.a">#{HEADERS.a}</param></data_provider></adapters_conf>"#;
+<param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param></data_provider></adapters_conf>"#;
 
 /// One connection as its peer sees it.
 #[derive(Default)]
@@ -174,6 +176,7 @@ impl World {
             connections: vec![Arc::new(Connection::new(config, &Default::default()))],
             session: SessionConfig::default(),
             limits,
+            unknown_names: Default::default(),
             simulator: None,
             compression: Default::default(),
             diff_bytes_per_second: 0,

@@ -38,8 +38,13 @@ impl Shard {
         if set == Some(AdapterSet::LoadTests) {
             return self.subscribe_start_item(key, add, out);
         }
-        let Resolved { connection, items } =
-            resolve(add, &shared.connections, &shared.limits, &shared.guard)?;
+        let Resolved { connection, items } = resolve(
+            add,
+            &shared.connections,
+            &shared.limits,
+            &shared.guard,
+            shared.unknown_names,
+        )?;
         self.may_subscribe(items.len())?;
         let mapping = &shared.connections[usize::from(connection)].config.mapping;
         let in_rows = add.mode == Mode::Command;

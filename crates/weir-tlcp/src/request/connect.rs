@@ -5,11 +5,14 @@ use std::fmt;
 
 use super::params::{Params, decimal, digits};
 use super::{Control, SessionRef, owned};
+use crate::Version;
 use crate::error::Fault;
 
 /// A `create_session` request. Unknown parameters are ignored, `LS_cid` is not checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSession<'a> {
+    /// The version in the query of an HTTP request; over WebSocket the connection's holds.
+    pub version: Option<Version>,
     /// `LS_cid`: identifies the client library; absent is accepted.
     pub cid: Option<Cow<'a, str>>,
     /// `LS_adapter_set`, default `DEFAULT`.
@@ -38,6 +41,8 @@ pub struct CreateSession<'a> {
 /// A `bind_session` request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BindSession<'a> {
+    /// The version in the query of an HTTP request; over WebSocket the connection's holds.
+    pub version: Option<Version>,
     /// `LS_session`; on WebSocket absent means the last session bound on the socket.
     pub session: Option<SessionRef<'a>>,
     /// `LS_recovery_from`: number of data notifications received since the session began.
@@ -126,6 +131,7 @@ impl<'a> CreateSession<'a> {
             .text("LS_adapter_set")
             .unwrap_or(Cow::Borrowed("DEFAULT"));
         Ok(Self {
+            version: None,
             cid: params.text("LS_cid"),
             adapter_set,
             user: params.text("LS_user"),
@@ -146,6 +152,7 @@ impl<'a> CreateSession<'a> {
 impl<'a> BindSession<'a> {
     pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
         Ok(Self {
+            version: None,
             session: params.session("LS_session"),
             recovery_from: params.word("LS_recovery_from", |text| digits(text)?.parse().ok())?,
             cause: params.text("LS_cause"),
@@ -159,6 +166,7 @@ impl CreateSession<'_> {
     pub fn into_owned(self) -> CreateSession<'static> {
         let controls = self.controls.into_iter();
         CreateSession {
+            version: self.version,
             cid: self.cid.map(owned),
             adapter_set: owned(self.adapter_set),
             user: self.user.map(owned),
@@ -178,6 +186,7 @@ impl BindSession<'_> {
     /// The same request, independent of the text it was read from.
     pub fn into_owned(self) -> BindSession<'static> {
         BindSession {
+            version: self.version,
             session: self.session.map(SessionRef::into_owned),
             recovery_from: self.recovery_from,
             cause: self.cause.map(owned),

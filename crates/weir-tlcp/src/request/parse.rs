@@ -11,9 +11,9 @@ use super::params::Params;
 use super::{
     BindSession, Control, ControlOp, CreateSession, Heartbeat, Message, Request, SessionRef,
 };
-use crate::PROTOCOL;
 use crate::codes::{ControlCode, SessionCode};
 use crate::error::{Answer, Fault, RequestError, shortened};
+use crate::{PROTOCOL, Version};
 
 /// What a parsed line is handed to.
 type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Request<'a>, RequestError>);
@@ -31,6 +31,7 @@ pub fn parse_ws_message<'a>(
         name,
         body,
         &Defaults {
+            version: None,
             session: None,
             session_needed: false,
         },
@@ -49,12 +50,14 @@ pub fn parse_http_request<'a>(
     sink: &mut dyn FnMut(Result<Request<'a>, RequestError>),
 ) {
     let params = Params::parse(query);
-    match params.text("LS_protocol").as_deref() {
-        Some(PROTOCOL) => {}
-        Some(other) => return sink(Err(wrong_protocol(name, other))),
-        None => return sink(Err(refusal(name, Fault::missing("LS_protocol")))),
-    }
+    let Some(protocol) = params.text("LS_protocol") else {
+        return sink(Err(refusal(name, Fault::missing("LS_protocol"))));
+    };
+    let Some(version) = Version::named(&protocol) else {
+        return sink(Err(wrong_protocol(name, &protocol)));
+    };
     let defaults = Defaults {
+        version: Some(version),
         session: params.session("LS_session"),
         session_needed: true,
     };
@@ -68,6 +71,7 @@ pub fn parse_http_request<'a>(
 
 /// What a line gets that does not name its session.
 struct Defaults<'a> {
+    version: Option<Version>,
     session: Option<SessionRef<'a>>,
     session_needed: bool,
 }
@@ -78,7 +82,7 @@ fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sin
         body = shorter;
     }
     match name {
-        "create_session" => sink(create_session(body)),
+        "create_session" => sink(create_session(body, defaults)),
         "bind_session" => sink(bind_session(body, defaults)),
         "heartbeat" => sink(heartbeat(body, defaults)),
         "control" if !body.is_empty() => {
@@ -89,12 +93,13 @@ fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sin
     }
 }
 
-fn create_session(body: &str) -> Result<Request<'_>, RequestError> {
+fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
     let fail = |fault| RequestError::new(Answer::ConErr, fault);
     let mut lines = lines(body);
     let mut params = Params::parse(lines.next().unwrap_or(""));
     params.check().map_err(fail)?;
     let mut create = CreateSession::read(&params).map_err(fail)?;
+    create.version = defaults.version;
     if params.text("LS_op").is_some() {
         create
             .controls
@@ -132,6 +137,7 @@ fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a
     let mut params = Params::parse(body);
     params.check().map_err(fail)?;
     let mut bind = BindSession::read(&params).map_err(fail)?;
+    bind.version = defaults.version;
     bind.session = bind.session.or_else(|| defaults.session.clone());
     if bind.session.is_none() && defaults.session_needed {
         let code = SessionCode::SESSION_NOT_FOUND;

@@ -1,8 +1,8 @@
 //! The vectors of chapter 18.1, leniency and strictness, and the codes of refusals.
 
 use super::*;
-use crate::RequestError;
 use crate::error::Answer;
+use crate::{RequestError, Version};
 
 fn ws(text: &str) -> Vec<Result<Request<'_>, RequestError>> {
     let mut found = Vec::new();
@@ -485,15 +485,29 @@ fn http_takes_protocol_and_session_from_the_query() {
 }
 
 #[test]
+fn a_request_over_http_says_its_version() {
+    for version in Version::all() {
+        let query = format!("LS_protocol={}&LS_session=S1", version.name());
+        let made = create(one(http("create_session", &query, "LS_cid=x")).expect("valid"));
+        assert_eq!(made.version, Some(version));
+        match one(http("bind_session", &query, "LS_cause=x")).expect("valid") {
+            Request::BindSession(bind) => assert_eq!(bind.version, Some(version)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(create(ok("create_session\r\nLS_cid=x")).version, None);
+}
+
+#[test]
 fn http_refuses_other_protocols() {
     let text = answer(one(http(
         "create_session",
-        "LS_protocol=TLCP-2.1.0",
+        "LS_protocol=TLCP-2.0.0",
         "LS_cid=x",
     )));
     assert_eq!(
         text,
-        "CONERR,60,Protocol TLCP-2.1.0 is not served: use TLCP-2.5.0"
+        "CONERR,60,Protocol TLCP-2.0.0 is not served: use TLCP-2.5.0"
     );
     let text = answer(one(http(
         "control",

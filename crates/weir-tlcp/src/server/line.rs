@@ -35,6 +35,23 @@ pub fn write_reqerr(out: &mut Vec<u8>, request_id: &str, code: ControlCode, mess
     write_failure(out, code.code(), message);
 }
 
+/// `MSGFAIL`, a data notification: a client message was not processed. Without a sequence it was
+/// unordered.
+pub fn write_msgfail(
+    out: &mut Vec<u8>,
+    sequence: Option<&str>,
+    prog: u32,
+    code: ControlCode,
+    message: &str,
+) {
+    out.extend_from_slice(b"MSGFAIL,");
+    push_argument(out, sequence.unwrap_or("*"));
+    out.push(b',');
+    push_number(out, prog);
+    out.push(b',');
+    write_failure(out, code.code(), message);
+}
+
 /// `ERROR`: only for requests without a usable id, since official SDKs end their session on it.
 pub fn write_error(out: &mut Vec<u8>, code: ControlCode, message: &str) {
     out.extend_from_slice(b"ERROR,");
@@ -101,6 +118,8 @@ mod tests {
         write_reqok(&mut out, None);
         write_reqok(&mut out, Some("7"));
         write_reqerr(&mut out, "8", ControlCode::BAD_GROUP, "100%\r\n");
+        write_msgfail(&mut out, None, 3, ControlCode::UNSUPPORTED, "a, b");
+        write_msgfail(&mut out, Some("S_1"), 1, ControlCode::REFUSED, "no");
         write_error(
             &mut out,
             ControlCode::MALFORMED,
@@ -110,7 +129,8 @@ mod tests {
         write_loop(&mut out, 0);
         write_prog(&mut out, 7);
         let expected = "WSOK\r\nCONERR,2,no such set%2C sorry\r\nREQOK\r\nREQOK,7\r\n\
-                        REQERR,8,21,100%25%0D%0A\r\nERROR,67,Malformed request\r\n\
+                        REQERR,8,21,100%25%0D%0A\r\nMSGFAIL,*,3,0,a%2C b\r\n\
+                        MSGFAIL,S_1,1,-1,no\r\nERROR,67,Malformed request\r\n\
                         END,-3,bye\r\nLOOP,0\r\nPROG,7\r\n";
         assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
     }

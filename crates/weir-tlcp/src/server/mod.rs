@@ -1,6 +1,7 @@
 //! The server end: session state machine, lines that are not updates, and update encoding.
 
 mod line;
+mod line_limits;
 mod pacing;
 mod session;
 mod session_id;
@@ -8,9 +9,10 @@ mod subscription;
 mod update;
 
 pub use line::{
-    write_conerr, write_end, write_error, write_loop, write_prog, write_reqerr, write_reqok,
-    write_wsok,
+    write_conerr, write_end, write_error, write_loop, write_msgfail, write_prog, write_reqerr,
+    write_reqok, write_wsok,
 };
+pub use line_limits::LineLimits;
 pub use pacing::{Pace, TokenBucket, period_us};
 pub use session::{Session, SessionConfig, Wake};
 pub use session_id::{Place, SessionId};

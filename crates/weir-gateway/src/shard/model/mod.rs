@@ -31,7 +31,7 @@ use super::session::SessionKey;
 use super::wire::Wire;
 use super::{Shard, ShardMail, Shared, ToldRows};
 use crate::compression::Compression;
-use crate::config::Limits;
+use crate::config::{Limits, UnknownNames};
 use crate::connection::Connection;
 use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
@@ -130,6 +130,7 @@ impl World {
                 recovery_bytes: RECOVERY_BYTES,
                 ..limits
             },
+            unknown_names: UnknownNames::Accept,
             guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), CLIENTS)),
             simulator: None,
             compression: Compression {

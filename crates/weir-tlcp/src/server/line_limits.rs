@@ -1,0 +1,102 @@
+//! How long a line may be that a client can read, by the HTTP library it says it is.
+
+/// The longest lines that a client can read, line end included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineLimits {
+    /// Bytes of a line in a WebSocket message.
+    pub websocket: u32,
+    /// Bytes of a line in an HTTP answer.
+    pub http: u32,
+}
+
+/// A library whose limits are known, in versions from `since` on.
+struct Library {
+    /// What its token in `User-Agent` begins with.
+    name: &'static str,
+    /// Major and minor number.
+    since: (u32, u32),
+    limits: LineLimits,
+}
+
+/// The newest version of a library first. aiohttp, on which the SDK for Python is built, refuses a
+/// longer line and a message of 4 MiB; the SDK then loses its connection, again and again.
+const LIBRARIES: [Library; 2] = [
+    Library {
+        name: "aiohttp/",
+        since: (3, 14),
+        limits: LineLimits {
+            websocket: (4 << 20) - 1,
+            http: 512 << 10,
+        },
+    },
+    Library {
+        name: "aiohttp/",
+        since: (0, 0),
+        limits: LineLimits {
+            websocket: (4 << 20) - 1,
+            http: 128 << 10,
+        },
+    },
+];
+
+impl LineLimits {
+    /// No limit is known.
+    pub const NONE: Self = Self {
+        websocket: u32::MAX,
+        http: u32::MAX,
+    };
+
+    /// Returns the limits of the client with this `User-Agent`.
+    pub fn of_user_agent(user_agent: &str) -> Self {
+        let known = |token: &str| {
+            let rows = LIBRARIES.iter();
+            let row = rows.filter_map(|row| Some((row, version(token.strip_prefix(row.name)?))));
+            row.filter(|(row, version)| *version >= row.since)
+                .map(|(row, _)| row.limits)
+                .next()
+        };
+        let mut tokens = user_agent.split_ascii_whitespace();
+        tokens.find_map(known).unwrap_or(Self::NONE)
+    }
+}
+
+/// Major and minor number; what cannot be read is 0, the oldest.
+fn version(text: &str) -> (u32, u32) {
+    let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_and_its_version_decide() {
+        for (user_agent, http) in [
+            ("Python/3.11 aiohttp/3.14.5", 524_288),
+            ("Python/3.14 aiohttp/4.0.0a1", 524_288),
+            ("Python/3.11 aiohttp/3.13.5", 131_072),
+            ("Python/3.9 aiohttp/3.8.1", 131_072),
+            ("aiohttp/x", 131_072),
+        ] {
+            let limits = LineLimits::of_user_agent(user_agent);
+            assert_eq!(
+                (limits.http, limits.websocket),
+                (http, 4_194_303),
+                "{user_agent}"
+            );
+        }
+        for other in [
+            "",
+            "okhttp/4.12.0",
+            "Mozilla/5.0 (X11) Chrome/120",
+            "Xaiohttp/3.1",
+        ] {
+            assert_eq!(
+                LineLimits::of_user_agent(other),
+                LineLimits::NONE,
+                "{other}"
+            );
+        }
+    }
+}
