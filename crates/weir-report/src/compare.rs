@@ -152,8 +152,8 @@ fn row(metric: &MetricComparison) -> [String; COLUMNS] {
     });
     [
         metric.metric.clone(),
-        format::number(middle(&metric.base_values)),
-        format::number(middle(&metric.other_values)),
+        format::number(metric.base_mean()),
+        format::number(metric.other_mean()),
         change,
         interval,
         noise,
@@ -175,11 +175,6 @@ fn told(metric: &MetricComparison) -> String {
         (Verdict::Inconclusive, None) => format!("{verdict}: {}", metric.why),
         _ => verdict.to_owned(),
     }
-}
-
-/// Median of the repetitions.
-fn middle(values: &[f64]) -> Option<f64> {
-    weir_stats::interval::median(values).map(|median| median.value)
 }
 
 fn line(out: &mut String, cells: &[String; COLUMNS], widths: &[usize], verdict: Option<Verdict>) {
@@ -211,9 +206,14 @@ fn painted(text: &str, verdict: Option<Verdict>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_stats::run::{FindMaxOutcome, FindMaxPhase, FindMaxStep, Side, Subject};
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use weir_stats::compare;
+    use weir_stats::run::{Cell, FindMaxOutcome, FindMaxPhase, FindMaxStep, Side, Subject};
 
     use super::*;
+    use crate::sweep_table::tests::run;
 
     fn comparison() -> Comparison {
         let metric = |name: &str, is_headline, verdict| MetricComparison {
@@ -272,6 +272,52 @@ mod tests {
         assert!(all.contains("response_p50_ms"), "{all}");
         assert!(all.contains("about 9 of each would tell"), "{all}");
         assert!(all.contains("\x1b[31mworse\x1b[0m"), "{all}");
+    }
+
+    /// Reads a number as [`format::number`] prints it.
+    fn shown_number(text: &str) -> f64 {
+        text.replace(',', "").parse().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn change_is_the_quotient_of_shown_values(
+            base in prop::collection::vec(0.02..5e4_f64, 1..6),
+            other in prop::collection::vec(0.02..5e4_f64, 1..6),
+            turn in 0_usize..6,
+        ) {
+            let cells = |values: &[f64]| -> Vec<Cell> {
+                let cell = |(value, repetition): (&f64, u64)| Cell {
+                    architecture: "produce".to_owned(),
+                    repetition,
+                    figures: BTreeMap::from([("fetch_time_ms".to_owned(), *value)]),
+                    ..Cell::default()
+                };
+                values.iter().zip(1..).map(cell).collect()
+            };
+            let row_of = |base: &[f64], other: &[f64]| {
+                let (base, other) = (run(cells(base)), run(cells(other)));
+                let named = |run| compare::Named { label: "", run };
+                let options = compare::Options::default();
+                let found = compare::runs(named(&base), named(&other), &[], &options);
+                row(&found.subjects[0].metrics[0])
+            };
+            let shown = row_of(&base, &other);
+            let quotient = shown_number(&shown[2]) / shown_number(&shown[1]);
+            let change: f64 = shown[3].trim_end_matches(" %").parse().unwrap();
+            let ratio = 1.0 + change / 100.0;
+            // Both values have three digits, or two below 0.0095; the change has one decimal.
+            let digits = |text: &str| 0.5 * 10_f64.powi(-(text.split('.').nth(1).map_or(0, str::len) as i32));
+            let slack: f64 = [1, 2].map(|at: usize| digits(&shown[at]) / shown_number(&shown[at])).iter().sum();
+            prop_assert!(
+                (ratio - quotient).abs() <= quotient * slack * 1.1 + 0.0006,
+                "{:?}: {} against {}", shown, ratio, quotient
+            );
+            let (mut turned, by) = (other.clone(), turn % other.len());
+            turned.rotate_left(by);
+            let again = row_of(&base, &turned);
+            prop_assert_eq!(&again[1..4], &shown[1..4]);
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What serving a number of clients takes, and which way of doing it held at the least cost.
 
-use weir_stats::interval;
 use weir_stats::run::{Cell, Run};
 
 use crate::format;
@@ -72,19 +71,16 @@ fn offer(level: &Level<'_>, row: &Row<'_>) -> Offer {
         State::Invalid(_) => Some("no figure that counts".to_owned()),
         State::Valid => row.limit().or_else(|| lossy(row)),
     };
-    let median = |pick: &dyn Fn(&Cell) -> Option<f64>| {
-        let cells = row.cells.iter().filter(|cell| cell.is_valid());
-        let values: Vec<f64> = cells.filter_map(|cell| pick(cell)).collect();
-        interval::median(&values).map(|estimate| estimate.value)
-    };
+    let repetitions = row.repetitions();
     Offer {
         name: row.name.clone(),
         is_floor: row.is_floor(),
         clients: level.clients,
         trouble,
         p99_us: row.figures.p99_us,
-        cores: median(&|cell| of_servers(cell, |usage| usage.cpu_cores_mean)),
-        memory_bytes: median(&|cell| of_servers(cell, |usage| Some(usage.rss_max_bytes? as f64))),
+        cores: repetitions.mean(|cell| of_servers(cell, |usage| usage.cpu_cores_mean)),
+        memory_bytes: repetitions
+            .mean(|cell| of_servers(cell, |usage| Some(usage.rss_max_bytes? as f64))),
         mbit_per_s: row.figures.mbit_per_s,
     }
 }

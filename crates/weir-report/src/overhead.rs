@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{Cell, Run};
+use weir_stats::run::{Cell, Repetitions, Run};
 
 /// Name of the table in a run folder.
 pub const OVERHEAD_FILE: &str = "overhead.md";
@@ -23,7 +23,7 @@ struct Row {
     side: String,
     rate: Option<f64>,
     subject: String,
-    /// Median, smallest and largest.
+    /// Mean, smallest and largest.
     per_s: (f64, f64, f64),
     ratio: Option<Estimate>,
     latencies_ms: [Option<f64>; 5],
@@ -48,43 +48,53 @@ fn rows(run: &Run) -> Vec<Row> {
 }
 
 fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row> {
-    let values = |name: &str| -> Vec<f64> {
-        let same = run.cells.iter().filter(|it| {
-            it.is_valid()
-                && it.architecture == cell.architecture
-                && it.variant == cell.variant
-                && it.parameters == cell.parameters
-        });
-        same.filter_map(|it| it.figures.get(name).copied())
+    let same = |variant: Option<&str>| Repetitions {
+        cells: run
+            .cells
+            .iter()
+            .filter(|it| {
+                it.architecture == cell.architecture
+                    && it.variant.as_deref() == variant
+                    && it.parameters == cell.parameters
+            })
+            .collect(),
+    };
+    let own = same(cell.variant.as_deref());
+    let mean = |name: &str| own.mean(|it| it.figures.get(name).copied());
+    let by_repetition = |side: &Repetitions<'_>| -> Vec<(u64, f64)> {
+        let rate = |it: &Cell| it.figures.get("records_per_s").copied();
+        let valid = side.valid();
+        valid
+            .filter_map(|it| Some((it.repetition, rate(it)?)))
             .collect()
     };
-    let median = |name: &str| interval::median(&values(name)).map(|it| it.value);
-    let per_s = values("records_per_s");
+    let per_s = by_repetition(&own);
     let base = run.base_way()?;
-    let ratio = interval::ratio_of_pairs(&pairs(run, cell, base));
+    let ratio = interval::repetition_ratio(&per_s, &by_repetition(&same(Some(base))));
+    let per_s = per_s.iter().map(|(_, per_s)| *per_s);
     Some(Row {
         side: cell.architecture.clone(),
         rate,
         per_s: (
-            median("records_per_s")?,
-            per_s.iter().copied().fold(f64::INFINITY, f64::min),
-            per_s.iter().copied().fold(0.0, f64::max),
+            mean("records_per_s")?,
+            per_s.clone().fold(f64::INFINITY, f64::min),
+            per_s.fold(0.0, f64::max),
         ),
         ratio: ratio.filter(|_| subject != base),
         latencies_ms: [
-            median("latency_mean_ms"),
-            median("latency_p50_ms"),
-            median("latency_p95_ms"),
-            median("latency_p99_ms"),
-            median("latency_p999_ms"),
+            mean("latency_mean_ms"),
+            mean("latency_p50_ms"),
+            mean("latency_p95_ms"),
+            mean("latency_p99_ms"),
+            mean("latency_p999_ms"),
         ],
-        cost: median("cpu_s_per_gb"),
-        rss: median("proxy_rss_mib"),
+        cost: mean("cpu_s_per_gb"),
+        rss: mean("proxy_rss_mib"),
         subject,
     })
 }
 
-/// A table for each load: medians over the rounds, ratios round by round.
+/// A table for each load: means over the repetitions and their ratios.
 fn table(run: &Run) -> String {
     let mut text = format!("# {}\n\n{}\n", plain(&run.title), plain(&run.verdict));
     for warning in &run.warnings {
@@ -97,11 +107,11 @@ fn table(run: &Run) -> String {
             heading(&mut text, &load, run.base_way().unwrap_or_default());
             last = Some(load);
         }
-        let (median, low, high) = row.per_s;
+        let (mean, low, high) = row.per_s;
         let ratio = row.ratio.map_or_else(|| "-".to_owned(), interval_text);
         let _ = write!(
             text,
-            "| {} | {median:.0} ({low:.0}..{high:.0}) | {ratio}",
+            "| {} | {mean:.0} ({low:.0}..{high:.0}) | {ratio}",
             plain(&row.subject)
         );
         for value in row.latencies_ms {
@@ -186,24 +196,6 @@ fn published(text: &mut String, run: &Run) {
     }
 }
 
-/// The same figure of this cell's subject and of the way it is held against, in the same rounds.
-fn pairs(run: &Run, cell: &Cell, base: &str) -> Vec<(f64, f64)> {
-    let of = |variant: Option<&str>, round: u64| {
-        let mut all = run.cells.iter().filter(|it| {
-            it.is_valid()
-                && it.architecture == cell.architecture
-                && it.parameters == cell.parameters
-                && it.variant.as_deref() == variant
-                && it.repetition == round
-        });
-        all.find_map(|it| it.figures.get("records_per_s").copied())
-    };
-    let rounds = run.cells.iter().map(|cell| cell.repetition).max();
-    (1..=rounds.unwrap_or(0))
-        .filter_map(|round| Some((of(cell.variant.as_deref(), round)?, of(Some(base), round)?)))
-        .collect()
-}
-
 /// Text of a run file, which may come from anywhere, as nothing but text: no table cell ends, nobody is
 /// called, no link or element begins.
 fn plain(text: &str) -> String {
@@ -245,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_has_a_row_and_ratios_are_taken_round_by_round() {
+    fn every_subject_has_a_row_and_ratio_of_means() {
         let mut run = other_run();
         assert_eq!(overhead_table(&run), None);
         run.cells.clear();
@@ -283,10 +275,10 @@ mod tests {
         );
         assert!(table.contains("## produce, unthrottled"), "{table}");
         assert!(
-            table.contains("| direct | 100000 (80000..110000) | - | -"),
+            table.contains("| direct | 95828 (80000..110000) | - | -"),
             "{table}"
         );
-        let mine = "| mine | 85500 (68400..94050) | 0.855 [0.855, 0.855] | - | - | - | - | - | 2.20 | 9.0 |";
+        let mine = "| mine | 81933 (68400..94050) | 0.855 [0.855, 0.855] | - | - | - | - | - | 2.20 | 9.0 |";
         assert!(table.contains(mine), "{table}");
         assert!(table.contains("## produce, 20000 records/s"), "{table}");
         assert!(

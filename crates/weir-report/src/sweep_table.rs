@@ -15,7 +15,7 @@ pub(crate) fn sweep_tables(run: &Run) -> Option<String> {
     (!tables.is_empty()).then(|| tables.concat())
 }
 
-/// One table: a line for each point and who measured it; medians where there are several repetitions.
+/// One table: a line for each point and who measured it; means where there are several repetitions.
 pub(crate) struct SweepTable {
     pub(crate) title: &'static str,
     /// Of parameters and figures.
@@ -138,7 +138,7 @@ fn key(kind: &Kind, cell: &Cell) -> Option<Key> {
     Some((parameters?, whose))
 }
 
-/// Medians over the valid repetitions, or why there is none.
+/// Means over the valid repetitions, or why there is none.
 fn figures(kind: &Kind, cells: &[&Cell]) -> Result<Vec<Option<f64>>, String> {
     let valid: Vec<&&Cell> = cells.iter().filter(|cell| cell.is_valid()).collect();
     if valid.is_empty() {
@@ -147,14 +147,14 @@ fn figures(kind: &Kind, cells: &[&Cell]) -> Result<Vec<Option<f64>>, String> {
             .find_map(|cell| reason(&cell.status))
             .unwrap_or_default());
     }
-    let median = |name: &str| {
+    let mean = |name: &str| {
         let values: Vec<f64> = valid
             .iter()
             .filter_map(|cell| cell.figures.get(name).copied())
             .collect();
-        interval::median(&values).map(|it| it.value)
+        interval::repetition_mean(&values)
     };
-    Ok(kind.figures.iter().map(|(name, _)| median(name)).collect())
+    Ok(kind.figures.iter().map(|(name, _)| mean(name)).collect())
 }
 
 fn reason(status: &CellStatus) -> Option<String> {

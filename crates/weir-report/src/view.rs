@@ -1,13 +1,10 @@
 //! What all formats show: cells grouped by level and subject (an architecture, and its variant if it has one),
-//! repetitions reduced to their median.
-//!
-//! A percentile is never averaged: over repetitions the median run's figure stands, the runs stay in the raw
-//! values.
+//! repetitions reduced to their mean ([`interval::repetition_mean`]).
 
 use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, Run};
+use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, Repetitions, Run};
 
 /// One number of clients, or one point of a grid.
 pub(crate) struct Level<'a> {
@@ -23,7 +20,7 @@ pub(crate) struct Row<'a> {
     pub(crate) cells: Vec<&'a Cell>,
     pub(crate) state: State,
     pub(crate) figures: Figures,
-    /// CPU per delivery of the delivering part against the floor of the same repetitions.
+    /// CPU per delivery of the delivering part against that of the floor.
     pub(crate) cpu_ratio: Option<Estimate>,
     /// p99 against the floor.
     pub(crate) p99_ratio: Option<f64>,
@@ -37,7 +34,7 @@ pub(crate) enum State {
     Skipped(String),
 }
 
-/// Medians over repetitions; losses are sums.
+/// Means over repetitions; losses are sums.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figures {
     pub(crate) mean_us: Option<f64>,
@@ -181,8 +178,7 @@ impl<'a> Row<'a> {
 
     /// Why the level was not held, with what had no room left; `None` if it was.
     pub(crate) fn limit(&self) -> Option<String> {
-        let mut valid = self.cells.iter().filter(|cell| cell.is_valid());
-        let cell = valid.find(|cell| cell.not_sustained.is_some())?;
+        let cell = self.repetitions().not_held()?;
         let reason = cell.not_sustained.as_deref()?;
         Some(match (&cell.saturated_role, &cell.saturated_why) {
             (Some(role), Some(why)) => format!("{reason}; {role} saturated: {why}"),
@@ -190,9 +186,15 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// The cell to draw where one repetition must stand for all: the first that counts.
+    pub(crate) fn repetitions(&self) -> Repetitions<'a> {
+        Repetitions {
+            cells: self.cells.clone(),
+        }
+    }
+
+    /// The cell to draw where one repetition must stand for all.
     pub(crate) fn sample(&self) -> Option<&'a Cell> {
-        self.cells.iter().copied().find(|cell| cell.is_valid())
+        self.repetitions().sample()
     }
 
     fn cpu_by_repetition(&self) -> Vec<(u64, f64)> {
@@ -223,12 +225,12 @@ fn state(cells: &[&Cell]) -> State {
 
 impl Figures {
     fn of(cells: &[&Cell]) -> Self {
-        let median = |pick: &dyn Fn(&Cell) -> Option<f64>| {
+        let mean = |pick: &dyn Fn(&Cell) -> Option<f64>| {
             let values: Vec<f64> = cells.iter().filter_map(|cell| pick(cell)).collect();
-            interval::median(&values).map(|estimate| estimate.value)
+            interval::repetition_mean(&values)
         };
         let latency = |pick: fn(&LatencySummary) -> Option<f64>| {
-            median(&move |cell: &Cell| cell.response().and_then(pick))
+            mean(&move |cell: &Cell| cell.response().and_then(pick))
         };
         let sum = |pick: fn(&Delivery) -> u64| {
             cells
@@ -243,15 +245,15 @@ impl Figures {
             p99_us: latency(|summary| summary.p99_us),
             p999_us: latency(|summary| summary.p999_us),
             max_us: latency(|summary| summary.max_us),
-            delivered_per_s: median(&|cell| cell.delivery.as_ref()?.delivered_per_s),
-            expected_per_s: median(&|cell| {
+            delivered_per_s: mean(&|cell| cell.delivery.as_ref()?.delivered_per_s),
+            expected_per_s: mean(&|cell| {
                 let expected = cell.delivery.as_ref()?.expected;
                 (cell.hold_s > 0.0).then(|| expected as f64 / cell.hold_s)
             }),
-            mbit_per_s: median(&|cell| cell.delivery.as_ref()?.received_mbit_per_s),
-            cpu_us_delivering: median(&cpu_delivering),
-            cpu_us_servers: median(&cpu_servers),
-            memory_per_client_bytes: median(&|cell| {
+            mbit_per_s: mean(&|cell| cell.delivery.as_ref()?.received_mbit_per_s),
+            cpu_us_delivering: mean(&cpu_delivering),
+            cpu_us_servers: mean(&cpu_servers),
+            memory_per_client_bytes: mean(&|cell| {
                 cell.delivering_role()?.user_memory_per_client_bytes
             }),
             lost: sum(|delivery| delivery.lost),
@@ -295,15 +297,7 @@ fn compare_with_floor(rows: &mut [Row<'_>]) {
         let Some((_, floor_cpu, floor_p99_us)) = same.or(without_variant) else {
             continue;
         };
-        let pairs: Vec<(f64, f64)> = row
-            .cpu_by_repetition()
-            .into_iter()
-            .filter_map(|(repetition, cpu)| {
-                let same = floor_cpu.iter().find(|(other, _)| *other == repetition)?;
-                Some((cpu, same.1))
-            })
-            .collect();
-        row.cpu_ratio = interval::ratio_of_pairs(&pairs);
+        row.cpu_ratio = interval::repetition_ratio(&row.cpu_by_repetition(), floor_cpu);
         row.p99_ratio = row
             .figures
             .p99_us
@@ -385,8 +379,8 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let rates = range(run.cells.iter().map(|cell| cell.offered_records_per_s));
     facts.push(("Offered", format!("{} records/s, open loop", rates)));
     let sizes = run.cells.iter().filter_map(|cell| cell.record_bytes_mean);
-    if let Some(size_bytes) = interval::median(&sizes.collect::<Vec<_>>()) {
-        facts.push(("Record", format::bytes(size_bytes.value)));
+    if let Some(size_bytes) = interval::repetition_mean(&sizes.collect::<Vec<_>>()) {
+        facts.push(("Record", format::bytes(size_bytes)));
     }
     facts.push((
         "Warm-up",
@@ -441,5 +435,59 @@ fn range(values: impl Iterator<Item = f64>) -> String {
         Some(std::cmp::Ordering::Equal) => whole(low),
         Some(std::cmp::Ordering::Less) => format!("{}–{}", whole(low), whole(high)),
         _ => crate::format::NONE.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_stats::run::RoleUsage;
+
+    use super::*;
+    use crate::sweep_table::tests::run;
+
+    fn cell(name: &str, repetition: u64, cpu_us: f64) -> Cell {
+        Cell {
+            architecture: name.to_owned(),
+            clients: 10,
+            repetition,
+            roles: vec![RoleUsage {
+                role: name.to_owned(),
+                cpu_us_per_delivered: Some(cpu_us),
+                ..RoleUsage::default()
+            }],
+            ..Cell::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ratio_to_the_floor_is_the_quotient_of_shown_values(
+            gateway in prop::collection::vec(0.1..100.0_f64, 1..6),
+            floor in prop::collection::vec(0.1..100.0_f64, 1..6),
+            turn in 0_usize..10,
+        ) {
+            let of = |name: &'static str, values: &[f64]| -> Vec<Cell> {
+                let values = (1..).zip(values.iter().copied());
+                values.map(|(repetition, us)| cell(name, repetition, us)).collect()
+            };
+            let mut cells = of("gateway", &gateway);
+            cells.extend(of("floor", &floor));
+            let shown = |cells: Vec<Cell>| {
+                let run = run(cells);
+                let level = levels(&run).remove(0);
+                let of = |name: &str| {
+                    let row = level.rows.iter().find(|row| row.name == name).unwrap();
+                    (row.figures.cpu_us_delivering.unwrap(), row.cpu_ratio.unwrap().value)
+                };
+                [of("gateway"), of("floor")]
+            };
+            let rows = shown(cells.clone());
+            prop_assert!((rows[0].1 / (rows[0].0 / rows[1].0) - 1.0).abs() < 1e-9);
+            prop_assert_eq!(rows[1].1, 1.0);
+            let turn = turn % cells.len();
+            cells.rotate_left(turn);
+            prop_assert_eq!(shown(cells), rows);
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Medians, means and ratios of a few repeated figures, each with a 95 % interval.
+//! Medians, means and ratios of a few repeated figures, most with a 95 % interval.
 //!
 //! The unit of replication is the run or window handed in; latencies inside one run belong in a
 //! [`Histogram`](crate::Histogram). Everything is deterministic.
 
+use crate::compare::LogRatio;
 use crate::student;
 
 /// A figure and the interval that holds the true one with 95 % confidence.
@@ -56,6 +57,59 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
         value,
         bounds,
         count,
+    })
+}
+
+/// Returns the one value that stands for all repetitions of a metric: their geometric mean, or their
+/// arithmetic mean if one is zero or negative. `None` without finite values.
+///
+/// Every table, verdict, threshold, chart and comparison uses it, so that printed ratios are ratios of
+/// printed values. The order of the values does not matter.
+pub fn repetition_mean(values: &[f64]) -> Option<f64> {
+    let finite = sorted_finite(values);
+    let count = finite.len() as f64;
+    match finite.first() {
+        None => None,
+        // Nothing is lost to rounding where repetitions agree.
+        Some(first) if finite.last() == Some(first) => Some(*first),
+        Some(lowest) if *lowest > 0.0 => {
+            let logs: f64 = finite.iter().map(|value| value.ln()).sum();
+            Some((logs / count).exp())
+        }
+        Some(_) => Some(finite.iter().sum::<f64>() / count),
+    }
+}
+
+/// Returns the ratio of the [`repetition_mean`]s of two sides. Each value comes with the number of its
+/// repetition.
+///
+/// The interval is that of [`ratio_of_pairs`] where both sides have the same repetitions, else Welch's;
+/// there is none with fewer than two values on a side, or with values that are not positive.
+pub fn repetition_ratio(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
+    let values =
+        |side: &[(u64, f64)]| -> Vec<f64> { side.iter().map(|(_, value)| *value).collect() };
+    let (own_values, base_values) = (values(own), values(base));
+    let divisor = repetition_mean(&base_values).filter(|base| *base > 0.0)?;
+    let value = repetition_mean(&own_values)? / divisor;
+    let of_base = |repetition: u64| base.iter().find(|(other, _)| *other == repetition);
+    let pairs: Option<Vec<(f64, f64)>> = own
+        .iter()
+        .map(|(repetition, value)| Some((*value, of_base(*repetition)?.1)))
+        .collect();
+    let paired = pairs
+        .filter(|pairs| pairs.len() == base.len())
+        .and_then(|pairs| ratio_of_pairs(&pairs))
+        .filter(|estimate| estimate.count == own.len());
+    let bounds = match paired {
+        Some(paired) => paired.bounds,
+        None => LogRatio::of(&base_values, &own_values)
+            .map(|ratio| ratio.interval())
+            .map(|(low, high)| (low.exp(), high.exp())),
+    };
+    Some(Estimate {
+        value,
+        bounds,
+        count: own.len().min(base.len()),
     })
 }
 
@@ -174,7 +228,63 @@ mod tests {
         assert_eq!(ratio_of_pairs(&[(1.0, 0.0)]), None);
     }
 
+    #[test]
+    fn zero_and_negative_values_give_the_arithmetic_mean() {
+        assert_eq!(repetition_mean(&[0.0, 3.0]), Some(1.5));
+        assert_eq!(repetition_mean(&[-1.0, 3.0]), Some(1.0));
+        assert_eq!(repetition_mean(&[f64::NAN, 0.1, 0.1, 0.1]), Some(0.1));
+        assert_eq!(repetition_mean(&[]), None);
+        let mean = repetition_mean(&[2.0, 8.0]).unwrap();
+        assert!((mean - 4.0).abs() < 1e-12, "{mean}");
+    }
+
+    #[test]
+    fn ratio_has_paired_interval_only_for_same_repetitions() {
+        let side =
+            |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
+        let (own, base) = (side(&[2.0, 20.0, 200.0]), side(&[1.0, 10.0, 100.0]));
+        let paired = repetition_ratio(&own, &base).unwrap();
+        let (low, high) = paired.bounds.unwrap();
+        assert!(
+            (paired.value - 2.0).abs() < 1e-9 && high - low < 1e-9,
+            "{paired:?}"
+        );
+        let unpaired = repetition_ratio(&own, &base[..2]).unwrap();
+        assert!(
+            (unpaired.value - 20.0 / 10.0_f64.sqrt()).abs() < 1e-9,
+            "{unpaired:?}"
+        );
+        let (low, high) = unpaired.bounds.unwrap();
+        assert!(low < 1.0 && high > 10.0, "{unpaired:?}");
+        let with_zero = repetition_ratio(&side(&[0.0, 4.0]), &side(&[1.0, 1.0])).unwrap();
+        assert_eq!((with_zero.value, with_zero.bounds), (2.0, None));
+        assert_eq!(repetition_ratio(&own, &side(&[0.0])), None);
+    }
+
     proptest! {
+        #[test]
+        fn ratio_is_the_quotient_of_the_means(
+            sides in proptest::collection::vec((1_u64..6, 0.01..1e4_f64, 0.01..1e4_f64), 1..8),
+            turn in 0_usize..8,
+        ) {
+            let mut own: Vec<(u64, f64)> = sides.iter().map(|(n, own, _)| (*n, *own)).collect();
+            own.dedup_by_key(|(n, _)| *n);
+            let base: Vec<(u64, f64)> = (1..).zip(sides.iter().map(|(_, _, base)| *base)).collect();
+            let mean = |side: &[(u64, f64)]| {
+                let values: Vec<f64> = side.iter().map(|(_, value)| *value).collect();
+                repetition_mean(&values).unwrap()
+            };
+            let found = repetition_ratio(&own, &base).unwrap();
+            let quotient = mean(&own) / mean(&base);
+            prop_assert!((found.value / quotient - 1.0).abs() < 1e-9);
+            if let Some((low, high)) = found.bounds {
+                prop_assert!(low <= found.value * (1.0 + 1e-9) && found.value <= high * (1.0 + 1e-9));
+            }
+            let length = own.len();
+            own.rotate_left(turn % length);
+            prop_assert_eq!(mean(&own) / mean(&base), quotient);
+        }
+
         #[test]
         fn the_interval_holds_the_median(values in proptest::collection::vec(-1e6..1e6_f64, 6..80)) {
             let estimate = median(&values).unwrap();

@@ -1,6 +1,6 @@
 //! What follows from the cells of a grid: how far each subject came, and where one thread ends.
 
-use weir_stats::run::{Basis, Cell, Derived};
+use weir_stats::run::{Basis, Cell, Derived, Repetitions};
 
 use super::cell::RATE;
 use crate::plan::Plan;
@@ -24,30 +24,38 @@ pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
     names
         .into_iter()
         .flat_map(|subject| {
-            let own: Vec<&Cell> = cells.iter().filter(|cell| cell.name() == subject).collect();
+            let own = cells.iter().filter(|cell| cell.name() == subject);
+            let points = Repetitions::group(own);
             [
-                highest_rate(&subject, &own),
-                most_deliveries(&subject, &own),
+                highest_rate(&subject, &points),
+                most_deliveries(&subject, &points),
             ]
             .into_iter()
             .flatten()
-            .chain(one_thread(&subject, &own))
+            .chain(one_thread(&subject, &points))
         })
         .collect()
 }
 
-fn rate(cell: &Cell) -> f64 {
-    let given = cell.parameters.get(RATE).copied();
-    given.unwrap_or(cell.offered_records_per_s)
+/// Rate and number of clients of a load point.
+fn load(point: &Repetitions<'_>) -> (f64, u64) {
+    point.cells.first().map_or((0.0, 0), |cell| {
+        let given = cell.parameters.get(RATE).copied();
+        (given.unwrap_or(cell.offered_records_per_s), cell.clients)
+    })
 }
 
-fn highest_rate(subject: &str, cells: &[&Cell]) -> Option<Derived> {
-    let held = cells.iter().filter(|cell| cell.is_sustained());
+fn rate(point: &Repetitions<'_>) -> f64 {
+    load(point).0
+}
+
+fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
+    let held = points.iter().filter(|point| point.is_held());
     let best = held.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    let beyond = cells
+    let beyond = points
         .iter()
-        .filter(|cell| cell.is_valid() && !cell.is_sustained())
-        .map(|cell| rate(cell))
+        .filter(|point| point.not_held().is_some())
+        .map(rate)
         .fold(f64::INFINITY, f64::min);
     let how = match beyond.is_finite() {
         true => format!("the highest rate of a cell that held; one of {beyond} records/s did not"),
@@ -63,40 +71,35 @@ fn highest_rate(subject: &str, cells: &[&Cell]) -> Option<Derived> {
     })
 }
 
-fn most_deliveries(subject: &str, cells: &[&Cell]) -> Option<Derived> {
-    let held = cells.iter().filter(|cell| cell.is_sustained());
-    let delivered = held.filter_map(|cell| {
-        let per_s = cell.delivery.as_ref()?.delivered_per_s?;
-        Some((per_s, cell))
+fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
+    let held = points.iter().filter(|point| point.is_held());
+    let delivered = held.filter_map(|point| {
+        let per_s = point.mean(|cell| cell.delivery.as_ref()?.delivered_per_s)?;
+        Some((per_s, load(point)))
     });
-    let (per_s, cell) = delivered.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (per_s, (rate, clients)) = delivered.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Derived {
         name: "most deliveries held".to_owned(),
         of: subject.to_owned(),
         value: Some(per_s),
         unit: "deliveries/s".to_owned(),
         basis: Basis::Measured,
-        how: format!("{} clients at {} records/s", cell.clients, rate(cell)),
+        how: format!("{clients} clients at {rate} records/s"),
     })
 }
 
 /// Where the busiest mapping thread would have no time left, by its share at the highest rate that was
 /// held: what it does grows with the records.
-fn one_thread(subject: &str, cells: &[&Cell]) -> Option<Derived> {
-    let shares = cells
-        .iter()
-        .filter(|cell| cell.is_sustained())
-        .filter_map(|cell| {
-            let share = cell.figures.get(MAPPING_SHARE).copied()?;
-            let achieved = cell.achieved_records_per_s?;
-            (share >= SHARE_MIN).then_some((achieved, share, cell))
-        });
-    let (achieved, share, cell) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let us = cell
-        .figures
-        .get(MAPPING_US_PER_RECORD)
-        .copied()
-        .unwrap_or(0.0);
+fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
+    let held = points.iter().filter(|point| point.is_held());
+    let shares = held.filter_map(|point| {
+        let share = point.mean(|cell| cell.figures.get(MAPPING_SHARE).copied())?;
+        let achieved = point.mean(|cell| cell.achieved_records_per_s)?;
+        (share >= SHARE_MIN).then_some((achieved, share, point))
+    });
+    let (achieved, share, point) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let us = point.mean(|cell| cell.figures.get(MAPPING_US_PER_RECORD).copied());
+    let us = us.unwrap_or(0.0);
     Some(Derived {
         name: "rate at which the busiest mapping thread is full".to_owned(),
         of: subject.to_owned(),

@@ -1,6 +1,7 @@
 //! The answer in a sentence: of one cell while the run goes on, and of the whole run.
 
-use weir_stats::run::{Cell, CellStatus, Run};
+use weir_stats::metric::Metric;
+use weir_stats::run::{Cell, CellStatus, Repetitions, Run};
 
 use super::cell::RATE;
 
@@ -84,38 +85,37 @@ pub(super) fn run(run: &Run) -> String {
     format!("{}.", sentences.join("; "))
 }
 
-/// The most a subject held, and the first that it did not.
+/// The most a subject held, and the least that it did not, over all repetitions.
 fn sentence(cells: &[Cell], name: &str) -> String {
-    let cells = || cells.iter().filter(|cell| cell.name() == name);
-    let load = |cell: &&Cell| cell.clients as f64 * cell.offered_records_per_s.max(1.0);
-    let held = cells()
-        .filter(|cell| cell.is_sustained())
-        .max_by(|a, b| load(a).total_cmp(&load(b)));
-    let beyond = cells()
-        .find(|cell| cell.is_valid() && !cell.is_sustained())
-        .map(limit);
-    let beyond = beyond.map_or_else(String::new, |limit| format!(", {limit}"));
-    let Some(cell) = held else {
+    let points = Repetitions::group(cells.iter().filter(|cell| cell.name() == name));
+    let load = |point: &Repetitions<'_>| point.cells.first().map_or(0.0, |cell| load(cell));
+    let held = points.iter().filter(|point| point.is_held());
+    let held = held.max_by(|a, b| load(a).total_cmp(&load(b)));
+    let beyond = points.iter().filter_map(Repetitions::not_held);
+    let beyond = beyond.min_by(|a, b| self::load(a).total_cmp(&self::load(b)));
+    let beyond = beyond.map_or_else(String::new, |cell| format!(", {}", limit(cell)));
+    let Some((point, cell)) = held.and_then(|point| Some((point, *point.cells.first()?))) else {
         return match beyond.is_empty() {
             true => format!("{name}: no valid level"),
             false => format!("{name}: held no level{beyond}"),
         };
     };
-    let response = cell.response();
-    let ms = |us: Option<f64>| us.map(|us| us / 1e3);
     let late = match (
-        ms(response.and_then(|r| r.mean_us)),
-        ms(response.and_then(|r| r.p99_us)),
+        point.mean(|cell| Metric::named("response_mean_ms")?.of(cell)),
+        point.mean(|cell| Metric::named("response_p99_ms")?.of(cell)),
     ) {
         (Some(mean), Some(p99)) => format!("mean {mean:.1} ms, p99 {p99:.1} ms"),
         (Some(mean), None) => format!("mean {mean:.1} ms, too few for p99"),
         (None, _) => "unknown latency".to_owned(),
     };
-    let cpu = cell
-        .delivering_role()
-        .and_then(|role| role.cpu_us_per_delivered);
+    let cpu = point.mean(|cell| cell.delivering_role()?.cpu_us_per_delivered);
     let cpu = cpu.map_or_else(String::new, |us| format!(", {us:.1} us CPU per delivery"));
     format!("{name}: {} with {late}{cpu}{beyond}", load_of(cell))
+}
+
+/// Records due to clients per second.
+fn load(cell: &Cell) -> f64 {
+    cell.clients as f64 * cell.offered_records_per_s.max(1.0)
 }
 
 /// Clients, and the rate where cells differ in it.
@@ -149,6 +149,7 @@ fn limit(cell: &Cell) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use proptest::prelude::*;
     use weir_stats::run::{Delivery, LatencySummary, RoleUsage, STAGE_RESPONSE};
 
     use super::*;
@@ -196,6 +197,78 @@ mod tests {
             not_sustained: not_sustained.map(str::to_owned),
             ..Cell::default()
         }
+    }
+
+    /// Two subjects at two levels, some of their repetitions not sustained.
+    fn repeated() -> impl Strategy<Value = Vec<Cell>> {
+        let one = (0.5..2000.0_f64, 0.5..90.0_f64, prop::bool::weighted(0.1));
+        prop::collection::vec(one, 4..24).prop_map(|values| {
+            let cell = |(index, (mean_ms, cpu_us, late)): (usize, (f64, f64, bool))| {
+                let (name, clients) =
+                    [("gateway", 100), ("floor", 100), ("gateway", 200)][index % 3];
+                let usage = RoleUsage {
+                    role: name.to_owned(),
+                    cpu_us_per_delivered: Some(cpu_us),
+                    ..RoleUsage::default()
+                };
+                Cell {
+                    architecture: name.to_owned(),
+                    repetition: 1 + index as u64 / 3,
+                    roles: vec![usage],
+                    ..level(clients, mean_ms, late.then_some("late"))
+                }
+            };
+            values.into_iter().enumerate().map(cell).collect()
+        })
+    }
+
+    proptest! {
+        /// The oracle is what tables show: [`Repetitions`].
+        #[test]
+        fn verdict_and_thresholds_agree_with_the_table(cells in repeated(), turn in 0_usize..24) {
+            let points = Repetitions::group(&cells);
+            for name in ["gateway", "floor"] {
+                let sentence = sentence(&cells, name);
+                let held = points.iter().filter(|it| it.cells[0].architecture == name && it.is_held());
+                let Some(best) = held.max_by_key(|it| it.cells[0].clients) else {
+                    let expected = format!("{name}: held no level");
+                    prop_assert!(sentence.starts_with(&expected), "{}", sentence);
+                    continue;
+                };
+                let mean = best.mean(|cell| Some(cell.response()?.mean_us? / 1e3)).unwrap();
+                let cpu = best.mean(|cell| cell.delivering_role()?.cpu_us_per_delivered).unwrap();
+                let expected = format!(
+                    "{name}: {} clients with mean {mean:.1} ms, too few for p99, {cpu:.1} us CPU",
+                    best.cells[0].clients
+                );
+                prop_assert!(sentence.starts_with(&expected), "{} | {}", expected, sentence);
+            }
+            let results = crate::plan::evaluate(&[ratio_of_cpu()], &cells);
+            let cpu = |index: usize| points[index].mean(|cell| cell.delivering_role()?.cpu_us_per_delivered);
+            let quotient = cpu(0).unwrap() / cpu(1).unwrap();
+            let actual = results[0].actual.unwrap();
+            prop_assert!((actual / quotient - 1.0).abs() < 1e-9);
+
+            let mut turned = cells.clone();
+            turned.rotate_left(turn % cells.len());
+            for name in ["gateway", "floor"] {
+                prop_assert_eq!(sentence(&turned, name), sentence(&cells, name));
+            }
+            prop_assert_eq!(crate::plan::evaluate(&[ratio_of_cpu()], &turned), results);
+        }
+    }
+
+    fn ratio_of_cpu() -> crate::plan::Threshold {
+        let text = "metric = \"cpu_us_per_delivered\"\nof = \"gateway\"\nrelative_to = \"floor\"\n\
+                    clients = 100\nat_most = 1.0";
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn last_repetition_does_not_decide() {
+        let cells = [2.0, 2.0, 40.0].map(|mean_ms| level(100, mean_ms, None));
+        let expected = "standalone: 100 clients with mean 5.4 ms, too few for p99";
+        assert_eq!(sentence(&cells, "standalone"), expected);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Declared limits on results: one metric of one architecture, alone or relative to another.
 
 use serde::Deserialize;
-use weir_stats::run::{Cell, ThresholdResult};
+use weir_stats::metric;
+use weir_stats::run::{Cell, Repetitions, ThresholdResult};
 
 use super::Architecture;
 
@@ -64,19 +65,15 @@ impl Metric {
         }
     }
 
-    fn of(self, cell: &Cell) -> Option<f64> {
-        let response = cell.response();
+    /// The value over all repetitions, as tables show it: losses are summed.
+    fn of(self, repetitions: &Repetitions<'_>) -> Option<f64> {
+        let metric = metric::Metric::named(self.name())?;
         match self {
-            Self::CpuUsPerDelivered => cell.delivering_role()?.cpu_us_per_delivered,
-            Self::ResponseMeanMs => response?.mean_us.map(|us| us / 1e3),
-            Self::ResponseP99Ms => response?.p99_us.map(|us| us / 1e3),
-            Self::ReceivedBytesPerDelivered => {
-                let delivery = cell.delivery.as_ref()?;
-                let delivered = Some(delivery.delivered).filter(|count| *count > 0)?;
-                Some(delivery.received_bytes as f64 / delivered as f64)
+            Self::Lost => {
+                let values = repetitions.valid().filter_map(|cell| metric.of(cell));
+                values.reduce(|a, b| a + b)
             }
-            Self::Lost => cell.delivery.as_ref().map(|delivery| delivery.lost as f64),
-            Self::UserMemoryPerClientBytes => cell.delivering_role()?.user_memory_per_client_bytes,
+            _ => repetitions.mean(|cell| metric.of(cell)),
         }
     }
 }
@@ -119,13 +116,11 @@ impl Threshold {
 
     fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
         let (metric, us) = (self.metric.name(), self.of.name());
-        let own = self.median(self.of, clients, cells);
+        let own = self.value(self.of, clients, cells);
         let (expression, actual, unit) = match self.relative_to {
             None => (format!("{us}.{metric}"), own, self.metric.unit()),
             Some(other) => {
-                let base = self
-                    .median(other, clients, cells)
-                    .filter(|base| *base > 0.0);
+                let base = self.value(other, clients, cells).filter(|base| *base > 0.0);
                 let ratio = own.zip(base).map(|(own, base)| own / base);
                 (
                     format!("{us}.{metric} / {}.{metric}", other.name()),
@@ -144,28 +139,19 @@ impl Threshold {
         }
     }
 
-    /// The median over the valid repetitions.
-    fn median(&self, architecture: Architecture, clients: u64, cells: &[Cell]) -> Option<f64> {
-        let repetitions = cells.iter().filter(|cell| {
-            cell.is_valid() && cell.architecture == architecture.name() && cell.clients == clients
-        });
-        let mut values: Vec<f64> = repetitions
-            .filter_map(|cell| self.metric.of(cell))
-            .collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        match values.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(values[middle]),
-            _ => Some(values[middle - 1].midpoint(values[middle])),
-        }
+    fn value(&self, architecture: Architecture, clients: u64, cells: &[Cell]) -> Option<f64> {
+        self.metric.of(&repetitions(architecture, clients, cells))
     }
 }
 
-/// Whether a level has a repetition that counts and was kept up with.
-fn is_held(architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
+fn repetitions(architecture: Architecture, clients: u64, cells: &[Cell]) -> Repetitions<'_> {
     let name = architecture.name();
-    cells
-        .iter()
-        .any(|cell| cell.architecture == name && cell.clients == clients && cell.is_sustained())
+    let same = |cell: &&Cell| cell.architecture == name && cell.clients == clients;
+    Repetitions {
+        cells: cells.iter().filter(same).collect(),
+    }
+}
+
+fn is_held(architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
+    repetitions(architecture, clients, cells).is_held()
 }

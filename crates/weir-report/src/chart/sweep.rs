@@ -101,9 +101,9 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
     })
 }
 
-/// The median of the repetitions.
+/// The mean of the repetitions.
 fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<Point> {
-    let y = interval::median(values)?.value;
+    let y = interval::repetition_mean(values)?;
     let tip = format!(
         "{line} at {}: {}",
         format::parameter(x_name, x),

@@ -43,7 +43,7 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
          nothing. <b>CPU</b> is that of the delivering part (gateway or floor; the broker where clients \
          read from it directly), <b>with broker</b> adds the broker’s share. <b>× floor</b> compares with \
          the plainest possible fan-out in the same run, with a 95 % interval where there are repetitions. \
-         Over repetitions the median run stands; losses are summed. – means too few samples or not \
+         Over repetitions the geometric mean stands; losses are summed. – means too few samples or not \
          measured.</p>\n</section>\n",
     );
 }

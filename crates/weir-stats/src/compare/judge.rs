@@ -1,6 +1,7 @@
 //! The judgement on one metric, and on all of them together.
 
 use super::two_sided::{LogRatio, noise_share, permutation_p, values_needed};
+use crate::interval::repetition_mean;
 use crate::run::{MetricComparison, Verdict};
 
 /// One metric of both sides.
@@ -30,7 +31,7 @@ impl Sides<'_> {
             lower_is_better: self.lower_is_better,
             base_values: self.base.to_vec(),
             other_values: self.other.to_vec(),
-            ratio: ratio.map(|ratio| ratio.estimate.exp()),
+            ratio: self.ratio(),
             ratio_low: interval.map(|(low, _)| low.exp()),
             ratio_high: interval.map(|(_, high)| high.exp()),
             permutation_p: permutation_p(self.base, self.other),
@@ -43,6 +44,12 @@ impl Sides<'_> {
                 .and_then(|ratio| self.repetitions_needed(&ratio)),
             ..MetricComparison::default()
         }
+    }
+
+    /// Returns the quotient of the values that tables show.
+    fn ratio(&self) -> Option<f64> {
+        let base = repetition_mean(self.base).filter(|base| *base > 0.0)?;
+        repetition_mean(self.other).map(|other| other / base)
     }
 
     /// The margin as a logarithm: the larger of what does not matter and what the machine does by itself.
@@ -107,7 +114,10 @@ impl Sides<'_> {
         match permutation_p(self.base, self.other) {
             Some(p) if p <= SIGNIFICANT => {
                 let is_less = mean(self.other) < mean(self.base);
+                let is_shown_less = repetition_mean(self.other) < repetition_mean(self.base);
                 let verdict = match is_less == self.lower_is_better {
+                    // Only possible where one side has a zero and the other has none.
+                    _ if is_less != is_shown_less => Verdict::Inconclusive,
                     true => Verdict::Better,
                     false => Verdict::Worse,
                 };

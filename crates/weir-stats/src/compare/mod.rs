@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use crate::metric::{self, Metric};
 use crate::run::{Comparison, MetricComparison, Run, Side, Subject, SubjectComparison, Verdict};
 use judge::Sides;
+pub(crate) use two_sided::LogRatio;
 
 /// How to compare.
 #[derive(Debug, Clone, PartialEq)]
@@ -256,7 +257,7 @@ fn in_order(values: Values) -> Vec<(String, Vec<f64>)> {
 /// The largest difference between two sides that are the same.
 fn aa_share(again: &[(Values, Values)], name: &str) -> Option<f64> {
     let ratios = again.iter().filter_map(|(base, other)| {
-        let ratio = two_sided::LogRatio::of(base.get(name)?, other.get(name)?)?;
+        let ratio = LogRatio::of(base.get(name)?, other.get(name)?)?;
         Some(ratio.estimate.abs().exp_m1())
     });
     ratios.max_by(f64::total_cmp)

@@ -4,7 +4,7 @@ use crate::student;
 
 /// What two samples of positive values say about their ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LogRatio {
+pub(crate) struct LogRatio {
     /// Logarithm of the ratio, other over base.
     pub(super) estimate: f64,
     /// Its standard error.
@@ -15,7 +15,7 @@ pub(super) struct LogRatio {
 
 impl LogRatio {
     /// `None` unless both sides have at least two values, all of them above zero.
-    pub(super) fn of(base: &[f64], other: &[f64]) -> Option<Self> {
+    pub(crate) fn of(base: &[f64], other: &[f64]) -> Option<Self> {
         let (base, other) = (Logs::of(base)?, Logs::of(other)?);
         let (a, b) = (base.squared_error(), other.squared_error());
         let error = (a + b).sqrt();
@@ -33,7 +33,7 @@ impl LogRatio {
     }
 
     /// The interval that holds the true one with 95 % confidence.
-    pub(super) fn interval(&self) -> (f64, f64) {
+    pub(crate) fn interval(&self) -> (f64, f64) {
         let half = student::quantile(0.975, self.degrees) * self.error;
         (self.estimate - half, self.estimate + half)
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Cell;
+use crate::interval;
 
 /// Two runs, or two variants of one run, beside each other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -107,7 +108,7 @@ pub struct MetricComparison {
     pub base_values: Vec<f64>,
     /// One value per repetition.
     pub other_values: Vec<f64>,
-    /// Geometric mean of the other side over that of the base; `None` where logarithms cannot be taken.
+    /// Mean of the other side's repetitions over that of the base ([`interval::repetition_mean`]).
     pub ratio: Option<f64>,
     /// Lower bound of its 95 % interval.
     pub ratio_low: Option<f64>,
@@ -130,6 +131,18 @@ pub struct MetricComparison {
     /// Still worse when all metrics that were looked at are taken into account (Holm).
     #[serde(default)]
     pub is_surely_worse: bool,
+}
+
+impl MetricComparison {
+    /// Returns the value that stands for the repetitions of the base.
+    pub fn base_mean(&self) -> Option<f64> {
+        interval::repetition_mean(&self.base_values)
+    }
+
+    /// Returns the value that stands for the repetitions of the other side.
+    pub fn other_mean(&self) -> Option<f64> {
+        interval::repetition_mean(&self.other_values)
+    }
 }
 
 /// What a comparison of one metric says.

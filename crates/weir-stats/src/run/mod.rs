@@ -19,6 +19,7 @@ mod find_max;
 mod latency;
 mod libraries;
 mod quality;
+mod repetitions;
 
 use std::collections::BTreeMap;
 
@@ -39,6 +40,7 @@ pub use libraries::{
     Distribution, Libraries, LibraryCell, LibraryDriver, LibrarySample, LibrarySetting,
 };
 pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
+pub use repetitions::Repetitions;
 
 /// Value of [`Run::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "weir.run/1";

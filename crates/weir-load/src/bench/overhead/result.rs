@@ -134,38 +134,49 @@ fn files(cells: &[Cell]) -> Vec<RunFile> {
     files
 }
 
-/// The figure of one subject and of another in the same rounds.
-fn pairs(cells: &[Cell], limit: &Limit, other: &str) -> Vec<(f64, f64)> {
-    let of = |variant: &str, round| {
-        let rate = limit.rate_per_s.map(|rate| rate as f64);
-        let mut all = cells.iter().filter(|cell| {
-            cell.is_valid()
-                && cell.architecture == limit.side
-                && cell.variant.as_deref() == Some(variant)
-                && cell.parameters.get(RATE).copied() == rate
-                && cell.repetition == round
-        });
-        all.find_map(|cell| cell.figures.get(&limit.figure).copied())
-    };
-    let rounds = cells.iter().map(|cell| cell.repetition).max().unwrap_or(0);
-    (1..=rounds)
-        .filter_map(|round| Some((of(&limit.of, round)?, of(other, round)?)))
+/// Values of the limit's metric for one subject, each with the number of its repetition.
+fn values(cells: &[Cell], limit: &Limit, variant: &str) -> Vec<(u64, f64)> {
+    let rate = limit.rate_per_s.map(|rate| rate as f64);
+    let same = cells.iter().filter(|cell| {
+        cell.is_valid()
+            && cell.repetition > 0
+            && cell.architecture == limit.side
+            && cell.variant.as_deref() == Some(variant)
+            && cell.parameters.get(RATE).copied() == rate
+    });
+    same.filter_map(|cell| Some((cell.repetition, *cell.figures.get(&limit.figure)?)))
         .collect()
+}
+
+/// Difference of the values that tables show; the interval is that of the differences of each repetition.
+fn difference(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
+    let mean = |side: &[(u64, f64)]| {
+        let values: Vec<f64> = side.iter().map(|(_, value)| *value).collect();
+        interval::repetition_mean(&values)
+    };
+    let differences: Vec<f64> = own
+        .iter()
+        .filter_map(|(repetition, value)| {
+            let (_, base) = base.iter().find(|(other, _)| other == repetition)?;
+            Some(value - base)
+        })
+        .collect();
+    Some(Estimate {
+        value: mean(own)? - mean(base)?,
+        ..interval::mean(&differences)?
+    })
 }
 
 /// `None` where the limit's subjects were not part of the run.
 fn check(limit: &Limit, cells: &[Cell]) -> Option<ThresholdResult> {
+    let own = values(cells, limit, &limit.of);
     let (estimate, sign, other) = match (&limit.over, &limit.minus) {
         (Some(other), _) => (
-            interval::ratio_of_pairs(&pairs(cells, limit, other)),
+            interval::repetition_ratio(&own, &values(cells, limit, other)),
             "/",
             other,
         ),
-        (None, Some(other)) => {
-            let all = pairs(cells, limit, other);
-            let differences: Vec<f64> = all.iter().map(|(of, other)| of - other).collect();
-            (interval::mean(&differences), "-", other)
-        }
+        (None, Some(other)) => (difference(&own, &values(cells, limit, other)), "-", other),
         (None, None) => return None,
     };
     let ran = |name: &str| {
@@ -243,7 +254,9 @@ fn verdict(run: &Run) -> String {
     }
     let base = run.base_way().unwrap_or_default();
     for name in named.into_iter().filter(|name| *name != base) {
-        let found = interval::ratio_of_pairs(&pairs(&run.cells, &unthrottled(name), base));
+        let limit = unthrottled(name);
+        let of = |variant: &str| values(&run.cells, &limit, variant);
+        let found = interval::repetition_ratio(&of(name), &of(base));
         if let Some(ratio) = found {
             let bounds = ratio.bounds.map_or_else(String::new, |(low, high)| {
                 format!(" ({low:.3} to {high:.3})")
@@ -276,7 +289,7 @@ fn unthrottled(subject: &str) -> Limit {
     }
 }
 
-/// Median over the same runs.
+/// Mean over the same repetitions.
 fn cost(run: &Run, subject: &str) -> String {
     let is_one = |cell: &&Cell| {
         cell.is_valid()
@@ -288,8 +301,8 @@ fn cost(run: &Run, subject: &str) -> String {
     let costs: Vec<f64> = cells
         .filter_map(|cell| cell.figures.get(CPU_PER_GB).copied())
         .collect();
-    interval::median(&costs)
-        .map_or_else(String::new, |cost| format!(", {:.2} CPU s/GB", cost.value))
+    interval::repetition_mean(&costs)
+        .map_or_else(String::new, |cost| format!(", {cost:.2} CPU s/GB"))
 }
 
 /// A bare relay takes far more.

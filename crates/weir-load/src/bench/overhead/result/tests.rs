@@ -121,7 +121,7 @@ fn rates_that_were_not_reached_and_others_are_told() {
 }
 
 #[test]
-fn a_round_without_both_is_left_out_of_ratios() {
+fn ratio_is_of_shown_values_with_an_invalid_repetition() {
     let run = run(|cells| {
         let broken = cells
             .iter_mut()
@@ -130,7 +130,15 @@ fn a_round_without_both_is_left_out_of_ratios() {
             reasons: Vec::new(),
         };
     });
-    assert_eq!(pairs(&run.cells, &unthrottled("relay"), "direct").len(), 2);
+    let of = |name: &str| values(&run.cells, &unthrottled(name), name);
+    let (relay, direct) = (of("relay"), of("direct"));
+    assert_eq!((relay.len(), direct.len()), (2, 3));
+    let mean = |side: &[(u64, f64)]| {
+        let values: Vec<f64> = side.iter().map(|(_, value)| *value).collect();
+        interval::repetition_mean(&values).unwrap()
+    };
+    let shown = format!("relay: {:.3} (", mean(&relay) / mean(&direct));
+    assert!(run.verdict.contains(&shown), "{shown}: {}", run.verdict);
 }
 
 #[test]
