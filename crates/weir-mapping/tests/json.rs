@@ -304,22 +304,92 @@ fn by_default_a_document_is_read_as_far_as_needed() {
     }
 }
 
-#[test]
-fn nesting_has_a_limit() {
-    let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    let path = |depth: usize| format!("VALUE{}", "[0]".repeat(depth));
-    let deep = "the value is not JSON: more than 1000 levels at byte 1000";
-    for more in [&[][..], &[WHOLE]] {
-        let at = |depth| select(&path(depth), nested(depth).as_bytes(), more);
-        assert_eq!(at(1000), Ok(Some("1".into())));
-        assert!(at(1001).unwrap_err().contains("more than 1000 levels"));
+/// `depth` containers around `inner`, each an object if `is_object` says so of its level, and the
+/// path to `inner`.
+fn nested(depth: usize, inner: &str, is_object: fn(usize) -> bool) -> (String, String) {
+    let (mut text, mut path) = (String::new(), "VALUE".to_owned());
+    for level in 0..depth {
+        let (open, step) = match is_object(level) {
+            true => ("{\"a\":", ".a"),
+            false => ("[", "[0]"),
+        };
+        text.push_str(open);
+        path.push_str(step);
     }
-    let whole = |depth| select("VALUE", nested(depth).as_bytes(), &[COMPLEX]);
-    assert_eq!(whole(1000), Ok(Some(nested(1000))));
-    assert_eq!(whole(1001).unwrap_err(), deep);
-    // Nobody looks into it, so it costs no stack.
-    let skipped = format!("{{\"b\":{},\"a\":1}}", nested(1_000_000));
+    text.push_str(inner);
+    for level in (0..depth).rev() {
+        text.push(if is_object(level) { '}' } else { ']' });
+    }
+    (text, path)
+}
+
+const KINDS: [fn(usize) -> bool; 3] = [|_| false, |_| true, |level| level % 2 == 0];
+
+#[test]
+fn nesting_is_limited_to_1000_levels() {
+    for is_object in KINDS {
+        for depth in [999, 1000, 1001] {
+            let (text, path) = nested(depth, "1", is_object);
+            let (emptied, _) = nested(depth - 1, "[ ]", is_object);
+            let at_path = |more: &[_]| select(&path, text.as_bytes(), more).map(drop);
+            let whole = |text: &str, more: &[_]| {
+                let found = select("VALUE", text.as_bytes(), &[&[COMPLEX], more].concat());
+                found.map(drop)
+            };
+            let inside = |more: &[_]| {
+                // The wanted text starts in the middle: the levels above it count as well.
+                let (_, path) = nested(500, "", is_object);
+                select(&path, text.as_bytes(), &[&[COMPLEX], more].concat()).map(drop)
+            };
+            for more in [&[][..], &[WHOLE]] {
+                for result in [
+                    at_path(more),
+                    whole(&text, more),
+                    whole(&emptied, more),
+                    inside(more),
+                ] {
+                    match depth {
+                        1001 => assert!(result.unwrap_err().contains("more than 1000 levels")),
+                        _ => assert_eq!(result, Ok(()), "{depth} {more:?}"),
+                    }
+                }
+            }
+        }
+    }
+    // Nothing below it is wanted, so it costs no stack.
+    let skipped = format!("{{\"b\":{},\"a\":1}}", nested(1_000_000, "1", KINDS[0]).0);
     assert_eq!(text("VALUE.a", &skipped).as_deref(), Some("1"));
+}
+
+#[test]
+fn nesting_error_names_the_first_level_too_deep() {
+    let (text, _) = nested(1001, "1", KINDS[0]);
+    let deep = "the value is not JSON: more than 1000 levels at byte 1000";
+    assert_eq!(
+        select("VALUE", text.as_bytes(), &[COMPLEX]).unwrap_err(),
+        deep
+    );
+    let (empty, path) = nested(1000, "{}", KINDS[0]);
+    assert_eq!(
+        select(&path, empty.as_bytes(), &[COMPLEX]).unwrap_err(),
+        deep
+    );
+}
+
+#[test]
+fn doubles_out_of_range_are_quoted_inside_json() {
+    let document = r#"{"a":[1e400,-1e400,{"b":1E999}],"s":"Infinity"}"#;
+    let select = |path| {
+        select(path, document.as_bytes(), &[COMPLEX])
+            .unwrap()
+            .unwrap()
+    };
+    assert_eq!(
+        select("VALUE.a"),
+        r#"["Infinity","-Infinity",{"b":"Infinity"}]"#
+    );
+    assert!(serde_json::from_str::<serde_json::Value>(&select("VALUE")).is_ok());
+    assert_eq!(select("VALUE.a[1]"), "-Infinity");
 }
 
 #[test]

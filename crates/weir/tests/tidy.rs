@@ -337,6 +337,85 @@ fn links(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn markdown_tables_have_equal_rows() {
+    let mut findings = Vec::new();
+    for path in files().into_iter().filter(|path| path.ends_with(".md")) {
+        let text = read(&root().join(&path));
+        let wrong = broken_tables(&text).into_iter();
+        findings.extend(wrong.map(|(line, what)| format!("{path}:{line}: {what}")));
+    }
+    settle("these tables are not shown as tables:", &findings);
+}
+
+/// Lines of tables, outside code, that do not belong to a table or have too few or too many cells.
+fn broken_tables(text: &str) -> Vec<(usize, String)> {
+    let mut findings = Vec::new();
+    let mut fenced = false;
+    // Rows so far and cells of the first of them.
+    let (mut rows, mut cells) = (0, 0);
+    for (line, text) in (1..).zip(text.lines().chain([""])) {
+        let text = text.trim();
+        fenced ^= text.starts_with("```");
+        if fenced || !text.starts_with('|') {
+            if rows == 1 {
+                findings.push((line - 1, "a row without a heading".to_owned()));
+            }
+            rows = 0;
+            continue;
+        }
+        rows += 1;
+        let found = table_cells(text);
+        let is_rule = found.iter().all(|cell| {
+            let dashes = cell.trim().trim_start_matches(':').trim_end_matches(':');
+            !dashes.is_empty() && dashes.bytes().all(|byte| byte == b'-')
+        });
+        match rows {
+            1 => cells = found.len(),
+            2 if !is_rule => findings.push((line, "no line of dashes under the heading".into())),
+            _ if found.len() != cells => {
+                findings.push((line, format!("{} cells instead of {cells}", found.len())));
+            }
+            _ => {}
+        }
+    }
+    findings
+}
+
+/// The cells of a row: what stands between bars that have no backslash before them.
+fn table_cells(row: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut escaped = false;
+    for c in row.strip_prefix('|').unwrap_or(row).chars() {
+        match c {
+            '|' if !escaped => cells.push(String::new()),
+            c => cells.last_mut().expect("there is always one").push(c),
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    // What follows the closing bar is no cell.
+    if cells.last().is_some_and(|last| last.trim().is_empty()) {
+        cells.pop();
+    }
+    cells
+}
+
+#[test]
+fn broken_tables_are_found() {
+    let good = "| a | b |\n|---|--:|\n| `x \\| y` | 2 |\n\ntext\n```\n| no table\n```\n";
+    assert_eq!(broken_tables(good), []);
+    let rows = [
+        ("| a | b |\n|---|---|\n\n| 1 | 2 |\n", 4),
+        ("| a | b |\n|---|---|\n| 1 |\n", 3),
+        ("| a | b |\n|---|---|\n| `x | y` | 2 |\n", 3),
+        ("| a | b |\n| 1 | 2 |\n", 2),
+    ];
+    for (text, line) in rows {
+        let lines: Vec<_> = broken_tables(text).iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [line], "{text}");
+    }
+}
+
+#[test]
 fn no_machine_paths_or_registry_hosts() {
     // In pieces, so that this file does not find itself.
     let banned = [

@@ -4,22 +4,29 @@ use super::error::{JsonError, JsonFault};
 use super::scalar::{Number, append_number, append_string, name, number, word};
 use super::skip::{self, StringEnd, end_of};
 
-/// Objects and arrays that may be inside each other, as in the connector's parser.
+/// Objects and arrays that may be inside each other, empty ones included, as in the connector's
+/// parser.
 pub(super) const DEPTH_MAX: usize = 1000;
 
 const DEPTH_WORDS: usize = DEPTH_MAX.div_ceil(64);
 
 /// Checks the value that starts at `at`; what follows it is not looked at.
 pub(super) fn check(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
-    read(bytes, at, &mut Checked::default())
+    read(bytes, at, 0, &mut Checked::default())
 }
 
 /// Appends the value that starts at `at` without white space, numbers as the connector writes
 /// them.
 ///
-/// Members that occur more than once are all written.
-pub(super) fn append_compact(bytes: &[u8], at: usize, out: &mut String) -> Result<(), JsonError> {
-    read(bytes, at, &mut Compact { out }).map(drop)
+/// Members that occur more than once are all written. `depth` is the number of objects and arrays
+/// around the value.
+pub(super) fn append_compact(
+    bytes: &[u8],
+    at: usize,
+    depth: usize,
+    out: &mut String,
+) -> Result<(), JsonError> {
+    read(bytes, at, depth, &mut Compact { out }).map(drop)
 }
 
 /// Takes the parts of a document in their order.
@@ -35,13 +42,21 @@ trait Sink {
 struct Levels {
     objects: [u64; DEPTH_WORDS],
     depth: usize,
+    /// Containers around the value that is read.
+    outside: usize,
 }
 
 impl Levels {
-    fn push(&mut self, is_object: bool, at: usize) -> Result<(), JsonError> {
-        if self.depth == DEPTH_MAX {
+    /// Fails if one more container would be too many.
+    fn check_room(&self, at: usize) -> Result<(), JsonError> {
+        if self.outside + self.depth >= DEPTH_MAX {
             return Err(JsonFault::Depth.at(at));
         }
+        Ok(())
+    }
+
+    /// Enters a container, for which [`Self::check_room`] has found room.
+    fn push(&mut self, is_object: bool) {
         let (word, bit) = (self.depth / 64, 1 << (self.depth % 64));
         self.objects[word] = if is_object {
             self.objects[word] | bit
@@ -49,7 +64,6 @@ impl Levels {
             self.objects[word] & !bit
         };
         self.depth += 1;
-        Ok(())
     }
 
     fn in_object(&self) -> bool {
@@ -58,10 +72,11 @@ impl Levels {
     }
 }
 
-fn read(bytes: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize, JsonError> {
+fn read(bytes: &[u8], at: usize, outside: usize, sink: &mut impl Sink) -> Result<usize, JsonError> {
     let mut levels = Levels {
         objects: [0; DEPTH_WORDS],
         depth: 0,
+        outside,
     };
     let mut at = at;
     loop {
@@ -131,6 +146,7 @@ fn value(
         }
         Some(&byte @ (b'{' | b'[')) => {
             let is_object = byte == b'{';
+            levels.check_room(start)?;
             sink.mark(char::from(byte));
             *at = skip::white(bytes, start + 1);
             let close = if is_object { b'}' } else { b']' };
@@ -139,7 +155,7 @@ fn value(
                 *at += 1;
                 return Ok(false);
             }
-            levels.push(is_object, start)?;
+            levels.push(is_object);
             if is_object {
                 *at = member_name(bytes, *at, sink)?;
             }
@@ -191,7 +207,13 @@ impl Sink for Compact<'_> {
     }
 
     fn number(&mut self, bytes: &[u8], at: usize, number: Number) {
+        let start = self.out.len();
         append_number(bytes, at, number, self.out);
+        // A double out of range has no number in JSON; the connector's library quotes its name.
+        if !number.is_whole && self.out.ends_with("Infinity") {
+            self.out.insert(start, '"');
+            self.out.push('"');
+        }
     }
 
     fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError> {

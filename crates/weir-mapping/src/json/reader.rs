@@ -202,13 +202,24 @@ impl JsonReader {
                 append_number(bytes, at as usize, Number { end, is_whole }, out);
             }
             JsonNode::Object { at } | JsonNode::Array { at } if complex => {
-                append_compact(bytes, at as usize, out)?;
+                append_compact(bytes, at as usize, self.depth(node), out)?;
             }
             JsonNode::Object { .. } | JsonNode::Array { .. } => {
                 return Err(Missing::Reason(ExtractionReason::NotScalar));
             }
         }
         Ok(Found::Text)
+    }
+
+    /// Returns the number of objects and arrays around a node.
+    fn depth(&self, mut node: NodeId) -> usize {
+        let nodes = self.plan.as_ref().map_or(&[][..], |plan| &plan.nodes);
+        let mut depth = 0;
+        while node != ROOT {
+            depth += 1;
+            node = nodes[node as usize].parent;
+        }
+        depth
     }
 
     /// The step of the path that leads nowhere.
@@ -273,6 +284,7 @@ impl Walk<'_> {
                 let escaped = end.escaped;
                 (JsonNode::String { at, quote, escaped }, end.quote + 1)
             }
+            Some(b'{' | b'[') if depth == DEPTH_MAX => return Err(JsonFault::Depth.at(at)),
             Some(b'{') => {
                 self.note(node, JsonNode::Object { at: here });
                 return self.object(node, at + 1, to_end, depth + 1);
@@ -329,9 +341,6 @@ impl Walk<'_> {
             } else {
                 Ok(at)
             };
-        }
-        if depth > DEPTH_MAX {
-            return Err(JsonFault::Depth.at(at));
         }
         let mut at = skip::white(bytes, at);
         if bytes.get(at) == Some(&b'}') {
@@ -422,9 +431,6 @@ impl Walk<'_> {
             } else {
                 Ok(at)
             };
-        }
-        if depth > DEPTH_MAX {
-            return Err(JsonFault::Depth.at(at));
         }
         let mut at = skip::white(bytes, at);
         if bytes.get(at) == Some(&b']') {
