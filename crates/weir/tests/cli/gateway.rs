@@ -308,7 +308,7 @@ fn check_reports_errors_of_all_files_as_json() {
             ("a.xml", Some(1)),
             ("a.xml", Some(7)),
             ("a.xml", Some(8)),
-            ("a.xml", Some(18)),
+            ("a.xml", Some(19)),
         ],
         "{json:#}"
     );
