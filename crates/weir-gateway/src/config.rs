@@ -6,8 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use weir_mapping::{
-    AdaptersFile, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source,
-    Threads,
+    ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source, Survey,
 };
 use weir_tlcp::diff::DiffSettings;
 
@@ -278,29 +277,66 @@ impl GatewayConfig {
     /// Reads the files given and checks the whole.
     ///
     /// # Errors
-    /// The first mistake, with file, line where known, key, value and remedy.
+    /// All mistakes of `adapters.xml` and the first of each other file, with file, line where
+    /// known, key, value and remedy.
     pub fn load(
         adapters: Option<&Path>,
         toml: Option<&Path>,
         overrides: &Overrides,
         options: ParseOptions,
     ) -> Result<Self, GatewayError> {
-        let raw = toml.map_or_else(|| Ok(RawFile::default()), read_toml)?;
+        let mut errors = Vec::new();
+        let raw = toml.map_or_else(|| Ok(RawFile::default()), read_toml);
+        let raw = raw.unwrap_or_else(|error| {
+            errors.push(error);
+            RawFile::default()
+        });
         let file = toml.unwrap_or_else(|| Path::new("gateway.toml"));
         let mut notes = Vec::new();
-        let mut connections = read_connections(file, &raw.connection, options, &mut notes)?;
+        let connections = read_connections(file, &raw.connection, options, &mut notes);
+        let mut connections = connections.unwrap_or_else(|error| {
+            errors.push(error);
+            Vec::new()
+        });
         let mut set_id = raw.adapter_set;
         if let Some(path) = adapters {
-            let parsed = read_adapters(path, options)?;
-            set_id.get_or_insert(parsed.set_id);
-            notes.extend(parsed.notes);
-            notes.extend(missing_log_file(path, parsed.logging_path.as_deref()));
-            connections.extend(parsed.connections);
+            let survey = survey(path, options).unwrap_or_else(|error| {
+                errors.push(error);
+                Survey::default()
+            });
+            errors.extend(survey.errors.into_iter().map(GatewayError::from));
+            set_id = set_id.or(survey.set_id);
+            notes.extend(survey.notes);
+            notes.extend(missing_log_file(path, survey.logging_path.as_ref()));
+            for connection in survey.connections.into_iter().flatten() {
+                if connections.iter().any(|own| own.name == connection.name) {
+                    errors.push(GatewayError::Config {
+                        file: path.display().to_string(),
+                        reason: format!(
+                            "connection \"{}\" is also in {}: rename one",
+                            connection.name,
+                            file.display()
+                        ),
+                    });
+                } else {
+                    connections.push(connection);
+                }
+            }
         }
         let diffs = match &overrides.lightstreamer_conf {
-            None => DiffSettings::default(),
-            Some(path) => lightstreamer_conf::read(path, &read(path)?, &mut notes)?,
+            None => Ok(DiffSettings::default()),
+            Some(path) => {
+                read(path).and_then(|text| lightstreamer_conf::read(path, &text, &mut notes))
+            }
         };
+        let diffs = diffs.unwrap_or_else(|error| {
+            errors.push(error);
+            DiffSettings::default()
+        });
+        // The rest is about connections and settings that must be known.
+        if let Some(error) = GatewayError::join(errors) {
+            return Err(error);
+        }
         let names: Vec<&str> = connections.iter().map(|one| one.name.as_str()).collect();
         let diffs = raw.diffs.over(&diffs, &names);
         let diffs = diffs.map_err(|reason| GatewayError::Config {
@@ -337,7 +373,12 @@ impl GatewayConfig {
             control_link: raw.control_link,
             notes,
         };
-        config.check(&file.display().to_string())?;
+        let at = match toml {
+            Some(file) => file.display().to_string(),
+            // The built-in values are valid, so an option is not.
+            None => "command line".to_owned(),
+        };
+        config.check(&at)?;
         Ok(config)
     }
 
@@ -353,24 +394,8 @@ impl GatewayConfig {
                 "no Kafka connection: give --adapters FILE or a [connection.NAME] table".into(),
             );
         }
-        for (index, connection) in self.connections.iter().enumerate() {
-            if self.connections[..index]
-                .iter()
-                .any(|other| other.name == connection.name)
-            {
-                return fail(format!(
-                    "connection \"{}\" is defined twice: rename one",
-                    connection.name
-                ));
-            }
-        }
-        for connection in &self.connections {
-            if let Threads::Count(count @ (257..)) = connection.threads {
-                let name = &connection.name;
-                return fail(format!(
-                    "connection \"{name}\": record.consume.with.num.threads = {count}: use at most 256"
-                ));
-            }
+        if self.set_id.trim().is_empty() {
+            return fail("adapter_set = \"\": write the name that clients give".into());
         }
         if !(1..=1024).contains(&self.shards) {
             return fail(format!("shards = {}: use 1 to 1024", self.shards));
@@ -455,16 +480,28 @@ fn read(path: &Path) -> Result<String, GatewayError> {
 }
 
 fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
-    toml::from_str(&read(path)?).map_err(|error| GatewayError::Config {
-        file: path.display().to_string(),
-        reason: error.to_string().trim_end().to_owned(),
+    let text = read(path)?;
+    toml::from_str(&text).map_err(|error| {
+        let file = path.display().to_string();
+        let start = error.span().map_or(0, |span| span.start);
+        let before = text.get(..start).unwrap_or_default();
+        let written = text.lines().nth(before.matches('\n').count());
+        GatewayError::Line {
+            file,
+            line: 1 + before.matches('\n').count() as u32,
+            reason: format!(
+                "{}: {}",
+                written.unwrap_or_default().trim(),
+                error.message().replace('\n', "; ")
+            ),
+        }
     })
 }
 
-fn read_adapters(path: &Path, options: ParseOptions) -> Result<AdaptersFile, GatewayError> {
+fn survey(path: &Path, options: ParseOptions) -> Result<Survey, GatewayError> {
     let env = |name: &str| std::env::var(name).ok();
     let name = path.display().to_string();
-    Ok(AdaptersFile::parse(&name, &read(path)?, &env, options)?)
+    Ok(Survey::of(&name, &read(path)?, &env, options))
 }
 
 fn warning(file: &Path, text: String) -> Note {
@@ -480,20 +517,20 @@ fn warning(file: &Path, text: String) -> Note {
 }
 
 /// The connector's log settings are not read, so their absence is worth a word and no more.
-fn missing_log_file(adapters: &Path, logging: Option<&str>) -> Option<Note> {
-    let logging = logging?;
+fn missing_log_file(adapters: &Path, logging: Option<&Parameter>) -> Option<Note> {
+    let Parameter { name, value, line } = logging?;
     let folder = adapters.parent().unwrap_or_else(|| Path::new(""));
-    if folder.join(logging).is_file() {
+    if folder.join(value).is_file() {
         return None;
     }
     Some(Note {
         severity: Severity::Info,
         at: Location {
             file: adapters.display().to_string(),
-            line: None,
+            line: *line,
             connection: None,
         },
-        text: format!("logging.configuration.path: {logging} does not exist; it is not used here"),
+        text: format!("parameter [{name}]: \"{value}\" does not exist; it is not used here"),
     })
 }
 
@@ -510,17 +547,25 @@ fn read_connections(
         options,
     };
     let mut connections = Vec::new();
+    let mut errors = Vec::new();
     for (name, value) in tables {
         let toml::Value::Table(table) = value else {
             let reason = format!("connection.{name} must be a table of parameters");
-            return Err(GatewayError::Config { file, reason });
+            let file = file.clone();
+            errors.push(GatewayError::Config { file, reason });
+            continue;
         };
         let mut parameters = Vec::new();
         flatten("", table, &mut parameters);
-        let connection = ConnectionConfig::from_parameters(name, parameters, &source, None, notes)?;
-        connections.push(connection);
+        match ConnectionConfig::examine(name, parameters, &source, None, notes) {
+            Ok(connection) => connections.push(connection),
+            Err(refused) => {
+                let all = std::iter::once(refused.first).chain(refused.more);
+                errors.extend(all.map(GatewayError::from));
+            }
+        }
     }
-    Ok(connections)
+    GatewayError::join(errors).map_or(Ok(connections), Err)
 }
 
 fn flatten(prefix: &str, table: &toml::Table, out: &mut Vec<Parameter>) {

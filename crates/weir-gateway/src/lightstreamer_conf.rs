@@ -49,7 +49,11 @@ pub(crate) fn read(
         let name = element.tag_name().name();
         let line = document.text_pos_at(element.range().start).row;
         let value = element.text().unwrap_or_default().trim();
-        let refuse = |remedy: &str| fail(format!("line {line}: <{name}> = \"{value}\": {remedy}"));
+        let refuse = |remedy: &str| GatewayError::Line {
+            file: file.clone(),
+            line,
+            reason: format!("<{name}> = \"{value}\": {remedy}"),
+        };
         match name {
             "delta_delivery" => {
                 deltas = match value {
@@ -178,15 +182,15 @@ mod tests {
         for (inside, expected) in [
             (
                 "\n<default_diff_order>json</default_diff_order>",
-                "conf.xml: line 3: <default_diff_order> = \"json\": list jsonpatch and diff_match_patch, or leave it empty",
+                "conf.xml:3: <default_diff_order> = \"json\": list jsonpatch and diff_match_patch, or leave it empty",
             ),
             (
                 "<jsonpatch_min_length>x</jsonpatch_min_length>",
-                "conf.xml: line 2: <jsonpatch_min_length> = \"x\": give a number of characters, such as 50",
+                "conf.xml:2: <jsonpatch_min_length> = \"x\": give a number of characters, such as 50",
             ),
             (
                 "<delta_delivery>on</delta_delivery>",
-                "conf.xml: line 2: <delta_delivery> = \"on\": use Y or N",
+                "conf.xml:2: <delta_delivery> = \"on\": use Y or N",
             ),
         ] {
             assert_eq!(parsed(inside).expect_err(inside), expected);

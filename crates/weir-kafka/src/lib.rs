@@ -10,6 +10,7 @@ pub mod admin;
 pub mod fuzz;
 pub mod ingest;
 pub mod lean;
+pub mod look_back;
 pub mod peek;
 pub mod produce;
 mod properties;

@@ -95,23 +95,7 @@ pub fn peek(
     let deadline = Instant::now() + timeout;
     let consumer = reader(bootstrap_servers)?;
     let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
-    let count = partitions.len();
-    let chosen = match (partition, pick) {
-        (Some(partition), _) if partitions.contains(&partition) => vec![partition],
-        (Some(partition), _) => {
-            let topic = topic.to_owned();
-            return Err(PeekError::NoPartition {
-                topic,
-                partition,
-                count,
-            });
-        }
-        (None, Pick::Offset(_)) if count > 1 => {
-            let topic = topic.to_owned();
-            return Err(PeekError::WhichPartition { topic, count });
-        }
-        (None, _) => partitions,
-    };
+    let chosen = choose(partitions, topic, partition, pick)?;
     let mut found: Option<OwnedRecord> = None;
     for partition in chosen {
         let record = match pick {
@@ -131,6 +115,26 @@ pub fn peek(
             "topic \"{topic}\" has none from offset {offset} on"
         )),
     })
+}
+
+/// The partitions to look into.
+pub(crate) fn choose(
+    partitions: Vec<i32>,
+    topic: &str,
+    partition: Option<i32>,
+    pick: Pick,
+) -> Result<Vec<i32>, PeekError> {
+    let (topic, count) = (topic.to_owned(), partitions.len());
+    match (partition, pick) {
+        (Some(partition), _) if partitions.contains(&partition) => Ok(vec![partition]),
+        (Some(partition), _) => Err(PeekError::NoPartition {
+            topic,
+            partition,
+            count,
+        }),
+        (None, Pick::Offset(_)) if count > 1 => Err(PeekError::WhichPartition { topic, count }),
+        (None, _) => Ok(partitions),
+    }
 }
 
 /// Reads the oldest records of a topic, an equal share of each partition, `records` in all and keys and values
@@ -171,7 +175,7 @@ pub fn sample(
 }
 
 /// A consumer that looks and leaves no trace.
-fn reader(bootstrap_servers: &str) -> Result<BaseConsumer, PeekError> {
+pub(crate) fn reader(bootstrap_servers: &str) -> Result<BaseConsumer, PeekError> {
     let mut settings = properties::base(bootstrap_servers, "weir-peek");
     settings
         .set("group.id", "weir-peek")
@@ -182,11 +186,11 @@ fn reader(bootstrap_servers: &str) -> Result<BaseConsumer, PeekError> {
     Ok(settings.create()?)
 }
 
-fn left(deadline: Instant) -> Duration {
+pub(crate) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-fn partitions(
+pub(crate) fn partitions(
     consumer: &BaseConsumer,
     servers: &str,
     topic: &str,
@@ -255,7 +259,7 @@ fn from(
 
 /// Hands over records from an offset on until the end of the partition, or until `take` has
 /// enough.
-fn read(
+pub(crate) fn read(
     consumer: &BaseConsumer,
     topic: &str,
     partition: i32,
@@ -284,6 +288,14 @@ fn read(
     }
 }
 
+/// Adds to a failure of the brokers how far reading came.
+pub(crate) fn remark(error: PeekError, records: u64) -> PeekError {
+    match error {
+        PeekError::Kafka(text) => PeekError::Kafka(format!("{text}, after {records} records")),
+        other => other,
+    }
+}
+
 fn is_passing(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
@@ -295,7 +307,7 @@ fn is_passing(error: &KafkaError) -> bool {
     )
 }
 
-fn owned(record: &BorrowedMessage<'_>) -> OwnedRecord {
+pub(crate) fn owned(record: &BorrowedMessage<'_>) -> OwnedRecord {
     let headers = borrow_headers(record, &mut 0);
     let headers = headers.iter();
     let headers = headers.map(|(name, value)| ((*name).to_owned(), value.map(<[u8]>::to_vec)));

@@ -51,6 +51,20 @@ pub enum Problem {
     /// The file is not well-formed XML.
     #[error("not well-formed XML: {0}")]
     Xml(String),
+    /// The file is the configuration of the connector's other flavour.
+    #[error(
+        "this is a configuration of the Kafka Connect sink (it has [{key}]), not adapters.xml; \
+         weir gateway does not run inside Kafka Connect: write an adapters.xml with \
+         item-template.NAME for item.templates, map.TOPIC.to for topic.mappings, field.NAME for \
+         record.mappings, and bootstrap.servers"
+    )]
+    KafkaConnect {
+        /// The key that tells.
+        key: String,
+    },
+    /// The file is a configuration of Weir's own.
+    #[error("this is TOML, not adapters.xml; give it with --config")]
+    Toml,
     /// An element or attribute that must be there is not.
     #[error("missing {what}; {remedy}")]
     MissingPart {

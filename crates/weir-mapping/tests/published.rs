@@ -66,7 +66,10 @@ fn scenario_2_routes_by_key_and_maps_five_fields() {
     let file = parse(SCENARIO_2, false).unwrap();
     assert_eq!(warnings(&file), CLASS_WARNINGS);
     assert_eq!(file.set_id, "KafkaConnector");
-    assert_eq!(file.logging_path.as_deref(), Some("log4j.properties"));
+    assert_eq!(
+        file.logging_path.as_ref().map(|path| path.value.as_str()),
+        Some("log4j.properties")
+    );
     let connection = &file.connections[0];
     assert_eq!(connection.name, "QuickStart");
     assert_eq!(connection.bootstrap(), "localhost:9092");

@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufReader, Read as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -377,7 +377,8 @@ fn a_broker_that_ends_makes_the_run_invalid() {
 #[test]
 fn a_demo_that_stays_can_be_connected_to() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut command = weir(&["demo", "--stay", "--listen", "127.0.0.1:0", "--out"]);
+    let mut command = weir(&["demo", "--stay", "--listen", "127.0.0.1:0"]);
+    command.args(["--admin", "127.0.0.1:0", "--out"]);
     command.arg(scratch.path());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Process::spawn(&mut command);
@@ -385,7 +386,11 @@ fn a_demo_that_stays_can_be_connected_to() {
     let gateway = wait_for_line(&mut stdout, "gateway ");
     let item = wait_for_line(&mut stdout, "item ");
     assert!(item.ends_with("ltest-[key=Apple]\n"), "{item}");
+    let dashboard = wait_for_line(&mut stdout, "dashboard ");
     wait_for_line(&mut stdout, "Up until Ctrl-C");
+    let page = dashboard.split_once("http://").unwrap().1.trim_end();
+    let (address, path) = page.split_once('/').unwrap();
+    assert!(get(address, &format!("/{path}")).starts_with("HTTP/1.1 200 OK\r\n"));
     let url = gateway.split(['(', ')']).nth(1).unwrap();
     wait_until("records to be written", || {
         let events = scratch.path().join("live/produce.jsonl");
@@ -456,6 +461,20 @@ fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) -> String {
         );
     }
     line
+}
+
+/// The answer of a server to a request for a page.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {

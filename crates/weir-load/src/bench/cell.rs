@@ -279,7 +279,12 @@ impl<'a> Running<'a> {
             &self.topic,
         )?;
         let exe = &self.context.exe;
-        let gateway = PartProcess::plain(exe, &files.args(ANY_PORT), Part::Gateway, &self.dir)?;
+        let gateway = PartProcess::plain(
+            exe,
+            &files.args(ANY_PORT, ANY_PORT),
+            Part::Gateway,
+            &self.dir,
+        )?;
         let pid = gateway.pid();
         self.parts.push(gateway);
         let what = "the gateway to be ready";

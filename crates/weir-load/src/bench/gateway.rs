@@ -56,9 +56,9 @@ impl GatewayFiles {
         })
     }
 
-    /// The arguments that start it at `listen`, with its admin page on a free port.
-    pub(super) fn args(&self, listen: SocketAddr) -> Vec<String> {
-        let listen = listen.to_string();
+    /// The arguments that start it at `listen`, with its admin page at `admin`.
+    pub(super) fn args(&self, listen: SocketAddr, admin: SocketAddr) -> Vec<String> {
+        let (listen, admin) = (listen.to_string(), admin.to_string());
         let adapters = self.adapters.display().to_string();
         let ready = self.ready.display().to_string();
         [
@@ -70,7 +70,7 @@ impl GatewayFiles {
             &listen,
         ]
         .into_iter()
-        .chain(["--admin", "127.0.0.1:0", "--ready-file", &ready])
+        .chain(["--admin", &admin, "--ready-file", &ready])
         .map(str::to_owned)
         .chain(self.server.iter().flat_map(|server| {
             let server = server.display().to_string();

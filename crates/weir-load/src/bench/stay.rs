@@ -39,14 +39,15 @@ pub struct LiveParts {
     pub fields: Vec<String>,
 }
 
-/// Starts everything below `options.out`, tells `up` where it is, and stays until `stop` is true.
+/// Starts everything below `options.out`, the gateway at `listen` with its admin page at `admin`,
+/// tells `up` where it is, and stays until `stop` is true.
 ///
 /// # Errors
 /// [`BenchError`] if a part could not be started or ended by itself; nothing is left running.
 pub fn stay(
     plan: &Plan,
     options: &BenchOptions,
-    listen: SocketAddr,
+    [listen, admin]: [SocketAddr; 2],
     observer: &mut dyn Observer,
     stop: &AtomicBool,
     up: impl FnOnce(&LiveParts),
@@ -54,7 +55,7 @@ pub fn stay(
     let dir = options.out.join("live");
     fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
     let mut broker = Broker::start(options, observer, stop)?;
-    let result = serve(plan, options, (&broker, listen, &dir), stop, up);
+    let result = serve(plan, options, (&broker, [listen, admin], &dir), stop, up);
     let down = broker.down();
     result.and(down)
 }
@@ -62,15 +63,16 @@ pub fn stay(
 fn serve(
     plan: &Plan,
     options: &BenchOptions,
-    (broker, listen, dir): (&Broker, SocketAddr, &Path),
+    (broker, addresses, dir): (&Broker, [SocketAddr; 2], &Path),
     stop: &AtomicBool,
     up: impl FnOnce(&LiveParts),
 ) -> Result<(), BenchError> {
-    let admin = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
+    let kafka = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
     let partitions = i32::try_from(plan.workload.partitions).unwrap_or(i32::MAX);
-    admin.create_topic(TOPIC, partitions, 1, &[])?;
+    kafka.create_topic(TOPIC, partitions, 1, &[])?;
     let files = GatewayFiles::write(dir, (plan, None), &broker.bootstrap, TOPIC)?;
-    let args = files.args(listen);
+    let [listen, admin] = addresses;
+    let args = files.args(listen, admin);
     let mut gateway = PartProcess::plain(&options.exe, &args, Part::Gateway, dir)?;
     let deadline = Instant::now() + READY_WITHIN;
     let ready = loop {

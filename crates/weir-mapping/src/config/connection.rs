@@ -2,7 +2,7 @@
 
 use super::known::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::note::{Note, ParameterStatus, ReferencedFile};
-use super::parameters::Parameters;
+use super::parameters::{Parameters, Refusal};
 use super::types::text_list;
 use super::{Parameter, Source, routing};
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
@@ -12,6 +12,7 @@ use crate::json::JsonCheck;
 use crate::mapping::{FieldOptions, Mapping};
 use crate::payload::{Both, PartSettings};
 use crate::selector::Compiler;
+use crate::text::is_blank;
 
 /// Where reading starts in partitions without a stored offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,6 +53,15 @@ pub enum Threads {
     Processors,
     /// This many, at least 1.
     Count(u32),
+}
+
+/// What could not be read of a connection because variables are not defined.
+#[derive(Debug, Default)]
+pub(super) struct Unresolved {
+    /// Parameters whose value has such a variable; they are among the parameters as written.
+    pub(super) values: Vec<Refusal>,
+    /// True if names have such variables, so that parameters may be missing.
+    pub(super) has_names: bool,
 }
 
 /// One Kafka connection: a `data_provider`, or a `[connection.NAME]` table.
@@ -106,9 +116,25 @@ impl ConnectionConfig {
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, Box<RefusedConnection>> {
-        let mut refusals = Vec::new();
+        Self::examine_resolved(name, written, Unresolved::default(), source, line, notes)
+    }
+
+    /// As [`Self::examine`], where some variables are not defined.
+    pub(super) fn examine_resolved(
+        name: &str,
+        written: impl IntoIterator<Item = Parameter>,
+        unresolved: Unresolved,
+        source: &Source<'_>,
+        line: Option<u32>,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, Box<RefusedConnection>> {
+        let mut refusals = unresolved.values;
         let parameters = Parameters::read(source, name, written, notes, &mut refusals);
-        let missing = missing(&parameters).into_iter();
+        let missing = match unresolved.has_names {
+            true => Vec::new(),
+            false => missing(name, &parameters),
+        };
+        let missing = missing.into_iter();
         let mut missing = missing.map(|problem| source.error(line, Some(name), problem));
         let compiler = || Compiler::new(part_settings(&parameters), json_check(&parameters));
         let mapping = routing::compile(
@@ -175,8 +201,14 @@ fn bootstrap(parameters: &Parameters<'_>) -> Vec<String> {
 }
 
 /// What a connection must have and this one has not.
-fn missing(parameters: &Parameters<'_>) -> Vec<Problem> {
+fn missing(name: &str, parameters: &Parameters<'_>) -> Vec<Problem> {
     let mut missing = Vec::new();
+    if is_blank(name) {
+        missing.push(Problem::MissingPart {
+            what: "name of the connection".to_owned(),
+            remedy: "write the name that clients give as data adapter",
+        });
+    }
     if parameters.get(BOOTSTRAP).is_none() {
         missing.push(Problem::MissingParameter {
             parameter: BOOTSTRAP.to_owned(),

@@ -5,17 +5,21 @@ use std::borrow::Cow;
 /// Replaces every `$env.NAME` by what `env` answers and every `\$` by `$`.
 ///
 /// A name consists of ASCII letters, digits and `_`. A dollar sign that starts neither form stays
-/// as it is. The error is the name of a variable that is not defined.
+/// as it is.
+///
+/// # Errors
+/// The names of the variables that are not defined, each once.
 pub fn expand<'a>(
     text: &'a str,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Cow<'a, str>, String> {
+) -> Result<Cow<'a, str>, Vec<String>> {
     let Some(first) = memchr::memchr(b'$', text.as_bytes()) else {
         return Ok(Cow::Borrowed(text));
     };
     let mut out = String::with_capacity(text.len());
     let mut at = first;
     let mut copied = 0;
+    let mut undefined: Vec<String> = Vec::new();
     loop {
         if text[copied..at].ends_with('\\') {
             out.push_str(&text[copied..at - 1]);
@@ -23,7 +27,11 @@ pub fn expand<'a>(
             copied = at + 1;
         } else if let Some(name) = variable(&text[at..]) {
             out.push_str(&text[copied..at]);
-            out.push_str(&env(name).ok_or_else(|| name.to_owned())?);
+            match env(name) {
+                Some(value) => out.push_str(&value),
+                None if undefined.iter().any(|other| other == name) => {}
+                None => undefined.push(name.to_owned()),
+            }
             copied = at + PREFIX.len() + name.len();
         }
         let next = copied.max(at + 1);
@@ -31,6 +39,9 @@ pub fn expand<'a>(
             Some(offset) => at = next + offset,
             None => break,
         }
+    }
+    if !undefined.is_empty() {
+        return Err(undefined);
     }
     out.push_str(&text[copied..]);
     Ok(Cow::Owned(out))
@@ -83,7 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn an_undefined_variable_is_named() {
-        assert_eq!(expand("x-$env.NOPE-y", &env), Err("NOPE".to_owned()));
+    fn undefined_variables_are_named_once_each() {
+        let undefined = |text| expand(text, &env).unwrap_err();
+        assert_eq!(undefined("x-$env.NOPE-y"), ["NOPE"]);
+        assert_eq!(undefined("$env.B:$env.HOST,$env.A:$env.B"), ["B", "A"]);
     }
 }

@@ -26,19 +26,55 @@ pub(super) enum Rule {
     Except(&'static [&'static str], &'static str),
     /// Carried out if another parameter has this value, otherwise ignored for this reason.
     With(&'static str, &'static str, &'static str),
-    /// Not even checked, because the switch of its group is off.
-    Off(&'static str),
+    /// Read only if a switch of this group is on, which this version refuses.
+    In(&'static Group),
 }
 
-use Kind::{Boolean, Char, Choice, File, HostList, Int, PositiveInt, Text, Threads};
-use Rule::{Except, Honoured, Ignored, Off, Only, With};
+/// Parameters that the connector reads only if a switch is on.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The group is read if one of these is `true`.
+    pub(super) switches: &'static [&'static str],
+    /// Why its parameters have no effect while the switches are off.
+    pub(super) off: &'static str,
+}
+
+use Kind::{
+    Boolean, Char, Choice, ChoiceList, File, HostList, Int, NonNegativeInt, NonNegativeLong,
+    PositiveInt, Text, TextList, Threads, Url,
+};
+use Rule::{Except, Honoured, Ignored, In, Only, With};
 
 const NO_GROUP: &str = "partitions are assigned, no consumer group is joined";
 const NO_TUNING: &str = "the reader of topics uses its own fetch and reconnect settings";
 const FIXED: &str = "fixed by the connector as well";
-const NO_TLS: &str = "read only if encryption.enable is true";
-const NO_AUTH: &str = "read only if authentication.enable is true";
-const NO_REGISTRY: &str = "read only if a schema registry is enabled";
+const TLS: &Group = &Group {
+    switches: &["encryption.enable"],
+    off: "read only if encryption.enable is true",
+};
+const LOGIN: &Group = &Group {
+    switches: &["authentication.enable"],
+    off: "read only if authentication.enable is true",
+};
+const REGISTRY: &Group = &Group {
+    switches: &[
+        "record.key.evaluator.schema.registry.enable",
+        "record.value.evaluator.schema.registry.enable",
+    ],
+    off: "read only if a schema registry is enabled",
+};
+/// Why a parameter of a group has no effect where a switch is on: the switch is refused.
+pub(super) const GROUP_REFUSED: &str = "its group is not supported by this version";
+
+const TLS_PROTOCOLS: &[&str] = &["TLSv1.2", "TLSv1.3"];
+const STORE_TYPES: &[&str] = &["JKS", "PKCS12"];
+const MECHANISMS: &[&str] = &[
+    "PLAIN",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "GSSAPI",
+    "AWS_MSK_IAM",
+];
 const NO_SCHEMA: &str = "payloads are read without a schema";
 const NO_KVP: &str = "read only by the KVP evaluator";
 
@@ -61,50 +97,54 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
     ("bootstrap.servers", HostList, Honoured),
     ("group.id", Text, Honoured),
     ("encryption.enable", Boolean, Only("false", USE_PLAIN)),
-    ("encryption.protocol", Text, Off(NO_TLS)),
-    ("encryption.enabled.protocols", Text, Off(NO_TLS)),
-    ("encryption.cipher.suites", Text, Off(NO_TLS)),
-    ("encryption.hostname.verification.enable", Text, Off(NO_TLS)),
-    ("encryption.truststore.path", Text, Off(NO_TLS)),
-    ("encryption.truststore.type", Text, Off(NO_TLS)),
-    ("encryption.truststore.password", Text, Off(NO_TLS)),
-    ("encryption.keystore.enable", Text, Off(NO_TLS)),
-    ("encryption.keystore.path", Text, Off(NO_TLS)),
-    ("encryption.keystore.type", Text, Off(NO_TLS)),
-    ("encryption.keystore.password", Text, Off(NO_TLS)),
-    ("encryption.keystore.key.password", Text, Off(NO_TLS)),
-    ("encryption.provider", Text, Off(NO_TLS)),
-    ("encryption.engine.factory.class", Text, Off(NO_TLS)),
-    ("encryption.keymanager.algorithm", Text, Off(NO_TLS)),
-    ("encryption.secure.random.implementation", Text, Off(NO_TLS)),
-    ("encryption.trustmanager.algorithm", Text, Off(NO_TLS)),
-    ("encryption.security.providers", Text, Off(NO_TLS)),
+    ("encryption.protocol", Choice(TLS_PROTOCOLS), In(TLS)),
+    (
+        "encryption.enabled.protocols",
+        ChoiceList(TLS_PROTOCOLS),
+        In(TLS),
+    ),
+    ("encryption.cipher.suites", TextList, In(TLS)),
+    ("encryption.hostname.verification.enable", Boolean, In(TLS)),
+    ("encryption.truststore.path", File, In(TLS)),
+    ("encryption.truststore.type", Choice(STORE_TYPES), In(TLS)),
+    ("encryption.truststore.password", Text, In(TLS)),
+    ("encryption.keystore.enable", Boolean, In(TLS)),
+    ("encryption.keystore.path", File, In(TLS)),
+    ("encryption.keystore.type", Choice(STORE_TYPES), In(TLS)),
+    ("encryption.keystore.password", Text, In(TLS)),
+    ("encryption.keystore.key.password", Text, In(TLS)),
+    ("encryption.provider", Text, In(TLS)),
+    ("encryption.engine.factory.class", Text, In(TLS)),
+    ("encryption.keymanager.algorithm", Text, In(TLS)),
+    ("encryption.secure.random.implementation", Text, In(TLS)),
+    ("encryption.trustmanager.algorithm", Text, In(TLS)),
+    ("encryption.security.providers", Text, In(TLS)),
     ("authentication.enable", Boolean, Only("false", USE_PLAIN)),
-    ("authentication.mechanism", Text, Off(NO_AUTH)),
-    ("authentication.username", Text, Off(NO_AUTH)),
-    ("authentication.password", Text, Off(NO_AUTH)),
+    ("authentication.mechanism", Choice(MECHANISMS), In(LOGIN)),
+    ("authentication.username", Text, In(LOGIN)),
+    ("authentication.password", Text, In(LOGIN)),
     (
         "authentication.gssapi.kerberos.service.name",
         Text,
-        Off(NO_AUTH),
+        In(LOGIN),
     ),
-    ("authentication.gssapi.key.tab.enable", Text, Off(NO_AUTH)),
-    ("authentication.gssapi.key.tab.path", Text, Off(NO_AUTH)),
-    ("authentication.gssapi.store.key.enable", Text, Off(NO_AUTH)),
-    ("authentication.gssapi.principal", Text, Off(NO_AUTH)),
+    ("authentication.gssapi.key.tab.enable", Boolean, In(LOGIN)),
+    ("authentication.gssapi.key.tab.path", File, In(LOGIN)),
+    ("authentication.gssapi.store.key.enable", Boolean, In(LOGIN)),
+    ("authentication.gssapi.principal", Text, In(LOGIN)),
     (
         "authentication.gssapi.ticket.cache.enable",
-        Text,
-        Off(NO_AUTH),
+        Boolean,
+        In(LOGIN),
     ),
     (
         "authentication.iam.credential.profile.name",
         Text,
-        Off(NO_AUTH),
+        In(LOGIN),
     ),
-    ("authentication.iam.role.arn", Text, Off(NO_AUTH)),
-    ("authentication.iam.role.session.name", Text, Off(NO_AUTH)),
-    ("authentication.iam.sts.region", Text, Off(NO_AUTH)),
+    ("authentication.iam.role.arn", Text, In(LOGIN)),
+    ("authentication.iam.role.session.name", Text, In(LOGIN)),
+    ("authentication.iam.sts.region", Text, In(LOGIN)),
     (
         "record.consume.from",
         Choice(&["LATEST", "EARLIEST"]),
@@ -137,21 +177,53 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
         Honoured,
     ),
     ("consumer.client.id", Text, Ignored(FIXED)),
-    ("consumer.enable.auto.commit", Text, Ignored(FIXED)),
-    ("consumer.metadata.max.age.ms", Text, Ignored(FIXED)),
-    ("consumer.request.timeout.ms", Text, Ignored(FIXED)),
-    ("consumer.default.api.timeout.ms", Text, Ignored(FIXED)),
-    ("consumer.retries", Text, Ignored(FIXED)),
-    ("consumer.fetch.min.bytes", Text, Ignored(NO_TUNING)),
-    ("consumer.fetch.max.bytes", Text, Ignored(NO_TUNING)),
-    ("consumer.fetch.max.wait.ms", Text, Ignored(NO_TUNING)),
-    ("consumer.reconnect.backoff.ms", Text, Ignored(NO_TUNING)),
+    ("consumer.enable.auto.commit", Boolean, Ignored(FIXED)),
     (
-        "consumer.reconnect.backoff.max.ms",
-        Text,
+        "consumer.metadata.max.age.ms",
+        NonNegativeLong,
+        Ignored(FIXED),
+    ),
+    (
+        "consumer.request.timeout.ms",
+        NonNegativeInt,
+        Ignored(FIXED),
+    ),
+    (
+        "consumer.default.api.timeout.ms",
+        NonNegativeInt,
+        Ignored(FIXED),
+    ),
+    ("consumer.retries", NonNegativeInt, Ignored(FIXED)),
+    (
+        "consumer.fetch.min.bytes",
+        NonNegativeInt,
         Ignored(NO_TUNING),
     ),
-    ("consumer.heartbeat.interval.ms", Text, Ignored(NO_GROUP)),
+    (
+        "consumer.fetch.max.bytes",
+        NonNegativeInt,
+        Ignored(NO_TUNING),
+    ),
+    (
+        "consumer.fetch.max.wait.ms",
+        NonNegativeInt,
+        Ignored(NO_TUNING),
+    ),
+    (
+        "consumer.reconnect.backoff.ms",
+        NonNegativeLong,
+        Ignored(NO_TUNING),
+    ),
+    (
+        "consumer.reconnect.backoff.max.ms",
+        NonNegativeLong,
+        Ignored(NO_TUNING),
+    ),
+    (
+        "consumer.heartbeat.interval.ms",
+        NonNegativeInt,
+        Ignored(NO_GROUP),
+    ),
     (
         KEY_TYPE,
         Choice(Evaluator::NAMES),
@@ -209,91 +281,91 @@ pub(super) const KNOWN: &[(&str, Kind, Rule)] = &[
         With(VALUE_TYPE, "KVP", NO_KVP),
     ),
     (JSON_CHECK, Choice(&["NEEDED", "WHOLE"]), Honoured),
-    ("schema.registry.provider", Text, Off(NO_REGISTRY)),
-    ("schema.registry.url", Text, Off(NO_REGISTRY)),
-    ("schema.registry.confluent.url", Text, Off(NO_REGISTRY)),
+    (
+        "schema.registry.provider",
+        Choice(&["CONFLUENT", "AZURE"]),
+        In(REGISTRY),
+    ),
+    ("schema.registry.url", Url, In(REGISTRY)),
+    ("schema.registry.confluent.url", Url, In(REGISTRY)),
     (
         "schema.registry.confluent.basic.authentication.enable",
-        Text,
-        Off(NO_REGISTRY),
+        Boolean,
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.basic.authentication.username",
         Text,
-        Off(NO_REGISTRY),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.basic.authentication.password",
         Text,
-        Off(NO_REGISTRY),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.protocol",
-        Text,
-        Off(NO_REGISTRY),
+        Choice(TLS_PROTOCOLS),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.enabled.protocols",
-        Text,
-        Off(NO_REGISTRY),
+        ChoiceList(TLS_PROTOCOLS),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.cipher.suites",
-        Text,
-        Off(NO_REGISTRY),
+        TextList,
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.hostname.verification.enable",
-        Text,
-        Off(NO_REGISTRY),
+        Boolean,
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.truststore.path",
-        Text,
-        Off(NO_REGISTRY),
+        File,
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.truststore.type",
-        Text,
-        Off(NO_REGISTRY),
+        Choice(STORE_TYPES),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.truststore.password",
         Text,
-        Off(NO_REGISTRY),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.keystore.enable",
-        Text,
-        Off(NO_REGISTRY),
+        Boolean,
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.keystore.path",
-        Text,
-        Off(NO_REGISTRY),
+        File,
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.keystore.type",
-        Text,
-        Off(NO_REGISTRY),
+        Choice(STORE_TYPES),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.keystore.password",
         Text,
-        Off(NO_REGISTRY),
+        In(REGISTRY),
     ),
     (
         "schema.registry.confluent.encryption.keystore.key.password",
         Text,
-        Off(NO_REGISTRY),
+        In(REGISTRY),
     ),
-    ("schema.registry.azure.tenant.id", Text, Off(NO_REGISTRY)),
-    ("schema.registry.azure.client.id", Text, Off(NO_REGISTRY)),
-    (
-        "schema.registry.azure.client.secret",
-        Text,
-        Off(NO_REGISTRY),
-    ),
+    ("schema.registry.azure.tenant.id", Text, In(REGISTRY)),
+    ("schema.registry.azure.client.id", Text, In(REGISTRY)),
+    ("schema.registry.azure.client.secret", Text, In(REGISTRY)),
     ("map.regex.enable", Boolean, Only("false", NAME_TOPICS)),
     ("field.*", Text, Only("", NAME_FIELDS)),
     ("fields.skip.failed.mapping.enable", Boolean, Honoured),

@@ -2,6 +2,7 @@
 
 mod connection;
 mod expand;
+mod foreign;
 mod known;
 mod nearest;
 mod note;
@@ -19,7 +20,7 @@ pub use expand::expand;
 pub use note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
 
 use crate::error::{ConfigError, Location, Problem};
-use xml::{RawFile, RawProvider};
+use xml::{Class, RawFile, RawProvider};
 
 /// Parameter of the metadata provider that names the connector's own logging configuration.
 const LOGGING_PATH: &str = "logging.configuration.path";
@@ -99,8 +100,8 @@ pub struct Parameter {
 pub struct AdaptersFile {
     /// Name of the adapter set, which clients give as `LS_adapter_set`.
     pub set_id: String,
-    /// File that `logging.configuration.path` names; nothing is read from it.
-    pub logging_path: Option<String>,
+    /// `logging.configuration.path`, which names a file; nothing is read from it.
+    pub logging_path: Option<Parameter>,
     /// Connections in file order, disabled ones included.
     pub connections: Vec<ConnectionConfig>,
     /// What the operator should know.
@@ -137,8 +138,8 @@ impl AdaptersFile {
 pub struct Survey {
     /// Name of the adapter set, where the file could be read.
     pub set_id: Option<String>,
-    /// File that `logging.configuration.path` names.
-    pub logging_path: Option<String>,
+    /// `logging.configuration.path`, which names a file.
+    pub logging_path: Option<Parameter>,
     /// Connections in file order.
     pub connections: Vec<Result<ConnectionConfig, Box<RefusedConnection>>>,
     /// What the operator should know.
@@ -160,18 +161,17 @@ impl Survey {
             options,
         };
         let mut survey = Self::default();
-        match RawFile::parse(&source, xml, env, &mut survey.notes) {
-            Ok(raw) => survey.read(&source, raw),
-            Err(error) => survey.errors.push(error),
+        let (notes, errors) = (&mut survey.notes, &mut survey.errors);
+        if let Some(raw) = RawFile::parse(&source, xml, env, notes, errors) {
+            survey.read(&source, raw);
         }
         survey
     }
 
     fn read(&mut self, source: &Source<'_>, raw: RawFile) {
-        self.set_id = Some(raw.set_id);
-        match read_metadata(source, raw.metadata, &mut self.notes) {
-            Ok(path) => self.logging_path = path,
-            Err(error) => self.errors.push(error),
+        self.set_id = raw.set_id;
+        if let Err(error) = self.read_metadata(source, raw.metadata) {
+            self.errors.push(error);
         }
         for provider in raw.data {
             if let Err(error) = self.read_connection(source, provider) {
@@ -185,6 +185,57 @@ impl Survey {
             };
             self.errors.push(source.error(None, None, problem));
         }
+    }
+
+    /// Reads the metadata provider, of which only the logging path and the class are looked at.
+    fn read_metadata(
+        &mut self,
+        source: &Source<'_>,
+        provider: Option<RawProvider>,
+    ) -> Result<(), ConfigError> {
+        let Some(provider) = provider else {
+            let remedy = "add it with its adapter_class and logging.configuration.path";
+            let what = "<metadata_provider>".to_owned();
+            let problem = Problem::MissingPart { what, remedy };
+            return warn_or_refuse(source, None, problem, &mut self.notes);
+        };
+        if let Err(error) = check_class(source, &provider, None, &mut self.notes) {
+            self.errors.push(error);
+        }
+        let unresolved = provider.unresolved.values.into_iter();
+        self.errors.extend(unresolved.map(|refusal| refusal.error));
+        let (is_path, others): (Vec<_>, Vec<_>) = provider
+            .parameters
+            .into_iter()
+            .partition(|parameter| parameter.name == LOGGING_PATH);
+        for parameter in others {
+            let text = format!(
+                "parameter [{}] of the metadata provider is ignored: there is no Java subclass \
+                 to read it",
+                parameter.name
+            );
+            self.notes
+                .push(source.note(Severity::Info, parameter.line, None, text));
+        }
+        let parameter = LOGGING_PATH.to_owned();
+        let Some(path) = is_path.into_iter().next_back() else {
+            if provider.unresolved.has_names {
+                return Ok(());
+            }
+            let remedy = "name a log4j properties file";
+            let problem = Problem::MissingParameter { parameter, remedy };
+            return warn_or_refuse(source, Some(provider.line), problem, &mut self.notes);
+        };
+        if crate::text::is_blank(&path.value) {
+            let problem = Problem::BadValue {
+                parameter,
+                value: path.value,
+                expected: "the path of a file".to_owned(),
+            };
+            return Err(source.error(path.line, None, problem));
+        }
+        self.logging_path = Some(path);
+        Ok(())
     }
 
     fn read_connection(
@@ -205,9 +256,14 @@ impl Survey {
             return Err(source.error(Some(provider.line), None, problem));
         }
         let line = Some(provider.line);
-        let parameters = provider.parameters;
-        let notes = &mut self.notes;
-        let connection = ConnectionConfig::examine(name, parameters, source, line, notes);
+        let connection = ConnectionConfig::examine_resolved(
+            name,
+            provider.parameters,
+            provider.unresolved,
+            source,
+            line,
+            &mut self.notes,
+        );
         if let Err(refused) = &connection {
             self.errors.push(refused.first.clone());
             self.errors.extend(refused.more.iter().cloned());
@@ -215,58 +271,6 @@ impl Survey {
         self.connections.push(connection);
         Ok(())
     }
-}
-
-/// Reads the metadata provider, of which only the logging path and the class are looked at.
-fn read_metadata(
-    source: &Source<'_>,
-    provider: Option<RawProvider>,
-    notes: &mut Vec<Note>,
-) -> Result<Option<String>, ConfigError> {
-    let Some(provider) = provider else {
-        let remedy = "add it with its adapter_class and logging.configuration.path";
-        let what = "<metadata_provider>".to_owned();
-        let problem = Problem::MissingPart { what, remedy };
-        return warn_or_refuse(source, None, problem, notes).map(|()| None);
-    };
-    check_class(source, &provider, None, notes)?;
-    let mut logging_path = None;
-    for parameter in provider.parameters {
-        if parameter.name == LOGGING_PATH {
-            logging_path = Some(parameter.value);
-        } else {
-            let text = format!(
-                "parameter [{}] of the metadata provider is ignored: there is no Java subclass \
-                 to read it",
-                parameter.name
-            );
-            notes.push(source.note(Severity::Info, parameter.line, None, text));
-        }
-    }
-    let line = Some(provider.line);
-    match &logging_path {
-        None => {
-            let parameter = LOGGING_PATH.to_owned();
-            let remedy = "name a log4j properties file";
-            let problem = Problem::MissingParameter { parameter, remedy };
-            warn_or_refuse(source, line, problem, notes)?;
-        }
-        Some(path) if crate::text::is_blank(path) => {
-            let (parameter, value) = (LOGGING_PATH.to_owned(), path.clone());
-            let expected = "the path of a file".to_owned();
-            return Err(source.error(
-                line,
-                None,
-                Problem::BadValue {
-                    parameter,
-                    value,
-                    expected,
-                },
-            ));
-        }
-        Some(_) => {}
-    }
-    Ok(logging_path)
 }
 
 fn warn_or_refuse(
@@ -295,11 +299,15 @@ fn check_class(
     } else {
         (METADATA_CLASS, LEGACY_METADATA_CLASS)
     };
-    let Some((class, line)) = &provider.class else {
-        let what = "element <adapter_class>".to_owned();
-        let remedy = "write the connector's class";
-        let problem = Problem::MissingPart { what, remedy };
-        return Err(source.error(Some(provider.line), connection, problem));
+    let (class, line) = match &provider.class {
+        Class::Named { name, line } => (name, line),
+        Class::Unresolved => return Ok(true),
+        Class::Missing => {
+            let what = "element <adapter_class>".to_owned();
+            let remedy = "write the connector's class";
+            let problem = Problem::MissingPart { what, remedy };
+            return Err(source.error(Some(provider.line), connection, problem));
+        }
     };
     if class == current {
         return Ok(true);

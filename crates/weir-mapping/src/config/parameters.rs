@@ -1,6 +1,8 @@
 //! The parameters of one connection under their current names, checked, with what became of each.
 
-use super::known::{KNOWN, PATTERNS, Rule, UNRELEASED, current_name, is_known, suggestion};
+use super::known::{
+    GROUP_REFUSED, Group, KNOWN, PATTERNS, Rule, UNRELEASED, current_name, is_known, suggestion,
+};
 use super::note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
 use super::types::{self, Kind};
 use super::{Parameter, Source};
@@ -14,10 +16,14 @@ pub(super) struct Entry {
     pub(super) name: String,
     /// Name, value and line as in the file.
     pub(super) written: Parameter,
+    /// False if the value has variables that are not defined: an error says so, and nothing else
+    /// is said of the value.
+    pub(super) is_resolved: bool,
     status: Option<Status>,
 }
 
 /// A parameter that cannot be carried out.
+#[derive(Debug)]
 pub(super) struct Refusal {
     /// Its name as written, but for blanks around it.
     pub(super) name: String,
@@ -33,6 +39,8 @@ pub(super) struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// Resolves names, checks types, refuses what this version cannot carry out.
+    ///
+    /// `refusals` has those parameters already whose variables are not defined.
     pub(super) fn read(
         source: &'a Source<'a>,
         connection: &'a str,
@@ -53,7 +61,10 @@ impl<'a> Parameters<'a> {
                 parameter.name = name;
             }
             let name = parameter.name.clone();
-            if let Err(error) = parameters.add(parameter, notes) {
+            let is_resolved = !refusals
+                .iter()
+                .any(|r| r.name == name && r.error.at.line == parameter.line);
+            if let Err(error) = parameters.add(parameter, is_resolved, notes) {
                 refusals.push(Refusal { name, error });
             }
         }
@@ -63,6 +74,9 @@ impl<'a> Parameters<'a> {
         }
         for index in 0..parameters.entries.len() {
             let entry = &parameters.entries[index];
+            if !entry.is_resolved {
+                continue;
+            }
             match parameters.check(entry, notes) {
                 Ok(status) => parameters.entries[index].status = Some(status),
                 Err(error) => {
@@ -86,7 +100,12 @@ impl<'a> Parameters<'a> {
         self.warn_or_refuse(first.line, problem, "the blanks are dropped", notes)
     }
 
-    fn add(&mut self, written: Parameter, notes: &mut Vec<Note>) -> Result<(), ConfigError> {
+    fn add(
+        &mut self,
+        written: Parameter,
+        is_resolved: bool,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), ConfigError> {
         let current = current_name(&written.name);
         let is_legacy = current.is_some();
         if let Some(current) = &current {
@@ -98,6 +117,7 @@ impl<'a> Parameters<'a> {
         let entry = Entry {
             name,
             written,
+            is_resolved,
             status: None,
         };
         let Some(index) = self
@@ -122,7 +142,10 @@ impl<'a> Parameters<'a> {
 
     fn check(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
         if let Some((_, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
-            if !matches!(rule, Rule::Off(_)) && !kind.accepts(&entry.written.value) {
+            if let Rule::In(group) = rule {
+                return self.check_member(entry, *kind, group, notes);
+            }
+            if !kind.accepts(&entry.written.value) {
                 return Err(self.bad_value(entry, kind.expected()));
             }
             return match rule {
@@ -135,14 +158,37 @@ impl<'a> Parameters<'a> {
                 Rule::With(other, value, reason) if self.get(other) != Some(value) => {
                     Ok(Status::Ignored((*reason).into()))
                 }
-                Rule::Honoured | Rule::Only(..) | Rule::Except(..) | Rule::With(..) => {
-                    Ok(Status::Honoured)
-                }
                 Rule::Ignored(reason) => Ok(Status::Ignored((*reason).into())),
-                Rule::Off(reason) => Ok(Status::Ignored((*reason).into())),
+                _ => Ok(Status::Honoured),
             };
         }
         self.check_pattern(entry, notes)
+    }
+
+    /// Checks a parameter of a group that this version does not carry out. A wrong value is an
+    /// error if the group is on; otherwise the connector starts with it, so it is a warning, unless
+    /// it is blank, which stands for a value to come.
+    fn check_member(
+        &self,
+        entry: &Entry,
+        kind: Kind,
+        group: &Group,
+        notes: &mut Vec<Note>,
+    ) -> Result<Status, ConfigError> {
+        let is_on = |switch: &&str| self.get(switch) == Some("true");
+        let is_on = group.switches.iter().any(is_on);
+        if !kind.accepts(&entry.written.value) {
+            let error = self.bad_value(entry, kind.expected());
+            if is_on {
+                return Err(error);
+            }
+            if !is_blank(&entry.written.value) {
+                let text = format!("{}; it is {}", error.problem, group.off);
+                notes.push(self.note(Severity::Warning, entry, text));
+            }
+        }
+        let reason = if is_on { GROUP_REFUSED } else { group.off };
+        Ok(Status::Ignored(reason.into()))
     }
 
     /// The parameters of which there may be many: `field.X`, `map.X.to`, `item-template.X`.
@@ -219,9 +265,9 @@ impl<'a> Parameters<'a> {
     /// Files that parameters name.
     pub(super) fn files(&self) -> Vec<ReferencedFile> {
         let is_file = |name: &str| {
-            KNOWN
-                .iter()
-                .any(|(n, kind, _)| *n == name && *kind == Kind::File)
+            KNOWN.iter().any(|(n, kind, rule)| {
+                *n == name && *kind == Kind::File && !matches!(rule, Rule::In(_))
+            })
         };
         let entries = self.entries.iter().filter(|entry| is_file(&entry.name));
         entries

@@ -41,12 +41,14 @@ pub(super) fn compile(
     };
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
-        let source = template(parameters, name, entry, &mut for_items, notes);
-        let source = source.unwrap_or_else(|error| {
-            refuse(entry, error);
-            // Stands in, so that topics that refer to it are not blamed.
-            ItemSource::Simple(name.into())
-        });
+        // Stands in, so that topics that refer to it are not blamed.
+        let mut source = ItemSource::Simple(name.into());
+        if entry.is_resolved {
+            match template(parameters, name, entry, &mut for_items, notes) {
+                Ok(compiled) => source = compiled,
+                Err(error) => refuse(entry, error),
+            }
+        }
         templates.push(Defined {
             name,
             entry,
@@ -55,13 +57,19 @@ pub(super) fn compile(
         });
     }
     let mut topics = Vec::new();
+    let mut all_known = true;
     for (topic, entry) in parameters.matching(MAP, MAP_SUFFIX) {
+        if !entry.is_resolved {
+            all_known = false;
+            continue;
+        }
         match sources(parameters, entry, &mut templates, notes) {
             Ok(sources) => topics.push((topic.into(), sources)),
             Err(error) => refuse(entry, error),
         }
     }
-    for template in templates.iter().filter(|template| !template.used) {
+    let is_unused = |template: &&Defined<'_>| all_known && !template.used;
+    for template in templates.iter().filter(is_unused) {
         let text = format!(
             "item template [{}] is used by no parameter [map.*.to]",
             template.name
@@ -70,6 +78,9 @@ pub(super) fn compile(
     }
     let mut fields = Vec::new();
     for (name, entry) in parameters.matching(FIELD, "") {
+        if !entry.is_resolved {
+            continue;
+        }
         match field(parameters, name, entry, &mut for_fields) {
             Ok(field) => fields.push(field),
             Err(error) => refuse(entry, error),

@@ -1,3 +1,5 @@
+mod reports;
+
 use super::*;
 use crate::mapping::FieldName;
 
@@ -56,7 +58,11 @@ fn notes(xml: &str) -> Vec<String> {
 fn the_minimal_file_gets_all_defaults() {
     let file = parse_as(true, &with(&[])).unwrap();
     assert_eq!(file.set_id, "Set");
-    assert_eq!(file.logging_path.as_deref(), Some("log.properties"));
+    let logging = file.logging_path.expect("the file has it");
+    assert_eq!(
+        (logging.value.as_str(), logging.line),
+        ("log.properties", Some(4))
+    );
     assert!(file.notes.is_empty());
     let connection = &file.connections[0];
     assert_eq!(connection.name, "C");
@@ -219,7 +225,7 @@ fn bad_values_name_line_parameter_value_and_type() {
         (
             "record.consume.with.num.threads",
             "0",
-            "-1 or a whole number from 1 to 2147483647",
+            "-1 or a whole number from 1 to 256",
         ),
         (
             "record.consume.with.max.poll.records",
@@ -229,7 +235,7 @@ fn bad_values_name_line_parameter_value_and_type() {
         (
             "record.consume.with.session.timeout.ms",
             "x",
-            "a whole number of 32 bits",
+            "a whole number from -2147483648 to 2147483647",
         ),
         (
             "record.key.evaluator.kvp.pairs.separator",

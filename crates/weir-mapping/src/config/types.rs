@@ -2,6 +2,9 @@
 
 use crate::text::{is_blank, trim};
 
+/// Threads that one connection may ask for; each is a thread of the operating system.
+const THREADS_MAX: i32 = 256;
+
 /// The type of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -13,14 +16,24 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// A Java int.
     Int,
+    /// A Java int from 0.
+    NonNegativeInt,
+    /// A Java long from 0.
+    NonNegativeLong,
     /// A Java int from 1.
     PositiveInt,
-    /// -1 or from 1.
+    /// -1 or 1 to 256; the connector has no upper bound.
     Threads,
     /// One character that is not blank.
     Char,
     /// `host:port`, comma separated.
     HostList,
+    /// Texts that are not blank, comma separated.
+    TextList,
+    /// Some of these, comma separated.
+    ChoiceList(&'static [&'static str]),
+    /// `scheme://host`, with or without port and path.
+    Url,
     /// A path; whether the file exists is for the caller to see.
     File,
 }
@@ -36,13 +49,20 @@ impl Kind {
             Self::Boolean => boolean(value).is_some(),
             Self::Choice(members) => members.contains(&value),
             Self::Int => int(value).is_some(),
+            Self::NonNegativeInt => int(value).is_some_and(|i| i >= 0),
+            Self::NonNegativeLong => value.parse::<i64>().is_ok_and(|i| i >= 0),
             Self::PositiveInt => int(value).is_some_and(|i| i >= 1),
-            Self::Threads => int(value).is_some_and(|i| i == -1 || i >= 1),
+            Self::Threads => int(value).is_some_and(|i| i == -1 || (1..=THREADS_MAX).contains(&i)),
             // One UTF-16 unit, as Java counts.
             Self::Char => value.encode_utf16().count() == 1,
             Self::HostList => {
                 text_list(value).is_some_and(|hosts| hosts.iter().all(|h| is_host(h)))
             }
+            Self::TextList => text_list(value).is_some(),
+            Self::ChoiceList(members) => {
+                text_list(value).is_some_and(|some| some.iter().all(|one| members.contains(one)))
+            }
+            Self::Url => is_url(value),
         }
     }
 
@@ -52,11 +72,18 @@ impl Kind {
             Self::Text => "a text that is not blank".into(),
             Self::Boolean => "true or false".into(),
             Self::Choice(members) => format!("one of {}", members.join(", ")),
-            Self::Int => "a whole number of 32 bits".into(),
+            Self::Int => "a whole number from -2147483648 to 2147483647".into(),
+            Self::NonNegativeInt => "a whole number from 0 to 2147483647".into(),
+            Self::NonNegativeLong => format!("a whole number from 0 to {}", i64::MAX),
             Self::PositiveInt => "a whole number from 1 to 2147483647".into(),
-            Self::Threads => "-1 or a whole number from 1 to 2147483647".into(),
+            Self::Threads => format!("-1 or a whole number from 1 to {THREADS_MAX}"),
             Self::Char => "exactly one character".into(),
             Self::HostList => "a list of host:port, separated by commas".into(),
+            Self::TextList => "a list of texts, separated by commas".into(),
+            Self::ChoiceList(members) => {
+                format!("a list of {}, separated by commas", members.join(", "))
+            }
+            Self::Url => "a URL with a host, such as http://localhost:8081".into(),
             Self::File => "the path of a file".into(),
         }
     }
@@ -92,6 +119,20 @@ fn is_host(element: &str) -> bool {
     let host_char = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'%' | b'_');
     let digits = port.bytes().all(|b| b.is_ascii_digit()) && !port.starts_with('0');
     !host.is_empty() && host.bytes().all(host_char) && digits && port.parse::<u16>().is_ok()
+}
+
+fn is_url(value: &str) -> bool {
+    let Some((scheme, rest)) = value.split_once("://") else {
+        return false;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let scheme_char = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(scheme_char)
+        && !host.is_empty()
+        && !host.starts_with(':')
+        && !value.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 #[cfg(test)]
@@ -132,7 +173,44 @@ mod tests {
             &["", "1.0", "2147483648", "x", " 1"],
         );
         check(Kind::PositiveInt, &["1", "500"], &["0", "-1"]);
-        check(Kind::Threads, &["-1", "1", "4"], &["0", "-2", "many"]);
+        check(Kind::NonNegativeInt, &["0", "5"], &["-1", "2147483648"]);
+        check(
+            Kind::NonNegativeLong,
+            &["0", "9223372036854775807"],
+            &["-1", "9223372036854775808", "1s"],
+        );
+        check(
+            Kind::Threads,
+            &["-1", "1", "256"],
+            &["0", "-2", "257", "many"],
+        );
+    }
+
+    #[test]
+    fn lists_and_urls() {
+        check(Kind::TextList, &["a", "a , b"], &["", "a,", ",a"]);
+        check(
+            Kind::ChoiceList(&["TLSv1.2", "TLSv1.3"]),
+            &["TLSv1.3", "TLSv1.2, TLSv1.3"],
+            &["", "SSLv3", "TLSv1.2,SSLv3", "TLSv1.2,"],
+        );
+        check(
+            Kind::Url,
+            &[
+                "http://localhost:8081",
+                "https://u:p@h/x?y",
+                "http://[::1]:8081",
+            ],
+            &[
+                "",
+                "localhost:8081",
+                "http://",
+                "http:///x",
+                "http://:80",
+                "h ttp://a",
+                "http://a b",
+            ],
+        );
     }
 
     #[test]

@@ -2,9 +2,12 @@
 
 use roxmltree::{Document, Node};
 
+use super::connection::Unresolved;
 use super::expand::expand;
-use super::{Note, Parameter, Severity, Source};
+use super::parameters::Refusal;
+use super::{Note, Parameter, Severity, Source, foreign};
 use crate::error::{ConfigError, Problem};
+use crate::text::{is_blank, trim};
 
 /// Elements of the server's own that may stand in a provider and mean nothing here.
 const SERVER_ELEMENTS: &[&str] = &[
@@ -21,8 +24,9 @@ const SERVER_ELEMENTS: &[&str] = &[
     "tls_pool",
 ];
 
+/// A file as far as it could be read; what could not is in the errors.
 pub(super) struct RawFile {
-    pub(super) set_id: String,
+    pub(super) set_id: Option<String>,
     pub(super) metadata: Option<RawProvider>,
     pub(super) data: Vec<RawProvider>,
 }
@@ -30,29 +34,52 @@ pub(super) struct RawFile {
 pub(super) struct RawProvider {
     pub(super) name: Option<String>,
     pub(super) line: u32,
-    pub(super) class: Option<(String, u32)>,
+    pub(super) class: Class,
     pub(super) parameters: Vec<Parameter>,
+    pub(super) unresolved: Unresolved,
+}
+
+/// The adapter class of a provider.
+pub(super) enum Class {
+    Missing,
+    Named {
+        name: String,
+        line: u32,
+    },
+    /// It has variables that are not defined.
+    Unresolved,
 }
 
 impl RawFile {
+    /// Reads as much as can be read; `None` if that is nothing.
     pub(super) fn parse(
         source: &Source<'_>,
         xml: &str,
         env: &dyn Fn(&str) -> Option<String>,
         notes: &mut Vec<Note>,
-    ) -> Result<Self, ConfigError> {
-        let document = Document::parse(xml).map_err(|error| {
-            let line = error.pos().row;
-            source.error(Some(line), None, Problem::Xml(error.to_string()))
-        })?;
+        errors: &mut Vec<ConfigError>,
+    ) -> Option<Self> {
+        if let Some((line, problem)) = foreign::recognise(xml) {
+            errors.push(source.error(Some(line), None, problem));
+            return None;
+        }
+        let document = match Document::parse(xml) {
+            Ok(document) => document,
+            Err(error) => {
+                let line = error.pos().row;
+                errors.push(source.error(Some(line), None, Problem::Xml(error.to_string())));
+                return None;
+            }
+        };
         let lines = Lines::new(xml);
-        Reader {
+        let mut reader = Reader {
             source,
             env,
             lines,
             notes,
-        }
-        .file(document.root_element())
+            errors,
+        };
+        reader.file(document.root_element())
     }
 }
 
@@ -61,70 +88,115 @@ struct Reader<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     lines: Lines,
     notes: &'a mut Vec<Note>,
+    errors: &'a mut Vec<ConfigError>,
+}
+
+/// An attribute or a text.
+enum Text {
+    Missing,
+    Known(String),
+    /// As written, with variables that are not defined; each has an error.
+    Unresolved(String),
 }
 
 impl Reader<'_> {
-    fn file(&mut self, root: Node<'_, '_>) -> Result<RawFile, ConfigError> {
+    fn file(&mut self, root: Node<'_, '_>) -> Option<RawFile> {
         if root.tag_name().name() != "adapters_conf" {
-            return Err(self.missing(root, "root element <adapters_conf>", "is this the file?"));
+            self.missing(root, "root element <adapters_conf>", "is this the file?");
+            return None;
         }
-        let Some(set_id) = self.attribute(root, "id")? else {
-            let remedy = "write the adapter set name that clients give";
-            return Err(self.missing(root, "attribute id of <adapters_conf>", remedy));
-        };
         let mut file = RawFile {
-            set_id,
+            set_id: self.set_id(root),
             metadata: None,
             data: Vec::new(),
         };
         for element in root.children().filter(Node::is_element) {
             match element.tag_name().name() {
-                "metadata_provider" => file.metadata = Some(self.provider(element)?),
-                "data_provider" => file.data.push(self.provider(element)?),
-                _ => self.foreign(element, "adapters_conf")?,
+                "metadata_provider" => file.metadata = Some(self.provider(element)),
+                "data_provider" => file.data.push(self.provider(element)),
+                _ => self.foreign(element, "adapters_conf"),
             }
         }
-        Ok(file)
+        Some(file)
     }
 
-    fn provider(&mut self, element: Node<'_, '_>) -> Result<RawProvider, ConfigError> {
+    fn set_id(&mut self, root: Node<'_, '_>) -> Option<String> {
+        let remedy = "write the adapter set name that clients give";
+        match self.attribute(root, "id") {
+            Text::Known(id) if is_blank(&id) => {
+                self.missing(root, "value of attribute id of <adapters_conf>", remedy);
+                None
+            }
+            Text::Known(id) => Some(id),
+            Text::Unresolved(_) => None,
+            Text::Missing => {
+                self.missing(root, "attribute id of <adapters_conf>", remedy);
+                None
+            }
+        }
+    }
+
+    fn provider(&mut self, element: Node<'_, '_>) -> RawProvider {
+        let name = match self.attribute(element, "name") {
+            Text::Missing => None,
+            Text::Known(name) | Text::Unresolved(name) => Some(name),
+        };
         let mut provider = RawProvider {
-            name: self.attribute(element, "name")?,
+            name,
             line: self.line(element),
-            class: None,
+            class: Class::Missing,
             parameters: Vec::new(),
+            unresolved: Unresolved::default(),
         };
         for child in element.children().filter(Node::is_element) {
             match child.tag_name().name() {
                 "adapter_class" => {
-                    let class = self.text(child, "element <adapter_class>")?;
-                    provider.class = Some((class.trim().to_owned(), self.line(child)));
+                    provider.class = match self.text(child, "element <adapter_class>") {
+                        Text::Known(class) => Class::Named {
+                            name: class.trim().to_owned(),
+                            line: self.line(child),
+                        },
+                        _ => Class::Unresolved,
+                    };
                 }
-                "param" => provider.parameters.push(self.parameter(child)?),
-                _ => self.foreign(child, element.tag_name().name())?,
+                "param" => self.parameter(child, &mut provider),
+                _ => self.foreign(child, element.tag_name().name()),
             }
         }
-        Ok(provider)
+        provider
     }
 
-    fn parameter(&mut self, element: Node<'_, '_>) -> Result<Parameter, ConfigError> {
-        let Some(name) = self.attribute(element, "name")? else {
-            let remedy = "write <param name=\"...\">";
-            return Err(self.missing(element, "attribute name of <param>", remedy));
+    fn parameter(&mut self, element: Node<'_, '_>, provider: &mut RawProvider) {
+        let name = match self.attribute(element, "name") {
+            Text::Known(name) => name,
+            Text::Unresolved(_) => {
+                provider.unresolved.has_names = true;
+                return;
+            }
+            Text::Missing => {
+                let remedy = "write <param name=\"...\">";
+                return self.missing(element, "attribute name of <param>", remedy);
+            }
         };
-        let value = self.text(element, &format!("parameter [{name}]"))?;
         for child in element.children().filter(Node::is_element) {
-            self.foreign(child, "param")?;
+            self.foreign(child, "param");
         }
-        Ok(Parameter {
-            name,
-            value,
-            line: Some(self.line(element)),
-        })
+        let line = Some(self.line(element));
+        let before = self.errors.len();
+        let value = match self.text(element, &format!("parameter [{name}]")) {
+            Text::Known(value) | Text::Unresolved(value) => value,
+            Text::Missing => String::new(),
+        };
+        for mut error in self.errors.drain(before..) {
+            error.at.connection.clone_from(&provider.name);
+            let name = trim(&name).to_owned();
+            provider.unresolved.values.push(Refusal { name, error });
+        }
+        provider.parameters.push(Parameter { name, value, line });
     }
 
     /// An element of the server's is a note; any other is a mistake.
-    fn foreign(&mut self, element: Node<'_, '_>, parent: &str) -> Result<(), ConfigError> {
+    fn foreign(&mut self, element: Node<'_, '_>, parent: &str) {
         let name = element.tag_name().name();
         let line = Some(self.line(element));
         let (severity, text) = if SERVER_ELEMENTS.contains(&name) {
@@ -136,25 +208,25 @@ impl Reader<'_> {
             let (element, parent) = (name.to_owned(), parent.to_owned());
             let problem = Problem::UnknownElement { element, parent };
             if self.source.options.strict {
-                return Err(self.source.error(line, None, problem));
+                self.errors.push(self.source.error(line, None, problem));
+                return;
             }
             (Severity::Warning, format!("{problem}; it is ignored"))
         };
         self.notes
             .push(self.source.note(severity, line, None, text));
-        Ok(())
     }
 
-    fn attribute(&self, node: Node<'_, '_>, name: &str) -> Result<Option<String>, ConfigError> {
+    fn attribute(&mut self, node: Node<'_, '_>, name: &str) -> Text {
         let Some(text) = node.attribute(name) else {
-            return Ok(None);
+            return Text::Missing;
         };
         let context = format!("attribute {name} of <{}>", node.tag_name().name());
-        self.expand(node, text, &context).map(Some)
+        self.expand(node, text, &context)
     }
 
     /// All text directly inside an element; comments may cut it into parts.
-    fn text(&self, node: Node<'_, '_>, context: &str) -> Result<String, ConfigError> {
+    fn text(&mut self, node: Node<'_, '_>, context: &str) -> Text {
         let parts = node
             .children()
             .filter(Node::is_text)
@@ -162,23 +234,27 @@ impl Reader<'_> {
         self.expand(node, &parts.collect::<String>(), context)
     }
 
-    fn expand(&self, node: Node<'_, '_>, text: &str, context: &str) -> Result<String, ConfigError> {
-        let expanded = expand(text, self.env).map_err(|variable| {
-            let problem = Problem::UndefinedVariable {
-                variable,
-                context: context.to_owned(),
-            };
-            self.source.error(Some(self.line(node)), None, problem)
-        })?;
-        Ok(expanded.into_owned())
+    fn expand(&mut self, node: Node<'_, '_>, text: &str, context: &str) -> Text {
+        let undefined = match expand(text, self.env) {
+            Ok(expanded) => return Text::Known(expanded.into_owned()),
+            Err(undefined) => undefined,
+        };
+        let line = Some(self.line(node));
+        for variable in undefined {
+            let context = context.to_owned();
+            let problem = Problem::UndefinedVariable { variable, context };
+            self.errors.push(self.source.error(line, None, problem));
+        }
+        Text::Unresolved(text.to_owned())
     }
 
-    fn missing(&self, node: Node<'_, '_>, what: &str, remedy: &'static str) -> ConfigError {
+    fn missing(&mut self, node: Node<'_, '_>, what: &str, remedy: &'static str) {
         let problem = Problem::MissingPart {
             what: what.to_owned(),
             remedy,
         };
-        self.source.error(Some(self.line(node)), None, problem)
+        let line = Some(self.line(node));
+        self.errors.push(self.source.error(line, None, problem));
     }
 
     fn line(&self, node: Node<'_, '_>) -> u32 {

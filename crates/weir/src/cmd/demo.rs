@@ -31,6 +31,14 @@ pub(crate) struct DemoArgs {
         requires = "stay"
     )]
     listen: SocketAddr,
+    /// With --stay, the address of the gateway's dashboard, metrics and health.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8090",
+        requires = "stay"
+    )]
+    admin: SocketAddr,
 }
 
 /// Runs the demo.
@@ -80,9 +88,9 @@ fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(false);
     let options = bench::options(&args.out, None)?;
-    let result = weir_load::bench::stay(&plan, &options, args.listen, &mut watch, &stop, |live| {
-        show(&plan, live);
-    });
+    let addresses = [args.listen, args.admin];
+    let up = |live: &LiveParts| show(&plan, live);
+    let result = weir_load::bench::stay(&plan, &options, addresses, &mut watch, &stop, up);
     watch.end();
     result.map_err(|error| bench::failure(error, &stop))?;
     Ok(Exit::Fine)
@@ -91,7 +99,8 @@ fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
 fn show(plan: &Plan, live: &LiveParts) {
     println!(
         "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\nitem          {}\n\
-         fields        {}\nmetrics       http://{}/metrics\nbroker        {}, topic {}, {} records a second\n\n\
+         fields        {}\ndashboard     http://{}/dashboard\nmetrics       http://{5}/metrics\n\
+         broker        {}, topic {}, {} records a second\n\n\
          Up until Ctrl-C.",
         live.listen,
         live.adapter_set,

@@ -104,6 +104,10 @@ pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
 }
 
 fn load(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, Failure> {
+    read(files, overrides).map_err(failure)
+}
+
+fn read(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, GatewayError> {
     let options = ParseOptions {
         strict: files.strict,
     };
@@ -117,16 +121,18 @@ fn load(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, Fail
         &overrides,
         options,
     )
-    .map_err(failure)
 }
 
 fn failure(error: GatewayError) -> Failure {
-    let exit = if error.is_configuration() {
+    Failure::new(exit(&error), error)
+}
+
+fn exit(error: &GatewayError) -> Exit {
+    if error.is_configuration() {
         Exit::Usage
     } else {
         Exit::Instrument
-    };
-    Failure::new(exit, error)
+    }
 }
 
 fn serve(args: &RunArgs) -> Result<Exit, Failure> {

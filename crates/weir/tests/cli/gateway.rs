@@ -125,9 +125,9 @@ fn check_reads_the_certificate() {
     let (_, json) = folder.json(&[&check[..], &["--json"]].concat());
     assert_eq!(json["gateway"]["tls"]["listen"], "0.0.0.0:8443");
     folder.write("key.pem", &fixture("second.key"));
-    let (code, _, err) = folder.run(&check);
+    let (code, out, _) = folder.run(&check);
     assert_eq!(code, 2);
-    assert!(err.contains("tls.key = key.pem"), "{err}");
+    assert!(out.contains("tls.key = key.pem"), "{out}");
 }
 
 #[test]
@@ -211,21 +211,21 @@ fn check_names_diffs_and_what_is_not_read_of_another_servers_settings() {
         (0, &Value::from("none"))
     );
     folder.write("own.toml", "[diffs.connection.Quote]\n");
-    let (code, _, err) = folder.run(&[files.as_slice(), &["--config", "own.toml"]].concat());
+    let (code, out, _) = folder.run(&[files.as_slice(), &["--config", "own.toml"]].concat());
     assert_eq!(code, 2);
     assert!(
-        err.contains("diffs.connection.Quote: no such connection, there are: Quotes"),
-        "{err}"
+        out.contains("diffs.connection.Quote: no such connection, there are: Quotes"),
+        "{out}"
     );
     folder.write(
         "conf.xml",
         "<lightstreamer_conf><default_diff_order>json</default_diff_order></lightstreamer_conf>",
     );
-    let (code, _, err) = folder.run(&files);
+    let (code, out, _) = folder.run(&files);
     assert_eq!(code, 2);
     assert!(
-        err.contains("conf.xml: line 1: <default_diff_order> = \"json\": list jsonpatch"),
-        "{err}"
+        out.contains("conf.xml:1: <default_diff_order> = \"json\": list jsonpatch"),
+        "{out}"
     );
 }
 
@@ -273,9 +273,53 @@ fn check_lists_all_that_is_wrong_and_ends_with_2() {
     let (code, out, _) = folder.run(&["check", "--adapters", "broken.xml"]);
     assert_eq!(code, 2);
     assert!(out.contains("broken.xml:1: not well-formed XML"), "{out}");
-    let (code, _, err) = folder.run(&["check", "--adapters", "none.xml"]);
+    let (code, out, _) = folder.run(&["check", "--adapters", "none.xml"]);
     assert_eq!(code, 2);
-    assert!(err.contains("none.xml: cannot read the file"), "{err}");
+    assert!(out.contains("none.xml: cannot read the file"), "{out}");
+}
+
+#[test]
+fn check_reports_errors_of_all_files_as_json() {
+    let folder = Folder::new();
+    let xml = adapters("$env.WEIR_TEST_A")
+        .replace("id=\"Set\"", "id=\"\"")
+        .replace(">9<", ">0<");
+    folder.write("a.xml", &xml);
+    folder.write("g.toml", "listen = \"127.0.0.1:0\"\nshards = \"two\"\n");
+    let check = [
+        "check",
+        "--adapters",
+        "a.xml",
+        "--config",
+        "g.toml",
+        "--json",
+    ];
+    let (code, json) = folder.json(&check);
+    assert_eq!((code, &json["usable"]), (2, &Value::Bool(false)));
+    let errors = json["errors"].as_array().unwrap();
+    let places: Vec<_> = errors
+        .iter()
+        .map(|error| (error["file"].as_str().unwrap(), error["line"].as_u64()))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            ("g.toml", Some(2)),
+            ("a.xml", Some(1)),
+            ("a.xml", Some(7)),
+            ("a.xml", Some(8)),
+            ("a.xml", Some(19)),
+        ],
+        "{json:#}"
+    );
+    let (code, out, err) = folder.run(&["run", "--adapters", "a.xml", "--config", "g.toml"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(err.lines().count(), errors.len(), "{err}");
+    let (code, json) = folder.json(&["check", "--adapters", "none.xml", "--json"]);
+    assert_eq!(
+        (code, &json["errors"][0]["file"]),
+        (2, &Value::from("none.xml"))
+    );
 }
 
 #[test]
@@ -367,6 +411,62 @@ fn explain_shows_items_and_fields_of_a_record_in_a_file() {
         !out.contains("connection Text"),
         "it does not map the topic: {out}"
     );
+}
+
+#[test]
+fn explain_keeps_json_of_a_record_file_as_written() {
+    let folder = Folder::new();
+    folder.write("a.xml", &adapters("localhost:9092"));
+    let json = r#"{"z":1,"a":123456789012345678901234567890, "f":1.10, "far":1e400}"#;
+    let record = format!(
+        r#"{{"topic":"lines","value":{{"json":{json}}},"headers":{{"z":"1","b":{{"base64":"/wAb"}}}}}}"#
+    );
+    folder.write("r.json", &record);
+    let (code, out, err) = explain(&folder, &["--record", "r.json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(has_line(&out, &["value", "VALUE", json]), "{out}");
+    let headers = out
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("header "));
+    let headers: Vec<_> = headers.collect();
+    assert_eq!(headers, ["z = 1", "b = \\xFF\\x00\\x1B (3 bytes, binary)"]);
+    assert!(
+        !out.contains(|c: char| c.is_control() && c != '\n'),
+        "{out:?}"
+    );
+    let (_, out, _) = explain(&folder, &["--record", "r.json", "--json"]);
+    let out: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["record"]["value"], json);
+    assert_eq!(out["record"]["headers"][1][1]["base64"], "/wAb");
+}
+
+#[test]
+fn explain_reads_1000_levels_of_a_record_file() {
+    let folder = Folder::new();
+    let xml = adapters("localhost:9092")
+        .replace(
+            "#{VALUE}",
+            "#{VALUE}</param><param name=\"record.value.evaluator.type\">JSON",
+        )
+        .replace(
+            "<param name=\"map.lines.to\">",
+            "<param name=\"fields.map.non.scalar.values.enable\">true</param>\n\
+             <param name=\"map.lines.to\">",
+        );
+    folder.write("a.xml", &xml);
+    for (depth, delivered) in [(999, 0), (1000, 0), (1001, 1)] {
+        let rows = [
+            ("[".repeat(depth), "]".repeat(depth)),
+            ("{\"a\":".repeat(depth) + "1", "}".repeat(depth)),
+        ];
+        for (open, close) in rows {
+            let record = format!(r#"{{"topic":"lines","value":{{"json":{open}{close}}}}}"#);
+            folder.write("r.json", &record);
+            let (code, out, err) = explain(&folder, &["--record", "r.json"]);
+            assert_eq!(code, delivered, "{depth}: {err}");
+            assert_eq!(out.contains("more than 1000 levels"), delivered == 1);
+        }
+    }
 }
 
 #[test]
@@ -548,6 +648,36 @@ fn explain_reads_records_of_a_running_cluster() {
         "{out}"
     );
     assert!(has_line(&out, &["delivered to name-[key=Apple]"]), "{out}");
+    let (code, out, err) = live(&["--last", "--item", "name-[key=old]"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(
+        out.starts_with("3 records read: this is the newest that reaches name-[key=old]\n"),
+        "{out}"
+    );
+    assert!(
+        has_line(&out, &["record stocks partition 0 offset 0 timestamp 1000"]),
+        "{out}"
+    );
+    let (code, out, _) = live(&["--item", "name-[key=none]"]);
+    assert_eq!(code, 1);
+    assert!(
+        out.starts_with(
+            "3 records read, none of which reaches name-[key=none]: this is the newest of all\n"
+        ),
+        "{out}"
+    );
+    assert!(
+        has_line(&out, &["record stocks partition 1 offset 0 timestamp 3000"]),
+        "{out}"
+    );
+    let few = ["--item", "name-[key=old]", "--look-back", "2", "--json"];
+    let (code, out, _) = live(&few);
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &json["looked_back"]["records"]),
+        (1, &Value::from(2))
+    );
+    assert_eq!(json["looked_back"]["reached"], false);
     let (_, out, _) = live(&["--partition", "0"]);
     assert!(
         has_line(&out, &["record stocks partition 0 offset 1 timestamp 2000"]),

@@ -6,14 +6,14 @@ use clap::Args;
 use serde_json::{Value, json};
 use weir_gateway::config::Overrides;
 use weir_gateway::tls::ends;
-use weir_gateway::{GatewayConfig, client_addresses};
+use weir_gateway::{GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{
-    ConfigError, ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions,
-    Severity, Status, Survey,
+    ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions, Severity, Status,
+    Survey,
 };
 
-use super::table::Table;
-use super::{ConfigArgs, load};
+use super::table::{Table, one_line};
+use super::{ConfigArgs, exit, read};
 use crate::exit::{Exit, Failure};
 
 /// Rows of the same kind, such as `field.X`, of which only the first are shown.
@@ -37,7 +37,7 @@ struct Findings {
     config: Option<GatewayConfig>,
     connections: Vec<Connection>,
     notes: Vec<Note>,
-    errors: Vec<ConfigError>,
+    errors: Option<GatewayError>,
 }
 
 struct Connection {
@@ -55,24 +55,24 @@ struct Settings {
     fields: Vec<String>,
 }
 
-/// Reads, says what was found, and refuses with code 2.
+/// Reads, says what was found, and ends with code 2 if anything is wrong.
 pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let findings = look(&args.files)?;
+    let findings = look(&args.files);
     if args.json {
         println!("{:#}", findings.to_json());
     } else {
         findings.print(args.all);
     }
-    Ok(match findings.config {
-        Some(_) => Exit::Fine,
-        None => Exit::Usage,
+    Ok(match findings.errors {
+        None => Exit::Fine,
+        Some(error) => exit(&error),
     })
 }
 
-/// The whole configuration; if it cannot be used, at least all that is wrong with `adapters.xml`.
-fn look(files: &ConfigArgs) -> Result<Findings, Failure> {
-    match load(files, &Overrides::default()) {
-        Ok(config) => Ok(Findings {
+/// The whole configuration; if it cannot be used, what can be said of the connections.
+fn look(files: &ConfigArgs) -> Findings {
+    match read(files, &Overrides::default()) {
+        Ok(config) => Findings {
             connections: config
                 .connections
                 .iter()
@@ -82,37 +82,29 @@ fn look(files: &ConfigArgs) -> Result<Findings, Failure> {
                 })
                 .collect(),
             notes: config.notes.clone(),
-            errors: Vec::new(),
+            errors: None,
             config: Some(config),
-        }),
-        Err(failure) => {
-            let survey = files
-                .adapters
-                .as_deref()
-                .and_then(|path| survey(path, files));
-            survey
-                .filter(|s| !s.errors.is_empty())
-                .map_or(Err(failure), |survey| {
-                    let connections =
-                        survey
-                            .connections
-                            .iter()
-                            .map(|connection| match connection {
-                                Ok(usable) => Connection::of(usable),
-                                Err(refused) => Connection {
-                                    name: refused.name.clone(),
-                                    usable: None,
-                                    diffs: None,
-                                    parameters: refused.parameters.clone(),
-                                },
-                            });
-                    Ok(Findings {
-                        config: None,
-                        connections: connections.collect(),
-                        notes: survey.notes,
-                        errors: survey.errors,
-                    })
-                })
+        },
+        Err(error) => {
+            let path = files.adapters.as_deref();
+            let survey = path.and_then(|path| survey(path, files));
+            let survey = survey.unwrap_or_default();
+            let connections = survey.connections.iter();
+            let connections = connections.map(|connection| match connection {
+                Ok(usable) => Connection::of(usable),
+                Err(refused) => Connection {
+                    name: refused.name.clone(),
+                    usable: None,
+                    diffs: None,
+                    parameters: refused.parameters.clone(),
+                },
+            });
+            Findings {
+                config: None,
+                connections: connections.collect(),
+                notes: survey.notes,
+                errors: Some(error),
+            }
         }
     }
 }
@@ -255,13 +247,13 @@ impl Findings {
         if !self.notes.is_empty() {
             println!("\nnotes");
             for note in &self.notes {
-                println!("  {note}");
+                println!("  {}", one_line(&note.to_string()));
             }
         }
-        if !self.errors.is_empty() {
+        if !self.errors().is_empty() {
             println!("\nerrors");
-            for error in &self.errors {
-                println!("  {error}");
+            for error in self.errors() {
+                println!("  {}", one_line(&error.to_string()));
             }
         }
         let count = |status: &str| self.count(status);
@@ -273,9 +265,13 @@ impl Findings {
             None => println!(
                 "\n{honoured} parameters honoured, {ignored} ignored, {} errors: the configuration \
                  is refused",
-                self.errors.len()
+                self.errors().len()
             ),
         }
+    }
+
+    fn errors(&self) -> &[GatewayError] {
+        self.errors.as_ref().map_or(&[], GatewayError::each)
     }
 
     fn count(&self, status: &str) -> usize {
@@ -303,7 +299,7 @@ impl Findings {
             "gateway": gateway,
             "connections": self.connections.iter().map(Connection::to_json).collect::<Vec<_>>(),
             "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
-            "errors": self.errors.iter().map(error_json).collect::<Vec<_>>(),
+            "errors": self.errors().iter().map(error_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -339,19 +335,20 @@ fn note_json(note: &Note) -> Value {
         Severity::Warning => "warning",
         Severity::Info => "note",
     };
-    with_place(&note.at, severity, &note.text)
+    with_place(Some(&note.at), severity, &note.text)
 }
 
-fn error_json(error: &ConfigError) -> Value {
-    with_place(&error.at, "error", &error.problem.to_string())
+fn error_json(error: &GatewayError) -> Value {
+    let (at, text) = error.place();
+    with_place(at.as_ref(), "error", &text)
 }
 
-fn with_place(at: &Location, severity: &str, text: &str) -> Value {
+fn with_place(at: Option<&Location>, severity: &str, text: &str) -> Value {
     json!({
         "severity": severity,
-        "file": at.file,
-        "line": at.line,
-        "connection": at.connection,
+        "file": at.map(|at| &at.file),
+        "line": at.and_then(|at| at.line),
+        "connection": at.and_then(|at| at.connection.as_ref()),
         "text": text,
     })
 }

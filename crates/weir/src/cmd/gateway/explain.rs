@@ -7,6 +7,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use weir_gateway::GatewayConfig;
 use weir_gateway::config::Overrides;
+use weir_kafka::look_back::look_back;
 use weir_kafka::peek::{OwnedRecord, PeekError, Pick, peek};
 use weir_mapping::{
     CanonicalItem, ConnectionConfig, Explanation, FieldSet, RecordView, split_fields,
@@ -55,12 +56,20 @@ pub(crate) struct ExplainArgs {
     /// The first record from this offset on.
     #[arg(long, value_name = "N", requires = "topic", conflicts_with = "last")]
     offset: Option<i64>,
-    /// The newest record; the default.
+    /// The newest record, with --item the newest that reaches it; the default.
     #[arg(long, requires = "topic")]
     last: bool,
     /// Say whether the record reaches this item, and why not. As a client would write it.
     #[arg(long, value_name = "ITEM")]
     item: Option<String>,
+    /// Newest records among which --last looks for one that reaches --item, over all partitions.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 10_000,
+        conflicts_with_all = ["offset", "record"]
+    )]
+    look_back: u64,
     /// Extract these fields only, as if nobody had subscribed to others; separated by blanks.
     #[arg(long, value_name = "FIELDS")]
     fields: Option<String>,
@@ -77,6 +86,17 @@ pub(super) struct Answer<'a> {
     pub(super) connection: &'a ConnectionConfig,
     pub(super) explanation: Explanation,
     pub(super) item: Option<ItemAnswer>,
+}
+
+/// What looking for a record that reaches an item came to.
+pub(super) struct LookedBack {
+    pub(super) item: CanonicalItem,
+    /// Records read.
+    pub(super) read: u64,
+    /// Whether one of them reaches the item.
+    pub(super) reached: bool,
+    /// Whether there are no older ones.
+    pub(super) is_whole: bool,
 }
 
 /// What one connection makes of the item asked for.
@@ -109,9 +129,12 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         parsed.map_err(|error| anyhow!("--item {written}: {error}"))
     });
     let item = item.transpose().map_err(usage)?;
-    let record = match (&args.record, &args.topic) {
-        (Some(path), _) => record_file::read(path, only_topic(&config)).map_err(usage)?,
-        (None, Some(topic)) => live(args, &config, topic)?,
+    let (record, looked_back) = match (&args.record, &args.topic) {
+        (Some(path), _) => {
+            let record = record_file::read(path, only_topic(&config)).map_err(usage)?;
+            (record, None)
+        }
+        (None, Some(topic)) => live(args, &config, topic, item.as_ref())?,
         (None, None) => return Err(usage(anyhow!("give --record FILE or --topic TOPIC"))),
     };
     let connections = connections(&config, args, &record.topic).map_err(usage)?;
@@ -121,9 +144,10 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(usage)?;
     if args.json {
-        println!("{:#}", explain_text::to_json(&record, &answers));
+        let json = explain_text::to_json(&record, looked_back.as_ref(), &answers);
+        println!("{json:#}");
     } else {
-        explain_text::print(&record, &answers);
+        explain_text::print(&record, looked_back.as_ref(), &answers);
     }
     let is_delivered = answers.iter().any(Answer::is_delivered);
     Ok(if is_delivered {
@@ -170,7 +194,12 @@ fn maps(connection: &ConnectionConfig, topic: &str) -> bool {
 }
 
 /// Reads the record from the brokers of the one connection concerned.
-fn live(args: &ExplainArgs, config: &GatewayConfig, topic: &str) -> Result<OwnedRecord, Failure> {
+fn live(
+    args: &ExplainArgs,
+    config: &GatewayConfig,
+    topic: &str,
+    item: Option<&CanonicalItem>,
+) -> Result<(OwnedRecord, Option<LookedBack>), Failure> {
     let usage = |error| Failure::new(Exit::Usage, error);
     let candidates = connections(config, args, topic).map_err(usage)?;
     let mut brokers: Vec<_> = candidates.iter().map(|c| c.bootstrap()).collect();
@@ -180,9 +209,36 @@ fn live(args: &ExplainArgs, config: &GatewayConfig, topic: &str) -> Result<Owned
             "--topic {topic}: connections with different brokers are concerned; name one with --connection"
         )));
     };
-    let pick = args.offset.map_or(Pick::Last, Pick::Offset);
     let timeout = Duration::from_secs(args.timeout);
-    peek(brokers, topic, args.partition, pick, timeout).map_err(|error| {
+    let found = match (item, args.offset) {
+        (Some(item), None) => {
+            let mut reaches = |record: &OwnedRecord| {
+                let reaches = |c: &&ConnectionConfig| reaches(c, record, item);
+                candidates.iter().any(reaches)
+            };
+            look_back(
+                (brokers, topic, args.partition),
+                args.look_back,
+                timeout,
+                &mut reaches,
+            )
+            .map(|found| {
+                let looked_back = LookedBack {
+                    item: item.clone(),
+                    read: found.read,
+                    reached: found.matches,
+                    is_whole: found.is_whole,
+                };
+                (found.record, Some(looked_back))
+            })
+        }
+        (_, offset) => {
+            let pick = offset.map_or(Pick::Last, Pick::Offset);
+            let found = peek(brokers, topic, args.partition, pick, timeout);
+            found.map(|record| (record, None))
+        }
+    };
+    found.map_err(|error| {
         let exit = match error {
             PeekError::Kafka(_) => Exit::Unreachable,
             _ => Exit::Usage,
@@ -192,6 +248,34 @@ fn live(args: &ExplainArgs, config: &GatewayConfig, topic: &str) -> Result<Owned
             anyhow!("--topic {topic}: {error} (brokers {brokers})"),
         )
     })
+}
+
+/// Returns `true` if a connection delivers a record to an item.
+fn reaches(connection: &ConnectionConfig, record: &OwnedRecord, item: &CanonicalItem) -> bool {
+    let headers = headers(record);
+    let explanation = connection
+        .mapping
+        .explain(&view(record, &headers), &FieldSet::empty());
+    let items = explanation.items.as_ref();
+    items.is_ok_and(|items| items.iter().any(|i| i == item.as_str()))
+}
+
+fn headers(record: &OwnedRecord) -> Vec<(&str, Option<&[u8]>)> {
+    let headers = record.headers.iter();
+    let headers = headers.map(|(name, value)| (name.as_str(), value.as_deref()));
+    headers.collect()
+}
+
+fn view<'a>(record: &'a OwnedRecord, headers: &'a [(&'a str, Option<&'a [u8]>)]) -> RecordView<'a> {
+    RecordView {
+        topic: &record.topic,
+        partition: record.partition,
+        offset: record.offset,
+        timestamp_ms: record.timestamp_ms,
+        key: record.key.as_deref(),
+        value: record.value.as_deref(),
+        headers,
+    }
 }
 
 fn answer<'a>(
@@ -213,21 +297,8 @@ fn answer<'a>(
             indexes.collect::<Result<FieldSet, _>>()?
         }
     };
-    let headers: Vec<_> = record
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_deref()))
-        .collect();
-    let view = RecordView {
-        topic: &record.topic,
-        partition: record.partition,
-        offset: record.offset,
-        timestamp_ms: record.timestamp_ms,
-        key: record.key.as_deref(),
-        value: record.value.as_deref(),
-        headers: &headers,
-    };
-    let explanation = mapping.explain(&view, &wanted);
+    let headers = headers(record);
+    let explanation = mapping.explain(&view(record, &headers), &wanted);
     let item = item.map(|item| {
         let items = explanation.items.as_ref();
         ItemAnswer {

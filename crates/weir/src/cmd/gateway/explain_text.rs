@@ -1,17 +1,37 @@
 //! What `weir gateway explain` writes: for people, or JSON.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use weir_kafka::peek::OwnedRecord;
 use weir_mapping::{ErrorStrategy, Extracted, ExtractionError, SourceOutcome};
 
-use super::explain::{Answer, ItemAnswer};
+use super::explain::{Answer, ItemAnswer, LookedBack};
 use super::table::{Table, cut};
 
 /// Characters of a key or value that are shown.
 const SHOWN: usize = 160;
 
 /// Writes the record and what each connection makes of it.
-pub(super) fn print(record: &OwnedRecord, answers: &[Answer<'_>]) {
+pub(super) fn print(
+    record: &OwnedRecord,
+    looked_back: Option<&LookedBack>,
+    answers: &[Answer<'_>],
+) {
+    if let Some(found) = looked_back {
+        let (read, item) = (found.read, &found.item);
+        match found.reached {
+            true => println!("{read} records read: this is the newest that reaches {item}"),
+            false => println!(
+                "{read} records read, none of which reaches {item}: this is the newest of all{}",
+                if found.is_whole {
+                    ""
+                } else {
+                    "; --look-back reads more"
+                }
+            ),
+        }
+    }
     print_record(record);
     for answer in answers {
         println!("\nconnection {}", answer.connection.name);
@@ -35,16 +55,28 @@ fn print_record(record: &OwnedRecord) {
     }
 }
 
+/// Bytes in one line without control characters: a text, or bytes as escapes with their number.
 fn shown(bytes: Option<&[u8]>) -> String {
     let Some(bytes) = bytes else {
         return "null".to_owned();
     };
-    let text = String::from_utf8_lossy(bytes);
-    if text.chars().count() <= SHOWN {
-        cut(&text, usize::MAX)
-    } else {
-        format!("{} ({} bytes)", cut(&text, SHOWN), bytes.len())
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains('\0') => binary(bytes),
+        Ok(text) if text.chars().count() <= SHOWN => cut(text, usize::MAX),
+        Ok(text) => format!("{} ({} bytes)", cut(text, SHOWN), bytes.len()),
+        Err(_) => binary(bytes),
     }
+}
+
+/// The first bytes, those that are no printable ASCII as `\xHH`, as the evaluator BYTES has them.
+fn binary(bytes: &[u8]) -> String {
+    let escape = |byte: &u8| match byte {
+        b' '..=b'~' => char::from(*byte).to_string(),
+        byte => format!("\\x{byte:02X}"),
+    };
+    let kept: String = bytes.iter().take(SHOWN / 4).map(escape).collect();
+    let more = if bytes.len() > SHOWN / 4 { "…" } else { "" };
+    format!("{kept}{more} ({} bytes, binary)", bytes.len())
 }
 
 fn print_answer(record: &OwnedRecord, answer: &Answer<'_>) {
@@ -152,18 +184,28 @@ fn verdict(answer: &Answer<'_>) -> String {
 }
 
 /// The same as data.
-pub(super) fn to_json(record: &OwnedRecord, answers: &[Answer<'_>]) -> Value {
-    let text = |bytes: &Option<Vec<u8>>| {
-        bytes
-            .as_deref()
-            .map(String::from_utf8_lossy)
-            .map(String::from)
+pub(super) fn to_json(
+    record: &OwnedRecord,
+    looked_back: Option<&LookedBack>,
+    answers: &[Answer<'_>],
+) -> Value {
+    // In the form that a record file has.
+    let text = |bytes: &Option<Vec<u8>>| match bytes.as_deref().map(std::str::from_utf8) {
+        None => Value::Null,
+        Some(Ok(text)) => text.into(),
+        Some(Err(_)) => {
+            json!({ "base64": BASE64_STANDARD.encode(bytes.as_deref().unwrap_or_default()) })
+        }
     };
     let headers = record
         .headers
         .iter()
         .map(|(name, value)| json!([name, text(value)]));
     json!({
+        "looked_back": looked_back.map(|found| json!({
+            "records": found.read,
+            "reached": found.reached,
+        })),
         "record": {
             "topic": record.topic,
             "partition": record.partition,

@@ -1,18 +1,22 @@
 //! A record written down as JSON, for `weir gateway explain --record`.
 
+use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use weir_kafka::peek::OwnedRecord;
 
+/// A record as written; JSON values stay as they are, since their numbers and the order of their
+/// members matter.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct Written<'a> {
     topic: Option<String>,
     #[serde(default)]
     partition: i32,
@@ -20,12 +24,39 @@ struct Written {
     offset: i64,
     #[serde(default = "no_timestamp")]
     timestamp: i64,
-    #[serde(default)]
-    key: Value,
-    #[serde(default)]
-    value: Value,
-    #[serde(default)]
-    headers: Value,
+    #[serde(borrow, default)]
+    key: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    headers: Option<&'a RawValue>,
+}
+
+/// The members of an object in their order.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
 }
 
 fn no_timestamp() -> i64 {
@@ -43,7 +74,7 @@ pub(super) fn read(path: &Path, topic: Option<&str>) -> anyhow::Result<OwnedReco
         std::fs::read_to_string(path)
     };
     let text = text.with_context(|| format!("--record {name}: cannot read it"))?;
-    let written: Written = serde_json::from_str(&text).with_context(|| {
+    let written: Written<'_> = serde_json::from_str(&text).with_context(|| {
         format!("--record {name}: not a record; see weir gateway explain --help")
     })?;
     let Some(topic) = written.topic.as_deref().or(topic) else {
@@ -55,50 +86,57 @@ pub(super) fn read(path: &Path, topic: Option<&str>) -> anyhow::Result<OwnedReco
         partition: written.partition,
         offset: written.offset,
         timestamp_ms: written.timestamp,
-        key: part("key", &written.key)?,
-        value: part("value", &written.value)?,
-        headers: headers(&written.headers).with_context(|| format!("--record {name}: headers"))?,
+        key: part("key", written.key)?,
+        value: part("value", written.value)?,
+        headers: headers(written.headers).with_context(|| format!("--record {name}: headers"))?,
     })
 }
 
 /// A text as it is, null, `{"base64": "..."}` or `{"json": anything}`.
-fn payload(value: &Value) -> anyhow::Result<Option<Vec<u8>>> {
-    match value {
-        Value::Null => return Ok(None),
-        Value::String(text) => return Ok(Some(text.clone().into_bytes())),
-        Value::Object(members) if members.len() == 1 => {
-            if let Some(Value::String(text)) = members.get("base64") {
-                return Ok(Some(BASE64_STANDARD.decode(text).context("not base64")?));
-            }
-            if let Some(json) = members.get("json") {
-                return Ok(Some(json.to_string().into_bytes()));
+fn payload(value: Option<&RawValue>) -> anyhow::Result<Option<Vec<u8>>> {
+    let text = value.map_or("null", RawValue::get);
+    if text == "null" {
+        return Ok(None);
+    }
+    if let Ok(text) = serde_json::from_str::<String>(text) {
+        return Ok(Some(text.into_bytes()));
+    }
+    if let Ok(Members(members)) = serde_json::from_str(text) {
+        if let [(name, inner)] = &members[..] {
+            match (name.as_str(), serde_json::from_str::<String>(inner.get())) {
+                ("json", _) => return Ok(Some(inner.get().as_bytes().to_vec())),
+                ("base64", Ok(text)) => {
+                    return Ok(Some(BASE64_STANDARD.decode(text).context("not base64")?));
+                }
+                _ => {}
             }
         }
-        _ => {}
     }
     bail!("write a text, null, {{\"base64\": \"...\"}} or {{\"json\": ...}}")
 }
 
 type Headers = Vec<(String, Option<Vec<u8>>)>;
 
-/// An object, or a list of pairs where a name occurs more than once.
-fn headers(value: &Value) -> anyhow::Result<Headers> {
-    let pair = |name: &str, value| Ok((name.to_owned(), payload(value)?));
-    match value {
-        Value::Null => Ok(Vec::new()),
-        Value::Object(members) => members
-            .iter()
-            .map(|(name, value)| pair(name, value))
-            .collect(),
-        Value::Array(pairs) => {
-            let pairs = pairs
-                .iter()
-                .map(|item| match item.as_array().map(Vec::as_slice) {
-                    Some([Value::String(name), value]) => pair(name, value),
-                    _ => bail!("write each header as [\"name\", \"value\"]"),
-                });
-            pairs.collect()
-        }
-        _ => bail!("write an object, or a list of [\"name\", \"value\"]"),
-    }
+/// An object, or a list of pairs.
+fn headers(value: Option<&RawValue>) -> anyhow::Result<Headers> {
+    let text = value.map_or("null", RawValue::get);
+    let pairs = if text == "null" {
+        Vec::new()
+    } else if let Ok(Members(members)) = serde_json::from_str(text) {
+        members
+    } else if let Ok(pairs) = serde_json::from_str::<Vec<&RawValue>>(text) {
+        let pairs = pairs
+            .into_iter()
+            .map(|pair| serde_json::from_str(pair.get()));
+        let pairs = pairs.collect::<Result<_, _>>();
+        pairs.context("write each header as [\"name\", \"value\"]")?
+    } else {
+        bail!("write an object, or a list of [\"name\", \"value\"]")
+    };
+    let pairs = pairs.into_iter();
+    let pairs = pairs.map(|(name, value): (String, &RawValue)| {
+        let value = payload(Some(value)).with_context(|| name.clone())?;
+        Ok((name, value))
+    });
+    pairs.collect()
 }

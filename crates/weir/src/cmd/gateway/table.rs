@@ -53,11 +53,13 @@ pub(super) fn cut(text: &str, widest: usize) -> String {
     format!("{kept}…")
 }
 
-/// Control characters as escapes, so that a record cannot draw on the terminal.
-fn one_line(text: &str) -> String {
+/// Control characters, and those that turn the direction of writing, as escapes: a record cannot
+/// draw on the terminal.
+pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns {
             line.extend(c.escape_default());
         } else {
             line.push(c);

@@ -19,9 +19,16 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-/// Reads the configuration and says what it means; a mistake is the error.
+/// Reads the configuration and says what it means; a mistake is the error, with `--json` as data.
 pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let config = load(&args.from)?;
+    let config = match load(&args.from) {
+        Err(failure) if args.json => {
+            let errors = [json!({ "severity": "error", "text": failure.to_string() })];
+            println!("{:#}", json!({ "usable": false, "errors": errors }));
+            return Ok(failure.exit);
+        }
+        loaded => loaded?,
+    };
     if args.json {
         println!("{:#}", to_json(&config));
     } else {
@@ -45,6 +52,8 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
         })
     });
     json!({
+        "usable": true,
+        "errors": [],
         "clusters": clusters.collect::<Vec<_>>(),
         "admin": config.admin.to_string(),
         "admin_token": config.admin_token.is_some(),

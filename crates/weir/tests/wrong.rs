@@ -1,0 +1,97 @@
+//! Wrong files of every kind that a user writes: what the commands say of each, as one snapshot.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Kinds of files by the end of their names, with the command that reads one.
+const KINDS: [(&str, &[&str]); 6] = [
+    (".adapters.xml", &["gateway", "check", "--adapters"]),
+    (".gateway.toml", &["gateway", "check", "--config"]),
+    (
+        ".conf.xml",
+        &[
+            "gateway",
+            "check",
+            "--adapters",
+            GOOD,
+            "--lightstreamer-conf",
+        ],
+    ),
+    (
+        ".record.json",
+        &["gateway", "explain", "--adapters", GOOD, "--record"],
+    ),
+    (".proxy.toml", &["proxy", "check", "--config"]),
+    (".plan.toml", &["bench", "run"]),
+];
+
+const GOOD: &str = "../../../../examples/adapters.xml";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wrong")
+}
+
+/// The lines that tell what is wrong, without what leads to them.
+fn said(file: &str, command: &[&str]) -> String {
+    let mut command_line = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command_line.args(command).arg(file).current_dir(folder());
+    let output = command_line.output().expect("the binary can be started");
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{file}: {out}{err}");
+    let errors = out
+        .split_once("\nerrors\n")
+        .map_or("", |(_, errors)| errors);
+    let lines = errors.lines().take_while(|line| line.starts_with("  "));
+    // Which keys there are is not the matter here.
+    let short = |line: &'_ str| match line.split_once(", expected one of `") {
+        Some((start, _)) => format!("{start}, expected one of ..."),
+        None => line.trim_end().to_owned(),
+    };
+    let lines: Vec<_> = lines.chain(err.lines()).map(short).collect();
+    let named = lines.iter().any(|line| line.contains(file));
+    assert!(named, "{file} is not named: {out}{err}");
+    lines.join("\n")
+}
+
+#[test]
+fn wrong_files_are_reported_with_place_and_remedy() {
+    let entries = fs::read_dir(folder()).expect("the folder can be read");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+    names.sort_unstable();
+    let mut report = String::new();
+    for name in names {
+        let kind = KINDS.iter().find(|(end, _)| name.ends_with(end));
+        let (_, command) = kind.unwrap_or_else(|| panic!("{name} is of no known kind"));
+        writeln!(report, "{name}\n{}\n", said(&name, command)).expect("it is a text");
+    }
+    insta::assert_snapshot!("wrong_files", report);
+}
+
+/// Whatever is wrong, `check --json` writes JSON, with the same errors.
+#[test]
+fn checks_with_json_write_json_for_wrong_files() {
+    for entry in fs::read_dir(folder()).expect("the folder can be read") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_str().expect("our file names are UTF-8");
+        let kind = KINDS.iter().find(|(end, _)| name.ends_with(end));
+        let Some((_, command)) = kind.filter(|(_, command)| command.contains(&"check")) else {
+            continue;
+        };
+        let mut command_line = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = command_line.args(*command).args([name, "--json"]);
+        let output = output.current_dir(folder()).output().expect("it starts");
+        let json: serde_json::Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(output.status.code(), Some(2), "{name}: {json:#}");
+        assert_eq!(json["usable"], false, "{name}");
+        let errors = json["errors"].as_array().expect(name);
+        assert!(!errors.is_empty(), "{name}");
+        for error in errors {
+            assert!(error["text"].is_string(), "{name}: {error}");
+        }
+    }
+}
