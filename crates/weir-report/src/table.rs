@@ -144,6 +144,10 @@ fn block(
                     line.push_str(&if bad { paint.red(&cell) } else { cell });
                 }
                 let _ = writeln!(out, "{line}");
+                if let Some(unwanted) = row.unwanted() {
+                    let lead = format!("{:name_width$}", "");
+                    wrapped(out, &lead, name_width, &unwanted, width);
+                }
                 if let Some(limit) = row.limit() {
                     let lead = format!("{:name_width$}{} ", "", paint.yellow("not held:"));
                     wrapped(out, &lead, name_width + 10, &terminal(&limit), width);

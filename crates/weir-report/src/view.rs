@@ -197,6 +197,24 @@ impl<'a> Row<'a> {
         self.repetitions().sample()
     }
 
+    /// Returns a sentence about deliveries that clients did not want, if there were any.
+    pub(crate) fn unwanted(&self) -> Option<String> {
+        use crate::format::{bytes, number};
+        let repetitions = self.repetitions();
+        let of = |pick: fn(&Delivery) -> Option<f64>| {
+            repetitions.mean(|cell| cell.delivery.as_ref().and_then(pick))
+        };
+        let (count, size) = (
+            of(Delivery::unwanted_per_wanted)?,
+            of(Delivery::unwanted_bytes_per_wanted)?,
+        );
+        Some(format!(
+            "{} unwanted records ({}) received per wanted one; CPU is per wanted one",
+            number(Some(count)),
+            bytes(size)
+        ))
+    }
+
     fn cpu_by_repetition(&self) -> Vec<(u64, f64)> {
         let valid = self.cells.iter().filter(|cell| cell.is_valid());
         valid

@@ -64,8 +64,8 @@ pub static METRICS: &[Metric] = &[
     }),
     metric("received_bytes_per_delivered", "bytes", true, |cell| {
         let delivery = cell.delivery.as_ref()?;
-        let delivered = Some(delivery.delivered).filter(|count| *count > 0)?;
-        Some(delivery.received_bytes as f64 / delivered as f64)
+        let wanted = Some(delivery.wanted()).filter(|count| *count > 0)?;
+        Some(delivery.received_bytes as f64 / wanted as f64)
     }),
     headline("lost", "deliveries", true, |cell| {
         Some(cell.delivery.as_ref()?.lost as f64)
@@ -154,6 +154,24 @@ mod tests {
         assert_eq!((all["lost"], all["fetch_time_ms"]), (0.0, 7.0));
         assert!(!all.contains_key("response_p99_ms"), "never measured");
         assert!(all_of(&Cell::default()).is_empty());
+    }
+
+    #[test]
+    fn unwanted_deliveries_are_stated_per_wanted_one() {
+        let delivery = Delivery {
+            delivered: 4000,
+            wanted: Some(100),
+            received_bytes: 4_000_000,
+            ..Delivery::default()
+        };
+        assert_eq!(delivery.unwanted_per_wanted(), Some(39.0));
+        assert_eq!(delivery.unwanted_bytes_per_wanted(), Some(39_000.0));
+        let cell = Cell {
+            delivery: Some(delivery),
+            ..Cell::default()
+        };
+        assert_eq!(all_of(&cell)["received_bytes_per_delivered"], 40_000.0);
+        assert_eq!(Delivery::default().unwanted_per_wanted(), None);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Coordinator {
     children: Children,
     clock: Clock,
     refused: Vec<String>,
+    /// Peers that were no agents.
+    foreign: u64,
     /// Commands from before all agents had come, for those who come later.
     early: Vec<Command>,
     told_ready: bool,
@@ -83,6 +85,7 @@ impl Coordinator {
             children: Children::default(),
             clock: Clock::start(),
             refused: Vec::new(),
+            foreign: 0,
             early: Vec::new(),
             told_ready: false,
             stopping: false,
@@ -173,6 +176,14 @@ impl Coordinator {
                 tracing::warn!(%peer, reason, "agent refused");
                 if self.refused.len() < REFUSED_KEPT_MAX {
                     self.refused.push(format!("{peer}: {reason}"));
+                }
+                return;
+            }
+            Visitor::Foreign { peer, reason } => {
+                self.foreign += 1;
+                // Once: peers decide how many there are.
+                if self.foreign == 1 {
+                    tracing::warn!(%peer, reason, "peer sent no hello, disconnected");
                 }
                 return;
             }
@@ -332,9 +343,13 @@ impl Coordinator {
     }
 
     fn missing(&self) -> AgentError {
-        let refused = match self.refused.is_empty() {
+        let mut refused = self.refused.clone();
+        if self.foreign > 0 {
+            refused.push(format!("{} peers without a hello", self.foreign));
+        }
+        let refused = match refused.is_empty() {
             true => String::new(),
-            false => format!(" (refused: {})", self.refused.join("; ")),
+            false => format!(" (refused: {})", refused.join("; ")),
         };
         AgentError::Missing {
             joined: self.crew.members.len(),

@@ -1,10 +1,9 @@
 //! Where agents come in: a listening socket that answers only those who know the token.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +15,7 @@ use crate::clock::Clock;
 pub(super) struct Door {
     listener: TcpListener,
     token: Arc<str>,
-    /// Strangers being listened to.
-    waiting: Arc<AtomicUsize>,
+    strangers: Arc<Strangers>,
 }
 
 /// Who came.
@@ -30,8 +28,10 @@ pub(super) enum Visitor {
         hello: Hello,
         clock: ClockDifference,
     },
-    /// Anybody else, already sent away.
+    /// An agent that cannot take part, already sent away.
     Refused { peer: SocketAddr, reason: String },
+    /// A peer that sent no hello: silent, foreign, or one connection too many. Already disconnected.
+    Foreign { peer: SocketAddr, reason: String },
 }
 
 /// An agent's clock minus ours.
@@ -56,7 +56,7 @@ impl Door {
         Ok(Self {
             listener,
             token: token.into(),
-            waiting: Arc::default(),
+            strangers: Arc::default(),
         })
     }
 
@@ -64,19 +64,22 @@ impl Door {
         self.listener.local_addr()
     }
 
-    /// Lets in whoever waits outside; what became of them goes to `visitors`. Never blocks: each is
-    /// listened to on a thread, a bounded number at once and for a bounded time.
+    /// Accepts pending connections; what became of them goes to `visitors`. Never blocks: each peer
+    /// is read on a thread of its own, a bounded number at once and for a bounded time.
     pub(super) fn look<V: From<Visitor> + Send + 'static>(&self, visitors: &SyncSender<V>) {
-        while self.waiting.load(Ordering::Relaxed) < STRANGERS_MAX {
+        for _ in 0..ACCEPTED_AT_ONCE_MAX {
             let Ok((stream, peer)) = self.listener.accept() else {
                 return;
             };
+            // Without a handle to disconnect it by, a silent peer would keep its thread.
+            let Ok(handle) = stream.try_clone() else {
+                continue;
+            };
             let (token, clock) = (Arc::clone(&self.token), Clock::start());
-            let (waiting, visitors) = (Arc::clone(&self.waiting), visitors.clone());
-            waiting.fetch_add(1, Ordering::Relaxed);
+            let (strangers, visitors) = (Arc::clone(&self.strangers), visitors.clone());
+            let id = strangers.add(peer.ip(), handle);
             thread::spawn(move || {
-                let visitor = greet(stream, peer, &token, clock);
-                waiting.fetch_sub(1, Ordering::Relaxed);
+                let visitor = greet(stream, peer, &token, clock, || strangers.remove(id));
                 // The run may be over.
                 let _ = visitors.send(visitor.into());
             });
@@ -84,12 +87,78 @@ impl Door {
     }
 }
 
-fn greet(stream: TcpStream, peer: SocketAddr, token: &str, clock: Clock) -> Visitor {
-    let met = listen(&stream, token).and_then(|hello| {
-        let compared = compare_clocks(&stream, clock);
-        let difference = compared.map_err(|error| format!("no clock: {error}"))?;
-        Ok((hello, difference))
-    });
+/// Connections that have not sent a hello yet.
+///
+/// Agents send theirs at once, so that the oldest of too many is the one to disconnect: silent peers
+/// never keep agents out, and those of one address only each other.
+#[derive(Debug, Default)]
+struct Strangers(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    last_id: u64,
+    /// The oldest first.
+    connections: Vec<(u64, IpAddr, TcpStream)>,
+}
+
+impl Strangers {
+    /// Adds a connection, and disconnects the oldest if there are too many.
+    fn add(&self, address: IpAddr, handle: TcpStream) -> u64 {
+        let mut waiting = self.waiting();
+        let of_address = |(_, other, _): &(u64, IpAddr, TcpStream)| *other == address;
+        let same = waiting
+            .connections
+            .iter()
+            .filter(|it| of_address(it))
+            .count();
+        let surplus = match () {
+            () if same >= ADDRESS_STRANGERS_MAX => waiting.connections.iter().position(of_address),
+            () if waiting.connections.len() >= STRANGERS_MAX => Some(0),
+            () => None,
+        };
+        if let Some(oldest) = surplus {
+            let (_, _, stream) = waiting.connections.remove(oldest);
+            // Its thread reads the end of the stream; one that is gone has ended already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        waiting.last_id += 1;
+        let id = waiting.last_id;
+        waiting.connections.push((id, address, handle));
+        id
+    }
+
+    fn remove(&self, id: u64) {
+        self.waiting()
+            .connections
+            .retain(|(other, ..)| *other != id);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the hello, then calls `heard`; compares clocks with an agent.
+fn greet(
+    stream: TcpStream,
+    peer: SocketAddr,
+    token: &str,
+    clock: Clock,
+    heard: impl FnOnce(),
+) -> Visitor {
+    let hello = read_hello(&stream);
+    heard();
+    let met = match hello {
+        Ok(hello) => check(&hello, token).and_then(|()| {
+            let compared = compare_clocks(&stream, clock);
+            let difference = compared.map_err(|error| format!("no clock: {error}"))?;
+            Ok((hello, difference))
+        }),
+        Err(reason) => {
+            send_away(stream, &reason);
+            return Visitor::Foreign { peer, reason };
+        }
+    };
     match met {
         Ok((hello, clock)) => Visitor::Agent {
             stream,
@@ -136,9 +205,12 @@ pub(super) fn send_away(mut stream: TcpStream, reason: &str) {
     let _ = stream.write_all(&wire::line(&refused));
 }
 
-fn listen(stream: &TcpStream, token: &str) -> Result<Hello, String> {
+fn read_hello(stream: &TcpStream) -> Result<Hello, String> {
     let line = short_line(stream).map_err(|error| format!("no hello: {error}"))?;
-    let hello: Hello = wire::parse(&line).map_err(|_| "no hello".to_owned())?;
+    wire::parse(&line).map_err(|_| "no hello".to_owned())
+}
+
+fn check(hello: &Hello, token: &str) -> Result<(), String> {
     if !is_same(hello.token.as_bytes(), token.as_bytes()) {
         return Err(format!(
             "wrong token: set {} to that of the run",
@@ -152,7 +224,7 @@ fn listen(stream: &TcpStream, token: &str) -> Result<Hello, String> {
             hello.version
         ));
     }
-    Ok(hello)
+    Ok(())
 }
 
 /// A line, which must be short, soon there, and all that is said.
@@ -187,6 +259,12 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-const STRANGERS_MAX: usize = 32;
+/// Connections without a hello.
+const STRANGERS_MAX: usize = 64;
+/// Of these, those of one address.
+const ADDRESS_STRANGERS_MAX: usize = 32;
+/// Per turn of the coordinator (20 ms): the hello of an agent has two turns before its connection can be
+/// the oldest of too many.
+const ACCEPTED_AT_ONCE_MAX: usize = 16;
 const CLOCK_QUESTIONS: usize = 8;
 const HELLO_WITHIN: Duration = Duration::from_secs(10);

@@ -309,6 +309,31 @@ fn strangers_are_refused_and_told_why() {
     agent.join().unwrap().unwrap();
 }
 
+/// They come first, stay, and would keep every place of a listener that waits for each of them.
+#[test]
+fn silent_and_garbage_peers_do_not_keep_agents_out() {
+    let run = Run::start(2, 4, Duration::from_secs(30));
+    let connect = || TcpStream::connect(run.address).unwrap();
+    let silent: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
+    let garbage: Vec<TcpStream> = (0_u8..40)
+        .map(|byte| {
+            let mut stream = connect();
+            // No line ends; the coordinator may have hung up.
+            let _ = stream.write_all(&[byte | 0x80; 100]);
+            stream
+        })
+        .collect();
+    let agents = [(); 2].map(|()| run.agent(TOKEN));
+    assert_eq!(run.ready(), 4);
+    run.commands.send(always()).unwrap();
+    run.commands.send(ledger()).unwrap();
+    assert_eq!(run.thread.join().unwrap().unwrap().clients, 4);
+    for agent in agents {
+        agent.join().unwrap().unwrap();
+    }
+    drop((silent, garbage));
+}
+
 #[test]
 fn clocks_differ_only_beyond_the_error_of_the_comparison() {
     let difference = |ahead_ns, error_ns| door::ClockDifference { ahead_ns, error_ns };

@@ -89,14 +89,12 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
     measured.latency(&mut cell);
     let span = (window.from_unix_ns, window.until_unix_ns);
     if let Some(summary) = &measured.collected.delivery {
-        cell.delivery = Some(measured.delivery(summary, span, cell.hold_s));
+        let clients = cell.clients;
+        cell.delivery = Some(measured.delivery(summary, span, cell.hold_s, clients));
         cell.fairness = fairness(summary);
     }
-    let delivered = cell
-        .delivery
-        .as_ref()
-        .map_or(0, |delivery| delivery.delivered);
-    cell.roles = measured.usage.roles(span, cell.clients, delivered);
+    let wanted = cell.delivery.as_ref().map_or(0, Delivery::wanted);
+    cell.roles = measured.usage.roles(span, cell.clients, wanted);
     measured.network(&mut cell.roles, span);
     measured.mapping(&mut cell, span);
     cell.series = measured.series(window, fan_out(&measured, &cell));
@@ -167,7 +165,13 @@ impl Measured<'_> {
         }
     }
 
-    fn delivery(&self, summary: &DeliverySummary, span: (u64, u64), hold_s: f64) -> Delivery {
+    fn delivery(
+        &self,
+        summary: &DeliverySummary,
+        span: (u64, u64),
+        hold_s: f64,
+        clients: u64,
+    ) -> Delivery {
         let delivered = summary
             .deliveries_in_window
             .saturating_sub(summary.duplicated);
@@ -176,6 +180,7 @@ impl Measured<'_> {
         Delivery {
             expected: delivered + summary.lost + summary.conflated,
             delivered,
+            wanted: self.wanted(delivered, summary.lost, clients),
             lost: summary.lost,
             duplicated: summary.duplicated,
             reordered: summary.reordered,
@@ -187,6 +192,18 @@ impl Measured<'_> {
             disconnects: summary.disconnects,
             errors: summary.errors.clone(),
         }
+    }
+
+    /// Of what plain consumers received, the deliveries of the key that a client of this number has;
+    /// losses hit wanted and unwanted ones alike.
+    fn wanted(&self, delivered: u64, lost: u64, clients: u64) -> Option<u64> {
+        if self.receiving != Part::Consume {
+            return None;
+        }
+        let (ledger, seed) = (self.collected.ledger(), self.plan.workload.seed);
+        let due = self.plan.clients.wanted(&ledger, clients, seed)?;
+        let share = delivered as f64 / (delivered + lost).max(1) as f64;
+        Some((due as f64 * share).round() as u64)
     }
 
     fn counter_in(&self, part: Part, name: &str, (from, until): (u64, u64)) -> Option<f64> {

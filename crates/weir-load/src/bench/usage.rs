@@ -79,9 +79,9 @@ impl Usage {
         busiest.map(|busiest| (busiest, all))
     }
 
-    /// What each part used inside the window.
-    pub(super) fn roles(&self, window: (u64, u64), clients: u64, delivered: u64) -> Vec<RoleUsage> {
-        let role = |part: Part| self.role(part, window, clients, delivered);
+    /// What each part used inside the window; costs are per wanted delivery.
+    pub(super) fn roles(&self, window: (u64, u64), clients: u64, wanted: u64) -> Vec<RoleUsage> {
+        let role = |part: Part| self.role(part, window, clients, wanted);
         Part::ALL.into_iter().filter_map(role).collect()
     }
 
@@ -90,7 +90,7 @@ impl Usage {
         part: Part,
         (from, until): (u64, u64),
         clients: u64,
-        delivered: u64,
+        wanted: u64,
     ) -> Option<RoleUsage> {
         let (name, until) = (part.name(), until + EDGE_NS);
         let usage = self.sampler.usage(name, from, until)?;
@@ -106,8 +106,8 @@ impl Usage {
             cpu_us_total: usage.cpu_us(),
             cpu_system_us: Some(usage.system_us),
             cpu_cores_mean: Some(usage.cores()),
-            cpu_us_per_delivered: (delivered > 0 && usage.cpu_us() >= CPU_US_MIN)
-                .then(|| usage.cpu_us() as f64 / delivered as f64),
+            cpu_us_per_delivered: (wanted > 0 && usage.cpu_us() >= CPU_US_MIN)
+                .then(|| usage.cpu_us() as f64 / wanted as f64),
             rss_start_bytes: rss_start,
             rss_max_bytes: Some(usage.rss_max_bytes),
             rss_anon_max_bytes: Some(usage.rss_anon_max_bytes),

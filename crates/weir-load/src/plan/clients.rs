@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-use crate::clients::{KEY_PLACEHOLDER, Mode, Scenario, mode_name, scenario::KeyPool};
+use crate::clients::{KEY_PLACEHOLDER, Mode, Scenario, assign_keys, mode_name, scenario::KeyPool};
+use crate::delivery::{Expected, Ledger};
+use crate::keys::KeyTable;
+use crate::worker::protocol::LedgerEntry;
 
 /// The `clients` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -87,6 +90,27 @@ impl Clients {
         }
     }
 
+    /// Returns how many deliveries of acknowledged records `clients` clients want, each the records of
+    /// its key; `None` where every client wants every record.
+    pub(crate) fn wanted(&self, ledger: &[LedgerEntry], clients: u64, seed: u64) -> Option<u64> {
+        if !self.scenario.corrected().items.contains(KEY_PLACEHOLDER) {
+            return None;
+        }
+        let mut ids = KeyTable::default();
+        let ledger = Ledger::new(ledger, &mut ids);
+        let mut records = |key: &String| {
+            let id = ids.id(key.as_bytes());
+            id.map_or(0, |id| ledger.records(Expected::Key(id)))
+        };
+        if let Some(key) = self.wanted_key() {
+            return Some(clients * records(&key));
+        }
+        let (pool, extended) = self.pool();
+        let of_key: Vec<u64> = pool.names(KEYS, extended).iter().map(records).collect();
+        let assigned = assign_keys(usize::try_from(clients).ok()?, KEYS, seed);
+        Some(assigned.into_iter().map(|key| of_key[key]).sum())
+    }
+
     /// The names that keys have, and whether in their long form.
     pub(crate) fn pool(&self) -> (KeyPool, bool) {
         match self.keys {
@@ -146,6 +170,31 @@ mod tests {
         };
         assert_eq!(per_record(Scenario::One), 1000.0);
         assert_eq!(per_record(Scenario::Two), 25.0);
+    }
+
+    #[test]
+    fn wanted_deliveries_are_those_of_each_clients_key() {
+        let entry = |key: &str, last_seq| LedgerEntry {
+            key: key.to_owned(),
+            producer: 0,
+            first_seq: 1,
+            last_seq,
+            missing: vec![2],
+            last_due_unix_ns: 0,
+        };
+        let ledger = [entry("Apple", 11), entry("Fig", 5)];
+        let keyed = Clients::default();
+        assert_eq!(keyed.wanted(&ledger, 80, 7), Some(2 * 10 + 2 * 4));
+        let one = Clients {
+            key: Some("Fig".to_owned()),
+            ..Clients::default()
+        };
+        assert_eq!(one.wanted(&ledger, 80, 7), Some(80 * 4));
+        let all = Clients {
+            scenario: Scenario::One,
+            ..Clients::default()
+        };
+        assert_eq!(all.wanted(&ledger, 80, 7), None);
     }
 
     #[test]

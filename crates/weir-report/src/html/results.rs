@@ -41,7 +41,7 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     out.push_str(
         "<p class=\"caption\">Latency runs from the instant a record was due, so a late sender hides \
          nothing. <b>CPU</b> is that of the delivering part (gateway or floor; the broker where clients \
-         read from it directly), <b>with broker</b> adds the broker’s share. <b>× floor</b> compares with \
+         read from it directly) for each delivery that its client wanted, <b>with broker</b> adds the broker’s share. <b>× floor</b> compares with \
          the plainest possible fan-out in the same run, with a 95 % interval where there are repetitions. \
          Over repetitions the geometric mean stands; losses are summed. – means too few samples or not \
          measured.</p>\n</section>\n",
@@ -84,6 +84,23 @@ fn limits(out: &mut String, levels: &[Level<'_>]) {
     let rows = levels
         .iter()
         .flat_map(|level| level.rows.iter().map(move |row| (level, row)));
+    let unwanted: Vec<_> = rows
+        .clone()
+        .filter_map(|(level, row)| Some((level.label(), row, row.unwanted()?)))
+        .collect();
+    if !unwanted.is_empty() {
+        out.push_str("<ul class=\"remarks\">");
+        for (label, row, text) in unwanted {
+            let name = Markup(&row.name);
+            let _ = write!(
+                out,
+                "<li><b>{name}</b>, {}: {}</li>",
+                Markup(&label),
+                Markup(&text)
+            );
+        }
+        out.push_str("</ul>\n");
+    }
     let limits: Vec<_> = rows
         .filter_map(|(level, row)| Some((level.label(), row, row.limit()?)))
         .collect();

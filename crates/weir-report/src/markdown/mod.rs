@@ -129,6 +129,16 @@ fn results(out: &mut String, run: &Run) {
             .iter()
             .flat_map(|level| level.rows.iter().map(move |row| (level, row)))
     };
+    let mut unwanted = rows()
+        .filter_map(|(level, row)| Some((level, row, row.unwanted()?)))
+        .peekable();
+    if unwanted.peek().is_some() {
+        out.push_str("\nNot wanted:\n\n");
+    }
+    for (level, row, text) in unwanted {
+        let (name, label) = (esc(&row.name), esc(&level.label()));
+        let _ = writeln!(out, "- {name} at {label}: {}", esc(&text));
+    }
     let mut limits = rows()
         .filter_map(|(level, row)| Some((level, row, row.limit()?)))
         .peekable();

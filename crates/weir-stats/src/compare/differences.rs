@@ -24,6 +24,11 @@ pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
         found.push(format!("{more} more settings differ"));
     }
     found.extend(one_sided(base, other));
+    if counts_wanted(base) != counts_wanted(other) {
+        let text = "CPU per delivery: only one side tells wanted deliveries of plain consumers from all, so \
+                    theirs cannot be compared";
+        found.push(text.to_owned());
+    }
     for (side, run) in [("base", base), ("other side", other)] {
         found.extend(left_out(side, run));
     }
@@ -92,6 +97,14 @@ fn one_sided(base: &Run, other: &Run) -> Vec<String> {
     let mut found = missing(&ours, &theirs, "the base");
     found.append(&mut missing(&theirs, &ours, "the other side"));
     found
+}
+
+/// Returns `true` if deliveries of plain consumers are told apart by whether they were wanted.
+fn counts_wanted(run: &Run) -> bool {
+    let deliveries = run.cells.iter().filter_map(|cell| cell.delivery.as_ref());
+    deliveries
+        .into_iter()
+        .any(|delivery| delivery.wanted.is_some())
 }
 
 /// Cells that do not count, and those that something disturbed.

@@ -177,6 +177,10 @@ pub struct Delivery {
     pub expected: u64,
     /// Deliveries that happened, duplicates left out.
     pub delivered: u64,
+    /// Of these, those of records that their client wanted: a plain consumer of one key receives every
+    /// record of the topic. `None`: all.
+    #[serde(default)]
+    pub wanted: Option<u64>,
     /// Never arrived.
     pub lost: u64,
     /// Arrived more than once, counted beyond the first.
@@ -198,6 +202,26 @@ pub struct Delivery {
     /// Errors told by clients, by text.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
+}
+
+impl Delivery {
+    /// Returns the number of deliveries that clients wanted; costs are stated per such delivery.
+    pub fn wanted(&self) -> u64 {
+        self.wanted.unwrap_or(self.delivered)
+    }
+
+    /// Returns the unwanted deliveries for each wanted one; `None` where all were wanted.
+    pub fn unwanted_per_wanted(&self) -> Option<f64> {
+        let wanted = self.wanted.filter(|wanted| *wanted > 0)?;
+        let unwanted = self.delivered.checked_sub(wanted).filter(|it| *it > 0)?;
+        Some(unwanted as f64 / wanted as f64)
+    }
+
+    /// Returns the bytes of unwanted deliveries for each wanted one, taking deliveries to be equally large.
+    pub fn unwanted_bytes_per_wanted(&self) -> Option<f64> {
+        let bytes = self.received_bytes as f64 / self.delivered as f64;
+        Some(self.unwanted_per_wanted()? * bytes)
+    }
 }
 
 /// Distribution over clients of each client's own p99 response, and of its deliveries.
@@ -235,7 +259,7 @@ pub struct RoleUsage {
     pub cpu_system_us: Option<u64>,
     /// The same as cores busy on average.
     pub cpu_cores_mean: Option<f64>,
-    /// The same per delivery.
+    /// The same per wanted delivery.
     pub cpu_us_per_delivered: Option<f64>,
     /// Resident memory before the clients connected.
     pub rss_start_bytes: Option<u64>,
