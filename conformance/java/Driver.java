@@ -4,6 +4,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.lightstreamer.client.ClientListener;
+import com.lightstreamer.client.ClientMessageListener;
 import com.lightstreamer.client.ConnectionOptions;
 import com.lightstreamer.client.ItemUpdate;
 import com.lightstreamer.client.LightstreamerClient;
@@ -89,6 +90,11 @@ final class Driver {
             case "unsubscribe" -> client.unsubscribe(subscriptions.get(sub));
             case "frequency" -> subscriptions.get(sub).setRequestedMaxFrequency(command.get("value").asText());
             case "option" -> option(command.get("name").asText(), command.get("value"));
+            case "message" -> {
+                String text = command.get("text").asText();
+                ClientMessageListener listener = command.path("listens").asBoolean() ? new Outcome() : null;
+                client.sendMessage(text, command.path("sequence").textValue(), -1, listener, false);
+            }
             case "disconnect" -> client.disconnect();
             default -> throw new IllegalArgumentException("unknown command " + command);
         }
@@ -195,6 +201,28 @@ final class Driver {
         @Override public void onListenStart() {}
 
         @Override public void onListenEnd() {}
+    }
+
+    private static final class Outcome implements ClientMessageListener {
+        @Override public void onAbort(String text, boolean sentOnNetwork) {
+            emit("message", "text", text, "outcome", "aborted");
+        }
+
+        @Override public void onDeny(String text, int code, String message) {
+            emit("message", "text", text, "outcome", "denied", "code", code, "message", message);
+        }
+
+        @Override public void onDiscarded(String text) {
+            emit("message", "text", text, "outcome", "discarded");
+        }
+
+        @Override public void onError(String text) {
+            emit("message", "text", text, "outcome", "error");
+        }
+
+        @Override public void onProcessed(String text, String response) {
+            emit("message", "text", text, "outcome", "processed");
+        }
     }
 
     /** Trusts the authority whose certificate is in this file. */

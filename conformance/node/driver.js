@@ -70,7 +70,8 @@ function drive({ LightstreamerClient, Subscription }, config, print, log) {
           values, changed, snapshot: update.isSnapshot(),
         };
         if (config.details) {
-          const patched = (name) => (update.getValueAsJSONPatchIfAvailable(name) ?? null) !== null;
+          // Old releases know no patches.
+          const patched = (name) => (update.getValueAsJSONPatchIfAvailable?.(name) ?? null) !== null;
           line.patched = wanted.fields.filter(patched);
         }
         print(line);
@@ -80,15 +81,29 @@ function drive({ LightstreamerClient, Subscription }, config, print, log) {
     return subscription;
   }
 
+  function message({ text, sequence, listens }) {
+    const tell = (outcome) => (_text, code, message) => {
+      const more = outcome === 'denied' ? { code, message } : {};
+      print({ event: 'message', text, outcome, ...more });
+    };
+    const listener = {
+      onAbort: tell('aborted'), onDeny: tell('denied'), onDiscarded: tell('discarded'),
+      onError: tell('error'), onProcessed: tell('processed'),
+    };
+    client.sendMessage(text, sequence ?? undefined, undefined, listens ? listener : undefined);
+  }
+
   // Subscribed before the connection: the SDK then sends them in one batch.
   const subscriptions = config.subscriptions.map(subscribe);
   client.connect();
 
-  return ({ cmd, sub, subscription, name, value }) => {
+  return (command) => {
+    const { cmd, sub, subscription, name, value } = command;
     if (cmd === 'subscribe') subscriptions.push(subscribe(subscription, subscriptions.length));
     else if (cmd === 'unsubscribe') client.unsubscribe(subscriptions[sub ?? 0]);
     else if (cmd === 'frequency') subscriptions[sub ?? 0].setRequestedMaxFrequency(value);
     else if (cmd === 'option') option(name, value);
+    else if (cmd === 'message') message(command);
     else if (cmd === 'disconnect') client.disconnect();
     else throw new Error(`unknown command ${cmd}`);
   };

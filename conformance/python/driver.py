@@ -9,6 +9,7 @@ import time
 
 from lightstreamer.client import (
     ClientListener,
+    ClientMessageListener,
     ConsoleLoggerProvider,
     ConsoleLogLevel,
     LightstreamerClient,
@@ -93,6 +94,23 @@ class Updates(SubscriptionListener):
         )
 
 
+class Outcome(ClientMessageListener):
+    def onAbort(self, originalMessage, sentOnNetwork):
+        emit("message", text=originalMessage, outcome="aborted")
+
+    def onDeny(self, originalMessage, errorCode, errorMessage):
+        emit("message", text=originalMessage, outcome="denied", code=errorCode, message=errorMessage)
+
+    def onDiscarded(self, originalMessage):
+        emit("message", text=originalMessage, outcome="discarded")
+
+    def onError(self, originalMessage):
+        emit("message", text=originalMessage, outcome="error")
+
+    def onProcessed(self, originalMessage, *response):
+        emit("message", text=originalMessage, outcome="processed")
+
+
 def text(value):
     return None if value is None else str(value)
 
@@ -145,6 +163,9 @@ def main():
             subscriptions[command.get("sub", 0)].setRequestedMaxFrequency(command["value"])
         elif command["cmd"] == "option":
             option(command["name"], command["value"])
+        elif command["cmd"] == "message":
+            listener = Outcome() if command["listens"] else None
+            client.sendMessage(command["text"], command["sequence"], None, listener, False)
         elif command["cmd"] == "disconnect":
             client.disconnect()
         else:

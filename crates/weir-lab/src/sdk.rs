@@ -12,8 +12,10 @@ use std::path::Path;
 use crate::error::LabError;
 
 pub use java::{JAVA_SDK_VERSION, JavaSdk, java};
-pub use node::{NODE_SDK_VERSION, NodeSdk, node};
-pub use python::{PYTHON_SDK_VERSION, PythonSdk, aiokafka, python};
+pub use node::{NODE_SDK_VERSION, NodeSdk, OLD_NODE_SDK_VERSION, node, old_node};
+pub use python::{
+    OLD_PYTHON_SDK_VERSION, PYTHON_SDK_VERSION, PythonSdk, aiokafka, old_python, python,
+};
 pub use web::{WEB_SDK_VERSION, WebSdk, browser, web};
 
 fn write(path: &Path, text: &str) -> Result<(), LabError> {

@@ -14,6 +14,7 @@ mod conformance {
     pub(crate) mod events;
     pub(crate) mod expected;
     pub(crate) mod gateway;
+    pub(crate) mod messages;
     pub(crate) mod modes;
     pub(crate) mod pacing;
     pub(crate) mod page;

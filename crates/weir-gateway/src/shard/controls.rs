@@ -91,8 +91,8 @@ impl Shard {
         }
     }
 
-    /// Refuses a client message. An SDK tells its application code and text only if the request was
-    /// accepted and the message failed, so that is what is said to those who want the outcome.
+    /// Refuses a client message. The request is accepted and the message fails: an SDK tells its
+    /// application code and text of that only. Whoever does not ask for the outcome is told none.
     pub(super) fn refuse_message(
         &mut self,
         wire: &mut impl Wire,
@@ -103,26 +103,20 @@ impl Shard {
         self.counters.requests_refused += 1;
         let id = message.request_id.as_deref();
         let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
-        let (code, text) = match known {
-            Some(_) => (ControlCode::UNSUPPORTED, "this gateway takes no messages"),
-            None => {
-                let code = ControlCode::SESSION_NOT_FOUND;
-                (code, code.text())
-            }
+        let Some(key) = known else {
+            let code = ControlCode::SESSION_NOT_FOUND;
+            let lines = &mut reply.lines;
+            return id
+                .into_iter()
+                .for_each(|id| write_reqerr(lines, id, code, code.text()));
         };
-        match (known, message.prog.filter(|_| message.outcome)) {
-            (Some(key), Some(prog)) => {
-                acknowledge(id, message.ack, &mut reply.lines);
-                self.flush_before(wire, key, reply);
-                let mut note = Vec::new();
-                write_msgfail(&mut note, message.sequence.as_deref(), prog, code, text);
-                self.notify(wire, key, &note);
-            }
-            _ => {
-                if let Some(id) = id {
-                    write_reqerr(&mut reply.lines, id, code, text);
-                }
-            }
+        acknowledge(id, message.ack, &mut reply.lines);
+        if let Some(prog) = message.prog.filter(|_| message.outcome) {
+            self.flush_before(wire, key, reply);
+            let (mut note, sequence) = (Vec::new(), message.sequence.as_deref());
+            let text = "this gateway takes no messages";
+            write_msgfail(&mut note, sequence, prog, ControlCode::UNSUPPORTED, text);
+            self.notify(wire, key, &note);
         }
     }
 

@@ -15,6 +15,9 @@ use crate::error::LabError;
 /// Version of `lightstreamer-client-node`.
 pub const NODE_SDK_VERSION: &str = "9.2.2";
 
+/// Version of the last release that speaks TLCP 2.1.0.
+pub const OLD_NODE_SDK_VERSION: &str = "8.0.5";
+
 /// The Node SDK and what runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSdk {
@@ -37,11 +40,28 @@ impl NodeSdk {
 /// # Errors
 /// A missing or old `node`, a missing `npm`, no network, or `stop` was set.
 pub fn node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
+    release(NODE_SDK_VERSION, &PACKAGES, progress, stop)
+}
+
+/// As [`node`], in a release that speaks TLCP 2.1.0.
+///
+/// # Errors
+/// A missing or old `node`, a missing `npm`, no network, or `stop` was set.
+pub fn old_node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
+    release(OLD_NODE_SDK_VERSION, &OLD_PACKAGES, progress, stop)
+}
+
+fn release(
+    version: &str,
+    packages: &Packages,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<NodeSdk, LabError> {
     let node_bin = npm::node("to run the Lightstreamer client SDK for Node")?;
-    let name = format!("sdk-node-{NODE_SDK_VERSION}");
+    let name = format!("sdk-node-{version}");
     let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
-        let what = format!("the Lightstreamer client SDK {NODE_SDK_VERSION} for Node");
-        npm::install(&PACKAGES, &what, dir, progress, stop)
+        let what = format!("the Lightstreamer client SDK {version} for Node");
+        npm::install(packages, &what, dir, progress, stop)
     })?;
     Ok(NodeSdk { dir, node_bin })
 }
@@ -52,6 +72,12 @@ const PACKAGES: Packages = Packages {
     wanted: "lightstreamer-client-node",
 };
 
+const OLD_PACKAGES: Packages = Packages {
+    json: include_str!("node8/package.json"),
+    lock: include_str!("node8/package-lock.json"),
+    wanted: "lightstreamer-client-node",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +85,6 @@ mod tests {
     #[test]
     fn the_embedded_version_is_the_one_named() {
         assert!(PACKAGES.names(NODE_SDK_VERSION));
+        assert!(OLD_PACKAGES.names(OLD_NODE_SDK_VERSION));
     }
 }

@@ -13,6 +13,9 @@ use crate::tool;
 /// Version of `lightstreamer-client-lib` for Python.
 pub const PYTHON_SDK_VERSION: &str = "2.2.3";
 
+/// Version of the last release that speaks TLCP 2.4.0.
+pub const OLD_PYTHON_SDK_VERSION: &str = "1.0.3";
+
 /// The Python SDK: a virtual environment that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonSdk {
@@ -27,11 +30,30 @@ pub struct PythonSdk {
 /// # Errors
 /// A missing `python3` or its `venv` module, no network, or `stop` was set.
 pub fn python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PythonSdk, LabError> {
-    let what = format!("the Lightstreamer client SDK {PYTHON_SDK_VERSION} for Python");
+    release(PYTHON_SDK_VERSION, REQUIREMENTS, progress, stop)
+}
+
+/// As [`python`], in a release that speaks TLCP 2.4.0, with an HTTP library of its time.
+///
+/// # Errors
+/// A missing `python3` or its `venv` module, no network, or `stop` was set.
+pub fn old_python(
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<PythonSdk, LabError> {
+    release(OLD_PYTHON_SDK_VERSION, OLD_REQUIREMENTS, progress, stop)
+}
+
+fn release(
+    version: &str,
+    requirements: &'static str,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<PythonSdk, LabError> {
     let wanted = Wanted {
-        name: format!("sdk-python-{PYTHON_SDK_VERSION}"),
-        what,
-        requirements: REQUIREMENTS,
+        name: format!("sdk-python-{version}"),
+        what: format!("the Lightstreamer client SDK {version} for Python"),
+        requirements,
     };
     let (dir, python_bin) = wanted.find(progress, stop)?;
     Ok(PythonSdk { dir, python_bin })
@@ -147,6 +169,8 @@ fn last_line(text: &str) -> String {
 
 const REQUIREMENTS: &str = include_str!("python/requirements.txt");
 /// Version of aiokafka.
+/// Newer releases of aiohttp refuse what this SDK passes for TLS.
+const OLD_REQUIREMENTS: &str = "lightstreamer-client-lib==1.0.3\naiohttp==3.9.5\n";
 const AIOKAFKA_VERSION: &str = "0.12.0";
 const AIOKAFKA: &str = "aiokafka==0.12.0\n";
 const PYTHON_REMEDY: &str =

@@ -245,6 +245,18 @@ impl Driver {
         self.command(&serde_json::json!({ "cmd": "frequency", "sub": sub, "value": value }))
     }
 
+    /// Sends a message, of a sequence if one is named; `listens`: it tells what becomes of it.
+    pub(crate) fn message(
+        &mut self,
+        text: &str,
+        sequence: Option<&str>,
+        listens: bool,
+    ) -> Result<()> {
+        self.command(&serde_json::json!({
+            "cmd": "message", "text": text, "sequence": sequence, "listens": listens,
+        }))
+    }
+
     /// Changes an option of the connection.
     pub(crate) fn option(&mut self, name: &str, value: impl Into<serde_json::Value>) -> Result<()> {
         let value: serde_json::Value = value.into();

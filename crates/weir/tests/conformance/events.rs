@@ -119,6 +119,13 @@ pub(crate) enum Event {
     RealMaxBandwidth {
         value: Option<String>,
     },
+    /// What became of a message; code and text of those that were denied.
+    Message {
+        text: String,
+        outcome: String,
+        code: Option<i32>,
+        message: Option<String>,
+    },
 }
 
 impl Event {

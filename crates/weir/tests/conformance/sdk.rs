@@ -9,14 +9,21 @@ use weir_lab::sdk::{JavaSdk, NodeSdk, PythonSdk, WebSdk};
 
 use super::browser::Browser;
 
-/// Every SDK of the suite.
-pub(crate) const NAMES: [&str; 4] = ["node", "python", "java", "web"];
+/// Every SDK of the suite; the last two are old releases, for old versions of the protocol.
+pub(crate) const NAMES: [&str; 6] = ["node", "python", "java", "web", "node8", "python1"];
+
+/// Whether it is an old release, for which a few cases are enough.
+pub(crate) fn is_old(name: &str) -> bool {
+    matches!(name, "node8" | "python1")
+}
 
 /// An installed SDK.
 #[derive(Debug)]
 pub(crate) enum Sdk {
-    Node(NodeSdk),
-    Python(PythonSdk),
+    /// With its name here.
+    Node(NodeSdk, &'static str),
+    /// With its name here.
+    Python(PythonSdk, &'static str),
     /// With the folder of the compiled driver.
     Java(JavaSdk, PathBuf),
     /// With the browser that all its clients are pages of.
@@ -38,8 +45,19 @@ impl Sdk {
     pub(crate) fn install(name: &str, dir: &Path) -> Result<Self> {
         let stop = AtomicBool::new(false);
         match name {
-            "node" => Ok(Self::Node(weir_lab::sdk::node(&mut |_| {}, &stop)?)),
-            "python" => Ok(Self::Python(weir_lab::sdk::python(&mut |_| {}, &stop)?)),
+            "node" => Ok(Self::Node(weir_lab::sdk::node(&mut |_| {}, &stop)?, "node")),
+            "node8" => {
+                let sdk = weir_lab::sdk::old_node(&mut |_| {}, &stop)?;
+                Ok(Self::Node(sdk, "node8"))
+            }
+            "python" => {
+                let sdk = weir_lab::sdk::python(&mut |_| {}, &stop)?;
+                Ok(Self::Python(sdk, "python"))
+            }
+            "python1" => {
+                let sdk = weir_lab::sdk::old_python(&mut |_| {}, &stop)?;
+                Ok(Self::Python(sdk, "python1"))
+            }
             "java" => {
                 let sdk = weir_lab::sdk::java(&mut |_| {}, &stop)?;
                 let classes = dir.join("classes");
@@ -55,11 +73,10 @@ impl Sdk {
         }
     }
 
-    /// Its name, which is also its folder in `conformance/`.
+    /// Its name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Node(_) => "node",
-            Self::Python(_) => "python",
+            Self::Node(_, name) | Self::Python(_, name) => name,
             Self::Java(..) => "java",
             Self::Web(..) => "web",
         }
@@ -67,22 +84,21 @@ impl Sdk {
 
     /// Starts its driver; the configuration is to be added as the last argument.
     pub(crate) fn command(&self) -> Command {
-        let folder = drivers().join(self.name());
         match self {
-            Self::Node(sdk) => {
+            Self::Node(sdk, _) => {
                 let mut command = Command::new(&sdk.node_bin);
                 command
                     .env("NODE_PATH", sdk.modules())
                     .env("NODE_EXTRA_CA_CERTS", certificates().join("ca.pem"))
-                    .arg(folder.join("driver.js"));
+                    .arg(drivers().join("node/driver.js"));
                 command
             }
-            Self::Python(sdk) => {
+            Self::Python(sdk, _) => {
                 let mut command = Command::new(&sdk.python_bin);
                 // Whatever the locale is, values in the log are UTF-8; no files beside the driver.
                 command.envs([("PYTHONUTF8", "1"), ("PYTHONDONTWRITEBYTECODE", "1")]);
                 command.env("SSL_CERT_FILE", certificates().join("ca.pem"));
-                command.arg(folder.join("driver.py"));
+                command.arg(drivers().join("python/driver.py"));
                 command
             }
             Self::Java(sdk, classes) => {
@@ -101,7 +117,7 @@ impl Sdk {
     pub(crate) fn page_command(&self) -> Option<(Command, PathBuf)> {
         match self {
             Self::Web(sdk, browser) => Some((in_browser(sdk, browser, "page.js"), sdk.modules())),
-            Self::Node(_) | Self::Python(_) | Self::Java(..) => None,
+            Self::Node(..) | Self::Python(..) | Self::Java(..) => None,
         }
     }
 }
