@@ -8,8 +8,8 @@ use super::{FIELDS, HISTORY, ITEMS, Row, WORKERS, World, rows};
 use crate::config::Limits;
 use crate::routing::{HistoryWish, ItemKey, RowsWish, Wish};
 use crate::shard::ShardMail;
-use crate::shard::wire::Wire;
 use crate::shard::table::TableRules;
+use crate::shard::wire::Wire;
 
 impl World {
     /// Another shard comes to want all fields and rows of all items.
