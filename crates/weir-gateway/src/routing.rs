@@ -2,13 +2,14 @@
 //! worker owns one; shards change it by message, so the record path takes no lock.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use crate::shard::{Table, TableCounts, TableRules};
+use crate::shard::{PastUpdate, ShardMail, Table, TableCounts, TableRules, ToldHistory, ToldRows};
 
 /// An item in a shard's own table: its slot, and the slot's use count so that an update posted
 /// before the slot changed hands is told from one for its new item.
@@ -26,6 +27,15 @@ pub(crate) struct RowsWish {
     pub(crate) rules: TableRules,
 }
 
+/// A shard's wish for an item's last updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HistoryWish {
+    /// Distinguishes the shard's history from others of the same item.
+    pub(crate) generation: u32,
+    /// Updates that are kept.
+    pub(crate) most: usize,
+}
+
 /// A shard's wish concerning one item.
 #[derive(Debug, Clone)]
 pub(crate) enum Wish {
@@ -37,6 +47,8 @@ pub(crate) enum Wish {
         fields: FieldSet,
         /// Its rows are wanted, for mode COMMAND.
         rows: Option<RowsWish>,
+        /// Its last updates are wanted, for mode DISTINCT.
+        history: Option<HistoryWish>,
     },
     /// Send no more.
     Unsubscribe { name: Arc<str>, shard: u16 },
@@ -65,6 +77,7 @@ pub(crate) struct Target {
     pub(crate) item: ItemKey,
     fields: FieldSet,
     rows: Option<RowsWish>,
+    history: Option<HistoryWish>,
 }
 
 /// Who wants an item.
@@ -76,6 +89,10 @@ pub(crate) struct Route {
     known: RefCell<Option<Known>>,
     /// The rows, if any target wants them and there may be another.
     table: RefCell<Option<Box<Table>>>,
+    /// The last updates, if any target wants them and there may be another.
+    history: RefCell<VecDeque<PastUpdate>>,
+    /// Updates that are kept; 0: none.
+    history_max: usize,
 }
 
 /// The rows of an item in the order of their ADD, and whether more are to come.
@@ -121,8 +138,28 @@ impl Route {
         }
     }
 
+    /// Takes in an update for the history, if it is kept.
+    pub(crate) fn keep_update(
+        &self,
+        update: &Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+        record_ms: i64,
+    ) {
+        if self.history_max > 0 {
+            let mut history = self.history.borrow_mut();
+            if history.len() >= self.history_max {
+                history.pop_front();
+            }
+            history.push_back(PastUpdate {
+                values: Arc::clone(update),
+                fields: Arc::clone(extracted),
+                record_ms,
+            });
+        }
+    }
+
     /// The present rows, if they are kept.
-    pub(crate) fn rows(&self) -> Option<KnownRows> {
+    fn rows(&self) -> Option<KnownRows> {
         let table = self.table.borrow();
         let table = table.as_ref()?;
         let rows = table.rows().map(|row| Arc::clone(&row.values)).collect();
@@ -154,6 +191,11 @@ impl Route {
         }
         self.fields = Arc::new(fields);
         self.tend_rows();
+        let wishes = self.targets.iter().filter_map(|target| target.history);
+        self.history_max = wishes.map(|wish| wish.most).max().unwrap_or(0);
+        if self.history_max == 0 {
+            *self.history.get_mut() = VecDeque::new();
+        }
     }
 }
 
@@ -179,6 +221,48 @@ impl RoutingTable {
         self.items.get(name)
     }
 
+    /// Returns the rows and updates from before a wish, for a shard that begins to want them; to
+    /// be called before [`Self::apply`]. The shard waits for them, so there is an answer also where
+    /// there are none, and only one.
+    pub(crate) fn answers(&self, wish: &Wish) -> impl Iterator<Item = ShardMail> + use<> {
+        let Wish::Subscribe {
+            name,
+            shard,
+            item,
+            rows,
+            history,
+            ..
+        } = wish
+        else {
+            return None.into_iter().chain(None);
+        };
+        let route = self.items.get(name);
+        let mut targets = route.iter().flat_map(|route| route.targets());
+        let before = targets.find(|target| target.shard == *shard && target.item == *item);
+        let rows = rows.filter(|rows| before.is_none_or(|before| before.rows != Some(*rows)));
+        let rows = rows.map(|wanted| {
+            let known = route.and_then(Route::rows);
+            let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
+            let (rows, in_snapshot) = known.unwrap_or_else(first);
+            ShardMail::Rows(Box::new(ToldRows {
+                item: *item,
+                generation: wanted.generation,
+                rows,
+                in_snapshot,
+            }))
+        });
+        let history = history.filter(|wish| before.is_none_or(|one| one.history != Some(*wish)));
+        let history = history.map(|wanted| {
+            let known = route.map(|route| route.history.borrow());
+            ShardMail::History(Box::new(ToldHistory {
+                item: *item,
+                generation: wanted.generation,
+                updates: known.iter().flat_map(|all| all.iter().cloned()).collect(),
+            }))
+        });
+        rows.into_iter().chain(history)
+    }
+
     pub(crate) fn apply(&mut self, wish: Wish) {
         match wish {
             Wish::Subscribe {
@@ -187,12 +271,14 @@ impl RoutingTable {
                 item,
                 fields,
                 rows,
+                history,
             } => {
                 let target = Target {
                     shard,
                     item,
                     fields,
                     rows,
+                    history,
                 };
                 let route = self.items.entry(name).or_default();
                 route.change(shard, Some(target));
@@ -223,6 +309,7 @@ mod tests {
             item: ItemKey { slot, epoch: 1 },
             fields: fields.iter().copied().collect(),
             rows: None,
+            history: None,
         }
     }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Client, World, metric, wait_metric};
-use weir_gateway::Gateway;
+use weir_gateway::{Gateway, GatewayConfig};
 
 /// Sends `add` and returns the lines that confirm it.
 fn add(client: &mut Client, id: u32, mode: &str, group: &str, schema: &str, more: &str) -> String {
@@ -287,10 +287,25 @@ fn bandwidth_is_limited_and_changed() {
     gateway.shut_down();
 }
 
+/// Starts a gateway with so many event loops.
+fn start_with(shards: usize, mut config: GatewayConfig) -> Gateway {
+    config.shards = shards;
+    let gateway = Gateway::start(config).expect("a gateway");
+    wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
+        ready == 1
+    });
+    gateway
+}
+
 #[test]
 fn newcomers_get_the_rows_whatever_event_loop_they_are_on() {
+    [2, 4].into_iter().for_each(newcomers_get_the_rows);
+}
+
+fn newcomers_get_the_rows(shards: usize) {
     let world = World::partitioned(1);
-    let gateway = world.start_gateway(|xml| without_value(table(EVALUATE)(xml)));
+    let config = world.config(|xml| without_value(table(EVALUATE)(xml)));
+    let gateway = start_with(shards, config);
     let mut first = Client::create(&gateway);
     let schema = "key%20command%20v";
     add(&mut first, 1, "COMMAND", ROWS, schema, "&LS_snapshot=true");
@@ -369,6 +384,85 @@ fn what_one_event_loop_knows_the_other_learns() {
             add(&mut other, id, "MERGE", "ltest-[key=Nut]", "value", &more);
             assert_eq!(other.line(), format!("U,{id},1,known"));
         }
+    }
+    gateway.shut_down();
+}
+
+/// A newcomer gets the last updates in their order, then the end of the snapshot, then what comes.
+#[test]
+fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
+    for (shards, threads) in [(2, 1), (4, 1), (4, 3)] {
+        let world = World::new();
+        let threads = format!(
+            r#"<param name="record.consume.with.num.threads">{threads}</param></data_provider>"#
+        );
+        let config = world.config(|xml| xml.replace("</data_provider>", &threads));
+        let gateway = start_with(shards, config);
+        let mut first = Client::create(&gateway);
+        let item = "ltest-[key=Plum]";
+        let all = "&LS_snapshot=true";
+        add(&mut first, 1, "DISTINCT", item, "value", all);
+        assert_eq!(first.line(), "EOS,1,1");
+        for number in 0..26 {
+            world.produce("Plum", &number.to_string());
+            assert_eq!(first.line(), format!("U,1,1,{number}"));
+        }
+        let mut others = Vec::new();
+        while others.len() < 8 || metric(&gateway, "weir_gateway_items") < shards as u64 {
+            let mut other = Client::create(&gateway);
+            add(&mut other, 1, "DISTINCT", item, "value", "&LS_snapshot=5");
+            for number in 21..26 {
+                assert_eq!(
+                    other.line(),
+                    format!("U,1,1,{number}"),
+                    "{shards} {threads}"
+                );
+            }
+            assert_eq!(other.line(), "EOS,1,1");
+            // From the event loop's own list.
+            add(&mut other, 2, "DISTINCT", item, "value", all);
+            for number in 16..26 {
+                assert_eq!(other.line(), format!("U,2,1,{number}"));
+            }
+            assert_eq!(other.line(), "EOS,2,1");
+            add(&mut other, 3, "MERGE", item, "value", all);
+            assert_eq!(other.line(), "U,3,1,25");
+            others.push(other);
+            assert!(others.len() < 200, "an event loop gets no connections");
+        }
+        world.produce("Plum", "next");
+        assert_eq!(first.line(), "U,1,1,next");
+        for other in &mut others {
+            let mut lines = [other.line(), other.line(), other.line()];
+            lines.sort();
+            assert_eq!(lines, ["U,1,1,next", "U,2,1,next", "U,3,1,next"]);
+        }
+        gateway.shut_down();
+    }
+}
+
+/// The snapshot is there as long as any event loop has the item, be it about to give it up.
+#[test]
+fn a_list_outlives_the_event_loop_that_began_it() {
+    let world = World::new();
+    let gateway = start_with(2, world.config(|xml| xml));
+    let (item, all) = ("ltest-[key=Pear]", "&LS_snapshot=true");
+    let mut last = Client::create(&gateway);
+    add(&mut last, 1, "DISTINCT", item, "value", all);
+    assert_eq!(last.line(), "EOS,1,1");
+    for number in 0..3 {
+        world.produce("Pear", &number.to_string());
+        assert_eq!(last.line(), format!("U,1,1,{number}"));
+    }
+    for _ in 0..30 {
+        let mut next = Client::create(&gateway);
+        add(&mut next, 1, "DISTINCT", item, "value", all);
+        // Both event loops ask ingest at about the same time.
+        last.send("control\r\nLS_reqId=9&LS_op=delete&LS_subId=1&LS_ack=false");
+        for line in ["U,1,1,0", "U,1,1,1", "U,1,1,2", "EOS,1,1"] {
+            assert_eq!(next.line(), line);
+        }
+        last = next;
     }
     gateway.shut_down();
 }

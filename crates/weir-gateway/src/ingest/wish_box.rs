@@ -97,6 +97,7 @@ mod tests {
             item: ItemKey { slot, epoch: 1 },
             fields: FieldSet::all(1),
             rows: None,
+            history: None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::last_values::LastValues;
 use super::post::Post;
 use crate::connection::{Connection, Worker, add};
 use crate::routing::{Known, Route, RoutingTable, Wish};
-use crate::shard::{ShardMail, ToldRows};
+use crate::shard::ShardMail;
 
 /// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
 pub(super) struct Mapper {
@@ -58,9 +58,11 @@ impl Mapper {
         let mut wishes = std::mem::take(&mut self.wishes);
         let worker = &self.connection.workers[self.index];
         worker.wishes.take(|wish| wishes.push(wish));
+        // Their order is unknown: what one shard gives up another may have asked for before.
+        wishes.sort_by_key(|wish| matches!(wish, Wish::Unsubscribe { .. }));
         for wish in wishes.drain(..) {
             self.tell_known(&wish);
-            self.tell_rows(&wish);
+            self.tell_past(&wish);
             self.table.apply(wish);
         }
         self.wishes = wishes;
@@ -104,30 +106,12 @@ impl Mapper {
         self.post.send(*shard, mail, counters);
     }
 
-    /// Tells a shard that begins to want rows those that are there; it waits for the answer, also
-    /// where there are none.
-    fn tell_rows(&self, wish: &Wish) {
-        let Wish::Subscribe {
-            name,
-            shard,
-            item,
-            rows: Some(wanted),
-            ..
-        } = wish
-        else {
-            return;
-        };
-        let known = self.table.route(name).and_then(Route::rows);
-        let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
-        let (rows, in_snapshot) = known.unwrap_or_else(first);
-        let mail = ShardMail::Rows(Box::new(ToldRows {
-            item: *item,
-            generation: wanted.generation,
-            rows,
-            in_snapshot,
-        }));
+    /// Sends a shard that begins to want rows or last updates those that are there.
+    fn tell_past(&self, wish: &Wish) {
         let counters = &self.connection.workers[self.index].counters;
-        self.post.send(*shard, mail, counters);
+        for mail in self.table.answers(wish) {
+            self.post.send(wish.shard(), mail, counters);
+        }
     }
 
     /// The wanted fields of an item's last record.
@@ -182,6 +166,7 @@ impl Mapper {
             for route in &routes {
                 route.keep(&update, &fields);
                 route.keep_row(&update, &fields);
+                route.keep_update(&update, &fields, record.timestamp_ms);
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {

@@ -15,7 +15,7 @@ use super::queue::{Queue, Shed};
 use super::session::SessionKey;
 use super::work::visit;
 
-/// Never, unless [`Backlog::hasten`] sets another instant.
+/// Not before [`Backlog::release`].
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Number and position of an item's subscription.
@@ -105,16 +105,29 @@ impl Backlog {
         shed
     }
 
-    /// Lets an item be sent from `due_ms` on, if that is earlier than before.
+    /// Lets an item be sent from `due_ms` on, if that is earlier than before and not [`NEVER`].
     pub(super) fn hasten(&mut self, session: SessionKey, at: At, due_ms: u64) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
-            if waiting
-                .items
-                .get(&at)
-                .is_some_and(|(turn, _)| due_ms < turn.0)
-            {
+            let known = waiting.items.get(&at);
+            if known.is_some_and(|(turn, _)| due_ms < turn.0 && turn.0 != NEVER) {
                 waiting.set_due(at, due_ms);
             }
+        }
+    }
+
+    /// Lets an item be sent that was held back, after `complete` has completed its queue.
+    pub(super) fn release(
+        &mut self,
+        session: SessionKey,
+        at: At,
+        complete: impl FnOnce(&mut Queue),
+    ) {
+        if let Some(waiting) = self.sessions.get_mut(&session) {
+            let known = waiting.items.get_mut(&at);
+            if let Some(queue) = known.and_then(|(_, behind)| behind.queue.as_mut()) {
+                complete(queue);
+            }
+            waiting.set_due(at, 0);
         }
     }
 

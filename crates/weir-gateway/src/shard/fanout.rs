@@ -18,7 +18,7 @@ use super::session::{SessionKey, Sessions};
 use super::step::Emission;
 use super::table::{Learned, RowStep};
 use super::wire::Wire;
-use super::{Shard, ToldRows};
+use super::{Shard, ToldHistory, ToldRows};
 use crate::metrics::ShardCounters;
 use crate::routing::ItemKey;
 
@@ -119,6 +119,43 @@ impl Shard {
             }
         }
         self.arm_alarms(wire);
+    }
+
+    /// Takes in updates from before this shard kept a history of their item. When all workers have
+    /// answered, those who wait for their snapshot get them, and then what has come since.
+    pub(super) fn learn_history(&mut self, wire: &mut impl Wire, told: ToldHistory) {
+        let (items, pass) = self.pass(wire);
+        let Some(item) = items.get_mut(told.item) else {
+            return;
+        };
+        let history = item.more.as_mut().map(|more| &mut more.history);
+        let past = history.and_then(|history| history.hear(told.generation, told.updates));
+        let Some(past) = past else {
+            return;
+        };
+        let mut ready = Vec::new();
+        for class in &mut item.classes {
+            if class.delivery.basis() != Basis::Event {
+                continue;
+            }
+            let (wanted, at) = (class.schema.wanted(), (class.sub_id, class.position));
+            let read = past.iter().filter(|one| wanted.is_subset(&one.fields));
+            let read: Vec<_> = read.map(|one| &one.values).collect();
+            for member in &mut class.members {
+                if !std::mem::take(&mut member.awaits) {
+                    continue;
+                }
+                pass.backlog.release(member.session, at, |queue| {
+                    read.iter()
+                        .rev()
+                        .for_each(|values| queue.push_front(values));
+                });
+                ready.push(member.session);
+            }
+        }
+        for session in ready {
+            self.catch_up(wire, session);
+        }
     }
 
     /// A pass over the subscribers of an item, and the table the item is taken from.

@@ -8,12 +8,12 @@ use weir_mapping::{FieldSet, FrozenValues};
 
 use super::class::{Basis, ClassKey, FrameClass, Member, Place, Progress};
 use super::classes::Classes;
-use super::kept::{Keep, More};
+use super::kept::{History, Keep, More};
 use super::schema::Schema;
 use super::session::SessionKey;
 use super::step::Step;
 use super::table::{Table, TableCounts};
-use crate::routing::{ItemKey, RowsWish};
+use crate::routing::{HistoryWish, ItemKey, RowsWish};
 
 /// An item's identity: the connection's number and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
@@ -65,6 +65,8 @@ pub(super) struct Demand {
     pub(super) fields: FieldSet,
     /// Its rows, for mode COMMAND.
     pub(super) rows: Option<RowsWish>,
+    /// Its last updates, for mode DISTINCT.
+    pub(super) history: Option<HistoryWish>,
 }
 
 /// What a removal changed elsewhere.
@@ -119,9 +121,9 @@ impl ItemTable {
             None => (self.insert(name), true),
         };
         let item = &mut self.items[slot as usize];
-        let has_new_rows = item.keep(keep, key.schema, self.generation.wrapping_add(1));
-        self.generation = self.generation.wrapping_add(u32::from(has_new_rows));
-        let grew = item.widen(key.schema.wanted()) || has_new_rows;
+        let keeps_more = item.keep(keep, key.schema, self.generation.wrapping_add(1));
+        self.generation = self.generation.wrapping_add(u32::from(keeps_more));
+        let grew = item.widen(key.schema.wanted()) || keeps_more;
         let epoch = item.epoch;
         let demand = || item.demand(ItemKey { slot, epoch });
         let ask = match (new, grew) {
@@ -174,7 +176,7 @@ impl ItemTable {
         let Some(item) = self.items.get_mut(slot) else {
             return removal;
         };
-        let had_rows = item.table().is_some();
+        let kept = item.kept();
         let index = item.classes.find(key);
         let Some((index, class)) = index.and_then(|at| Some((at, item.classes.get_mut(at)?)))
         else {
@@ -195,14 +197,14 @@ impl ItemTable {
         {
             class.members.shrink_to(class.members.len() * 2);
         }
-        let rows_gone = had_rows && item.table().is_none();
+        let keeps_less = item.kept() != kept;
         if item.classes.is_empty() {
             let item = self.items.remove(slot);
             self.by_name.remove(&item.name);
             removal.emptied = Some(item.name);
         } else if class_gone {
             // A field left behind by its last subscriber could still fail the item's records.
-            let narrowed = item.narrow(key.schema.wanted()) || rows_gone;
+            let narrowed = item.narrow(key.schema.wanted()) || keeps_less;
             removal.narrowed = narrowed.then(|| {
                 let (slot, epoch) = (place.slot, item.epoch);
                 (item.name.clone(), item.demand(ItemKey { slot, epoch }))
@@ -232,21 +234,29 @@ impl Item {
 
     /// What is wanted of it now.
     fn demand(&self, item: ItemKey) -> Demand {
+        let (rows, history) = self.kept();
         Demand {
             item,
             fields: self.fields.clone(),
-            rows: self.table().map(Table::wish),
+            rows,
+            history,
         }
     }
 
-    /// Begins to keep what a subscriber needs; what is kept already stays. True if there is a table
-    /// now and was none before.
+    /// Returns what workers keep of it for other shards, as far as this shard knows.
+    fn kept(&self) -> (Option<RowsWish>, Option<HistoryWish>) {
+        let history = self.more.as_ref().and_then(|more| more.history.wish());
+        (self.table().map(Table::wish), history)
+    }
+
+    /// Begins to keep what a subscriber needs; what is kept already stays. Returns `true` if
+    /// workers are to be asked for what was before.
     fn keep(&mut self, keep: Keep, schema: &Schema, generation: u32) -> bool {
         match keep {
             Keep::Values => false,
-            Keep::History(most) => {
-                self.more.get_or_insert_default().remember(most);
-                false
+            Keep::History(most, workers) => {
+                let history = &mut self.more.get_or_insert_default().history;
+                history.begin(most, generation, workers)
             }
             Keep::Rows(rules, workers) => {
                 let table = &mut self.more.get_or_insert_default().table;
@@ -269,7 +279,7 @@ impl Item {
         };
         let table = if rows { None } else { more.table.take() };
         if !events {
-            more.remember(0);
+            more.history = History::default();
         }
         if !events && !rows {
             self.more = None;
@@ -397,7 +407,19 @@ impl Item {
     /// The last updates with all fields of a schema, oldest first, at most so many.
     pub(super) fn history(&self, schema: &Schema, most: usize) -> Vec<Arc<FrozenValues>> {
         let more = self.more.as_ref();
-        more.map_or_else(Vec::new, |more| more.history(schema, most))
+        more.map_or_else(Vec::new, |more| more.history.list(schema, most))
+    }
+
+    /// Returns the number of updates that are kept.
+    pub(super) fn history_max(&self) -> usize {
+        let more = self.more.as_ref();
+        more.map_or(0, |more| more.history.most())
+    }
+
+    /// Returns `true` if workers are still to send updates from before the history began.
+    pub(super) fn awaits_history(&self) -> bool {
+        let more = self.more.as_ref();
+        more.is_some_and(|more| more.history.is_awaited())
     }
 
     /// The current values, if they are known for all fields of a schema.
@@ -428,8 +450,12 @@ mod tests {
     }
 
     fn demand(item: ItemKey, fields: FieldSet) -> Demand {
-        let rows = None;
-        Demand { item, fields, rows }
+        Demand {
+            item,
+            fields,
+            rows: None,
+            history: None,
+        }
     }
 
     fn new(ask: Ask) -> ItemKey {

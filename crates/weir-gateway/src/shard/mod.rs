@@ -78,6 +78,7 @@ use crate::latency::Sent;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
 
+pub(crate) use self::kept::PastUpdate;
 pub(crate) use self::table::{Table, TableCounts, TableRules};
 
 /// Timer tokens; those of sessions are never that small.
@@ -107,6 +108,8 @@ pub(crate) enum ShardMail {
     },
     /// The rows of an item that one worker knows from before the shard began to want them.
     Rows(Box<ToldRows>),
+    /// The last updates of an item that one worker knows from before the shard began to want them.
+    History(Box<ToldHistory>),
     /// A connection takes its items away from everybody.
     ForceUnsubscribe { connection: u16 },
     /// A connection that is to be the stream of a session of this shard.
@@ -130,6 +133,16 @@ pub(crate) struct ToldRows {
     pub(crate) rows: Vec<Arc<FrozenValues>>,
     /// More is to come before the snapshot is complete.
     pub(crate) in_snapshot: bool,
+}
+
+/// See [`ShardMail::History`].
+#[derive(Debug)]
+pub(crate) struct ToldHistory {
+    pub(crate) item: ItemKey,
+    /// Of the wish that it answers.
+    pub(crate) generation: u32,
+    /// The oldest first.
+    pub(crate) updates: Vec<PastUpdate>,
 }
 
 /// What all shards know and none changes.
@@ -395,6 +408,7 @@ impl Handler for Shard {
                 fields,
             } => self.learn(io, item, update, &fields),
             ShardMail::Rows(told) => self.learn_rows(io, &told),
+            ShardMail::History(told) => self.learn_history(io, *told),
             ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardMail::Adopt(handover) => self.adopt(io, *handover),
             ShardMail::Errand(errand) => self.run_errand(io, *errand),

@@ -49,6 +49,8 @@ pub(super) struct Queue {
     /// Index before which there is no [`Slot::Update`].
     oldest: usize,
     updates: usize,
+    /// Updates of the snapshot that may still come.
+    past_max: usize,
     bytes: usize,
     /// Number of the first slot since the beginning.
     first: u64,
@@ -105,6 +107,7 @@ impl Queue {
             gone: 0,
             oldest: 0,
             updates: 0,
+            past_max: 0,
             bytes: 0,
             first: 0,
             latest: HashMap::new(),
@@ -131,6 +134,21 @@ impl Queue {
     /// An update of the snapshot.
     pub(super) fn push_past(&mut self, values: Arc<FrozenValues>) {
         self.slots.push_back(Slot::Past(values));
+    }
+
+    /// Leaves room for `most` further updates of the snapshot at the front.
+    pub(super) fn await_past(&mut self, most: usize) {
+        self.past_max = most;
+    }
+
+    /// An update from before those of the snapshot; left out if there is no room for it.
+    pub(super) fn push_front(&mut self, values: &Arc<FrozenValues>) {
+        if self.past_max > 0 {
+            self.past_max -= 1;
+            self.slots.push_front(Slot::Past(Arc::clone(values)));
+            self.oldest += 1;
+            self.look_again();
+        }
     }
 
     /// A row of the snapshot.

@@ -7,7 +7,7 @@ use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
 use super::Shard;
-use super::backlog::Behind;
+use super::backlog::{Behind, NEVER};
 use super::class::{Basis, ClassKey, Delivery, Progress};
 use super::item::{Ask, Item, ItemName};
 use super::kept::Keep;
@@ -107,7 +107,10 @@ impl Shard {
                 };
                 Keep::Rows(rules, self.workers_to_hear(connection))
             }
-            Mode::Distinct => Keep::History(shared.limits.distinct_snapshot),
+            Mode::Distinct => {
+                let most = shared.limits.distinct_snapshot;
+                Keep::History(most, self.workers_to_hear(connection))
+            }
             Mode::Raw | Mode::Merge => Keep::Values,
         };
         for (index, name) in items.into_iter().enumerate() {
@@ -192,7 +195,7 @@ impl Shard {
                     member.awaits = waits.awaits;
                     if let Some(behind) = waits.behind {
                         member.progress = Progress::Behind;
-                        self.backlog.push(key, behind, 0);
+                        self.backlog.push(key, behind, waits.due_ms);
                     }
                 }
             }
@@ -289,6 +292,8 @@ struct Waits {
     behind: Option<Behind>,
     /// Something of it will come later.
     awaits: bool,
+    /// When it may be told.
+    due_ms: u64,
 }
 
 impl super::session::SessionEntry {
@@ -306,12 +311,16 @@ impl super::session::SessionEntry {
             return Some(Waits {
                 behind: known.then(|| behind(None)),
                 awaits: !known,
+                due_ms: 0,
             });
         };
         let awaits = fill(&mut queue, item, class, asked);
+        // What is older must be told first. Rows may come in any order before their end.
+        let is_held = awaits && class.delivery.basis() == Basis::Event;
         Some(Waits {
             behind: (queue.len() > 0).then(|| behind(Some(queue))),
             awaits,
+            due_ms: if is_held { NEVER } else { 0 },
         })
     }
 }
@@ -331,8 +340,15 @@ fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) ->
                 Snapshot::Length(most) => most as usize,
                 Snapshot::Yes | Snapshot::No => usize::MAX,
             };
-            let past = item.history(class.schema, most).into_iter();
-            past.for_each(|values| queue.push_past(values));
+            let past = item.history(class.schema, most);
+            let awaits = item.awaits_history();
+            if awaits {
+                let most = most.min(item.history_max());
+                queue.await_past(most - past.len());
+            }
+            past.into_iter().for_each(|values| queue.push_past(values));
+            queue.push_end();
+            return awaits;
         }
         Basis::Event => return false,
         Basis::Row => {

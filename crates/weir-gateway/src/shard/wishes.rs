@@ -35,13 +35,19 @@ impl Wishes {
     }
 
     fn wish(&self, name: Arc<str>, demand: Demand) -> Wish {
-        let Demand { item, fields, rows } = demand;
+        let Demand {
+            item,
+            fields,
+            rows,
+            history,
+        } = demand;
         Wish::Subscribe {
             name,
             shard: self.shard,
             item,
             fields,
             rows,
+            history,
         }
     }
 }

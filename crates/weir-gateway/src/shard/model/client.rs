@@ -8,7 +8,7 @@ use weir_tlcp::request::Diffs;
 
 use super::rows::{Change, Rows, Seen, seen};
 use super::want::{PERIOD_MS, Values, Want};
-use super::{Item, Row};
+use super::{HISTORY, Item, Row};
 
 /// Lateness that a limit of frequency forgives.
 const SLACK_MS: u64 = 20;
@@ -28,6 +28,8 @@ struct Subscription {
     seen: Seen,
     /// Mode COMMAND: rows from before its item was subscribed are still to be told.
     awaits: bool,
+    /// Updates from before that may come in front of those expected, once they are known.
+    awaits_past: Option<usize>,
     /// Updates were reported as lost.
     has_lost: bool,
     /// Nothing is expected any more.
@@ -98,6 +100,7 @@ impl Client {
             rows: item.rows.clone().unwrap_or_default(),
             seen: Seen::default(),
             awaits: want.snapshot && want.kind.is_command() && item.unheard > 0,
+            awaits_past: None,
             has_lost: false,
             closed: false,
             decoder: ItemState::accepting(want.fields.len(), self.diffs.unwrap_or(Diffs::ANY)),
@@ -219,6 +222,27 @@ impl Client {
         }
     }
 
+    /// The shard has learned all updates from before it kept those of an item.
+    pub(super) fn learn_history(&mut self, number: usize, told: &[(i64, Row, FieldSet)]) {
+        for one in self.active_mut().filter(|one| one.want.item == number) {
+            let Some(most) = one.awaits_past.take() else {
+                continue;
+            };
+            assert!(
+                !one.decoder.is_started(),
+                "its snapshot comes first: {one:?}"
+            );
+            let wanted = one.want.wanted();
+            let read = told.iter().filter(|(.., fields)| wanted.is_subset(fields));
+            let rows: Vec<Values> = read.map(|(_, row, _)| one.want.project(row)).collect();
+            for values in rows.into_iter().rev().take(most) {
+                one.newest.get_or_insert_with(|| values.clone());
+                one.expected.push_front(values);
+                one.past += 1;
+            }
+        }
+    }
+
     /// The shard has learned all rows of an item.
     pub(super) fn know_rows(&mut self, number: usize) {
         let all = self.active_mut().filter(|one| one.want.item == number);
@@ -326,6 +350,7 @@ impl Subscription {
                 self.expect(Some(want.project(row)));
             }
             self.past = self.expected.len();
+            self.awaits_past = (item.unheard_history > 0).then_some(HISTORY - self.past);
         }
     }
 

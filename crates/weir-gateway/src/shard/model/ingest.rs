@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
 
-use super::{FIELDS, ITEMS, Row, WORKERS, World, rows};
+use super::{FIELDS, HISTORY, ITEMS, Row, WORKERS, World, rows};
 use crate::config::Limits;
-use crate::routing::{ItemKey, Route, RowsWish, Wish};
+use crate::routing::{HistoryWish, ItemKey, RowsWish, Wish};
+use crate::shard::ShardMail;
 use crate::shard::table::TableRules;
-use crate::shard::{ShardMail, ToldRows};
+use crate::shard::wire::Wire;
 
 impl World {
     /// Another shard comes to want all fields and rows of all items.
@@ -28,6 +29,10 @@ impl World {
                 rows: Some(RowsWish {
                     generation: 0,
                     rules,
+                }),
+                history: Some(HistoryWish {
+                    generation: 0,
+                    most: HISTORY,
                 }),
             };
             for table in &mut self.tables {
@@ -57,32 +62,36 @@ impl World {
         self.mails[worker].push_back((number(name), mail, row));
     }
 
-    /// What it answers to a wish for rows, also where it knows none.
-    pub(super) fn tell_rows(&mut self, worker: usize, wish: &Wish) {
-        let Wish::Subscribe {
-            name,
-            item,
-            rows: Some(wanted),
-            ..
-        } = wish
-        else {
-            return;
-        };
-        let known = self.tables[worker].route(name).and_then(Route::rows);
-        let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
-        let (rows, in_snapshot) = known.unwrap_or_else(first);
-        let mail = ShardMail::Rows(Box::new(ToldRows {
-            item: *item,
-            generation: wanted.generation,
-            rows,
-            in_snapshot,
-        }));
-        self.mails[worker].push_back((number(name), mail, Row::default()));
+    /// What it answers to a wish for rows and last updates, also where it knows none.
+    pub(super) fn tell_past(&mut self, worker: usize, wish: &Wish) {
+        for mail in self.tables[worker].answers(wish) {
+            let item = number(wish.name());
+            if let ShardMail::History(told) = &mail {
+                let records = self.records[worker][item].iter();
+                assert_eq!(told.updates.len(), records.len());
+                for (update, record) in told.updates.iter().zip(records) {
+                    let row = as_row(&update.values);
+                    assert!(
+                        update
+                            .fields
+                            .iter()
+                            .all(|index| row[index] == record[index])
+                    );
+                }
+            }
+            let mail = (item, mail, Row::default());
+            self.mails[worker].push_back(mail);
+        }
     }
 
     /// What ingest does with a record. All records of a row come to one worker.
     pub(super) fn produce(&mut self, item: usize, row: Row) {
         let worker = rows::number_of(&row) % WORKERS;
+        if self.has_other_shard {
+            let records = &mut self.records[worker][item];
+            records.push_back(row.clone());
+            records.drain(..records.len().saturating_sub(HISTORY));
+        }
         let key = item.to_string();
         let headers: Vec<(&str, Option<&[u8]>)> = FIELDS
             .iter()
@@ -116,6 +125,7 @@ impl World {
         route.keep(&update, &fields);
         if self.has_other_shard {
             route.keep_row(&update, &fields);
+            route.keep_update(&update, &fields, self.wire.now_ms() as i64);
         }
         for target in route.targets().iter().filter(|target| target.shard == 0) {
             let mail = ShardMail::Update {

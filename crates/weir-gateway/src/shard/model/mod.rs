@@ -29,7 +29,7 @@ use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::catch_up::ALARM;
 use super::session::SessionKey;
 use super::wire::Wire;
-use super::{Shard, ShardMail, Shared, ToldRows};
+use super::{Shard, ShardMail, Shared, ToldHistory, ToldRows};
 use crate::compression::Compression;
 use crate::config::{Limits, UnknownNames};
 use crate::connection::Connection;
@@ -84,6 +84,10 @@ struct Item {
     unheard: usize,
     /// The last updates with the fields that were read, since somebody needs them.
     history: Option<VecDeque<(Row, FieldSet)>>,
+    /// Workers that have not told yet which updates they know from before.
+    unheard_history: usize,
+    /// Updates from before, as far as workers have told them, each with its instant.
+    told: Vec<(i64, Row, FieldSet)>,
 }
 
 impl Item {
@@ -106,8 +110,10 @@ struct World {
     mails: [VecDeque<(usize, ShardMail, Row)>; WORKERS],
     clients: Vec<Client>,
     items: [Item; ITEMS],
-    /// Another shard wants all fields and rows of all items from the beginning.
+    /// Another shard wants all fields, rows and last updates of all items from the beginning.
     has_other_shard: bool,
+    /// Per ingest worker and item: the last records.
+    records: [[VecDeque<Row>; ITEMS]; WORKERS],
 }
 
 impl World {
@@ -152,6 +158,7 @@ impl World {
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             items: Default::default(),
             has_other_shard,
+            records: Default::default(),
         };
         if has_other_shard {
             world.add_shard();
@@ -174,7 +181,7 @@ impl World {
             wish_box.take(|wish| wishes.push(wish));
             for wish in wishes {
                 self.tell_known(worker, &wish);
-                self.tell_rows(worker, &wish);
+                self.tell_past(worker, &wish);
                 self.tables[worker].apply(wish);
             }
         }
@@ -331,8 +338,10 @@ impl World {
             item.rows = Some(Rows::default());
             item.unheard = if self.has_other_shard { WORKERS } else { 0 };
         }
-        if want.kind.is_distinct() {
-            item.history.get_or_insert_default();
+        if want.kind.is_distinct() && item.history.is_none() {
+            item.history = Some(VecDeque::new());
+            item.told.clear();
+            item.unheard_history = if self.has_other_shard { WORKERS } else { 0 };
         }
         let now_ms = self.wire.now_ms();
         self.clients[client].subscribe(sub_id, want, item, now_ms);
@@ -386,6 +395,14 @@ impl World {
                 }
                 self.shard.learn_rows(&mut self.wire, &told);
             }
+            ShardMail::History(told) => {
+                let known = self.shard.items.get_mut(told.item);
+                let more = known.and_then(|item| item.more.as_ref());
+                if more.is_some_and(|more| more.history.awaits(told.generation)) {
+                    self.note_history(item, &told);
+                }
+                self.shard.learn_history(&mut self.wire, *told);
+            }
             other => unreachable!("nobody posts {other:?} here"),
         }
         self.note_ends();
@@ -420,6 +437,30 @@ impl World {
             for client in &mut self.clients {
                 client.know_rows(number);
             }
+        }
+    }
+
+    fn note_history(&mut self, number: usize, told: &ToldHistory) {
+        let item = &mut self.items[number];
+        for update in &told.updates {
+            let (row, fields) = (as_row(&update.values), FieldSet::clone(&update.fields));
+            item.told.push((update.record_ms, row, fields));
+        }
+        item.unheard_history -= 1;
+        if item.unheard_history > 0 {
+            return;
+        }
+        let mut told = std::mem::take(&mut item.told);
+        told.sort_by_key(|(at_ms, ..)| *at_ms);
+        let told = told.split_off(told.len().saturating_sub(HISTORY));
+        let history = item.history.as_mut().expect("somebody needs it");
+        for (_, row, fields) in told.iter().rev() {
+            if history.len() < HISTORY {
+                history.push_front((row.clone(), fields.clone()));
+            }
+        }
+        for client in &mut self.clients {
+            client.learn_history(number, &told);
         }
     }
 
