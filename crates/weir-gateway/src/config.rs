@@ -55,6 +55,8 @@ pub struct GatewayConfig {
     pub simulator: Option<Simulator>,
     /// What is kept of items that nobody subscribes to.
     pub last_values: LastValues,
+    /// Milliseconds between the first subscription after a restart and reading from stored offsets.
+    pub resume_delay_ms: u64,
     /// Milliseconds that clients have to take their last bytes at shutdown.
     pub drain_ms: u64,
     /// Milliseconds over which the ends of sessions are spread at shutdown.
@@ -251,6 +253,7 @@ struct RawFile {
     listen: Option<SocketAddr>,
     shards: Option<usize>,
     adapter_set: Option<String>,
+    resume_delay_ms: Option<u64>,
     drain_ms: Option<u64>,
     drain_spread_ms: Option<u64>,
     control_link: Option<String>,
@@ -368,6 +371,7 @@ impl GatewayConfig {
             allowed_origins: raw.allowed_origins,
             simulator: raw.simulator,
             last_values: raw.last_values,
+            resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),
             drain_ms: raw.drain_ms.unwrap_or(5_000),
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,

@@ -9,6 +9,7 @@ use weir_tlcp::diff::DiffSettings;
 
 use crate::diffs::ConnectionDiffs;
 use crate::ingest::WishBox;
+use crate::metrics::UNKNOWN;
 use crate::routing::Wish;
 
 /// Shared by the ingest threads (write), the shards (resolve names, ask for items) and
@@ -20,6 +21,7 @@ pub(crate) struct Connection {
     pub(crate) diffs: ConnectionDiffs,
     pub(crate) workers: Vec<Worker>,
     pub(crate) demand: Demand,
+    pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
 }
 
@@ -49,6 +51,7 @@ impl Connection {
                 .take(threads.max(1))
                 .collect(),
             demand: Demand::default(),
+            late: LateWindow::default(),
             state: ConnectionState::default(),
         }
     }
@@ -117,6 +120,40 @@ impl Demand {
     }
 }
 
+/// The time after a restart from stored offsets in which subscriptions come late: reading began
+/// without them.
+#[derive(Debug, Default)]
+pub(crate) struct LateWindow {
+    open: AtomicBool,
+    subscriptions: AtomicU64,
+}
+
+impl LateWindow {
+    pub(crate) fn begin(&self) {
+        self.open.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn end(&self) {
+        self.open.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Counts a subscription to an item if it comes late.
+    pub(crate) fn note(&self) {
+        if self.is_open() {
+            self.subscriptions.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of subscriptions to items that came late.
+    pub(crate) fn subscriptions(&self) -> u64 {
+        self.subscriptions.load(Ordering::Relaxed)
+    }
+}
+
 /// What one worker counts; written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
@@ -126,6 +163,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) failed: AtomicU64,
     pub(crate) undecodable: AtomicU64,
     pub(crate) unnameable: AtomicU64,
+    /// Records of items that were subscribed late.
+    pub(crate) late_records: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,
     /// What shards did not take before the end.
@@ -139,15 +178,30 @@ pub(crate) struct WorkerCounters {
 }
 
 /// What the reading thread has seen; written by it alone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
     pub(crate) source_errors: AtomicU64,
+    /// Records that are not read yet, or [`UNKNOWN`].
     pub(crate) lag: AtomicU64,
     pub(crate) resets: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) commit_errors: AtomicU64,
+}
+
+impl Default for ConnectionState {
+    fn default() -> Self {
+        Self {
+            ready: AtomicBool::new(false),
+            error: Mutex::new(None),
+            source_errors: AtomicU64::new(0),
+            lag: AtomicU64::new(UNKNOWN),
+            resets: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            commit_errors: AtomicU64::new(0),
+        }
+    }
 }
 
 impl ConnectionState {

@@ -58,6 +58,7 @@ pub struct Gateway {
     drain_ms: u64,
     drain_spread_ms: u64,
     last_value_bytes: usize,
+    resume_delay: Duration,
 }
 
 impl Gateway {
@@ -124,6 +125,7 @@ impl Gateway {
             drain_ms: config.drain_ms,
             drain_spread_ms: config.drain_spread_ms,
             last_value_bytes: config.last_values.memory_bytes,
+            resume_delay: Duration::from_millis(config.resume_delay_ms),
         };
         let mut shard_metrics = Vec::new();
         for (number, (shard, mail, metrics)) in parts.into_iter().enumerate() {
@@ -166,7 +168,8 @@ impl Gateway {
             true => 0,
             false => self.last_value_bytes.div_ceil(self.connections.len()),
         };
-        let ingest = Ingest::new(connection, number as u16, mail, stop, last_bytes);
+        let delay = self.resume_delay;
+        let ingest = Ingest::new(connection, number as u16, mail, stop, last_bytes, delay);
         let (posting, posted) = crossbeam_channel::bounded(0);
         self.posted.push(posted);
         let work = move || ingest.run(posting);

@@ -389,10 +389,13 @@ impl ShardMetrics {
     }
 }
 
+/// Value of a connection's metric that is not known: it is left out.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+
 /// One metric of a Kafka connection.
 struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
 
-const CONNECTION_METRICS: [ConnectionMetric; 19] = {
+const CONNECTION_METRICS: [ConnectionMetric; 21] = {
     use Kind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
@@ -441,6 +444,18 @@ const CONNECTION_METRICS: [ConnectionMetric; 19] = {
             |c| c.total(|w| &w.unnameable),
         ),
         ConnectionMetric(
+            "weir_gateway_late_subscriptions",
+            Counter,
+            "Subscriptions to items within 60 s after reading resumed from stored offsets.",
+            |c| c.late.subscriptions(),
+        ),
+        ConnectionMetric(
+            "weir_gateway_late_records",
+            Counter,
+            "Records that were read before such a subscription to their item came.",
+            |c| c.total(|w| &w.late_records),
+        ),
+        ConnectionMetric(
             "weir_gateway_updates_posted",
             Counter,
             "Updates handed to shards.",
@@ -485,7 +500,7 @@ const CONNECTION_METRICS: [ConnectionMetric; 19] = {
         ConnectionMetric(
             "weir_gateway_kafka_lag_records",
             Gauge,
-            "Records in the topics that are not read yet.",
+            "Records in the topics that are not read yet; absent if unknown.",
             |c| load(&c.state.lag),
         ),
         ConnectionMetric(

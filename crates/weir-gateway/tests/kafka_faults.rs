@@ -4,8 +4,10 @@
 mod support;
 
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use support::{Client, World, metric, wait_metric};
+use support::{Client, PATIENCE, World, http, metric, wait_metric};
+use weir_gateway::Gateway;
 use weir_lab::{Lab, LabOptions};
 
 const READY: &str = "weir_gateway_connection_ready";
@@ -69,9 +71,14 @@ fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
 fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
     let world = World::new();
     let later = format!("{}-later", world.topic);
-    let gateway = world.start_gateway(|xml| {
+    let gateway = Gateway::start(world.config(|xml| {
         let mapped = format!("map.{}.to", world.topic);
         xml.replace(&mapped, &format!("map.{later}.to"))
+    }));
+    let gateway = gateway.expect("a gateway");
+    let missing = format!("connection QuickStart: not ready: missing topic \"{later}\"");
+    wait_health(&gateway, |head, body| {
+        head.starts_with("HTTP/1.1 503 ") && body.starts_with(&missing)
     });
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value offset");
@@ -81,6 +88,74 @@ fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
         .expect("created");
     world.produce_to(&later, "A", "first");
     assert_eq!(client.line(), "U,1,1,first|0");
+    wait_health(&gateway, |head, body| {
+        head.starts_with("HTTP/1.1 200 ") && body == "connection QuickStart: ready\n"
+    });
+    gateway.shut_down();
+}
+
+/// Waits for an answer of `/health/ready`.
+fn wait_health(gateway: &Gateway, wanted: impl Fn(&str, &str) -> bool) {
+    let request = "GET /health/ready HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (head, body) = http(gateway.admin_address(), request);
+        if wanted(&head, &body) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{head}\n{body}");
+        std::thread::yield_now();
+    }
+}
+
+fn lag(gateway: &Gateway) -> Option<u64> {
+    let request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    let (_, body) = http(gateway.admin_address(), request);
+    let start = "weir_gateway_kafka_lag_records{connection=\"QuickStart\"} ";
+    let value = body.lines().find_map(|line| line.strip_prefix(start));
+    value.map(|value| value.parse().expect("a number"))
+}
+
+fn wait_lag(gateway: &Gateway, wanted: Option<u64>) {
+    let deadline = Instant::now() + PATIENCE;
+    while lag(gateway) != wanted {
+        assert!(Instant::now() < deadline, "{:?}", lag(gateway));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn lag_is_true_while_reading_is_held_and_absent_without_brokers() {
+    let options = LabOptions {
+        heap_mb: 384,
+        ..LabOptions::default()
+    };
+    let go_on = AtomicBool::new(false);
+    let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
+    let world = World::on(&lab.bootstrap(), 2);
+    let gateway = world.start_gateway(|xml| xml);
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=A]", "value");
+    world.produce("A", "one");
+    assert_eq!(client.line(), "U,1,1,one");
+    wait_lag(&gateway, Some(0));
+    client.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
+    assert_eq!(client.line(), "UNSUB,1");
+    wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
+    for number in 0..7 {
+        world.produce(&format!("k{number}"), "unread");
+    }
+    wait_lag(&gateway, Some(7));
+    lab.stop_broker(1).expect("stops");
+    wait_lag(&gateway, None);
+    lab.start_broker(1, &go_on).expect("starts");
+    wait_lag(&gateway, Some(7));
+    wait_health(&gateway, |head, body| {
+        head.starts_with("HTTP/1.1 200 ") && body == "connection QuickStart: ready\n"
+    });
+    client.subscribe(2, "ltest-[key=k0]", "value");
+    assert_eq!(client.line(), "U,2,1,unread");
+    wait_lag(&gateway, Some(0));
     gateway.shut_down();
 }
 

@@ -4,9 +4,13 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use support::{Client, World, metric, wait_metric};
-use weir_gateway::Gateway;
+use weir_gateway::{Gateway, GatewayConfig};
+
+const LATE_SUBSCRIPTIONS: &str = "weir_gateway_late_subscriptions_total";
+const LATE_RECORDS: &str = "weir_gateway_late_records_total";
 
 /// What the client of a fresh item sees next, up to the value `last`.
 fn until(client: &mut Client, last: &str) -> Vec<String> {
@@ -122,6 +126,173 @@ fn a_named_group_goes_on_after_a_restart() {
             "U,1,5,F|elsewhere",
         ];
         assert_eq!(lines, BTreeSet::from(expected.map(str::to_owned)), "{from}");
+        gateway.shut_down();
+    }
+}
+
+/// A gateway that has stored the position behind the records of `keys`, and is stopped.
+fn stored(world: &World, from: &str, group: &str, keys: usize) {
+    let gateway = start(world, from, Some(group));
+    let mut client = Client::create(&gateway);
+    let items: Vec<String> = (0..keys).map(|key| format!("ltest-[key=k{key}]")).collect();
+    client.subscribe(1, &items.join(" "), "value");
+    for key in 0..keys {
+        world.send(&format!("k{key}"), "before");
+    }
+    world.flush();
+    for _ in 0..keys {
+        assert!(client.line().ends_with(",before"));
+    }
+    gateway.shut_down();
+}
+
+fn configured(
+    world: &World,
+    from: &str,
+    group: &str,
+    change: impl FnOnce(&mut GatewayConfig),
+) -> Gateway {
+    let settings = format!(
+        r#"<param name="record.consume.from">{from}</param>
+        <param name="group.id">{group}</param></data_provider>"#
+    );
+    let mut config = world.config(|xml| xml.replace("</data_provider>", &settings));
+    change(&mut config);
+    world.ready(config)
+}
+
+#[test]
+fn clients_back_within_resume_delay_lose_nothing() {
+    const CLIENTS: usize = 40;
+    let world = World::partitioned(2);
+    let group = format!("group-{}", world.topic);
+    stored(&world, "LATEST", &group, CLIENTS);
+    for number in 0..5 {
+        for key in 0..CLIENTS {
+            world.send(&format!("k{key}"), &number.to_string());
+        }
+    }
+    world.flush();
+    let gateway = configured(&world, "LATEST", &group, |config| {
+        config.resume_delay_ms = 2500;
+    });
+    // They come back over 1.5 s and more records come meanwhile.
+    let begun = Instant::now();
+    let mut clients = Vec::new();
+    for key in 0..CLIENTS {
+        let due = Duration::from_millis(1500) * key as u32 / CLIENTS as u32;
+        while begun.elapsed() < due {
+            world.produce("other", "x");
+        }
+        let mut client = Client::create(&gateway);
+        client.subscribe(1, &format!("ltest-[key=k{key}]"), "value");
+        world.produce(&format!("k{key}"), "5");
+        clients.push(client);
+    }
+    for client in &mut clients {
+        assert_eq!(until(client, "5"), ["0", "1", "2", "3", "4", "5"]);
+    }
+    assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 0);
+    assert_eq!(metric(&gateway, LATE_RECORDS), 0);
+    gateway.shut_down();
+}
+
+#[test]
+fn clients_back_after_resume_delay_are_counted() {
+    let world = World::new();
+    let group = format!("group-{}", world.topic);
+    stored(&world, "LATEST", &group, 3);
+    for value in ["one", "two"] {
+        for key in 0..3 {
+            world.produce(&format!("k{key}"), value);
+        }
+    }
+    let gateway = configured(&world, "LATEST", &group, |config| {
+        config.resume_delay_ms = 200;
+    });
+    let mut early = Client::create(&gateway);
+    early.subscribe(1, "ltest-[key=k0]", "value");
+    assert_eq!(until(&mut early, "two"), ["one", "two"]);
+    wait_metric(&gateway, "weir_gateway_kafka_records_total", |read| {
+        read == 6
+    });
+    let mut late = Client::create(&gateway);
+    late.subscribe(1, "ltest-[key=k1]", "value");
+    wait_metric(&gateway, LATE_RECORDS, |records| records == 2);
+    assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 1);
+    // Another client of an item that is being delivered has missed as much.
+    let mut other = Client::create(&gateway);
+    other.subscribe(1, "ltest-[key=k0]", "value");
+    assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 2);
+    gateway.shut_down();
+}
+
+#[test]
+fn resume_delay_holds_nothing_without_stored_offsets() {
+    for group in [None, Some("fresh")] {
+        let world = World::new();
+        let group = group.map(|group| format!("{group}-{}", world.topic));
+        world.produce("A", "old");
+        let group = group.map_or_else(String::new, |group| {
+            format!(r#"<param name="group.id">{group}</param>"#)
+        });
+        let settings =
+            format!(r#"<param name="record.consume.from">EARLIEST</param>{group}</data_provider>"#);
+        let mut config = world.config(|xml| xml.replace("</data_provider>", &settings));
+        // Longer than the test waits for a line.
+        config.resume_delay_ms = 3_600_000;
+        let gateway = world.ready(config);
+        let mut client = subscriber(&gateway);
+        world.produce("A", "new");
+        assert_eq!(until(&mut client, "new"), ["old", "new"]);
+        assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 0);
+        gateway.shut_down();
+    }
+}
+
+#[test]
+fn position_lost_by_retention_follows_consume_from() {
+    for (from, expected) in [
+        ("EARLIEST", &["lost 2", "lost 3", "new"][..]),
+        ("LATEST", &["new"]),
+    ] {
+        let world = World::new();
+        let group = format!("group-{}", world.topic);
+        stored(&world, from, &group, 1);
+        for number in 0..4 {
+            world.produce("k0", &format!("lost {number}"));
+        }
+        let deleted = world.admin.delete_records(&world.topic, 0, 3);
+        deleted.expect("deleted");
+        let gateway = configured(&world, from, &group, |config| config.resume_delay_ms = 100);
+        let mut client = Client::create(&gateway);
+        client.subscribe(1, "ltest-[key=k0]", "value");
+        world.produce("k0", "new");
+        assert_eq!(until(&mut client, "new"), expected, "{from}");
+        let resets = metric(&gateway, "weir_gateway_kafka_offset_resets_total");
+        assert_eq!(resets, 1, "{from}");
+
+        // The same while the gateway runs: nobody subscribes, and retention goes on.
+        leave(client);
+        wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
+        for number in 0..3 {
+            world.produce("k0", &format!("lost {number}"));
+        }
+        let deleted = world.admin.delete_records(&world.topic, 0, 7);
+        deleted.expect("deleted");
+        let mut client = Client::create(&gateway);
+        client.subscribe(1, "ltest-[key=k0]", "value");
+        wait_metric(
+            &gateway,
+            "weir_gateway_kafka_offset_resets_total",
+            |resets| resets == 2,
+        );
+        world.produce("k0", "newest");
+        let expected: &[&str] = match from {
+            "EARLIEST" => &["lost 1", "lost 2", "newest"],
+            _ => &["newest"],
+        };
+        assert_eq!(until(&mut client, "newest"), expected, "{from}");
         gateway.shut_down();
     }
 }

@@ -6,7 +6,7 @@ use super::columns::{CONNECTIONS, How, LAG, SHARDS};
 use super::procfs::{self, Core, TICKS_PER_S, Thread};
 use super::ring::Sample;
 use crate::latency::LatencyCounts;
-use crate::metrics::Sources;
+use crate::metrics::{Sources, UNKNOWN};
 
 /// Shards and cores with a column of their own; more are only in the sums.
 const COLUMNS_MAX: usize = 64;
@@ -93,7 +93,10 @@ impl Sampler {
             sources
                 .each_connection(LAG)
                 .take(COLUMNS_MAX)
-                .map(|lag| lag as f32),
+                .map(|lag| match lag {
+                    UNKNOWN => f32::NAN,
+                    known => known as f32,
+                }),
         );
         sample.resize(self.columns.len(), f32::NAN);
         sample

@@ -26,8 +26,8 @@ struct Share<'a> {
 }
 
 /// Who maps.
-pub(super) enum Crew<'a> {
-    Alone(Box<Mapper>),
+pub(super) enum Crew<'s, 'a> {
+    Alone(&'s mut Mapper),
     Many(Many<'a>),
 }
 
@@ -54,24 +54,22 @@ impl Pending {
     }
 }
 
-impl<'a> Crew<'a> {
-    /// Starts `threads` workers, or none if the caller is to be the only one.
-    pub(super) fn start<'s>(
+impl<'s, 'a> Crew<'s, 'a> {
+    /// Starts a worker for each mapper, or none if the caller is to be the only one.
+    pub(super) fn start(
         scope: &'s Scope<'s, '_>,
-        threads: usize,
+        mappers: &'s mut [Mapper],
         order: OrderStrategy,
-        mapper: impl Fn(usize) -> Mapper,
     ) -> Result<Self, SourceError>
     where
         'a: 's,
     {
-        if threads <= 1 {
-            return Ok(Self::Alone(Box::new(mapper(0))));
+        if let [mapper] = mappers {
+            return Ok(Self::Alone(mapper));
         }
         let mut queues = Vec::new();
-        for index in 0..threads {
+        for (index, mapper) in mappers.iter_mut().enumerate() {
             let (sender, receiver) = crossbeam_channel::bounded(QUEUE_BATCHES);
-            let mapper = mapper(index);
             std::thread::Builder::new()
                 .name(format!("map-{index}"))
                 .spawn_scoped(scope, move || work(mapper, &receiver))
@@ -159,7 +157,7 @@ impl<'a> Many<'a> {
 
 /// A worker's thread. Wishes are read after a share was received and before it is mapped: its records
 /// were polled before it was sent.
-fn work(mut mapper: Mapper, queue: &Receiver<Share<'_>>) {
+fn work(mapper: &mut Mapper, queue: &Receiver<Share<'_>>) {
     loop {
         match queue.recv_timeout(IDLE) {
             Ok(share) => {

@@ -3,8 +3,12 @@
 
 mod crew;
 mod last_values;
+mod late;
 mod pace;
 mod post;
+mod resume;
+mod skips;
+mod status;
 mod wish_box;
 mod worker;
 
@@ -22,6 +26,7 @@ use weir_net::MailSender;
 use self::crew::Crew;
 use self::pace::Pace;
 use self::post::Post;
+use self::resume::{Release, ResumeGate};
 use self::worker::Mapper;
 use crate::connection::Connection;
 use crate::shard::ShardMail;
@@ -46,6 +51,7 @@ pub(crate) struct Ingest {
     post: Post,
     /// What the last records of all items may take; 0: they are not kept.
     last_bytes: usize,
+    resume_delay: Duration,
 }
 
 impl Ingest {
@@ -56,6 +62,7 @@ impl Ingest {
         shards: Vec<MailSender<ShardMail>>,
         stop: Arc<AtomicBool>,
         last_bytes: usize,
+        resume_delay: Duration,
     ) -> Self {
         let post = Post::new(shards, Arc::clone(&stop));
         Self {
@@ -64,6 +71,7 @@ impl Ingest {
             stop,
             post,
             last_bytes,
+            resume_delay,
         }
     }
 
@@ -85,35 +93,29 @@ impl Ingest {
 
     fn consume(&self, posted: Sender<()>) -> Result<(), SourceError> {
         let mut config = ingest_config(&self.connection.config);
+        let mut delay = self.resume_delay;
         if self.last_bytes > 0 {
             // What is not read cannot be known.
             config.hold = Hold::Nothing;
         }
-        let held = config.hold == Hold::All;
+        if self.last_bytes > 0 || config.group_id.is_none() {
+            delay = Duration::ZERO;
+        }
+        let mut progress = Progress {
+            gate: ResumeGate::new(delay),
+            held: config.hold == Hold::All,
+            late_until: None,
+            pace: Pace::new(Instant::now()),
+            looked_at: Instant::now(),
+        };
         let mut source = KafkaIngest::start(&config)?;
-        let mut reader = source.reader();
-        let read = std::thread::scope(|scope| {
-            let mapper = |index| {
-                let connection = Arc::clone(&self.connection);
-                let share = self.last_bytes.div_ceil(self.connection.workers.len());
-                Mapper::new(connection, self.number, index, self.post.clone(), share)
-            };
-            let config = &self.connection.config;
-            let threads = self.connection.workers.len();
-            let crew = Crew::start(scope, threads, config.order_strategy, mapper)?;
-            let reading = Reading {
-                ingest: self,
-                released: false,
-                held,
-                crew,
-                pace: Pace::new(Instant::now()),
-                checkpoint: None,
-                looked_at: Instant::now(),
-            };
-            reading.run(&mut reader)
-        });
+        let mut mappers = self.mappers();
+        while self.read(&mut source, &mut mappers, &mut progress)? == End::Renewal {
+            source.renew()?;
+        }
+        drop(mappers);
         drop(posted);
-        read?;
+        let mut reader = source.reader();
         if self.connection.demand.has_begun() {
             let positions = reader.positions();
             reader.commit(&positions)?;
@@ -122,71 +124,95 @@ impl Ingest {
                 tracing::warn!(connection = %name, "the last offsets are not known to be stored");
             }
         }
-        self.report(&reader);
+        status::report(&self.connection, &reader);
         Ok(())
     }
 
-    fn report(&self, reader: &Reader<'_>) {
-        let status = reader.status();
-        let state = &self.connection.state;
-        let lag = reader.lag();
-        let lag = lag.iter().filter_map(weir_kafka::PartitionLag::records);
-        state.lag.store(lag.sum(), Ordering::Relaxed);
-        for (counter, value) in [
-            (&state.source_errors, status.errors),
-            (&state.resets, status.resets),
-            (&state.commits, status.commits),
-            (&state.commit_errors, status.commit_errors),
-        ] {
-            counter.store(value, Ordering::Relaxed);
-        }
-        if status.ready != state.ready() {
-            let name = &self.connection.config.name;
-            match (status.ready, &status.last_error) {
-                (true, _) => tracing::info!(connection = %name, "connection is ready"),
-                (false, Some(error)) => {
-                    tracing::warn!(connection = %name, %error, "connection is not ready");
-                }
-                (false, None) => tracing::warn!(connection = %name, "connection is not ready"),
-            }
-        }
-        state.report(status.ready, status.last_error);
+    fn mappers(&self) -> Vec<Mapper> {
+        let count = self.connection.workers.len();
+        let share = self.last_bytes.div_ceil(count);
+        let mapper = |index| {
+            let connection = Arc::clone(&self.connection);
+            Mapper::new(connection, self.number, index, self.post.clone(), share)
+        };
+        (0..count).map(mapper).collect()
     }
+
+    /// Reads until the stop flag is set or the source must be renewed. All records are mapped when
+    /// it returns.
+    fn read(
+        &self,
+        source: &mut KafkaIngest,
+        mappers: &mut [Mapper],
+        progress: &mut Progress,
+    ) -> Result<End, SourceError> {
+        let mut reader = source.reader();
+        std::thread::scope(|scope| {
+            let order = self.connection.config.order_strategy;
+            let reading = Reading {
+                ingest: self,
+                progress,
+                crew: Crew::start(scope, mappers, order)?,
+                checkpoint: None,
+            };
+            reading.run(&mut reader)
+        })
+    }
+}
+
+/// Why reading ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Stop,
+    Renewal,
+}
+
+/// What outlasts a renewal of the source.
+#[derive(Debug)]
+struct Progress {
+    gate: ResumeGate,
+    /// Nobody subscribes: reading waits where the last subscriber left it.
+    held: bool,
+    /// Until then subscriptions count as late.
+    late_until: Option<Instant>,
+    pace: Pace,
+    looked_at: Instant,
 }
 
 /// The polling thread's state.
 struct Reading<'s, 'a> {
     ingest: &'s Ingest,
-    /// What was held back at the start, such as partitions that resume, is being read.
-    released: bool,
-    /// Nobody subscribes: reading waits where the last subscriber left it.
-    held: bool,
-    crew: Crew<'a>,
-    pace: Pace,
+    progress: &'s mut Progress,
+    crew: Crew<'s, 'a>,
     /// Positions to be stored once the records before them are posted.
     checkpoint: Option<(Offsets, crew::Pending)>,
-    looked_at: Instant,
 }
 
 impl<'a> Reading<'_, 'a> {
-    fn run(mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
+    fn run(mut self, reader: &mut Reader<'a>) -> Result<End, SourceError> {
         let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
-        self.ingest.report(reader);
+        let connection = &self.ingest.connection;
+        status::report(connection, reader);
         while !self.ingest.stop.load(Ordering::Relaxed) {
-            let demand = &self.ingest.connection.demand;
-            if self.held && demand.is_none() {
-                reader.serve();
-                demand.wait(POLL);
+            if reader.needs_renewal() {
+                return Ok(End::Renewal);
+            }
+            if self.progress.held && connection.demand.is_none() {
+                reader.serve()?;
+                // Without records, for the wishes.
+                self.crew.map(&mut batch);
+                connection.demand.wait(POLL);
             } else {
                 self.turn(reader, &mut batch)?;
             }
             self.commit(reader)?;
-            if self.looked_at.elapsed() >= STATUS_PERIOD {
-                self.looked_at = Instant::now();
-                self.ingest.report(reader);
+            if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
+                self.progress.looked_at = Instant::now();
+                status::report(connection, reader);
+                self.end_late_window();
             }
         }
-        Ok(())
+        Ok(End::Stop)
     }
 
     fn turn(
@@ -195,21 +221,47 @@ impl<'a> Reading<'_, 'a> {
         batch: &mut Vec<LentRecord<'a>>,
     ) -> Result<(), SourceError> {
         let demand = &self.ingest.connection.demand;
-        if !demand.is_none() && (self.held || !self.released) {
-            (self.released, self.held) = (true, false);
-            reader.go_on()?;
+        if !demand.is_none() {
+            self.release(reader)?;
         }
         reader.poll(POLL, POLL_RECORDS, batch)?;
         if self.ingest.last_bytes == 0 && demand.is_none() && demand.has_begun() {
             // The last subscriber left. What it has not seen is kept for the next one, beginning
             // with what was polled after its last word.
             reader.hold(batch)?;
-            self.held = true;
+            self.progress.gate.held();
+            self.progress.held = true;
             batch.clear();
         }
-        self.pace.count(batch.len());
+        self.progress.pace.count(batch.len());
         self.crew.map(batch);
         Ok(())
+    }
+
+    /// Lets reading begin or go on as far as subscriptions and the resume delay allow.
+    fn release(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
+        let (now, connection) = (Instant::now(), &self.ingest.connection);
+        match self.progress.gate.subscribed(now) {
+            Some(Release::New) => reader.go_on_with_new()?,
+            Some(Release::Resumed) => {
+                if reader.resumes() {
+                    self.progress.late_until = Some(now + late::WINDOW);
+                    connection.late.begin();
+                }
+                reader.go_on()?;
+            }
+            Some(Release::All) => reader.go_on()?,
+            None => {}
+        }
+        self.progress.held = false;
+        Ok(())
+    }
+
+    fn end_late_window(&mut self) {
+        let late_until = &mut self.progress.late_until;
+        if late_until.take_if(|end| Instant::now() >= *end).is_some() {
+            self.ingest.connection.late.end();
+        }
     }
 
     fn commit(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
@@ -222,7 +274,7 @@ impl<'a> Reading<'_, 'a> {
                 return reader.commit(&offsets);
             }
             self.checkpoint = Some((offsets, pending));
-        } else if self.pace.is_due(Instant::now()) {
+        } else if self.progress.pace.is_due(Instant::now()) {
             self.checkpoint = Some((reader.positions(), self.crew.pending()));
         }
         Ok(())

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 use weir_kafka::{LentRecord, Record};
 use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNames, RecordView};
 
 use super::last_values::LastValues;
+use super::late::PassedRecords;
 use super::post::Post;
+use super::skips::Skips;
 use crate::connection::{Connection, Worker, add};
 use crate::routing::{Known, Route, RoutingTable, Wish};
 use crate::shard::ShardMail;
@@ -28,6 +31,15 @@ pub(super) struct Mapper {
     /// Scratch for wishes; they are answered when the box is free again.
     wishes: Vec<Wish>,
     last: Option<LastValues>,
+    /// After a restart from stored offsets, for a while.
+    passed: Option<PassedRecords>,
+    skips: Skips,
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        self.skips.finish(&self.connection.config.name);
+    }
 }
 
 impl Mapper {
@@ -49,18 +61,24 @@ impl Mapper {
             values: FieldValues::default(),
             wishes: Vec::new(),
             last: (last_bytes > 0).then(|| LastValues::new(last_bytes)),
+            passed: None,
+            skips: Skips::new(Instant::now()),
         }
     }
 
     /// To be called when records have been taken from Kafka and before they are mapped: a record
     /// written after a client got its `SUBOK` then finds the wish that its shard left before.
     pub(super) fn read_wishes(&mut self) {
+        let now = Instant::now();
+        self.skips.sum_up(&self.connection.config.name, now);
+        self.look_at_late(now);
         let mut wishes = std::mem::take(&mut self.wishes);
         let worker = &self.connection.workers[self.index];
         worker.wishes.take(|wish| wishes.push(wish));
         // Their order is unknown: what one shard gives up another may have asked for before.
         wishes.sort_by_key(|wish| matches!(wish, Wish::Unsubscribe { .. }));
         for wish in wishes.drain(..) {
+            self.count_passed(&wish);
             self.tell_known(&wish);
             self.tell_past(&wish);
             self.table.apply(wish);
@@ -77,6 +95,28 @@ impl Mapper {
             ] {
                 counter.store(value, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Begins or ends to count records for subscriptions that come late.
+    fn look_at_late(&mut self, now: Instant) {
+        let is_late = self.connection.late.is_open();
+        match &self.passed {
+            None if is_late => self.passed = Some(PassedRecords::new(now)),
+            Some(passed) if !is_late || passed.has_ended(now) => self.passed = None,
+            None | Some(_) => {}
+        }
+    }
+
+    /// Counts the records of an item that passed before a shard wanted it.
+    fn count_passed(&self, wish: &Wish) {
+        let (Some(passed), Wish::Subscribe { name, shard, .. }) = (&self.passed, wish) else {
+            return;
+        };
+        let targets = self.table.route(name).map_or(&[][..], Route::targets);
+        if targets.iter().all(|target| target.shard != *shard) {
+            let Worker { counters, .. } = &self.connection.workers[self.index];
+            add(&counters.late_records, passed.get(name));
         }
     }
 
@@ -150,6 +190,9 @@ impl Mapper {
         if let Some(last) = &mut self.last {
             self.names.iter().for_each(|name| last.put(name, &view));
         }
+        if let Some(passed) = &mut self.passed {
+            self.names.iter().for_each(|name| passed.note(name));
+        }
         let names = self.names.iter();
         let routes: SmallVec<[&Route; 4]> =
             names.filter_map(|name| self.table.route(name)).collect();
@@ -158,6 +201,7 @@ impl Mapper {
             return;
         };
         if let Err(error) = mapping.field_values(&view, &fields, &mut self.values) {
+            drop(routes);
             return self.on_extraction_error(record, &error);
         }
         let update = Arc::new(self.values.freeze());
@@ -181,17 +225,19 @@ impl Mapper {
         }
     }
 
-    fn on_extraction_error(&self, record: &Record<'_>, error: &ExtractionError) {
+    fn on_extraction_error(&mut self, record: &Record<'_>, error: &ExtractionError) {
         let Worker { counters, .. } = &self.connection.workers[self.index];
         let config = &self.connection.config;
         add(&counters.failed, 1);
         if error.is_deserialization() {
             add(&counters.undecodable, 1);
         }
-        tracing::debug!(
-            connection = %config.name, topic = record.topic, partition = record.partition,
-            offset = record.offset, %error, "record skipped"
-        );
+        if self.skips.note(record, error) {
+            tracing::warn!(
+                connection = %config.name, topic = record.topic, partition = record.partition,
+                offset = record.offset, cause = %error, "record skipped"
+            );
+        }
         if config.error_strategy == ErrorStrategy::ForceUnsubscription {
             tracing::warn!(
                 connection = %config.name, topic = record.topic, partition = record.partition,

@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use super::{CONNECTION_METRICS, Kind, SHARD_METRICS, ShardMetrics};
+use super::{CONNECTION_METRICS, Kind, SHARD_METRICS, ShardMetrics, UNKNOWN};
 use crate::connection::Connection;
 use crate::guard::{Guard, Limit};
 use crate::latency::LatencyCounts;
@@ -122,9 +122,10 @@ impl Collector for Sources {
                 encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
             for connection in &self.connections {
                 let labels = [("connection", connection.config.name.as_str())];
-                metric
-                    .1
-                    .encode((metric.3)(connection), described.encode_family(&labels)?)?;
+                let value = (metric.3)(connection);
+                if value != UNKNOWN {
+                    metric.1.encode(value, described.encode_family(&labels)?)?;
+                }
             }
         }
         self.encode_latency(&mut encoder)?;

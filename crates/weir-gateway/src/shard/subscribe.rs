@@ -201,6 +201,7 @@ impl Shard {
             }
         }
         let ingest = &self.shared.connections[usize::from(name.0)];
+        ingest.late.note();
         let name = Arc::clone(&name.1);
         match asked {
             Ask::Nothing => {}

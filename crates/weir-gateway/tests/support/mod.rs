@@ -90,7 +90,12 @@ impl World {
 
     /// Scenario 2's file for this test's topic, with any change the test wants.
     pub fn start_gateway(&self, change: impl FnOnce(String) -> String) -> Gateway {
-        let gateway = Gateway::start(self.config(change)).expect("a gateway");
+        self.ready(self.config(change))
+    }
+
+    /// Starts a gateway and waits until it is ready.
+    pub fn ready(&self, config: GatewayConfig) -> Gateway {
+        let gateway = Gateway::start(config).expect("a gateway");
         let deadline = Instant::now() + PATIENCE;
         while !gateway.ready() {
             assert!(

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{Offset, TopicPartitionList};
 
 use super::view::TopicView;
 use super::{Admin, AdminError, POLL_MAX, POLL_MIN, block_on, topic_error};
@@ -64,6 +65,29 @@ impl Admin {
         names
             .iter()
             .try_for_each(|name| self.wait_everywhere(name, "gone", gone))
+    }
+
+    /// Deletes the records of a partition before `offset`.
+    ///
+    /// # Errors
+    /// The cluster's refusal.
+    pub fn delete_records(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), AdminError> {
+        let failed = |error: KafkaError| topic_error("delete records of", topic, error.to_string());
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset))
+            .map_err(failed)?;
+        let response = block_on(self.client.delete_records(&list, &self.options()));
+        let elements = response.map_err(failed)?;
+        let elements = elements.elements();
+        elements
+            .iter()
+            .try_for_each(|element| element.error())
+            .map_err(failed)
     }
 
     /// Offset that the next record of a partition will get. Waits for a leader that has only just been made one.

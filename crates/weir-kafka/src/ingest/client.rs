@@ -23,6 +23,10 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) {
+            // The reader gets it too and has the position checked.
+            return;
+        }
         let down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
         self.shared.note_error(format!("{error}: {reason}"));
         if down {
@@ -39,9 +43,8 @@ impl ClientContext for Context {
                 } else {
                     figures.hi_offset
                 };
-                if end >= 0 {
-                    self.shared.note_end(topic, *partition, end);
-                }
+                let end = (figures.leader >= 0 && end >= 0).then_some(end);
+                self.shared.note_fetched_end(topic, *partition, end);
             }
         }
     }
@@ -62,8 +65,8 @@ pub(super) fn consumer(
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("enable.partition.eof", "false")
-        // Only reached when retention removed our position: the oldest kept loses the least.
-        .set("auto.offset.reset", "earliest")
+        // Where to continue is decided by this crate: it depends on what became of the position.
+        .set("auto.offset.reset", "error")
         .set("allow.auto.create.topics", "false");
     for (key, value) in TUNING {
         settings.set(key, value);

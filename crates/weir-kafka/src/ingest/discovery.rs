@@ -8,22 +8,28 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::bounds::{self, AllBounds};
 use super::client::Context;
+use super::identity::Identities;
+use super::moves::{Move, Moves};
 use super::state::{LookedUp, Shared};
 use super::{IngestConfig, SourceError, StartFrom};
 
-/// Starts the thread; it ends when `shared` says so.
+/// Starts the thread; it ends when `shared` says so and returns the topic ids it knows.
 pub(super) fn spawn(
     config: &IngestConfig,
     consumer: &Arc<BaseConsumer<Context>>,
     shared: &Arc<Shared>,
-) -> Result<JoinHandle<()>, SourceError> {
+    identities: Identities,
+) -> Result<JoinHandle<Identities>, SourceError> {
     let discovery = Discovery {
         consumer: Arc::clone(consumer),
         shared: Arc::clone(shared),
         from: config.from,
         resume: config.group_id.is_some(),
         topics: config.topics.clone(),
+        brokers: Vec::new(),
+        identities,
     };
     std::thread::Builder::new()
         .name("kafka-discover".to_owned())
@@ -40,10 +46,13 @@ struct Discovery {
     /// Ask for stored offsets first.
     resume: bool,
     topics: Vec<String>,
+    /// Addresses of all brokers, as last told.
+    brokers: Vec<(String, u16)>,
+    identities: Identities,
 }
 
 impl Discovery {
-    fn run(&self) {
+    fn run(mut self) -> Identities {
         let mut interval = INTERVAL_MIN;
         loop {
             self.round();
@@ -53,7 +62,7 @@ impl Discovery {
                 (interval * 2).min(INTERVAL_MAX)
             };
             if !self.shared.wait(interval) {
-                return;
+                return self.identities;
             }
             if !self.shared.status().ready {
                 interval = interval.min(INTERVAL_LOST);
@@ -61,7 +70,7 @@ impl Discovery {
         }
     }
 
-    fn round(&self) {
+    fn round(&mut self) {
         for index in 0..self.topics.len() {
             if self.shared.stopping() {
                 return;
@@ -73,16 +82,68 @@ impl Discovery {
                     .note_error(format!("metadata of topic \"{topic}\": {error}"));
             }
         }
+        let replaced = self.identities.replaced(&self.brokers, &self.topics);
+        if !replaced.is_empty() {
+            // This client is of no more use.
+            return self.shared.note_replaced(replaced);
+        }
         if let Err(error) = self.assign_found() {
             self.shared.note_error(format!("start offsets: {error}"));
         }
+        self.check_positions();
+        let held = self.shared.held();
+        let ends = bounds::query(&self.consumer, &held, Offset::End);
+        self.shared.note_ends(&held, &ends);
+    }
+
+    /// Decides about positions that could not be read from. If all of them are right after all,
+    /// reading starts again at each of them.
+    fn check_positions(&self) {
+        let Some(positions) = self.shared.with_moves(Moves::take_doubtful) else {
+            return;
+        };
+        let partitions: Vec<_> = positions
+            .iter()
+            .map(|(topic, partition, _)| (topic.to_owned(), partition))
+            .collect();
+        let bounds = AllBounds::query(&self.consumer, &partitions);
+        let mut moves = Vec::new();
+        let mut unknown = 0;
+        for (topic, partition, from) in positions.iter() {
+            let Some(bounds) = bounds.get(topic, partition) else {
+                unknown += 1;
+                continue;
+            };
+            moves.push(Move {
+                topic: topic.to_owned(),
+                partition,
+                from,
+                to: bounds.replacement(from, self.from).unwrap_or(from),
+            });
+        }
+        let outside = moves.iter().any(|one| one.from != one.to);
+        if outside {
+            moves.retain(|one| one.from != one.to);
+        }
+        self.shared.with_moves(|shared| {
+            shared.decide(moves);
+            if unknown > 0 {
+                shared.doubt_again(positions);
+            }
+        });
     }
 
     /// Asks for one topic's partitions and notes the new ones.
-    fn look_up(&self, index: usize) -> KafkaResult<()> {
-        let name = self.topics[index].as_str();
+    fn look_up(&mut self, index: usize) -> KafkaResult<()> {
+        let name = self.topics[index].clone();
+        let name = name.as_str();
         let metadata = self.consumer.fetch_metadata(Some(name), REQUEST_TIMEOUT)?;
         self.shared.probed(true);
+        let brokers = metadata.brokers().iter().filter_map(|broker| {
+            let port = u16::try_from(broker.port()).ok()?;
+            Some((broker.host().to_owned(), port))
+        });
+        self.brokers = brokers.collect();
         let Some(found) = metadata.topics().iter().find(|topic| topic.name() == name) else {
             return Ok(());
         };
@@ -105,6 +166,7 @@ impl Discovery {
             }
             LookedUp::Deleted => {
                 tracing::warn!(topic = name, "topic was deleted");
+                self.identities.deleted(name);
                 self.forget(index)
             }
         }
@@ -112,8 +174,7 @@ impl Discovery {
 
     /// Stops reading a deleted topic. One that is created with its name is read from its beginning.
     fn forget(&self, index: usize) -> KafkaResult<()> {
-        self.shared.note_deleted(&self.topics[index]);
-        self.shared.with_topics(|topics| {
+        let unassigned = self.shared.with_topics(|topics| {
             let topic = &mut topics[index];
             let partitions = std::mem::take(&mut topic.partitions);
             let mut gone = TopicPartitionList::new();
@@ -124,7 +185,10 @@ impl Discovery {
                 0 => Ok(()),
                 _ => self.consumer.incremental_unassign(&gone),
             }
-        })
+        });
+        // Only now no record of the old topic can come after the reader has forgotten it.
+        self.shared.note_deleted(&self.topics[index]);
+        unassigned
     }
 
     /// Gives every partition that is not read yet a numeric start offset and assigns it. Logical
@@ -186,7 +250,7 @@ impl Discovery {
             let stored = self
                 .consumer
                 .committed_offsets(asked.clone(), REQUEST_TIMEOUT)?;
-            self.note_starts(&stored, true)?;
+            self.note_starts(&self.within_bounds(&stored)?, true)?;
             unknown = TopicPartitionList::new();
             for element in stored.elements() {
                 if !matches!(element.offset(), Offset::Offset(_)) {
@@ -203,6 +267,44 @@ impl Discovery {
         })?;
         let found = self.consumer.offsets_for_times(unknown, REQUEST_TIMEOUT)?;
         self.note_starts(&found, false)
+    }
+
+    /// Replaces stored offsets that their partitions do not have any more. Those of partitions
+    /// whose leaders do not answer are left out.
+    fn within_bounds(&self, stored: &TopicPartitionList) -> KafkaResult<TopicPartitionList> {
+        let elements = stored.elements();
+        let numbers = elements
+            .iter()
+            .filter_map(|element| match element.offset() {
+                Offset::Offset(offset) => Some((element, offset)),
+                _ => None,
+            });
+        let partitions: Vec<_> = numbers
+            .clone()
+            .map(|(element, _)| (element.topic().to_owned(), element.partition()))
+            .collect();
+        let bounds = AllBounds::query(&self.consumer, &partitions);
+        let mut checked = TopicPartitionList::new();
+        for (element, from) in numbers {
+            let (topic, partition) = (element.topic(), element.partition());
+            let Some(bounds) = bounds.get(topic, partition) else {
+                continue;
+            };
+            let to = bounds.replacement(from, self.from);
+            if let Some(to) = to {
+                let topic = topic.to_owned();
+                self.shared.note_reset();
+                Move {
+                    topic,
+                    partition,
+                    from,
+                    to,
+                }
+                .log();
+            }
+            checked.add_partition_offset(topic, partition, Offset::Offset(to.unwrap_or(from)))?;
+        }
+        Ok(checked)
     }
 
     /// Takes over the offsets that are numbers.
@@ -265,4 +367,4 @@ const INTERVAL_LOST: Duration = Duration::from_millis(500);
 /// Pause when all is well: how late a new topic or partition may be noticed.
 const INTERVAL_MAX: Duration = Duration::from_secs(2);
 /// Bounds how long stopping can take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -4,9 +4,12 @@
 //! `poll` runs on the caller's thread and only takes records; a small discovery thread asks for
 //! metadata and start offsets, so a slow broker answer never delays a record.
 
+mod bounds;
 mod client;
 mod committer;
 mod discovery;
+mod identity;
+mod moves;
 mod offsets;
 mod reader;
 mod state;
@@ -22,6 +25,7 @@ use crate::properties::PropertyError;
 use crate::record::Record;
 use client::Context;
 use committer::Committer;
+use identity::Identities;
 use reader::Cursor;
 use state::Shared;
 
@@ -109,17 +113,19 @@ pub enum SourceError {
 /// How a source is doing, as far as it knows without asking anyone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceStatus {
-    /// Brokers answer, every topic has been looked up and every partition found has a start
-    /// offset: whatever is produced from now on will be delivered. A topic that does not exist
-    /// yet does not hold this back, because it will be read from its beginning.
+    /// Brokers answer, every topic exists and every partition found has a start offset: whatever
+    /// is produced from now on will be delivered.
     pub ready: bool,
+    /// Reason why it is not ready; when it is, reason why the newest commit failed.
+    pub trouble: Option<String>,
     /// One entry per configured topic, in that order.
     pub topics: Vec<TopicStatus>,
     /// Newest error text, kept after recovery.
     pub last_error: Option<String>,
     /// Errors since start.
     pub errors: u64,
-    /// Times that offsets of a partition started anew: its topic was created again, or cut.
+    /// Times that a partition did not have a position any more: its topic was created again, cut,
+    /// or retention removed records before they were read.
     pub resets: u64,
     /// Commits of offsets that brokers confirmed.
     pub commits: u64,
@@ -149,8 +155,8 @@ pub struct PartitionLag {
     pub partition: i32,
     /// Offset that will be delivered next.
     pub position: i64,
-    /// End of the partition as last told by its leader with fetched data, about a second old;
-    /// `None` until the first such answer.
+    /// End of the partition as last told by its leader, at most some seconds old; `None` if it has
+    /// not answered.
     pub end: Option<i64>,
 }
 
@@ -188,9 +194,11 @@ pub trait RecordSource: Send {
 pub struct KafkaIngest {
     consumer: Arc<BaseConsumer<Context>>,
     shared: Arc<Shared>,
-    discovery: Option<JoinHandle<()>>,
+    /// Hands back the topic ids that it knows.
+    discovery: Option<JoinHandle<Identities>>,
     committer: Option<Committer>,
     cursor: Cursor,
+    config: IngestConfig,
 }
 
 impl KafkaIngest {
@@ -200,19 +208,56 @@ impl KafkaIngest {
     /// Settings that can never work.
     pub fn start(config: &IngestConfig) -> Result<Self, SourceError> {
         let shared = Arc::new(Shared::new(&config.topics, config.hold));
+        let identities = Identities::new(&config.client_id);
+        Self::with(config, shared, Cursor::default(), identities)
+    }
+
+    fn with(
+        config: &IngestConfig,
+        shared: Arc<Shared>,
+        cursor: Cursor,
+        identities: Identities,
+    ) -> Result<Self, SourceError> {
         let consumer = Arc::new(client::consumer(config, &shared)?);
         let committer = match config.group_id {
             Some(_) => Some(Committer::spawn(&consumer, &shared)?),
             None => None,
         };
-        let discovery = discovery::spawn(config, &consumer, &shared)?;
+        let discovery = discovery::spawn(config, &consumer, &shared, identities)?;
         Ok(Self {
             committer,
             consumer,
             shared,
             discovery: Some(discovery),
-            cursor: Cursor::default(),
+            cursor,
+            config: config.clone(),
         })
+    }
+
+    /// Goes on with another client, which knows nothing of topics that were replaced by others of
+    /// their name; librdkafka would wait for the leaders of the old ones, or read the new ones from
+    /// old positions. Replaced topics are read from their beginnings, others where they were left.
+    ///
+    /// # Errors
+    /// A thread that cannot be started.
+    pub fn renew(&mut self) -> Result<(), SourceError> {
+        let identities = self.end_discovery();
+        let mut cursor = std::mem::take(&mut self.cursor);
+        for topic in self.shared.renew(&cursor.next) {
+            tracing::warn!(topic, "topic was replaced, reading the new one");
+            cursor.next.remove(&topic);
+            cursor.stored.remove(&topic);
+        }
+        let config = self.config.clone();
+        let identities = identities.unwrap_or_else(|| Identities::new(&config.client_id));
+        *self = Self::with(&config, Arc::clone(&self.shared), cursor, identities)?;
+        Ok(())
+    }
+
+    fn end_discovery(&mut self) -> Option<Identities> {
+        self.shared.stop();
+        // A panic there was reported by its own thread; nothing is left to do here.
+        self.discovery.take()?.join().ok()
     }
 
     /// The reading end, whose records outlive the call that reads them.
@@ -233,6 +278,9 @@ impl RecordSource for KafkaIngest {
         max: usize,
         sink: &mut dyn FnMut(Record<'_>),
     ) -> Result<usize, SourceError> {
+        if self.shared.needs_renewal() {
+            self.renew()?;
+        }
         let mut records = Vec::new();
         let mut skipped = 0;
         let count = self.reader().poll(timeout, max, &mut records)?;
@@ -252,16 +300,14 @@ impl RecordSource for KafkaIngest {
     }
 
     fn lag(&mut self) -> Vec<PartitionLag> {
-        self.reader().lag()
+        self.reader().lag().0
     }
 }
 
 impl Drop for KafkaIngest {
     fn drop(&mut self) {
-        self.shared.stop();
-        if let Some(discovery) = self.discovery.take() {
-            // A panic there was reported by its own thread; nothing is left to do here.
-            let _ = discovery.join();
+        if self.discovery.is_some() {
+            self.end_discovery();
         }
     }
 }

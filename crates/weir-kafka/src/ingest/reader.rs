@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::Context;
 use super::committer::Committer;
 use super::discovery::assign_waiting;
+use super::moves::Move;
 use super::offsets::Offsets;
 use super::state::Shared;
 use super::{Hold, PartitionLag, SourceError, SourceStatus};
@@ -21,9 +22,9 @@ use crate::record::{HeaderList, Record};
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     /// Next offset to be read, from records handed over.
-    next: Offsets,
+    pub(super) next: Offsets,
     /// What was stored last, to skip what would change nothing.
-    stored: Offsets,
+    pub(super) stored: Offsets,
     pub(super) headers_skipped: u64,
 }
 
@@ -98,7 +99,7 @@ impl<'a> Reader<'a> {
         max: usize,
         out: &mut Vec<LentRecord<'a>>,
     ) -> Result<usize, SourceError> {
-        self.forget_deleted();
+        self.take_news()?;
         let deadline = Instant::now() + timeout;
         let mut count = 0;
         while count < max {
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// librdkafka's refusal, which would be a fault of this crate.
     pub fn hold(&mut self, unread: &[LentRecord<'_>]) -> Result<(), SourceError> {
-        self.forget_deleted();
+        self.take_news()?;
         for record in unread.iter().rev() {
             let (topic, partition) = (record.topic(), record.partition());
             self.cursor.next.set(topic, partition, record.offset());
@@ -171,11 +172,40 @@ impl<'a> Reader<'a> {
         assign_waiting(self.consumer, self.shared).map_err(refused)
     }
 
+    /// Reads what was held back, except for partitions that resume from a stored offset.
+    ///
+    /// # Errors
+    /// librdkafka's refusal, which would be a fault of this crate.
+    pub fn go_on_with_new(&mut self) -> Result<(), SourceError> {
+        self.shared.with_hold(|hold, _| *hold = Hold::Stored);
+        assign_waiting(self.consumer, self.shared).map_err(refused)
+    }
+
+    /// Returns `true` if any partition resumes from a stored offset.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        self.shared.with_topics(|topics| {
+            let partitions = topics.iter().flat_map(|topic| topic.partitions.values());
+            partitions.into_iter().any(|partition| partition.stored)
+        })
+    }
+
+    /// Returns `true` if this reader gets nothing useful any more, since a topic was replaced by
+    /// another one of its name: end it and call [`renew`](super::KafkaIngest::renew).
+    #[must_use]
+    pub fn needs_renewal(&self) -> bool {
+        self.shared.needs_renewal()
+    }
+
     /// Lets librdkafka tell what it has to tell while reading is held back.
-    pub fn serve(&mut self) {
-        self.forget_deleted();
+    ///
+    /// # Errors
+    /// librdkafka's refusal, which would be a fault of this crate.
+    pub fn serve(&mut self) -> Result<(), SourceError> {
+        self.take_news()?;
         // A record left over from before comes again: it is not counted as read.
         drop(self.consumer.poll(Duration::ZERO));
+        Ok(())
     }
 
     /// Where each partition goes on: behind the last record polled, or where it started.
@@ -237,16 +267,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Lag per partition from cached figures; asks no broker.
+    /// Returns the lag of each partition from cached figures and, if brokers answer and every end is
+    /// known, `true`. Asks no broker.
     #[must_use]
-    pub fn lag(&self) -> Vec<PartitionLag> {
-        let mut lag = self.shared.lag();
+    pub fn lag(&self) -> (Vec<PartitionLag>, bool) {
+        let (mut lag, known) = self.shared.lag();
         for entry in &mut lag {
             if let Some(next) = self.cursor.next.get(&entry.topic, entry.partition) {
                 entry.position = next;
             }
         }
-        lag
+        (lag, known)
     }
 
     fn note_position(&mut self, message: &BorrowedMessage<'_>) {
@@ -259,22 +290,69 @@ impl<'a> Reader<'a> {
     }
 
     fn note_error(&self, error: &KafkaError) {
-        self.shared.note_error(error.to_string());
-        if let KafkaError::MessageConsumption(
+        let code = match error {
+            KafkaError::MessageConsumption(code) => *code,
+            _ => RDKafkaErrorCode::Unknown,
+        };
+        match code {
+            // Not a failure: what became of a position is found out and logged there.
+            RDKafkaErrorCode::AutoOffsetReset => return self.shared.doubt(self.positions()),
             RDKafkaErrorCode::UnknownTopicOrPartition
             | RDKafkaErrorCode::UnknownTopic
-            | RDKafkaErrorCode::UnknownPartition,
-        ) = error
-        {
-            self.shared.probe_soon();
+            | RDKafkaErrorCode::UnknownPartition => self.shared.probe_soon(),
+            _ => {}
         }
+        self.shared.note_error(error.to_string());
     }
 
-    fn forget_deleted(&mut self) {
-        for topic in self.shared.take_deleted() {
+    /// Forgets deleted topics and moves positions as discovery decided.
+    fn take_news(&mut self) -> Result<(), SourceError> {
+        let Some((deleted, moves)) = self.shared.take_news() else {
+            return Ok(());
+        };
+        for topic in deleted {
             self.cursor.next.remove(&topic);
             self.cursor.stored.remove(&topic);
         }
+        match moves.is_empty() {
+            true => Ok(()),
+            false => self.apply(&moves).map_err(refused),
+        }
+    }
+
+    /// Reads partitions from elsewhere, unless they have been read on since that was decided.
+    fn apply(&mut self, moves: &[Move]) -> KafkaResult<()> {
+        let next = &mut self.cursor.next;
+        let mut lost = Vec::new();
+        self.shared.with_topics(|topics| {
+            let mut read = TopicPartitionList::new();
+            for order in moves {
+                let topic = topics.iter_mut().find(|topic| topic.name == order.topic);
+                let state = topic.and_then(|topic| topic.partitions.get_mut(&order.partition));
+                let Some(state) = state else { continue };
+                let position = next.get(&order.topic, order.partition).or(state.start);
+                if position != Some(order.from) {
+                    continue;
+                }
+                state.start = Some(order.to);
+                next.set(&order.topic, order.partition, order.to);
+                if std::mem::take(&mut state.assigned) {
+                    read.add_partition(&order.topic, order.partition);
+                }
+                if order.from != order.to {
+                    lost.push(order);
+                }
+            }
+            match read.count() {
+                0 => Ok(()),
+                _ => self.consumer.incremental_unassign(&read),
+            }
+        })?;
+        for order in lost {
+            self.shared.note_reset();
+            order.log();
+        }
+        assign_waiting(self.consumer, self.shared)
     }
 }
 

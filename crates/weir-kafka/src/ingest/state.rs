@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::moves::{Move, Moves};
+use super::offsets::Offsets;
 use super::{Hold, PartitionLag, SourceStatus, TopicStatus};
 
 /// State behind one lock; it is touched per error, per second and per status call, not per record.
 pub(super) struct Shared {
     inner: Mutex<Inner>,
     wake: Condvar,
-    /// A topic was deleted; the reader forgets its positions.
-    deleted: AtomicBool,
+    /// A topic was deleted or positions are to be moved; the reader takes note.
+    news: AtomicBool,
+    /// Topics were replaced by others of their name: the client must be made anew.
+    renewal: AtomicBool,
 }
 
 struct Inner {
@@ -23,9 +27,14 @@ struct Inner {
     probe_now: bool,
     errors: u64,
     last_error: Option<String>,
+    /// Why the newest commit failed.
+    commit_error: Option<String>,
     hold: Hold,
     /// Topics that were deleted since the reader asked.
     deleted: Vec<String>,
+    moves: Moves,
+    /// Topics that were replaced since the client was made.
+    replaced: Vec<String>,
     resets: u64,
     commits: u64,
     commit_errors: u64,
@@ -84,14 +93,18 @@ impl Shared {
                 probe_now: false,
                 errors: 0,
                 last_error: None,
+                commit_error: None,
                 hold,
                 deleted: Vec::new(),
+                moves: Moves::default(),
+                replaced: Vec::new(),
                 resets: 0,
                 commits: 0,
                 commit_errors: 0,
             }),
             wake: Condvar::new(),
-            deleted: AtomicBool::new(false),
+            news: AtomicBool::new(false),
+            renewal: AtomicBool::new(false),
         }
     }
 
@@ -103,7 +116,8 @@ impl Shared {
             partitions: topic.started(),
         });
         SourceStatus {
-            ready: inner.reachable && inner.topics.iter().all(Topic::complete),
+            ready: inner.settled(),
+            trouble: inner.trouble(),
             topics: topics.collect(),
             last_error: inner.last_error.clone(),
             errors: inner.errors,
@@ -114,11 +128,16 @@ impl Shared {
         }
     }
 
-    pub(super) fn lag(&self) -> Vec<PartitionLag> {
+    /// Returns the lag of each partition that has a position, and `true` if all ends are known and
+    /// brokers answer.
+    pub(super) fn lag(&self) -> (Vec<PartitionLag>, bool) {
         let inner = self.lock();
+        let mut known = inner.reachable;
         let mut lag = Vec::new();
         for topic in &inner.topics {
+            known &= topic.looked_up;
             for (partition, state) in &topic.partitions {
+                known &= state.start.is_some() && state.end.is_some();
                 let Some(start) = state.start else { continue };
                 lag.push(PartitionLag {
                     topic: topic.name.clone(),
@@ -128,7 +147,7 @@ impl Shared {
                 });
             }
         }
-        lag
+        (lag, known)
     }
 
     pub(super) fn note_error(&self, text: String) {
@@ -145,14 +164,14 @@ impl Shared {
     /// The answer to a commit.
     pub(super) fn note_commit(&self, error: Option<String>) {
         let mut inner = self.lock();
-        match error {
+        match &error {
             None => inner.commits += 1,
-            Some(error) => {
+            Some(_) => {
                 inner.commit_errors += 1;
                 inner.errors += 1;
-                inner.last_error = Some(error);
             }
         }
+        inner.commit_error = error;
     }
 
     /// Something is wrong with a topic: worth a look at once.
@@ -171,15 +190,67 @@ impl Shared {
     /// A topic is gone: its positions are void.
     pub(super) fn note_deleted(&self, topic: &str) {
         self.lock().deleted.push(topic.to_owned());
-        self.deleted.store(true, Ordering::Release);
+        self.news.store(true, Ordering::Release);
     }
 
-    /// Topics deleted since the last call; asks for no lock when there are none.
-    pub(super) fn take_deleted(&self) -> Vec<String> {
-        if !self.deleted.swap(false, Ordering::Acquire) {
-            return Vec::new();
+    /// Returns topics deleted since the last call and positions to be moved; takes no lock when
+    /// there are none.
+    pub(super) fn take_news(&self) -> Option<(Vec<String>, Vec<Move>)> {
+        if !self.news.swap(false, Ordering::Acquire) {
+            return None;
         }
-        std::mem::take(&mut self.lock().deleted)
+        let mut inner = self.lock();
+        let deleted = std::mem::take(&mut inner.deleted);
+        Some((deleted, inner.moves.take_decided()))
+    }
+
+    /// Notes topics that were replaced by others of their name.
+    pub(super) fn note_replaced(&self, topics: Vec<String>) {
+        let mut inner = self.lock();
+        inner.resets += topics.len() as u64;
+        inner.replaced.extend(topics);
+        drop(inner);
+        self.renewal.store(true, Ordering::Release);
+    }
+
+    /// Returns `true` if the client must be made anew.
+    pub(super) fn needs_renewal(&self) -> bool {
+        self.renewal.load(Ordering::Acquire)
+    }
+
+    /// Prepares for another client, which goes on at `positions`: nothing is assigned, replaced
+    /// topics are found again and read from their beginnings. Returns their names.
+    pub(super) fn renew(&self, positions: &Offsets) -> Vec<String> {
+        self.renewal.store(false, Ordering::Release);
+        let mut inner = self.lock();
+        let replaced = std::mem::take(&mut inner.replaced);
+        inner.moves = Moves::default();
+        inner.stopping = false;
+        for topic in &mut inner.topics {
+            if replaced.contains(&topic.name) {
+                topic.partitions.clear();
+            }
+            for (partition, state) in &mut topic.partitions {
+                state.assigned = false;
+                state.start = positions.get(&topic.name, *partition).or(state.start);
+            }
+        }
+        replaced
+    }
+
+    /// Has positions checked at once.
+    pub(super) fn doubt(&self, positions: Offsets) {
+        self.lock().moves.doubt(positions);
+        self.probe_soon();
+    }
+
+    /// Runs `change` on the positions to be checked and moved.
+    pub(super) fn with_moves<R>(&self, change: impl FnOnce(&mut Moves) -> R) -> R {
+        let mut inner = self.lock();
+        let result = change(&mut inner.moves);
+        drop(inner);
+        self.news.store(true, Ordering::Release);
+        result
     }
 
     /// All broker connections are gone: not ready, and worth a probe at once.
@@ -204,11 +275,40 @@ impl Shared {
         }
     }
 
-    pub(super) fn note_end(&self, topic: &str, partition: i32, end: i64) {
+    /// Notes the end of a partition as told by its leader with fetched records; `None` if it has no
+    /// leader. For a partition that is not being read this would be the end of the time it was.
+    pub(super) fn note_fetched_end(&self, topic: &str, partition: i32, end: Option<i64>) {
         let mut inner = self.lock();
         let found = inner.topics.iter_mut().find(|known| known.name == topic);
-        if let Some(state) = found.and_then(|topic| topic.partitions.get_mut(&partition)) {
-            state.end = Some(end);
+        let state = found.and_then(|topic| topic.partitions.get_mut(&partition));
+        if let Some(state) = state.filter(|state| state.assigned) {
+            state.end = end;
+        }
+    }
+
+    /// Partitions that have a position and are not being read, so that their ends must be asked for.
+    pub(super) fn held(&self) -> Vec<(String, i32)> {
+        let inner = self.lock();
+        let mut held = Vec::new();
+        for topic in inner.topics.iter().filter(|_| inner.reachable) {
+            for (partition, state) in &topic.partitions {
+                if !state.assigned && state.start.is_some() {
+                    held.push((topic.name.clone(), *partition));
+                }
+            }
+        }
+        held
+    }
+
+    /// Notes ends that were asked for; a partition without an answer has none that is known.
+    pub(super) fn note_ends(&self, asked: &[(String, i32)], ends: &Offsets) {
+        let mut inner = self.lock();
+        for (name, partition) in asked {
+            let found = inner.topics.iter_mut().find(|known| known.name == *name);
+            let state = found.and_then(|topic| topic.partitions.get_mut(partition));
+            if let Some(state) = state.filter(|state| !state.assigned) {
+                state.end = ends.get(name, *partition);
+            }
         }
     }
 
@@ -219,9 +319,7 @@ impl Shared {
 
     /// Whether every topic is looked up, exists and is being read.
     pub(super) fn settled(&self) -> bool {
-        let inner = self.lock();
-        let done = |topic: &Topic| topic.exists && topic.complete();
-        inner.reachable && inner.topics.iter().all(done)
+        self.lock().settled()
     }
 
     pub(super) fn stop(&self) {
@@ -247,6 +345,37 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn settled(&self) -> bool {
+        self.reachable && self.topics.iter().all(Topic::complete)
+    }
+
+    /// Returns why reading is not ready, or what fails although it is. An error that was overcome is
+    /// not among it.
+    fn trouble(&self) -> Option<String> {
+        let last = |text: String| Some(self.last_error.clone().unwrap_or(text));
+        if !self.reachable {
+            return last("no broker has answered".to_owned());
+        }
+        let topics = || self.topics.iter();
+        if let Some(topic) = topics().find(|topic| !topic.looked_up) {
+            return last(format!("topic \"{}\" not looked up yet", topic.name));
+        }
+        let missing = topics().filter(|topic| !topic.exists);
+        let missing: Vec<_> = missing.map(|topic| format!("\"{}\"", topic.name)).collect();
+        if !missing.is_empty() {
+            return Some(format!(
+                "missing topic {}: create it, it is read from its beginning then",
+                missing.join(", ")
+            ));
+        }
+        if let Some(topic) = topics().find(|topic| !topic.complete()) {
+            return last(format!("topic \"{}\" has no start offsets yet", topic.name));
+        }
+        self.commit_error.clone()
     }
 }
 
@@ -298,7 +427,7 @@ impl Topic {
     }
 
     fn complete(&self) -> bool {
-        self.looked_up && self.started() == self.partitions.len()
+        self.looked_up && self.exists && self.started() == self.partitions.len()
     }
 }
 
@@ -324,17 +453,17 @@ mod tests {
         shared.with_topics(|topics| {
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
         });
-        assert!(
-            ready(&shared),
-            "a missing topic will be read from its beginning"
-        );
-        assert!(!shared.settled(), "but it is still looked for");
+        assert!(!ready(&shared), "topic b is missing");
+        let trouble = shared.status().trouble.expect("a reason");
+        assert!(trouble.starts_with("missing topic \"b\""), "{trouble}");
+        shared.with_topics(|topics| topics[1].looked_up(Some(0)));
+        assert!(ready(&shared));
     }
 
     #[test]
     fn lost_brokers_end_readiness_until_an_answer() {
         let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
-        shared.with_topics(|topics| topics[0].looked_up(None));
+        shared.with_topics(|topics| topics[0].looked_up(Some(0)));
         shared.probed(true);
         shared.probed(false);
         assert!(ready(&shared), "one failed probe is a hiccup");
@@ -385,8 +514,47 @@ mod tests {
             topics[0].looked_up(Some(1));
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
         });
-        assert_eq!(shared.lag()[0].records(), None);
-        shared.note_end("a", 0, 12);
-        assert_eq!(shared.lag()[0].records(), Some(7));
+        shared.probed(true);
+        let lag = || {
+            let (lag, known) = shared.lag();
+            (lag[0].records(), known)
+        };
+        assert_eq!(lag(), (None, false));
+        shared.note_fetched_end("a", 0, Some(12));
+        assert_eq!(lag(), (None, false), "it is not being read");
+        let held = shared.held();
+        assert_eq!(held, [("a".to_owned(), 0)]);
+        let mut ends = Offsets::default();
+        ends.set("a", 0, 12);
+        shared.note_ends(&held, &ends);
+        assert_eq!(lag(), (Some(7), true));
+        shared.with_topics(|topics| {
+            topics[0].partitions.get_mut(&0).expect("known").assigned = true;
+        });
+        assert!(shared.held().is_empty());
+        shared.note_fetched_end("a", 0, Some(15));
+        assert_eq!(lag(), (Some(10), true));
+        shared.brokers_lost();
+        assert_eq!(lag(), (Some(10), false), "the last that was known");
+        shared.probed(true);
+        shared.note_fetched_end("a", 0, None);
+        assert_eq!(lag(), (None, false), "it has no leader");
+    }
+
+    #[test]
+    fn trouble_ends_with_its_cause() {
+        let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
+        let trouble = || shared.status().trouble;
+        assert!(trouble().is_some());
+        shared.note_error("connection refused".to_owned());
+        assert_eq!(trouble().as_deref(), Some("connection refused"));
+        shared.probed(true);
+        shared.with_topics(|topics| topics[0].looked_up(Some(0)));
+        assert_eq!(trouble(), None, "overcome");
+        assert!(shared.status().last_error.is_some());
+        shared.note_commit(Some("not allowed".to_owned()));
+        assert_eq!(trouble().as_deref(), Some("not allowed"));
+        shared.note_commit(None);
+        assert_eq!(trouble(), None);
     }
 }

@@ -48,8 +48,12 @@ fn a_topic_created_later_is_read_from_its_beginning() {
     let broker = broker();
     let topic = unique("later");
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
-    until_ready(&mut source);
-    assert!(!source.status().topics[0].exists);
+    let mut seen = Vec::new();
+    poll_until(&mut source, &mut seen, "missing topic", |source, _| {
+        let trouble = source.status().trouble;
+        trouble.is_some_and(|trouble| trouble.starts_with("missing topic"))
+    });
+    assert!(!source.status().ready);
 
     broker
         .admin()

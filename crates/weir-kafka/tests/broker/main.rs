@@ -6,6 +6,7 @@ mod group;
 mod ingest;
 mod lean;
 mod produce;
+mod recreate;
 mod resume;
 mod support;
 mod wire;

@@ -1,0 +1,83 @@
+//! Subscriptions that come too late after a restart from stored offsets: reading did not wait for
+//! them any more, so records of their items may have passed.
+
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::FixedState;
+use foldhash::{HashMap, HashMapExt};
+
+/// Time after the first read from stored offsets in which a subscription counts as late.
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
+/// Items whose records are counted, per worker; those of further items are not.
+const ITEMS_MAX: usize = 1 << 16;
+
+/// Numbers of records per item, by the hash of its name.
+#[derive(Debug)]
+pub(super) struct PassedRecords {
+    items: HashMap<u64, u32>,
+    ends: Instant,
+}
+
+impl PassedRecords {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            items: HashMap::new(),
+            ends: now + WINDOW,
+        }
+    }
+
+    pub(super) fn has_ended(&self, now: Instant) -> bool {
+        now >= self.ends
+    }
+
+    /// Counts a record of the item.
+    pub(super) fn note(&mut self, name: &str) {
+        let has_room = self.items.len() < ITEMS_MAX;
+        let hash = FixedState::default().hash_one(name);
+        match self.items.get_mut(&hash) {
+            Some(count) => *count = count.saturating_add(1),
+            None if has_room => {
+                self.items.insert(hash, 1);
+            }
+            None => {}
+        }
+    }
+
+    /// Returns how many records of the item were counted.
+    pub(super) fn get(&self, name: &str) -> u64 {
+        let hash = FixedState::default().hash_one(name);
+        self.items.get(&hash).copied().map_or(0, u64::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_count_by_item_until_the_window_ends() {
+        let start = Instant::now();
+        let mut passed = PassedRecords::new(start);
+        passed.note("a");
+        passed.note("a");
+        passed.note("b");
+        assert_eq!(
+            [passed.get("a"), passed.get("b"), passed.get("c")],
+            [2, 1, 0]
+        );
+        assert!(!passed.has_ended(start + WINDOW - Duration::from_millis(1)));
+        assert!(passed.has_ended(start + WINDOW));
+    }
+
+    #[test]
+    fn items_beyond_the_limit_are_not_counted() {
+        let mut passed = PassedRecords::new(Instant::now());
+        for number in 0..ITEMS_MAX + 10 {
+            passed.note(&number.to_string());
+        }
+        assert_eq!(passed.items.len(), ITEMS_MAX);
+        passed.note("0");
+        assert_eq!(passed.get("0"), 2);
+    }
+}

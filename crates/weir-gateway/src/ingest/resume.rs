@@ -1,0 +1,103 @@
+//! When reading begins. After a restart clients come back one after another, and the first of them
+//! must not start what the others still lack: stored offsets are read from a while later.
+
+use std::time::{Duration, Instant};
+
+/// What to read from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    /// All but partitions that resume from a stored offset.
+    New,
+    /// Everything, for the first time after the delay.
+    Resumed,
+    All,
+}
+
+/// The delay between the first subscription and reading from stored offsets.
+#[derive(Debug)]
+pub(super) struct ResumeGate {
+    delay: Duration,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nobody has subscribed yet, or all who had left before the end of the delay.
+    Shut,
+    /// Partitions that resume wait until then.
+    Until(Instant),
+    Open,
+}
+
+impl ResumeGate {
+    /// `delay` is zero where no offsets are stored.
+    pub(super) fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            state: State::Shut,
+        }
+    }
+
+    /// Takes note that there are subscriptions. Returns what to release, if anything new.
+    pub(super) fn subscribed(&mut self, now: Instant) -> Option<Release> {
+        let (state, release) = match self.state {
+            State::Shut if self.delay.is_zero() => (State::Open, Some(Release::All)),
+            State::Shut => (State::Until(now + self.delay), Some(Release::New)),
+            State::Until(end) if now >= end => (State::Open, Some(Release::Resumed)),
+            State::Until(_) | State::Open => (self.state, None),
+        };
+        self.state = state;
+        release
+    }
+
+    /// Takes note that the last subscription ended and all is held. The next one finds the gate as
+    /// if it were the first, unless reading has gone on already.
+    pub(super) fn held(&mut self) {
+        if self.state == State::Open {
+            self.delay = Duration::ZERO;
+        }
+        self.state = State::Shut;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn stored_offsets_wait_for_the_delay_once() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut gate = ResumeGate::new(DELAY);
+        assert_eq!(gate.subscribed(at(0)), Some(Release::New));
+        assert_eq!(gate.subscribed(at(1999)), None);
+        assert_eq!(gate.subscribed(at(2000)), Some(Release::Resumed));
+        assert_eq!(gate.subscribed(at(2001)), None);
+        gate.held();
+        assert_eq!(
+            gate.subscribed(at(9000)),
+            Some(Release::All),
+            "no delay now"
+        );
+    }
+
+    #[test]
+    fn leaving_within_the_delay_starts_it_over() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut gate = ResumeGate::new(DELAY);
+        gate.subscribed(at(0));
+        gate.held();
+        assert_eq!(gate.subscribed(at(5000)), Some(Release::New));
+        assert_eq!(gate.subscribed(at(6000)), None);
+        assert_eq!(gate.subscribed(at(7000)), Some(Release::Resumed));
+    }
+
+    #[test]
+    fn without_stored_offsets_there_is_no_delay() {
+        let mut gate = ResumeGate::new(Duration::ZERO);
+        assert_eq!(gate.subscribed(Instant::now()), Some(Release::All));
+    }
+}

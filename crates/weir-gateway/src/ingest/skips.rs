@@ -1,0 +1,165 @@
+//! Log lines about skipped records: the first record of each cause gets one, the others are summed
+//! up, so that a topic full of them costs some lines a minute.
+
+use std::mem::discriminant;
+use std::time::{Duration, Instant};
+
+use weir_kafka::Record;
+use weir_mapping::ExtractionError;
+
+/// Time between two summaries, and after which a cause without records is new again.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Causes told apart; mapping and topics of a connection bound them, this bounds the search.
+const CAUSES_MAX: usize = 64;
+
+/// Skipped records of one worker.
+#[derive(Debug)]
+pub(super) struct Skips {
+    causes: Vec<Cause>,
+    summed_up: Instant,
+}
+
+/// Records of one topic that failed at the same place for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cause {
+    topic: Box<str>,
+    /// The first one's error.
+    pub(super) error: ExtractionError,
+    /// Records since the last line.
+    pub(super) records: u64,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+}
+
+impl Skips {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            causes: Vec::new(),
+            summed_up: now,
+        }
+    }
+
+    /// Counts a record and returns `true` if it is the first of its cause.
+    pub(super) fn note(&mut self, record: &Record<'_>, error: &ExtractionError) -> bool {
+        let is_same = |cause: &Cause| {
+            *cause.topic == *record.topic
+                && discriminant(&cause.error.reason) == discriminant(&error.reason)
+                && cause.error.place == error.place
+        };
+        let room = self.causes.len() < CAUSES_MAX;
+        let known = self.causes.iter().position(is_same);
+        // With too many, the last one stands for all further ones.
+        let index = known.or_else(|| (!room).then(|| CAUSES_MAX - 1));
+        match index.and_then(|index| self.causes.get_mut(index)) {
+            Some(cause) => {
+                cause.records += 1;
+                (cause.partition, cause.offset) = (record.partition, record.offset);
+                false
+            }
+            None => {
+                self.causes.push(Cause {
+                    topic: record.topic.into(),
+                    error: error.clone(),
+                    records: 0,
+                    partition: record.partition,
+                    offset: record.offset,
+                });
+                true
+            }
+        }
+    }
+
+    /// Logs one line per cause that had further records, every 10 s.
+    pub(super) fn sum_up(&mut self, connection: &str, now: Instant) {
+        if self.causes.is_empty() || now < self.summed_up + INTERVAL {
+            return;
+        }
+        for cause in self.take_summary(now) {
+            cause.log(connection);
+        }
+    }
+
+    /// Returns the causes that had further records; others are forgotten.
+    fn take_summary(&mut self, now: Instant) -> Vec<Cause> {
+        self.summed_up = now;
+        self.causes.retain(|cause| cause.records > 0);
+        let summary = self.causes.clone();
+        self.causes.iter_mut().for_each(|cause| cause.records = 0);
+        summary
+    }
+
+    /// Logs what has not been summed up yet.
+    pub(super) fn finish(&mut self, connection: &str) {
+        for cause in self.take_summary(self.summed_up) {
+            cause.log(connection);
+        }
+    }
+}
+
+impl Cause {
+    fn log(&self, connection: &str) {
+        tracing::warn!(
+            connection, topic = &*self.topic, records = self.records,
+            last_partition = self.partition, last_offset = self.offset,
+            cause = %self.error, "records skipped"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_kafka::HeaderList;
+    use weir_mapping::{ExtractionPlace, ExtractionReason};
+
+    use super::*;
+
+    fn error(field: &str) -> ExtractionError {
+        ExtractionError {
+            place: ExtractionPlace::Field(field.into()),
+            expression: "VALUE.a".into(),
+            reason: ExtractionReason::NotFound("a".into()),
+        }
+    }
+
+    fn note(skips: &mut Skips, topic: &str, offset: i64, field: &str) -> bool {
+        let record = Record {
+            topic,
+            partition: 3,
+            offset,
+            timestamp_ms: 0,
+            key: None,
+            value: None,
+            headers: HeaderList::new(),
+        };
+        skips.note(&record, &error(field))
+    }
+
+    #[test]
+    fn first_record_of_a_cause_is_told_and_others_counted() {
+        let mut skips = Skips::new(Instant::now());
+        assert!(note(&mut skips, "t", 1, "a"));
+        assert!(!note(&mut skips, "t", 2, "a"));
+        assert!(!note(&mut skips, "t", 5, "a"));
+        assert!(note(&mut skips, "t", 6, "b"));
+        assert!(note(&mut skips, "u", 7, "a"));
+        let now = Instant::now();
+        let summary = skips.take_summary(now);
+        assert_eq!(summary.len(), 1, "the others had no further records");
+        assert_eq!((summary[0].records, summary[0].offset), (2, 5));
+        assert!(!note(&mut skips, "t", 8, "a"));
+        assert_eq!(skips.take_summary(now)[0].records, 1);
+        assert!(skips.take_summary(now).is_empty());
+        assert!(note(&mut skips, "t", 9, "a"), "new again after an interval");
+    }
+
+    #[test]
+    fn causes_are_bounded_and_none_is_left_uncounted() {
+        let mut skips = Skips::new(Instant::now());
+        let all = 10_000;
+        let told = (0..all).filter(|number| note(&mut skips, &number.to_string(), 0, "a"));
+        let told = told.count() as u64;
+        assert_eq!(told, CAUSES_MAX as u64);
+        let counted: u64 = skips.causes.iter().map(|cause| cause.records).sum();
+        assert_eq!(told + counted, all);
+    }
+}

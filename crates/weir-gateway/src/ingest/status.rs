@@ -1,0 +1,37 @@
+//! What the reading thread reports about its source: readiness, lag, counts.
+
+use std::sync::atomic::Ordering;
+
+use weir_kafka::{PartitionLag, Reader};
+
+use crate::connection::Connection;
+use crate::metrics::UNKNOWN;
+
+/// Takes over the source's state for administration and logs changes of readiness.
+pub(super) fn report(connection: &Connection, reader: &Reader<'_>) {
+    let status = reader.status();
+    let state = &connection.state;
+    let (lag, is_known) = reader.lag();
+    let records = lag.iter().filter_map(PartitionLag::records).sum();
+    let records = if is_known { records } else { UNKNOWN };
+    for (counter, value) in [
+        (&state.lag, records),
+        (&state.source_errors, status.errors),
+        (&state.resets, status.resets),
+        (&state.commits, status.commits),
+        (&state.commit_errors, status.commit_errors),
+    ] {
+        counter.store(value, Ordering::Relaxed);
+    }
+    if status.ready != state.ready() {
+        let name = &connection.config.name;
+        match (status.ready, &status.trouble) {
+            (true, _) => tracing::info!(connection = %name, "connection is ready"),
+            (false, Some(error)) => {
+                tracing::warn!(connection = %name, %error, "connection is not ready");
+            }
+            (false, None) => tracing::warn!(connection = %name, "connection is not ready"),
+        }
+    }
+    state.report(status.ready, status.trouble);
+}

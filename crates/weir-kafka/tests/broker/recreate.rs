@@ -1,0 +1,116 @@
+//! Topics that are deleted and created again, seen by a source that reads all the time.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use weir_kafka::{KafkaIngest, Producer, ProducerConfig, RecordSource, StartFrom};
+
+use crate::support::{
+    Broker, Owned, PATIENCE, broker, lab, numbered, poll_until, read, until_ready,
+};
+
+/// Longest wait for the records of a topic that was created again.
+const RESUMES_WITHIN: Duration = Duration::from_secs(10);
+
+fn recreate(broker: &Broker, topic: &str) {
+    let admin = broker.admin();
+    admin.delete_topic(topic).expect("deleted");
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = admin.create_topic(topic, 1, 1, &[]) {
+        assert!(Instant::now() < deadline, "{error}");
+        std::thread::yield_now();
+    }
+}
+
+/// Reads until offset 0 and `count` more records of the topic that was created last have come.
+fn read_new(source: &mut KafkaIngest, count: usize) -> Vec<Owned> {
+    let begun = Instant::now();
+    let mut seen: Vec<Owned> = Vec::new();
+    poll_until(source, &mut seen, "new records", |_, seen| {
+        let first = seen.iter().rposition(|record| record.offset == 0);
+        first.is_some_and(|first| seen.len() - first > count)
+    });
+    assert!(begun.elapsed() < RESUMES_WITHIN, "{:?}", begun.elapsed());
+    let first = seen.iter().rposition(|record| record.offset == 0);
+    seen.split_off(first.unwrap_or_default())
+}
+
+/// A restart of the broker raises the epoch of a partition's leader; that of a new topic is lower.
+#[test]
+fn recreated_topic_with_lower_leader_epoch_is_read() {
+    let mut lab = lab(1);
+    let broker = Broker {
+        bootstrap: lab.bootstrap(),
+    };
+    let topic = broker.topic("epoch", 1);
+    let other = broker.topic("other", 1);
+    let mut source = broker.ingest(&[&topic, &other], StartFrom::Latest);
+    until_ready(&mut source);
+    lab.stop_broker(1).expect("stops");
+    poll_until(&mut source, &mut Vec::new(), "loss", |source, _| {
+        !source.status().ready
+    });
+    lab.start_broker(1, &AtomicBool::new(false))
+        .expect("starts");
+    until_ready(&mut source);
+    broker.producer().store(&topic, 0, &numbered("old", 10));
+    broker.producer().store(&other, 0, &numbered("kept", 5));
+    assert_eq!(read(&mut source, 15).len(), 15);
+    for _ in 0..2 {
+        recreate(&broker, &topic);
+        broker.producer().store(&topic, 0, &numbered("new", 20));
+        let seen = read_new(&mut source, 19);
+        assert!(seen.iter().map(|record| record.offset).eq(0..20));
+    }
+    broker.producer().store(&other, 0, &numbered("after", 1));
+    let seen = read(&mut source, 1);
+    assert_eq!((seen[0].text(), seen[0].offset), ("after0".to_owned(), 5));
+}
+
+/// Records that were written to the new topic before it was noticed reach beyond the old position.
+#[test]
+fn recreated_topic_that_outgrew_the_position_is_read_from_its_beginning() {
+    let broker = broker();
+    let topic = broker.topic("outgrown", 1);
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
+    broker.producer().store(&topic, 0, &numbered("old", 10));
+    assert_eq!(read(&mut source, 10).len(), 10);
+    recreate(&broker, &topic);
+    broker.producer().store(&topic, 0, &numbered("new", 200));
+    let seen = read_new(&mut source, 199);
+    assert!(seen.iter().map(|record| record.offset).eq(0..200));
+}
+
+#[test]
+fn recreated_topic_under_load_is_read_within_seconds() {
+    let broker = broker();
+    let topic = broker.topic("recreated", 1);
+    let mut source = broker.ingest(&[&topic], StartFrom::Latest);
+    until_ready(&mut source);
+    let config = ProducerConfig {
+        bootstrap_servers: broker.bootstrap.clone(),
+        ..ProducerConfig::default()
+    };
+    let producer = Producer::start(&config, Box::new(|_| {})).expect("settings work");
+    let (stop, stopped) = mpsc::channel::<()>();
+    let name = topic.as_str();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let pause = Duration::from_micros(500);
+            while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // Errors are those of a topic that is not there.
+                let _ = producer.send(name, Some(0), None, b"v", &[], None, 0);
+            }
+        });
+        read(&mut source, 500);
+        for _ in 0..6 {
+            recreate(&broker, &topic);
+            let seen = read_new(&mut source, 500);
+            let count = seen.len() as i64;
+            assert!(seen.iter().map(|record| record.offset).eq(0..count));
+        }
+        drop(stop);
+    });
+}
