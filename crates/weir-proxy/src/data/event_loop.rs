@@ -17,10 +17,11 @@ use super::drive::READ_BYTES;
 use super::pair::{Pair, Up};
 use super::stream::Stream;
 use super::tube::Tubes;
-use super::{Mail, PairId, Target};
+use super::{FilterPool, Mail, Memory, PairId, Target};
 use crate::config::{HostPort, Limits};
 use crate::directory::Directory;
 use crate::filter::{Filters, Workspace};
+use crate::health::Health;
 use crate::place_cache::PlaceCache;
 use crate::resolve::Resolver;
 use crate::versions::Offer;
@@ -46,6 +47,7 @@ pub(crate) struct ClusterParts {
     pub(crate) filters: Arc<Filters>,
     pub(crate) upstream: Vec<HostPort>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) health: Arc<Health>,
     pub(crate) places: PlaceCache,
     pub(crate) tls: Option<Arc<TlsAcceptor>>,
     pub(crate) upstream_tls: Option<ClientTls>,
@@ -60,6 +62,9 @@ pub(crate) struct LoopOptions {
     pub(crate) splice: bool,
     pub(crate) admission: Arc<Admission>,
     pub(crate) resolver: Resolver,
+    pub(crate) memory: Arc<Memory>,
+    /// Where filters work; `None` if there are none.
+    pub(crate) pool: Option<Arc<FilterPool>>,
     pub(crate) metrics: Arc<LoopMetrics>,
 }
 
@@ -76,6 +81,8 @@ pub(super) enum Reason {
     Stream(StreamError),
     /// No broker could be reached.
     NoBroker(String),
+    /// The broker has not answered for long, neither the client nor the proxy's probe.
+    Silent,
     /// A socket failed, or TLS.
     Client(io::Error),
     /// The same on the broker's side.
@@ -123,6 +130,8 @@ pub(super) struct Core {
     pub(super) draining: bool,
     pub(super) post: MailSender<Mail>,
     pub(super) resolver: Resolver,
+    pub(super) memory: Arc<Memory>,
+    pub(super) pool: Option<Arc<FilterPool>>,
     timers: TimerWheel<Due>,
 }
 
@@ -164,11 +173,11 @@ impl EventLoop {
             registry: poll.registry().try_clone()?,
             clusters: options.clusters,
             frames: options.limits.frames(),
+            workspace: Workspace::new(options.limits.filters()),
             limits: options.limits,
             counters: Counters::default(),
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
-            workspace: Workspace::default(),
             tubes: if options.splice {
                 Tubes::default()
             } else {
@@ -179,6 +188,8 @@ impl EventLoop {
             draining: false,
             post: post.clone(),
             resolver: options.resolver,
+            memory: options.memory,
+            pool: options.pool,
             timers: TimerWheel::new(0),
         };
         let this = Self {
@@ -211,6 +222,7 @@ impl EventLoop {
             self.mail.awake();
             self.core.now_ms = self.epoch.elapsed().as_millis() as u64;
             self.core.counters.turns += 1;
+            self.core.workspace.begin_turn();
             for pair in std::mem::take(&mut self.again) {
                 self.drive(pair.index, Some(pair.generation));
             }
@@ -372,6 +384,19 @@ impl EventLoop {
                     self.close(id.index, &reason);
                 }
             }
+            Mail::Silent(cluster, broker) => self.close_waiting(cluster, &broker),
+            Mail::Filtered(done) => {
+                self.core.counters.filters.add(&done.tally);
+                let index = done.pair.index;
+                let pair = self.pairs.get_mut(index);
+                let Some(pair) = pair.filter(|pair| pair.id == done.pair) else {
+                    return;
+                };
+                match self.core.filtered(pair, *done) {
+                    Ok(()) => self.drive(index, None),
+                    Err(reason) => self.close(index, &reason),
+                }
+            }
             Mail::List(most, reply) => {
                 let now_ms = self.core.now_ms;
                 let rows = self.pairs.iter().take(most).map(|(_, pair)| {
@@ -390,6 +415,21 @@ impl EventLoop {
                 }
             }
             Mail::Stop => self.running = false,
+        }
+    }
+
+    /// Closes connections that wait for a broker that does not answer: their clients may find
+    /// another one.
+    fn close_waiting(&mut self, cluster: usize, broker: &HostPort) {
+        let Some(before_ms) = self.core.now_ms.checked_sub(self.core.limits.response_ms) else {
+            return;
+        };
+        let waiting = self.pairs.iter().filter_map(|(index, pair)| {
+            let waits = pair.cluster == cluster && pair.waits_for(broker, before_ms);
+            waits.then_some(index)
+        });
+        for index in waiting.collect::<Vec<_>>() {
+            self.close(index, &Reason::Silent);
         }
     }
 
@@ -422,7 +462,8 @@ impl EventLoop {
             let held: usize = self.pairs.iter().map(|(_, pair)| pair.held_bytes()).sum();
             self.core.counters.held_bytes = held as u64;
         }
-        self.core.counters.add(&self.core.workspace.take_tally());
+        let tally = self.core.workspace.take_tally();
+        self.core.counters.filters.add(&tally);
         self.metrics.publish(&self.core.counters);
     }
 
@@ -450,7 +491,8 @@ impl Core {
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             return Err(Reason::Gone);
         }
-        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX);
+        let held_ms = self.check_held(pair)?;
+        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(held_ms);
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {
@@ -459,22 +501,13 @@ impl Core {
                 Ok(())
             }
         };
-        if pair.down.stream.is_handshaking() || pair.counted == 0 {
+        // What has come of a first request has limits of its own.
+        let begins = pair.counted == 0 && !pair.requests.is_identified();
+        if pair.down.stream.is_handshaking() || begins {
             until(
                 pair.since_ms + self.limits.handshake_ms,
                 "no request in time",
             )?;
-        }
-        if let Some((counted, at_ms)) = pair.slow_head {
-            if counted == pair.counted && pair.requests.is_mid_head() {
-                until(at_ms, "a request does not get on")?;
-            } else {
-                pair.slow_head = None;
-            }
-        }
-        for (at_ms, _) in [&pair.held_up, &pair.held_down].into_iter().flatten() {
-            // The pair gets its turn behind this, and what is due goes on then.
-            until((*at_ms).max(now_ms + 1), "never")?;
         }
         if self.limits.idle_ms > 0 {
             until(pair.active_ms + self.limits.idle_ms, "idle")?;
@@ -522,6 +555,11 @@ impl Core {
                     Target::Broker(id) => format!("broker {id}"),
                 };
                 tracing::debug!(%client, cluster, "closed: {node} is not reached: {error}");
+            }
+            Reason::Silent => {
+                counters.silent_broker += 1;
+                let broker = pair.broker;
+                tracing::debug!(%client, cluster, ?broker, "closed: broker does not answer");
             }
             Reason::Client(error) | Reason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
