@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(health.silent_for(ten, at(9)), []);
         assert_eq!(
             health.silent_for(ten, at(10)),
-            [a.clone()],
+            std::slice::from_ref(&a),
             "since the first time"
         );
         health.note("c", &a, Ok(()), at(11));

@@ -114,6 +114,10 @@ impl Core {
             return Ok(false);
         }
         if pair.requests.has_backlog() {
+            // What does not fit is copied back: worth it only if much of it fits.
+            if pair.ring.len() > self.limits.in_flight / 2 {
+                return Ok(false);
+            }
             let mut backlog = pair.requests.take_backlog();
             self.requests(pair, &mut backlog)?;
             return Ok(true);

@@ -39,6 +39,9 @@ const ACCEPT_RETRY_MS: u64 = 100;
 /// How old the sum of held bytes may be, in milliseconds.
 const HELD_PERIOD_MS: u64 = 1_000;
 
+/// How often the log may say that limits on filter work were reached, in milliseconds.
+const LIMIT_LOG_MS: u64 = 10_000;
+
 /// What a loop needs of a virtual cluster.
 #[derive(Debug)]
 pub(crate) struct ClusterParts {
@@ -160,7 +163,30 @@ pub(crate) struct EventLoop {
     metrics: Arc<LoopMetrics>,
     epoch: Instant,
     held_at_ms: u64,
+    limited: LimitLog,
     running: bool,
+}
+
+/// What the log has said of limits on filter work.
+#[derive(Debug, Default)]
+struct LimitLog {
+    partitions: u64,
+    next_ms: u64,
+}
+
+impl LimitLog {
+    /// Logs that limits were reached, at most once per period.
+    fn note(&mut self, partitions: u64, now_ms: u64) {
+        if partitions == self.partitions || now_ms < self.next_ms {
+            return;
+        }
+        let more = partitions - self.partitions;
+        (self.partitions, self.next_ms) = (partitions, now_ms + LIMIT_LOG_MS);
+        tracing::warn!(
+            partitions = more,
+            "limits on filter work were reached, partitions were refused, withheld or cut"
+        );
+    }
 }
 
 impl EventLoop {
@@ -205,6 +231,7 @@ impl EventLoop {
             metrics: options.metrics,
             epoch: Instant::now(),
             held_at_ms: 0,
+            limited: LimitLog::default(),
             running: true,
         };
         Ok((this, post))
@@ -464,6 +491,8 @@ impl EventLoop {
         }
         let tally = self.core.workspace.take_tally();
         self.core.counters.filters.add(&tally);
+        let limited = self.core.counters.filters.limited;
+        self.limited.note(limited, now_ms);
         self.metrics.publish(&self.core.counters);
     }
 

@@ -207,7 +207,7 @@ impl Work {
             return Ok(Step::Done);
         }
         let all = self.place(&span.records);
-        let mut open = self.open.unwrap_or(Open {
+        let mut open = self.open.unwrap_or_else(|| Open {
             at: all.start,
             length: all.len(),
             first_patch: self.patches.len(),
