@@ -98,13 +98,9 @@ async fn ready(State(state): State<Arc<AdminState>>) -> Response {
         text.push_str("draining\n");
     }
     for cluster in state.clusters.iter() {
-        let name = &cluster.name;
-        let answers = cluster.health.answers();
-        all &= answers;
-        let word = if answers { "ready" } else { "not ready" };
-        let error = cluster.health.error();
-        let error = error.map_or_else(String::new, |error| format!(": {error}"));
-        text.push_str(&format!("cluster {name}: {word}{error}\n"));
+        let (is_ready, lines) = cluster.readiness();
+        all &= is_ready;
+        text.push_str(&lines);
     }
     let status = match all {
         true => StatusCode::OK,

@@ -7,12 +7,13 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use weir_net::tls::{ClientTls, TlsAcceptor};
 
 use crate::error::ProxyError;
-use crate::filter::Filters;
+use crate::filter::{FilterLimits, Filters};
 use crate::tls::TlsFiles;
 use crate::wire::FrameLimits;
 
@@ -29,6 +30,8 @@ pub struct ProxyConfig {
     pub admin_token: Option<String>,
     /// Event loops; default one per core.
     pub loops: usize,
+    /// Threads for filter work that is too much for an event loop, default 2.
+    pub filter_threads: usize,
     /// Milliseconds that requests under way have to be answered at shutdown.
     pub drain_ms: u64,
     /// Whether large bodies that no filter sees pass inside the kernel, default true; else they are copied.
@@ -191,12 +194,30 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Bytes of a frame that is held whole, since something in it may change, default 100 MiB.
     pub held_bytes: usize,
+    /// Bytes claimed for frames that are held whole, over all connections: twice the size of each.
+    /// Connections that find them used up wait. Default 256 MiB, or twice `held_bytes` if that is
+    /// more.
+    pub buffered_bytes: Option<usize>,
+    /// Bytes that one filtered batch may unpack to or grow to, default 32 MiB.
+    pub batch_bytes: usize,
+    /// Bytes that all batches of one filtered frame may unpack to or grow to, default 256 MiB.
+    pub filter_bytes: usize,
+    /// Records of one filtered frame, default 1,000,000.
+    pub filter_records: usize,
+    /// Milliseconds of CPU time for one filtered frame, default 2,000.
+    pub filter_ms: u64,
     /// Requests of one connection without an answer, default 1,000; further ones are not read.
     pub in_flight: usize,
-    /// Milliseconds for TLS and for the beginning of a request to come, default 10,000.
+    /// Milliseconds for TLS and for the beginning of the first request to come, default 10,000.
     pub handshake_ms: u64,
+    /// Milliseconds in which a request that has come in part must get on, default 30,000. While
+    /// others wait for memory, also how long a frame may hold some.
+    pub frame_ms: u64,
     /// Milliseconds to reach a broker, default 10,000.
     pub connect_ms: u64,
+    /// Milliseconds after which connections that wait for a broker are closed if the broker does not
+    /// answer the proxy's own questions either, default 10,000.
+    pub response_ms: u64,
     /// Milliseconds without a byte after which a connection is closed, default 660,000: brokers
     /// close after ten minutes, and they should be first. 0: never.
     pub idle_ms: u64,
@@ -204,20 +225,45 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        let filters = FilterLimits::default();
         Self {
             connections: 10_000,
             connections_per_address: 0,
             request_bytes: 100 << 20,
             held_bytes: 100 << 20,
+            buffered_bytes: None,
+            batch_bytes: filters.batch_bytes,
+            filter_bytes: filters.frame_bytes,
+            filter_records: filters.frame_records,
+            filter_ms: filters.frame_cpu.as_millis() as u64,
             in_flight: 1_000,
             handshake_ms: 10_000,
+            frame_ms: 30_000,
             connect_ms: 10_000,
+            response_ms: 10_000,
             idle_ms: 660_000,
         }
     }
 }
 
 impl Limits {
+    /// Returns the bytes for frames that are held whole.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        let least = self.held_bytes.saturating_mul(2);
+        self.buffered_bytes
+            .unwrap_or_else(|| least.max(BUFFERED_BYTES))
+    }
+
+    pub(crate) fn filters(&self) -> FilterLimits {
+        FilterLimits {
+            batch_bytes: self.batch_bytes,
+            frame_bytes: self.filter_bytes,
+            frame_records: self.filter_records,
+            frame_cpu: Duration::from_millis(self.filter_ms),
+        }
+    }
+
     pub(crate) fn frames(&self) -> FrameLimits {
         FrameLimits {
             request_bytes: self.request_bytes,
@@ -236,6 +282,8 @@ impl ProxyConfig {
         raw::load(file, overrides)
     }
 }
+
+const BUFFERED_BYTES: usize = 256 << 20;
 
 #[cfg(test)]
 mod tests;

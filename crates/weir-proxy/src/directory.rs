@@ -153,6 +153,14 @@ impl Directory {
         }
     }
 
+    /// Tells the event loops that a broker does not answer.
+    pub(crate) fn tell_silent(&self, broker: &HostPort) {
+        for post in self.posts.get().into_iter().flatten() {
+            // It is told again soon. A loop that has ended has no connections.
+            let _ = post.post(Mail::Silent(self.cluster, broker.clone()), POST_PATIENCE);
+        }
+    }
+
     fn close(&self, id: i32, state: &mut BTreeMap<i32, Broker>) {
         state.remove(&id);
         self.version.fetch_add(1, Ordering::Release);

@@ -10,6 +10,7 @@ mod data;
 mod directory;
 pub mod error;
 pub mod filter;
+mod health;
 mod metrics;
 mod place_cache;
 mod probe;

@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::data::{Kind, LoopMetrics, METRICS};
+use crate::data::{FilterPool, Kind, LoopMetrics, METRICS, Memory};
 use crate::proxy::Cluster;
 use crate::tls::TlsReloads;
 
@@ -20,6 +20,8 @@ pub(crate) struct Sources {
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
     pub(crate) clusters: Arc<Vec<Cluster>>,
     pub(crate) tls: Arc<TlsReloads>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) pool: Option<Arc<FilterPool>>,
 }
 
 /// A registry that reads them at each scrape.
@@ -55,6 +57,8 @@ impl Collector for Sources {
             "Brokers that have a port here.",
             brokers as u64,
         )?;
+        self.encode_brokers(&mut encoder)?;
+        self.encode_limits(&mut encoder)?;
         if !self.tls.is_empty() {
             self.encode_tls(&mut encoder)?;
         }
@@ -63,6 +67,70 @@ impl Collector for Sources {
 }
 
 impl Sources {
+    /// Writes which brokers answer.
+    fn encode_brokers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut family = encoder.encode_descriptor(
+            "weir_proxy_broker_up",
+            "1 if the broker answered when last asked, else 0.",
+            None,
+            MetricType::Gauge,
+        )?;
+        for cluster in self.clusters.iter() {
+            for row in cluster.health.rows() {
+                let labels = [
+                    ("cluster", cluster.name.clone()),
+                    ("broker", row.broker.to_string()),
+                ];
+                let up = ConstGauge::new(i64::from(row.error.is_none()));
+                up.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the budgets of the whole proxy show.
+    fn encode_limits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (used, waiting, waits) = self.memory.figures();
+        let pool = self.pool.as_ref().map(|pool| pool.figures());
+        let (tasks, cpu) = pool.unwrap_or_default();
+        let rows = [
+            (
+                "weir_proxy_buffered_bytes",
+                Kind::Gauge,
+                "Bytes of memory claimed for frames that are held whole.",
+                used as u64,
+            ),
+            (
+                "weir_proxy_buffer_waiting",
+                Kind::Gauge,
+                "Frames that wait for memory.",
+                waiting as u64,
+            ),
+            (
+                "weir_proxy_buffer_waits",
+                Kind::Counter,
+                "Frames that had to wait for memory.",
+                waits,
+            ),
+            (
+                "weir_proxy_filter_waiting",
+                Kind::Gauge,
+                "Frames that wait for a filter thread.",
+                tasks as u64,
+            ),
+            (
+                "weir_proxy_filter_cpu_milliseconds",
+                Kind::Counter,
+                "CPU time of filter threads.",
+                cpu.as_millis() as u64,
+            ),
+        ];
+        for (name, kind, help, value) in rows {
+            put(encoder, name, kind, help, value)?;
+        }
+        Ok(())
+    }
+
     fn encode_tls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let (done, failed) = self.tls.counts();
         let ends = self

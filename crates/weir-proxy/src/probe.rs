@@ -1,4 +1,5 @@
-//! Whether a cluster answers, and which brokers it has: asked every few seconds from a thread of its own.
+//! Whether the brokers of a cluster answer, and which it has: asked every few seconds, on connections
+//! of the probe's own, so that slow requests of clients are not mistaken for a silent broker.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -10,6 +11,7 @@ use weir_net::tls::ClientTls;
 
 use crate::config::HostPort;
 use crate::directory::Directory;
+use crate::health::Health;
 use crate::place_cache::PlaceCache;
 use crate::resolve::resolve;
 use crate::versions::{API_VERSIONS, METADATA};
@@ -17,47 +19,27 @@ use crate::wire;
 
 /// How often a cluster is asked.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How soon again one that does not answer.
+/// How soon again while a broker does not answer.
 const PERIOD_IN_TROUBLE: Duration = Duration::from_millis(500);
 /// How long a broker may take to connect or to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Brokers asked at the same time.
+const ASKED_AT_ONCE: usize = 16;
 /// The most an answer may have: Metadata without topics lists brokers.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-
-/// What is known of a cluster's state.
-#[derive(Debug, Default)]
-pub(crate) struct Health {
-    answers: AtomicBool,
-    error: Mutex<Option<String>>,
-}
-
-impl Health {
-    /// Whether it answered last time.
-    pub(crate) fn answers(&self) -> bool {
-        self.answers.load(Ordering::Relaxed)
-    }
-
-    /// Why it did not.
-    pub(crate) fn error(&self) -> Option<String> {
-        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        error.clone()
-    }
-
-    fn set(&self, outcome: Result<(), String>) {
-        self.answers.store(outcome.is_ok(), Ordering::Relaxed);
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = outcome.err();
-    }
-}
 
 /// A cluster to be asked.
 #[derive(Debug)]
 pub(crate) struct Probe {
+    pub(crate) name: String,
     pub(crate) upstream: Vec<HostPort>,
     pub(crate) tls: Option<ClientTls>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) health: Arc<Health>,
+    /// How long a broker may be silent before connections that wait for it are closed.
+    pub(crate) response: Duration,
     /// The brokers want to know who asks before they say more, so more is not asked.
-    pub(crate) is_closed: bool,
+    pub(crate) is_closed: AtomicBool,
 }
 
 /// Ends the thread when dropped.
@@ -85,38 +67,63 @@ impl Stop {
 
 impl Probe {
     /// Asks until told to stop.
-    pub(crate) fn run(mut self, stop: &Stop) {
+    pub(crate) fn run(self, stop: &Stop) {
         loop {
-            let outcome = self.ask();
-            let period = match outcome {
-                Ok(()) => PERIOD,
-                Err(_) => PERIOD_IN_TROUBLE,
-            };
-            self.health.set(outcome);
+            let all_answer = self.ask();
+            for host in self.health.silent_for(self.response, Instant::now()) {
+                self.directory.tell_silent(&host);
+            }
             self.directory.forget(Instant::now());
+            let period = match all_answer {
+                true => PERIOD,
+                false => PERIOD_IN_TROUBLE,
+            };
             if stop.wait(period) {
                 return;
             }
         }
     }
 
-    fn ask(&mut self) -> Result<(), String> {
+    /// Asks every broker; `true` if all of them answered.
+    fn ask(&self) -> bool {
         let mut hosts = self.upstream.clone();
-        hosts.extend(self.directory.upstreams());
-        let mut last = "no address to ask".to_owned();
-        for host in hosts {
-            match self.ask_one(&host) {
-                Ok(()) => return Ok(()),
-                Err(error) => last = format!("{host}: {error}"),
+        for host in self.directory.upstreams() {
+            if !hosts.contains(&host) {
+                hosts.push(host);
             }
         }
-        Err(last)
+        self.health.keep(&hosts);
+        for some in hosts.chunks(ASKED_AT_ONCE) {
+            // A broker that is silent must not keep the others waiting.
+            std::thread::scope(|scope| {
+                for host in &some[1..] {
+                    let ask = move || self.ask_and_note(host);
+                    let thread = std::thread::Builder::new().name("weir-probe".to_owned());
+                    if thread.spawn_scoped(scope, ask).is_err() {
+                        ask();
+                    }
+                }
+                self.ask_and_note(&some[0]);
+            });
+        }
+        self.health.end_round()
     }
 
-    fn ask_one(&mut self, host: &HostPort) -> io::Result<()> {
+    fn ask_and_note(&self, host: &HostPort) {
+        let outcome = self.ask_one(host).map_err(|error| match error.kind() {
+            // The system's words for it would not be understood.
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("no answer within {} s", PATIENCE.as_secs())
+            }
+            _ => error.to_string(),
+        });
+        self.health.note(&self.name, host, outcome, Instant::now());
+    }
+
+    fn ask_one(&self, host: &HostPort) -> io::Result<()> {
         let mut stream = connect(host, self.tls.as_ref())?;
         exchange(&mut stream, API_VERSIONS, 0, &[])?;
-        if self.is_closed {
+        if self.is_closed.load(Ordering::Relaxed) {
             return Ok(());
         }
         // No topics, brokers only.
@@ -127,7 +134,7 @@ impl Probe {
             }
             Err(_) => {
                 // It answered what anybody may ask.
-                self.is_closed = true;
+                self.is_closed.store(true, Ordering::Relaxed);
                 Ok(())
             }
         }

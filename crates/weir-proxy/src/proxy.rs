@@ -12,12 +12,16 @@ use weir_net::listener::listen_shared;
 
 use crate::admin::{self, AdminState};
 use crate::config::{ClusterConfig, ProxyConfig};
-use crate::data::{Admission, ClusterParts, EventLoop, LoopMetrics, LoopOptions, Mail, Target};
+use crate::data::{
+    Admission, ClusterParts, EventLoop, FilterPool, LoopMetrics, LoopOptions, Mail, Memory, Target,
+};
 use crate::directory::{BrokerRow, Directory};
 use crate::error::ProxyError;
+use crate::filter::Direction;
+use crate::health::Health;
 use crate::metrics::{self, Sources};
 use crate::place_cache::PlaceCache;
-use crate::probe::{Health, Probe, Stop};
+use crate::probe::{Probe, Stop};
 use crate::resolve::Resolver;
 use crate::tls::TlsReloads;
 use crate::versions::Offer;
@@ -35,6 +39,26 @@ pub(crate) struct Cluster {
     pub(crate) health: Arc<Health>,
 }
 
+impl Cluster {
+    /// Returns whether the cluster is ready, and the lines that say why not and which of its brokers
+    /// do not answer.
+    pub(crate) fn readiness(&self) -> (bool, String) {
+        let (name, answers) = (&self.name, self.health.answers());
+        let word = if answers { "ready" } else { "not ready" };
+        let error = self.health.error();
+        let error = error.map_or_else(String::new, |error| format!(": {error}"));
+        let mut text = format!("cluster {name}: {word}{error}\n");
+        for row in self.health.rows() {
+            if let Some(silent) = row.describe() {
+                text.push_str(&format!(
+                    "cluster {name}: broker does not answer: {silent}\n"
+                ));
+            }
+        }
+        (answers, text)
+    }
+}
+
 /// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
@@ -49,6 +73,28 @@ pub struct Proxy {
     draining: Arc<AtomicBool>,
     drain: Duration,
     tls: Arc<TlsReloads>,
+    filters: Option<RunningPool>,
+}
+
+/// The threads for filters.
+#[derive(Debug)]
+struct RunningPool {
+    pool: Arc<FilterPool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl RunningPool {
+    /// Starts the threads if any cluster has filters.
+    fn start(config: &ProxyConfig) -> Result<Option<Self>, ProxyError> {
+        let mut filters = config.clusters.iter().map(|cluster| &cluster.filters);
+        let any = filters
+            .any(|filters| filters.wants(Direction::Produce) || filters.wants(Direction::Fetch));
+        if !any {
+            return Ok(None);
+        }
+        let (pool, threads) = FilterPool::start(config.filter_threads, config.limits.filters())?;
+        Ok(Some(Self { pool, threads }))
+    }
 }
 
 impl Proxy {
@@ -77,7 +123,10 @@ impl Proxy {
             });
         }
         let clusters = Arc::new(clusters);
-        let (posts, loops, loop_metrics) = start_loops(&config, &clusters)?;
+        let memory = Arc::new(Memory::new(config.limits.buffered()));
+        let filters = RunningPool::start(&config)?;
+        let pool = filters.as_ref().map(|it| &it.pool);
+        let (posts, loops, loop_metrics) = start_loops(&config, &clusters, &memory, pool)?;
         for cluster in clusters.iter() {
             cluster.directory.serve_at(posts.clone());
         }
@@ -90,6 +139,7 @@ impl Proxy {
         }
         let stop_probes = Arc::new(Stop::default());
         let mut probes = Vec::with_capacity(clusters.len());
+        let response = Duration::from_millis(config.limits.response_ms);
         for (cluster, config) in clusters.iter().zip(&config.clusters) {
             for (id, address) in &config.brokers {
                 let node = Node {
@@ -99,7 +149,7 @@ impl Proxy {
                 };
                 cluster.directory.learn(node, true);
             }
-            probes.push(start_probe(cluster, config, &stop_probes)?);
+            probes.push(start_probe(cluster, config, response, &stop_probes)?);
         }
         let shown = config.clusters.iter().filter_map(|one| one.tls.clone());
         let tls = Arc::new(TlsReloads::new(config.tls_files, shown.collect()));
@@ -111,6 +161,8 @@ impl Proxy {
             loops: loop_metrics,
             clusters: Arc::clone(&clusters),
             tls: Arc::clone(&tls),
+            memory,
+            pool: pool.cloned(),
         });
         let state = AdminState {
             registry,
@@ -133,6 +185,7 @@ impl Proxy {
             draining,
             drain: Duration::from_millis(config.drain_ms),
             tls,
+            filters,
         })
     }
 
@@ -183,7 +236,12 @@ impl Proxy {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.tell(|| Mail::Stop);
-        for thread in self.loops.drain(..).chain(self.probes.drain(..)) {
+        let filters = self.filters.take().map_or_else(Vec::new, |filters| {
+            filters.pool.stop();
+            filters.threads
+        });
+        let threads = self.loops.drain(..).chain(self.probes.drain(..));
+        for thread in threads.chain(filters) {
             // A panic was told of by its thread.
             let _ = thread.join();
         }
@@ -209,7 +267,12 @@ type Loops = (
     Vec<Arc<LoopMetrics>>,
 );
 
-fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, ProxyError> {
+fn start_loops(
+    config: &ProxyConfig,
+    clusters: &[Cluster],
+    memory: &Arc<Memory>,
+    pool: Option<&Arc<FilterPool>>,
+) -> Result<Loops, ProxyError> {
     let limits = &config.limits;
     let admission = Admission::new(limits.connections, limits.connections_per_address);
     let admission = Arc::new(admission);
@@ -228,6 +291,7 @@ fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, Prox
             filters: Arc::clone(&config.filters),
             upstream: config.upstream.clone(),
             directory: Arc::clone(&cluster.directory),
+            health: Arc::clone(&cluster.health),
             places: PlaceCache::new(Arc::clone(&cluster.directory)),
             tls: config.tls.clone(),
             upstream_tls: config.upstream_tls.clone(),
@@ -239,6 +303,8 @@ fn start_loops(config: &ProxyConfig, clusters: &[Cluster]) -> Result<Loops, Prox
             splice: config.splice,
             admission: Arc::clone(&admission),
             resolver: resolver.clone(),
+            memory: Arc::clone(memory),
+            pool: pool.cloned(),
             metrics: Arc::clone(&metrics),
         };
         let (event_loop, post) = EventLoop::new(options)?;
@@ -278,14 +344,17 @@ fn open(
 fn start_probe(
     cluster: &Cluster,
     config: &ClusterConfig,
+    response: Duration,
     stop: &Arc<Stop>,
 ) -> Result<JoinHandle<()>, ProxyError> {
     let probe = Probe {
+        name: cluster.name.clone(),
         upstream: config.upstream.clone(),
         tls: config.upstream_tls.clone(),
         directory: Arc::clone(&cluster.directory),
         health: Arc::clone(&cluster.health),
-        is_closed: false,
+        response,
+        is_closed: AtomicBool::new(false),
     };
     let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("weir-probe".to_owned());

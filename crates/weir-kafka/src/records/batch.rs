@@ -174,7 +174,7 @@ impl<'a> BatchView<'a> {
     {
         let bytes = match self.codec()? {
             Codec::None => self.payload,
-            codec => compression::unpack(codec, self.payload, scratch)?,
+            codec => compression::unpack(codec, self.payload, scratch, &mut || true)?,
         };
         Ok(Records::new(self, bytes))
     }
@@ -185,9 +185,17 @@ impl<'a> BatchView<'a> {
         self.payload
     }
 
-    /// Unpacks the records into `scratch`, where they may be changed.
-    pub fn unpack<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], RecordsError> {
-        compression::unpack(self.codec()?, self.payload, scratch)?;
+    /// Unpacks the records into `scratch`, where they may be changed, as long as `proceed` returns
+    /// `true`. It is asked often: it should be cheap.
+    ///
+    /// # Errors
+    /// [`RecordsError::Stopped`] once it returned `false`.
+    pub fn unpack<'s>(
+        &self,
+        scratch: &'s mut Scratch,
+        proceed: &mut dyn FnMut() -> bool,
+    ) -> Result<&'s mut [u8], RecordsError> {
+        compression::unpack(self.codec()?, self.payload, scratch, proceed)?;
         Ok(scratch.unpacked_mut())
     }
 }

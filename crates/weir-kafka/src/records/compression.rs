@@ -3,7 +3,8 @@
 //! `kafka-protocol` has helpers for this, but they trust the sizes in the data; a few hundred
 //! bytes could make them fill the memory. So the same codecs are used directly.
 
-use std::io::Read;
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
 
 use super::RecordsError;
 
@@ -52,10 +53,21 @@ impl Scratch {
         }
     }
 
+    /// Replaces the limit on the unpacked bytes of a batch.
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
     /// What was unpacked last; it may be changed.
     #[must_use]
     pub fn unpacked_mut(&mut self) -> &mut [u8] {
         &mut self.unpacked
+    }
+
+    /// Returns the memory in use, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.unpacked.capacity()
     }
 
     /// Gives memory beyond `keep_bytes` back; what was unpacked is gone.
@@ -71,30 +83,55 @@ impl Default for Scratch {
     }
 }
 
-/// Unpacks `packed` into `scratch`.
+/// Unpacks `packed` into `scratch` as long as `proceed` returns `true`, which is asked at least once
+/// per [`CHUNK_BYTES`] of input: a few bytes of input can cost time without any output.
 pub(super) fn unpack<'s>(
     codec: Codec,
     packed: &[u8],
     scratch: &'s mut Scratch,
+    proceed: &mut dyn FnMut() -> bool,
 ) -> Result<&'s [u8], RecordsError> {
     scratch.unpacked.clear();
-    let failed = |error: std::io::Error| RecordsError::Decompress {
+    let failed = |error: io::Error| decompress_error(codec, &error);
+    let stopped = Cell::new(false);
+    let input = Watched {
+        left: packed,
+        proceed,
+        stopped: &stopped,
+    };
+    let unpacked = match codec {
+        Codec::None => {
+            scratch.unpacked.extend_from_slice(packed);
+            Ok(())
+        }
+        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(input), scratch),
+        Codec::Lz4 => lz4::Decoder::new(input)
+            .map_err(failed)
+            .and_then(|decoder| read_bounded(codec, decoder, scratch)),
+        Codec::Zstd => zstd_decoder(input)
+            .map_err(failed)
+            .and_then(|decoder| read_bounded(codec, decoder, scratch)),
+        Codec::Snappy => unpack_snappy(packed, scratch),
+    };
+    match unpacked {
+        Err(RecordsError::Decompress { .. }) if stopped.get() => Err(RecordsError::Stopped),
+        other => other.map(|()| &scratch.unpacked[..]),
+    }
+}
+
+/// Windows up to those of the highest level are accepted, as clients and brokers do. Their memory
+/// is used only as far as a batch unpacks.
+fn zstd_decoder<R: BufRead>(input: R) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(decoder)
+}
+
+fn decompress_error(codec: Codec, error: &io::Error) -> RecordsError {
+    RecordsError::Decompress {
         codec,
         reason: error.to_string(),
-    };
-    match codec {
-        Codec::None => scratch.unpacked.extend_from_slice(packed),
-        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(packed), scratch)?,
-        Codec::Lz4 => {
-            read_bounded(codec, lz4::Decoder::new(packed).map_err(failed)?, scratch)?;
-        }
-        Codec::Zstd => {
-            let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(failed)?;
-            read_bounded(codec, decoder, scratch)?;
-        }
-        Codec::Snappy => unpack_snappy(packed, scratch)?,
     }
-    Ok(&scratch.unpacked)
 }
 
 fn read_bounded(
@@ -104,11 +141,39 @@ fn read_bounded(
 ) -> Result<(), RecordsError> {
     let limit = scratch.bytes_max as u64 + 1;
     let outcome = decoder.take(limit).read_to_end(&mut scratch.unpacked);
-    outcome.map_err(|error| RecordsError::Decompress {
-        codec,
-        reason: error.to_string(),
-    })?;
+    outcome.map_err(|error| decompress_error(codec, &error))?;
     check_bound(codec, scratch.unpacked.len(), scratch.bytes_max)
+}
+
+/// Compressed input in small pieces; before each of them its reader may be stopped.
+struct Watched<'a> {
+    left: &'a [u8],
+    proceed: &'a mut dyn FnMut() -> bool,
+    stopped: &'a Cell<bool>,
+}
+
+impl BufRead for Watched<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if !(self.proceed)() {
+            self.stopped.set(true);
+            return Err(io::Error::other("stopped"));
+        }
+        Ok(&self.left[..self.left.len().min(CHUNK_BYTES)])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.left = &self.left[count..];
+    }
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let input = self.fill_buf()?;
+        let count = input.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&input[..count]);
+        self.consume(count);
+        Ok(count)
+    }
 }
 
 /// Java writes a 16-byte header and then blocks, each behind its length; others write one bare
@@ -173,5 +238,9 @@ fn check_bound(codec: Codec, bytes: usize, bytes_max: usize) -> Result<(), Recor
 pub(super) const XERIAL_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 /// Two version numbers, which no reader looks at.
 const XERIAL_VERSION_BYTES: usize = 8;
+/// Input that is unpacked before its reader may be stopped.
+const CHUNK_BYTES: usize = 16 << 10;
+/// 128 MiB, the limit of the library's own default.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 /// Brokers accept batches of 1 MiB by default; this leaves room for good compression.
 const UNPACKED_BYTES_MAX: usize = 64 << 20;

@@ -76,6 +76,9 @@ pub enum RecordsError {
         /// Limit in force.
         bytes_max: usize,
     },
+    /// The caller stopped the work.
+    #[error("unpacking took longer than allowed")]
+    Stopped,
     /// The record's own length and its fields disagree.
     #[error("record at offset {offset}: {left} bytes left over")]
     RecordLength {

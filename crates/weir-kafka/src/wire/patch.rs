@@ -30,6 +30,12 @@ impl Patches {
         self.rows.len()
     }
 
+    /// Returns the bytes collected so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Forgets the replacements behind the first `len`.
     pub fn truncate(&mut self, len: usize) {
         self.rows.truncate(len);

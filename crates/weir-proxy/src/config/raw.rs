@@ -33,6 +33,7 @@ pub struct Overrides {
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
     loops: Option<usize>,
+    filter_threads: Option<usize>,
     drain_ms: Option<u64>,
     splice: Option<bool>,
     admin: RawAdmin,
@@ -93,6 +94,7 @@ pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyCo
             .unwrap_or(DEFAULT_ADMIN),
         admin_token: raw.admin.token.filter(|token| !token.is_empty()),
         loops: overrides.loops.or(raw.loops).unwrap_or_else(cores),
+        filter_threads: raw.filter_threads.unwrap_or(2),
         drain_ms: raw.drain_ms.unwrap_or(10_000),
         splice: raw.splice.unwrap_or(true),
         limits: raw.limits,
@@ -332,9 +334,37 @@ fn check(config: &ProxyConfig, source: &Source<'_>) -> Result<(), ProxyError> {
             64 << 10,
             1 << 30,
         ),
+        (
+            "limits.buffered_bytes",
+            limits.buffered() as u64,
+            2 * limits.held_bytes as u64,
+            1 << 40,
+        ),
+        (
+            "limits.batch_bytes",
+            limits.batch_bytes as u64,
+            64 << 10,
+            1 << 30,
+        ),
+        (
+            "limits.filter_bytes",
+            limits.filter_bytes as u64,
+            limits.batch_bytes as u64,
+            1 << 30,
+        ),
+        (
+            "limits.filter_records",
+            limits.filter_records as u64,
+            1_000,
+            100_000_000,
+        ),
+        ("limits.filter_ms", limits.filter_ms, 10, 600_000),
+        ("limits.frame_ms", limits.frame_ms, 100, 600_000),
+        ("filter_threads", config.filter_threads as u64, 1, 256),
         ("limits.in_flight", limits.in_flight as u64, 1, 100_000),
         ("limits.handshake_ms", limits.handshake_ms, 100, 600_000),
         ("limits.connect_ms", limits.connect_ms, 100, 600_000),
+        ("limits.response_ms", limits.response_ms, 100, 600_000),
         ("drain_ms", config.drain_ms, 0, 600_000),
     ];
     for (key, value, least, most) in ranges {

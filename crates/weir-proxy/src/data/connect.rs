@@ -24,7 +24,10 @@ impl Core {
                 let turn = self.turn % parts.upstream.len().max(1);
                 let (late, early) = parts.upstream.split_at(turn);
                 let known = parts.directory.upstreams();
-                early.iter().chain(late).cloned().chain(known).collect()
+                let all = early.iter().chain(late).cloned().chain(known);
+                let mut all: Vec<_> = all.collect();
+                all.sort_by_key(|broker| parts.health.is_silent(broker));
+                all
             }
         };
         self.turn = self.turn.wrapping_add(1);
@@ -67,6 +70,7 @@ impl Core {
                     let until_ms = self.now_ms + self.limits.connect_ms;
                     let rest = candidates.collect();
                     pair.broker = Some(address);
+                    pair.broker_host = Some(host);
                     pair.up = Up::Connecting(Box::new(side), rest, until_ms);
                     self.counters.broker_connections += 1;
                     self.arm(pair, until_ms);
@@ -125,6 +129,7 @@ impl Core {
                 };
                 side.readable = true;
                 side.blocked = false;
+                pair.answered_ms = self.now_ms;
                 let until_ms = self.now_ms + self.limits.connect_ms;
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);

@@ -25,23 +25,12 @@ pub(crate) struct Counters {
     pub(crate) tls_failures: u64,
     pub(crate) connect_failures: u64,
     pub(crate) timeouts: u64,
+    pub(crate) silent_broker: u64,
     pub(crate) held_bytes: u64,
     pub(crate) turns: u64,
+    /// Frames handed to the threads for filters.
+    pub(crate) filter_tasks: u64,
     pub(crate) filters: Tally,
-}
-
-impl Counters {
-    /// Adds what filters did.
-    pub(crate) fn add(&mut self, tally: &Tally) {
-        let sum = &mut self.filters;
-        sum.batches += tally.batches;
-        sum.batches_edited += tally.batches_edited;
-        sum.batches_rebuilt += tally.batches_rebuilt;
-        sum.records += tally.records;
-        sum.values_unreadable += tally.values_unreadable;
-        sum.partitions_refused += tally.partitions_refused;
-        sum.partitions_withheld += tally.partitions_withheld;
-    }
 }
 
 /// Gauge or counter.
@@ -59,7 +48,7 @@ pub(crate) struct Metric(
     fn(&Counters) -> u64,
 );
 
-pub(crate) const METRICS: [Metric; 27] = {
+pub(crate) const METRICS: [Metric; 31] = {
     use Kind::{Counter, Gauge};
     [
         Metric(
@@ -165,6 +154,12 @@ pub(crate) const METRICS: [Metric; 27] = {
             |c| c.timeouts,
         ),
         Metric(
+            "weir_proxy_silent_broker",
+            Counter,
+            "Client connections closed since their broker had stopped answering.",
+            |c| c.silent_broker,
+        ),
+        Metric(
             "weir_proxy_held_bytes",
             Gauge,
             "Bytes held for connections, about a second old.",
@@ -214,6 +209,24 @@ pub(crate) const METRICS: [Metric; 27] = {
             Counter,
             "Partitions of fetch answers withheld, since they could not be opened.",
             |c| c.filters.partitions_withheld,
+        ),
+        Metric(
+            "weir_proxy_filter_cut",
+            Counter,
+            "Partitions of fetch answers that end early: the consumer fetches the rest next.",
+            |c| c.filters.partitions_cut,
+        ),
+        Metric(
+            "weir_proxy_filter_limited",
+            Counter,
+            "Partitions refused, withheld or cut since a limit on filter work was reached.",
+            |c| c.filters.limited,
+        ),
+        Metric(
+            "weir_proxy_filter_tasks",
+            Counter,
+            "Frames whose filter work was left to the filter threads.",
+            |c| c.filter_tasks,
         ),
     ]
 };

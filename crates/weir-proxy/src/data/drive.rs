@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::event_loop::{Core, Reason};
+use super::holding::{Hold, has_memory};
 use super::pair::{Pair, Up};
 use super::passing::TUBE_FROM_BYTES;
 use super::stream::Input;
+use crate::filter::Direction;
 use crate::wire::{AnswerContext, Filtering, RequestContext};
 
 /// Reads of one pair before others get their turn.
@@ -23,6 +25,8 @@ impl Core {
     /// Moves what can be moved; whether there is more to do at once.
     pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
         let mut budget = READS_PER_TURN;
+        self.submit(pair, Direction::Produce);
+        self.submit(pair, Direction::Fetch);
         loop {
             let mut moved = self.flush(pair)?;
             moved |= self.read_requests(pair, &mut budget)?;
@@ -34,6 +38,7 @@ impl Core {
                 return Ok(true);
             }
         }
+        self.release_memory(pair);
         self.ends(pair)?;
         Ok(false)
     }
@@ -69,15 +74,14 @@ impl Core {
     }
 
     /// Lets frames go whose time has come; whether there were any.
-    fn release(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
+    pub(super) fn release(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
         let now_ms = self.now_ms;
-        let due = |held: &mut Option<(u64, Vec<u8>)>| {
-            let is_due = held.as_ref().is_some_and(|(at_ms, _)| *at_ms <= now_ms);
-            if is_due {
-                held.take().map(|(_, frame)| frame)
-            } else {
-                None
-            }
+        let due = |held: &mut Option<Hold>| match held {
+            Some(Hold::Until(at_ms, _)) if *at_ms <= now_ms => match held.take() {
+                Some(Hold::Until(_, frame)) => Some(frame),
+                _ => None,
+            },
+            _ => None,
         };
         let request = due(&mut pair.held_up);
         let answer = due(&mut pair.held_down);
@@ -94,20 +98,26 @@ impl Core {
         Ok(moved)
     }
 
-    fn arm_held(&mut self, pair: &mut Pair) {
-        let held = [&pair.held_up, &pair.held_down];
-        let first = held.iter().filter_map(|held| Some(held.as_ref()?.0)).min();
-        if let Some(at_ms) = first {
-            self.arm(pair, at_ms);
-        }
+    /// Returns `true` if more requests may be read.
+    pub(super) fn takes_requests(&self, pair: &Pair) -> bool {
+        // A client that does not take what it was sent gets nothing more done, so that responses
+        // of the proxy itself cannot pile up. Brokers do the same.
+        pair.has_sent_all()
+            && pair.to_up.is_empty()
+            && pair.held_up.is_none()
+            && !pair.ring.is_full(self.limits.in_flight)
+            && has_memory(&pair.memory_up)
     }
 
     fn read_requests(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
-        let full = pair.ring.len() >= self.limits.in_flight;
-        if !pair.to_up.is_empty() || pair.held_up.is_some() || full {
+        if !self.takes_requests(pair) {
             return Ok(false);
         }
         if pair.requests.has_backlog() {
+            // What does not fit is copied back: worth it only if much of it fits.
+            if pair.ring.len() > self.limits.in_flight / 2 {
+                return Ok(false);
+            }
             let mut backlog = pair.requests.take_backlog();
             self.requests(pair, &mut backlog)?;
             return Ok(true);
@@ -158,10 +168,11 @@ impl Core {
         self.counters.requests += pair.counted - before;
         fed?;
         if pair.requests.is_mid_head() {
-            self.watch_head(pair);
+            self.watch_frame(pair);
         }
-        pair.held_up = held.map(|held| (self.now_ms + millis(held.time), held.frame));
-        self.arm_held(pair);
+        if held.is_some() || pair.requests.wanted() > 0 {
+            self.hold(pair, Direction::Produce, held);
+        }
         self.send_up(pair, input)?;
         // Answers that need no broker, unless others come before them.
         if pair.held_down.is_none() {
@@ -194,7 +205,8 @@ impl Core {
     }
 
     fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, Reason> {
-        if !pair.has_sent_all() || pair.held_down.is_some() {
+        let waits = pair.held_down.is_some() || !has_memory(&pair.memory_down);
+        if !pair.has_sent_all() || waits {
             return Ok(false);
         }
         if pair.answers.has_backlog() {
@@ -251,8 +263,9 @@ impl Core {
         };
         self.segments.clear();
         pair.answers.feed(input, &mut context, &mut self.segments)?;
-        pair.held_down = held.map(|held| (self.now_ms + millis(held.time), held.frame));
-        self.arm_held(pair);
+        if held.is_some() || pair.answers.wanted() > 0 {
+            self.hold(pair, Direction::Fetch, held);
+        }
         self.send_down(pair, input)
     }
 
@@ -295,20 +308,9 @@ impl Core {
             pair.request_bytes += bytes;
             self.counters.request_bytes += bytes;
         } else {
+            pair.answered_ms = self.now_ms;
             pair.answer_bytes += bytes;
             self.counters.answer_bytes += bytes;
-        }
-    }
-
-    /// The beginning of a request must not take for ever.
-    fn watch_head(&mut self, pair: &mut Pair) {
-        if pair
-            .slow_head
-            .is_none_or(|(counted, _)| counted != pair.counted)
-        {
-            let until_ms = self.now_ms + self.limits.handshake_ms;
-            pair.slow_head = Some((pair.counted, until_ms));
-            self.arm(pair, until_ms);
         }
     }
 
@@ -347,7 +349,7 @@ impl Core {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
 }
 

@@ -19,10 +19,11 @@ use super::drive::READ_BYTES;
 use super::pair::{Pair, Up};
 use super::stream::Stream;
 use super::tube::Tubes;
-use super::{Mail, PairId, Target};
+use super::{FilterPool, Mail, Memory, PairId, Target};
 use crate::config::{HostPort, Limits};
 use crate::directory::Directory;
 use crate::filter::{Filters, Workspace};
+use crate::health::Health;
 use crate::place_cache::PlaceCache;
 use crate::resolve::Resolver;
 use crate::versions::Offer;
@@ -40,6 +41,9 @@ const ACCEPT_RETRY_MS: u64 = 100;
 /// How old the sum of held bytes may be, in milliseconds.
 const HELD_PERIOD_MS: u64 = 1_000;
 
+/// How often the log may say that limits on filter work were reached, in milliseconds.
+const LIMIT_LOG_MS: u64 = 10_000;
+
 /// What a loop needs of a virtual cluster.
 #[derive(Debug)]
 pub(crate) struct ClusterParts {
@@ -48,6 +52,7 @@ pub(crate) struct ClusterParts {
     pub(crate) filters: Arc<Filters>,
     pub(crate) upstream: Vec<HostPort>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) health: Arc<Health>,
     pub(crate) places: PlaceCache,
     pub(crate) tls: Option<Arc<TlsAcceptor>>,
     pub(crate) upstream_tls: Option<ClientTls>,
@@ -62,6 +67,9 @@ pub(crate) struct LoopOptions {
     pub(crate) splice: bool,
     pub(crate) admission: Arc<Admission>,
     pub(crate) resolver: Resolver,
+    pub(crate) memory: Arc<Memory>,
+    /// Where filters work; `None` if there are none.
+    pub(crate) pool: Option<Arc<FilterPool>>,
     pub(crate) metrics: Arc<LoopMetrics>,
 }
 
@@ -78,6 +86,8 @@ pub(super) enum Reason {
     Stream(StreamError),
     /// No broker could be reached.
     NoBroker(String),
+    /// The broker has not answered for long, neither the client nor the proxy's probe.
+    Silent,
     /// A socket failed, or TLS.
     Client(io::Error),
     /// The same on the broker's side.
@@ -125,6 +135,8 @@ pub(super) struct Core {
     pub(super) draining: bool,
     pub(super) post: MailSender<Mail>,
     pub(super) resolver: Resolver,
+    pub(super) memory: Arc<Memory>,
+    pub(super) pool: Option<Arc<FilterPool>>,
     timers: TimerWheel<Due>,
 }
 
@@ -153,7 +165,30 @@ pub(crate) struct EventLoop {
     metrics: Arc<LoopMetrics>,
     epoch: Instant,
     held_at_ms: u64,
+    limited: LimitLog,
     running: bool,
+}
+
+/// What the log has said of limits on filter work.
+#[derive(Debug, Default)]
+struct LimitLog {
+    partitions: u64,
+    next_ms: u64,
+}
+
+impl LimitLog {
+    /// Logs that limits were reached, at most once per period.
+    fn note(&mut self, partitions: u64, now_ms: u64) {
+        if partitions == self.partitions || now_ms < self.next_ms {
+            return;
+        }
+        let more = partitions - self.partitions;
+        (self.partitions, self.next_ms) = (partitions, now_ms + LIMIT_LOG_MS);
+        tracing::warn!(
+            partitions = more,
+            "limits on filter work were reached, partitions were refused, withheld or cut"
+        );
+    }
 }
 
 impl EventLoop {
@@ -166,11 +201,11 @@ impl EventLoop {
             registry: poll.registry().try_clone()?,
             clusters: options.clusters,
             frames: options.limits.frames(),
+            workspace: Workspace::new(options.limits.filters()),
             limits: options.limits,
             counters: Counters::default(),
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
-            workspace: Workspace::default(),
             tubes: if options.splice {
                 Tubes::default()
             } else {
@@ -181,6 +216,8 @@ impl EventLoop {
             draining: false,
             post: post.clone(),
             resolver: options.resolver,
+            memory: options.memory,
+            pool: options.pool,
             timers: TimerWheel::new(0),
         };
         let this = Self {
@@ -196,6 +233,7 @@ impl EventLoop {
             metrics: options.metrics,
             epoch: Instant::now(),
             held_at_ms: 0,
+            limited: LimitLog::default(),
             running: true,
         };
         Ok((this, post))
@@ -213,6 +251,7 @@ impl EventLoop {
             self.mail.awake();
             self.core.now_ms = self.epoch.elapsed().as_millis() as u64;
             self.core.counters.turns += 1;
+            self.core.workspace.begin_turn();
             for pair in std::mem::take(&mut self.again) {
                 self.drive(pair.index, Some(pair.generation));
             }
@@ -374,6 +413,19 @@ impl EventLoop {
                     self.close(id.index, &reason);
                 }
             }
+            Mail::Silent(cluster, broker) => self.close_waiting(cluster, &broker),
+            Mail::Filtered(done) => {
+                self.core.counters.filters.add(&done.tally);
+                let index = done.pair.index;
+                let pair = self.pairs.get_mut(index);
+                let Some(pair) = pair.filter(|pair| pair.id == done.pair) else {
+                    return;
+                };
+                match self.core.filtered(pair, *done) {
+                    Ok(()) => self.drive(index, None),
+                    Err(reason) => self.close(index, &reason),
+                }
+            }
             Mail::List(most, reply) => {
                 let now_ms = self.core.now_ms;
                 let rows = self.pairs.iter().take(most).map(|(_, pair)| {
@@ -392,6 +444,21 @@ impl EventLoop {
                 }
             }
             Mail::Stop => self.running = false,
+        }
+    }
+
+    /// Closes connections that wait for a broker that does not answer: their clients may find
+    /// another one.
+    fn close_waiting(&mut self, cluster: usize, broker: &HostPort) {
+        let Some(before_ms) = self.core.now_ms.checked_sub(self.core.limits.response_ms) else {
+            return;
+        };
+        let waiting = self.pairs.iter().filter_map(|(index, pair)| {
+            let waits = pair.cluster == cluster && pair.waits_for(broker, before_ms);
+            waits.then_some(index)
+        });
+        for index in waiting.collect::<Vec<_>>() {
+            self.close(index, &Reason::Silent);
         }
     }
 
@@ -424,7 +491,10 @@ impl EventLoop {
             let held: usize = self.pairs.iter().map(|(_, pair)| pair.held_bytes()).sum();
             self.core.counters.held_bytes = held as u64;
         }
-        self.core.counters.add(&self.core.workspace.take_tally());
+        let tally = self.core.workspace.take_tally();
+        self.core.counters.filters.add(&tally);
+        let limited = self.core.counters.filters.limited;
+        self.limited.note(limited, now_ms);
         self.metrics.publish(&self.core.counters);
     }
 
@@ -452,7 +522,8 @@ impl Core {
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             return Err(Reason::Gone);
         }
-        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX);
+        let held_ms = self.check_held(pair)?;
+        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(held_ms);
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {
@@ -461,22 +532,13 @@ impl Core {
                 Ok(())
             }
         };
-        if pair.down.stream.is_handshaking() || pair.counted == 0 {
+        // What has come of a first request has limits of its own.
+        let begins = pair.counted == 0 && !pair.requests.is_identified();
+        if pair.down.stream.is_handshaking() || begins {
             until(
                 pair.since_ms + self.limits.handshake_ms,
                 "no request in time",
             )?;
-        }
-        if let Some((counted, at_ms)) = pair.slow_head {
-            if counted == pair.counted && pair.requests.is_mid_head() {
-                until(at_ms, "a request does not get on")?;
-            } else {
-                pair.slow_head = None;
-            }
-        }
-        for (at_ms, _) in [&pair.held_up, &pair.held_down].into_iter().flatten() {
-            // The pair gets its turn behind this, and what is due goes on then.
-            until((*at_ms).max(now_ms + 1), "never")?;
         }
         if self.limits.idle_ms > 0 {
             until(pair.active_ms + self.limits.idle_ms, "idle")?;
@@ -531,6 +593,11 @@ impl Core {
                     cluster,
                     "closed: {node} is not reached: {error}"
                 );
+            }
+            Reason::Silent => {
+                counters.silent_broker += 1;
+                let broker = pair.broker;
+                tracing::debug!(%client, cluster, ?broker, "closed: broker does not answer");
             }
             Reason::Client(error) | Reason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;

@@ -6,6 +6,9 @@ mod connect;
 mod counters;
 mod drive;
 mod event_loop;
+mod filter_pool;
+mod holding;
+mod memory;
 mod outbox;
 mod pair;
 mod passing;
@@ -17,8 +20,12 @@ use std::net::TcpListener;
 pub(crate) use self::accept::Admission;
 pub(crate) use self::counters::{Kind, LoopMetrics, METRICS};
 pub(crate) use self::event_loop::{ClusterParts, EventLoop, LoopOptions};
+pub(crate) use self::filter_pool::{FilterPool, Finished};
+pub(crate) use self::memory::Memory;
 pub(crate) use self::pair::Candidate;
 pub use self::pair::ConnectionRow;
+
+use crate::config::HostPort;
 
 /// What a listener stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +52,10 @@ pub(crate) enum Mail {
     Unlisten(usize, Target),
     /// Where the broker is that a pair wants to connect to; none if nobody knows.
     Resolved(PairId, Vec<Candidate>),
+    /// The filters of a frame have done their work.
+    Filtered(Box<Finished>),
+    /// A broker of a cluster has not answered the probe for long.
+    Silent(usize, HostPort),
     /// Tell of all connections, at most so many.
     List(usize, crossbeam_channel::Sender<Vec<ConnectionRow>>),
     /// Accept nothing more; end every connection as soon as its requests are answered.

@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::holding::{Hold, SlowFrame};
+use super::memory::Claim;
 use super::outbox::Outbox;
 use super::stream::Stream;
 use super::tube::Tube;
 use super::{PairId, Target};
-use crate::wire::{AnswerStream, RequestStream, Ring};
+use crate::config::HostPort;
+use crate::wire::{Answer, AnswerStream, RequestStream, Ring};
 
 /// One of the two connections.
 #[derive(Debug)]
@@ -99,6 +102,10 @@ pub(super) struct Pair {
     pub(super) target: Target,
     pub(super) peer: SocketAddr,
     pub(super) broker: Option<SocketAddr>,
+    /// Name of the broker's host as it was looked up.
+    pub(super) broker_host: Option<Arc<str>>,
+    /// When the broker last sent a byte, or was connected.
+    pub(super) answered_ms: u64,
     pub(super) since_ms: u64,
     /// When a byte last came from either side.
     pub(super) active_ms: u64,
@@ -116,12 +123,13 @@ pub(super) struct Pair {
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
     pub(super) answer_bytes: u64,
-    /// A request that filters hold, and until when; the same of an answer. Nothing overtakes them.
-    pub(super) held_up: Option<(u64, Vec<u8>)>,
-    pub(super) held_down: Option<(u64, Vec<u8>)>,
-    /// Requests when the beginning of one was first seen to be incomplete, and until when it must be
-    /// whole.
-    pub(super) slow_head: Option<(u64, u64)>,
+    /// A request that filters hold; the same of an answer.
+    pub(super) held_up: Option<Hold>,
+    pub(super) held_down: Option<Hold>,
+    /// Memory for requests that are held whole; the same for answers.
+    pub(super) memory_up: Option<Claim>,
+    pub(super) memory_down: Option<Claim>,
+    pub(super) slow_frame: Option<SlowFrame>,
     /// When it is closed, whatever is under way: one side has ended.
     pub(super) ends_ms: Option<u64>,
     /// When its timer is next due.
@@ -143,6 +151,8 @@ impl Pair {
             target,
             peer,
             broker: None,
+            broker_host: None,
+            answered_ms: now_ms,
             since_ms: now_ms,
             active_ms: now_ms,
             down: Side::new(down),
@@ -159,7 +169,9 @@ impl Pair {
             answer_bytes: 0,
             held_up: None,
             held_down: None,
-            slow_head: None,
+            memory_up: None,
+            memory_down: None,
+            slow_frame: None,
             ends_ms: None,
             armed_ms: u64::MAX,
         }
@@ -177,17 +189,32 @@ impl Pair {
             && self.held_down.is_none()
     }
 
+    /// Returns `true` if the broker named so has something to answer and has sent nothing since
+    /// `before_ms`.
+    pub(super) fn waits_for(&self, broker: &HostPort, before_ms: u64) -> bool {
+        let is_it = matches!((self.broker, &self.broker_host), (Some(address), Some(host))
+            if broker.is(host, address.port()));
+        let waits = match self.ring.front() {
+            Some(entry) => !matches!(entry.answer, Answer::Ready(_)),
+            None => false,
+        };
+        is_it && waits && self.answered_ms <= before_ms
+    }
+
     /// Whether nothing waits for the client to take it.
     pub(super) fn has_sent_all(&self) -> bool {
         self.to_down.is_empty() && self.tube.is_none()
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.to_up.held_bytes()
+        let held = [&self.held_up, &self.held_down].into_iter().flatten();
+        held.map(Hold::bytes).sum::<usize>()
+            + self.to_up.held_bytes()
             + self.to_down.held_bytes()
             + self.tube.as_ref().map_or(0, Tube::held)
             + self.requests.held_bytes()
             + self.answers.held_bytes()
+            + self.ring.own_bytes()
     }
 
     pub(super) fn row(&self, cluster: &str, now_ms: u64) -> ConnectionRow {

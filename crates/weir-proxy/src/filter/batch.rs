@@ -6,7 +6,7 @@ use weir_kafka::records::{
 };
 
 use super::record::RecordEdit;
-use super::workspace::{Room, Tally, Tools};
+use super::workspace::{Meter, Room, Tally, Tools};
 use super::{Filter, Refusal};
 
 /// What has become of a batch.
@@ -18,6 +18,8 @@ pub(super) enum Outcome {
     Edited,
     /// It was written anew, behind what was in `out`.
     Rebuilt,
+    /// Nothing: it costs more than may be done now.
+    Later,
 }
 
 /// Why a batch does not go on.
@@ -38,7 +40,10 @@ pub(super) enum Refused {
 impl From<RecordsError> for Refused {
     fn from(error: RecordsError) -> Self {
         match error {
-            RecordsError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+            RecordsError::TooLarge { bytes_max, .. } => Self::TooLarge(format!(
+                "a batch unpacks to more than {bytes_max} bytes: send smaller batches"
+            )),
+            RecordsError::Stopped => Self::TooLarge(TOO_SLOW.to_owned()),
             RecordsError::Checksum { .. } => Self::Corrupt,
             other => Self::Unreadable(other.to_string()),
         }
@@ -53,6 +58,7 @@ pub(super) fn run(
     tally: &mut Tally,
     out: &mut Vec<u8>,
 ) -> Result<Outcome, Refused> {
+    tools.unpacked_bytes = 0;
     let none = || Refused::Unreadable("no batch".to_owned());
     let view = Batches::new(batch).next().ok_or_else(none)??;
     view.verify_crc()?;
@@ -60,8 +66,30 @@ pub(super) fn run(
         return Ok(Outcome::Untouched);
     }
     let (codec, count) = (view.codec()?, view.record_count);
+    let Tools {
+        scratch,
+        limits,
+        meter,
+        ..
+    } = &mut *tools;
+    if count > limits.frame_records {
+        return Err(too_many(limits.frame_records));
+    }
+    if !meter.take(RECORD_UNITS * count as u64 + view.payload().len() as u64) {
+        return Ok(Outcome::Later);
+    }
     if codec != Codec::None {
-        view.unpack(&mut tools.scratch)?;
+        scratch.set_bytes_max(meter.batch_bytes.min(limits.batch_bytes));
+        match view.unpack(scratch, &mut || meter.may_proceed()) {
+            Ok(unpacked) => {
+                let units = unpacked.len() as u64;
+                meter.charge(units);
+            }
+            Err(RecordsError::TooLarge { bytes_max, .. }) if bytes_max < limits.batch_bytes => {
+                return Ok(Outcome::Later);
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     tally.batches += 1;
     tally.records += count as u64;
@@ -71,13 +99,15 @@ pub(super) fn run(
         Codec::None => packed,
         _ => tools.scratch.unpacked_mut(),
     };
+    tools.unpacked_bytes = payload.len();
     tools.rows.clear();
     tools.room.bytes.clear();
     let mut walk = Walk {
         chain,
         room: &mut tools.room,
         rows: &mut tools.rows,
-        bytes_max: tools.bytes_max,
+        bytes_max: tools.limits.batch_bytes,
+        meter: &mut tools.meter,
     };
     let edited = walk.records(payload, count)?;
     let plain: &[u8] = match (tools.rows.is_empty(), edited, codec) {
@@ -92,7 +122,7 @@ pub(super) fn run(
             tools.plain.clear();
             rebuild(
                 payload,
-                tools.bytes_max,
+                tools.limits.batch_bytes,
                 &tools.room,
                 &tools.rows,
                 &mut tools.plain,
@@ -114,6 +144,7 @@ struct Walk<'a> {
     room: &'a mut Room,
     rows: &'a mut Vec<(usize, super::record::Changes)>,
     bytes_max: usize,
+    meter: &'a mut Meter,
 }
 
 impl Walk<'_> {
@@ -122,6 +153,9 @@ impl Walk<'_> {
         let (mut at, mut edited) = (0, false);
         let mut refused = Vec::new();
         for index in 0..count {
+            if index % RECORDS_PER_LOOK == 0 && !self.meter.may_proceed() {
+                return Err(Refused::TooLarge(TOO_SLOW.to_owned()));
+            }
             let layout = RecordLayout::read(payload, at)?;
             at = layout.end();
             let mut record = RecordEdit::new(payload, &layout, self.room);
@@ -197,5 +231,15 @@ fn check_size(bytes: usize, bytes_max: usize) -> Result<(), Refused> {
     }
 }
 
+pub(super) fn too_many(records_max: usize) -> Refused {
+    Refused::TooLarge(format!(
+        "more than {records_max} records: send smaller batches"
+    ))
+}
+
+pub(super) const TOO_SLOW: &str = "filters of the proxy take too long for it: send smaller batches";
+/// What a record costs besides its bytes.
+const RECORD_UNITS: u64 = 64;
+const RECORDS_PER_LOOK: usize = 64;
 /// A producer sees what is wrong from the first of them.
 const REFUSED_TOLD_MAX: usize = 100;

@@ -1,20 +1,15 @@
-//! The filters of a cluster, and frames that go through them.
+//! The filters of a cluster.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use weir_kafka::records::{Front, front};
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::layout::{
-    self, FETCH_VERSION_MAX, Layout, PRODUCE_VERSION_MAX, PartitionSpan, TopicSpan,
-    fetch_is_flexible, produce_is_flexible, put_length,
-};
+use weir_kafka::wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 
-use super::batch::{self, Outcome, Refused};
 use super::rejected::Rejected;
 use super::settings::Scoped;
-use super::workspace::Workspace;
+use super::work::{Step, Work};
+use super::workspace::{Meter, Workspace};
 use super::{Direction, Filter, FilterError, FilterSettings};
 
 /// The filters of one cluster, in the order they were written: each sees what the one before has left,
@@ -47,7 +42,7 @@ pub enum Pass {
 }
 
 /// Filters that see the records of one topic.
-type Chain<'a> = SmallVec<[&'a dyn Filter; 4]>;
+pub(super) type Chain<'a> = SmallVec<[&'a dyn Filter; 4]>;
 
 impl Filters {
     /// Checks the settings of all filters.
@@ -103,19 +98,7 @@ impl Filters {
         version: i16,
         workspace: &mut Workspace,
     ) -> Result<Verdict, WireError> {
-        check_version(version, PRODUCE_VERSION_MAX)?;
-        workspace.begin();
-        let mut layout = std::mem::take(&mut workspace.layout);
-        let found = layout::produce(body(frame, body_at)?, version, &mut layout);
-        let job = Job {
-            filters: self,
-            direction: Direction::Produce,
-            body_at,
-            flexible: produce_is_flexible(version),
-        };
-        let verdict = found.map(|()| job.requests(frame, &layout, workspace));
-        workspace.layout = layout;
-        verdict
+        self.all_of(Direction::Produce, frame, body_at, version, workspace)
     }
 
     /// Takes an answer to Fetch through the filters. `frame` starts with its size; `body_at` is where its
@@ -130,23 +113,53 @@ impl Filters {
         version: i16,
         workspace: &mut Workspace,
     ) -> Result<Verdict, WireError> {
-        check_version(version, FETCH_VERSION_MAX)?;
-        workspace.begin();
-        let mut layout = std::mem::take(&mut workspace.layout);
-        let found = layout::fetch(body(frame, body_at)?, version, &mut layout);
-        let job = Job {
-            filters: self,
-            direction: Direction::Fetch,
-            body_at,
-            flexible: fetch_is_flexible(version),
-        };
-        let verdict = found.map(|()| job.answers(frame, &layout, workspace));
-        workspace.layout = layout;
-        verdict
+        self.all_of(Direction::Fetch, frame, body_at, version, workspace)
+    }
+
+    fn all_of(
+        &self,
+        direction: Direction,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        workspace: &mut Workspace,
+    ) -> Result<Verdict, WireError> {
+        let mut work = Work::new(direction, body_at, version)?;
+        work.borrow_from(workspace);
+        workspace.allow(Meter::unlimited());
+        while work.advance(self, frame, workspace)? == Step::More {}
+        Ok(work.finish(frame, workspace))
+    }
+
+    /// Takes a frame through the filters if that costs an event loop little; else returns what is
+    /// left to do, for [`Work::advance`].
+    ///
+    /// # Errors
+    /// As [`Self::produce`] and [`Self::fetch`].
+    pub fn at_once(
+        &self,
+        direction: Direction,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        workspace: &mut Workspace,
+    ) -> Result<Result<Verdict, Box<Work>>, WireError> {
+        let mut work = Work::new(direction, body_at, version)?;
+        if frame.len() > AT_ONCE_FRAME_BYTES {
+            return Ok(Err(Box::new(work)));
+        }
+        work.borrow_from(workspace);
+        workspace.allow_at_once();
+        let step = work.advance(self, frame, workspace);
+        workspace.count_at_once();
+        match step? {
+            Step::Done => Ok(Ok(work.finish(frame, workspace))),
+            Step::More => Ok(Err(Box::new(work))),
+        }
     }
 
     /// The filters that see a topic's records, and how long its frames are held.
-    fn chain(&self, topic: &str, direction: Direction) -> (Chain<'_>, Duration) {
+    pub(super) fn chain(&self, topic: &str, direction: Direction) -> (Chain<'_>, Duration) {
         let mut chain = Chain::new();
         let mut hold = Duration::ZERO;
         for scoped in &self.all {
@@ -161,200 +174,10 @@ impl Filters {
     }
 }
 
-/// One frame on its way.
-struct Job<'a> {
-    filters: &'a Filters,
-    direction: Direction,
-    body_at: usize,
-    flexible: bool,
-}
-
-impl Job<'_> {
-    fn requests(&self, frame: &mut [u8], layout: &Layout, workspace: &mut Workspace) -> Verdict {
-        let mut rejected = Rejected::default();
-        let mut longest = Duration::ZERO;
-        let (mut topics_left, mut any_left) = (layout.topics.len(), false);
-        for topic in &layout.topics {
-            let (chain, hold) = self.chain(frame, topic);
-            longest = longest.max(hold);
-            let first_patch = workspace.patches.len();
-            let mut left = topic.partitions.len();
-            for partition in &layout.partitions[topic.partitions.clone()] {
-                let Err(refused) = self.partition(frame, partition, &chain, workspace) else {
-                    continue;
-                };
-                left -= 1;
-                workspace.tally.partitions_refused += 1;
-                workspace.patches.remove(self.place(&partition.whole));
-                rejected.add(self.name(frame, topic), partition.index, refused);
-            }
-            if left == topic.partitions.len() {
-                any_left = true;
-            } else if left == 0 {
-                topics_left -= 1;
-                workspace.patches.truncate(first_patch);
-                workspace.patches.remove(self.place(&topic.whole));
-            } else {
-                any_left = true;
-                self.count(&topic.partition_count, left, workspace);
-            }
-        }
-        let is_rejected = !rejected.is_empty();
-        if topics_left < layout.topics.len() {
-            self.count(&layout.topic_count, topics_left, workspace);
-        }
-        let pass = match is_rejected && !any_left {
-            true => Pass::Nothing,
-            false => finish(frame, workspace),
-        };
-        // Nobody waits for an answer that was not asked for.
-        let rejected = Some(rejected).filter(|_| is_rejected && layout.acks != 0);
-        Verdict {
-            pass,
-            hold: longest,
-            rejected,
-        }
-    }
-
-    fn answers(&self, frame: &mut [u8], layout: &Layout, workspace: &mut Workspace) -> Verdict {
-        let mut longest = Duration::ZERO;
-        for topic in &layout.topics {
-            let (chain, hold) = self.chain(frame, topic);
-            longest = longest.max(hold);
-            for partition in &layout.partitions[topic.partitions.clone()] {
-                let first_patch = workspace.patches.len();
-                if self.partition(frame, partition, &chain, workspace).is_ok() {
-                    continue;
-                }
-                workspace.tally.partitions_withheld += 1;
-                workspace.patches.truncate(first_patch);
-                let error = self.body_at + partition.error_at;
-                frame[error..error + 2].copy_from_slice(&CORRUPT_MESSAGE.to_be_bytes());
-                let records = partition.length.start..partition.records.end;
-                let flexible = self.flexible;
-                let place = self.place(&records);
-                let empty = |out: &mut Vec<u8>| put_length(out, flexible, 0);
-                workspace.patches.replace(place, empty);
-            }
-        }
-        Verdict {
-            pass: finish(frame, workspace),
-            hold: longest,
-            rejected: None,
-        }
-    }
-
-    /// All batches of one partition.
-    fn partition(
-        &self,
-        frame: &mut [u8],
-        partition: &PartitionSpan,
-        chain: &[&dyn Filter],
-        workspace: &mut Workspace,
-    ) -> Result<(), Refused> {
-        if chain.is_empty() {
-            return Ok(());
-        }
-        let all = self.place(&partition.records);
-        let (mut at, mut length) = (all.start, partition.records.len());
-        while at < all.end {
-            let batch = match front(&frame[at..all.end]) {
-                Front::Batch(bytes) => at..at + bytes,
-                Front::Old(_) => return Err(Refused::OldFormat),
-                // Consumers know it from brokers; brokers refuse it themselves.
-                Front::Cut => break,
-                Front::Garbage => return Err(Refused::Unreadable("no batch".to_owned())),
-            };
-            at = batch.end;
-            let old_bytes = batch.len();
-            let Workspace {
-                patches,
-                tools,
-                tally,
-                ..
-            } = &mut *workspace;
-            let mut outcome = Ok(Outcome::Untouched);
-            let new_bytes = patches.replace_if(batch.clone(), |out| {
-                outcome = batch::run(&mut frame[batch], chain, tools, tally, out);
-                outcome == Ok(Outcome::Rebuilt)
-            });
-            match (outcome, self.direction) {
-                // The broker tells the producer, as it would without us.
-                (Err(Refused::Corrupt), Direction::Produce) => continue,
-                (Err(refused), _) => return Err(refused),
-                (Ok(_), _) => {}
-            }
-            if let Some(new_bytes) = new_bytes {
-                length = length - old_bytes + new_bytes;
-            }
-        }
-        if length != partition.records.len() {
-            self.count(&partition.length, length, workspace);
-        }
-        Ok(())
-    }
-
-    /// Puts a new count or length in the place of a field.
-    fn count(&self, field: &Range<usize>, count: usize, workspace: &mut Workspace) {
-        let flexible = self.flexible;
-        let place = self.place(field);
-        workspace
-            .patches
-            .replace(place, |out| put_length(out, flexible, count));
-    }
-
-    fn chain(&self, frame: &[u8], topic: &TopicSpan) -> (Chain<'_>, Duration) {
-        self.filters.chain(self.name(frame, topic), self.direction)
-    }
-
-    fn name<'f>(&self, frame: &'f [u8], topic: &TopicSpan) -> &'f str {
-        let bytes = &frame[self.place(&topic.name)];
-        // Invariant: the layout has checked it.
-        std::str::from_utf8(bytes).unwrap_or_default()
-    }
-
-    /// Where in the frame a range of the body lies.
-    fn place(&self, range: &Range<usize>) -> Range<usize> {
-        range.start + self.body_at..range.end + self.body_at
-    }
-}
-
-/// Puts the frame together anew if any of its bytes have to be replaced.
-fn finish(frame: &[u8], workspace: &mut Workspace) -> Pass {
-    if workspace.patches.is_empty() {
-        return Pass::InPlace;
-    }
-    workspace.patches.apply(frame, &mut workspace.frame);
-    let size = workspace.frame.len().saturating_sub(SIZE_BYTES);
-    // Invariant: filters may not grow a batch beyond their limit, so this is far below 31 bits.
-    let size = i32::try_from(size).unwrap_or(i32::MAX);
-    workspace.frame[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
-    Pass::Rebuilt
-}
-
-fn body(frame: &[u8], body_at: usize) -> Result<&[u8], WireError> {
-    frame.get(body_at..).ok_or(WireError::Truncated {
-        what: "body",
-        needed: body_at,
-        left: frame.len(),
-    })
-}
-
-fn check_version(version: i16, version_max: i16) -> Result<(), WireError> {
-    match (0..=version_max).contains(&version) {
-        true => Ok(()),
-        false => Err(WireError::Length {
-            what: "api version that was not offered",
-            value: i64::from(version),
-        }),
-    }
-}
-
-const SIZE_BYTES: usize = 4;
+/// Larger frames are not even looked at on an event loop.
+const AT_ONCE_FRAME_BYTES: usize = 256 << 10;
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
 const SHARE_GROUP_HEARTBEAT: i16 = 76;
 const SHARE_FETCH: i16 = 78;
 const SHARE_ACKNOWLEDGE: i16 = 79;
-/// What consumers take as a fault of what is stored.
-const CORRUPT_MESSAGE: i16 = 2;

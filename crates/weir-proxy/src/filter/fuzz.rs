@@ -1,6 +1,8 @@
 //! Bodies of the fuzz targets; the property tests run them too. Not for users.
 
-use super::{Filters, Pass, Workspace};
+use std::time::Duration;
+
+use super::{FilterLimits, Filters, Pass, Workspace};
 use crate::filter::FilterSettings;
 
 /// A produce request through a chain of every filter: the first byte says which version.
@@ -9,7 +11,7 @@ pub fn produce(data: &[u8]) {
         return;
     };
     let version = i16::from(version % 13);
-    let (filters, mut workspace) = (all_filters(), Workspace::new(BYTES_MAX));
+    let (filters, mut workspace) = (all_filters(), Workspace::new(LIMITS));
     let mut frame = framed(body);
     let Ok(verdict) = filters.produce(&mut frame, BODY_AT, version, &mut workspace) else {
         return;
@@ -31,7 +33,7 @@ pub fn fetch(data: &[u8]) {
         return;
     };
     let version = i16::from(version % 13);
-    let (filters, mut workspace) = (all_filters(), Workspace::new(BYTES_MAX));
+    let (filters, mut workspace) = (all_filters(), Workspace::new(LIMITS));
     let mut frame = framed(body);
     let Ok(verdict) = filters.fetch(&mut frame, BODY_AT, version, &mut workspace) else {
         return;
@@ -43,7 +45,7 @@ pub fn fetch(data: &[u8]) {
         Pass::Rebuilt => workspace.frame().to_vec(),
         Pass::InPlace | Pass::Nothing => frame,
     };
-    let mut workspace = Workspace::new(BYTES_MAX);
+    let mut workspace = Workspace::new(LIMITS);
     let second = filters.fetch(&mut again, BODY_AT, version, &mut workspace);
     assert!(second.is_ok(), "{second:?}");
     assert_eq!(workspace.take_tally().partitions_withheld, 0);
@@ -78,7 +80,12 @@ fn all_filters() -> Filters {
 }
 
 const BODY_AT: usize = 4;
-const BYTES_MAX: usize = 1 << 20;
+const LIMITS: FilterLimits = FilterLimits {
+    batch_bytes: 1 << 20,
+    frame_bytes: 4 << 20,
+    frame_records: 100_000,
+    frame_cpu: Duration::from_secs(1),
+};
 const ALL: &str = r#"
 [[filter]]
 type = "lower-case"

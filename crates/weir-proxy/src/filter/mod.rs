@@ -18,6 +18,7 @@ mod set_header;
 mod settings;
 mod text;
 mod upper_case;
+mod work;
 mod workspace;
 
 use std::borrow::Cow;
@@ -28,7 +29,9 @@ pub use chain::{Filters, Pass, Verdict};
 pub use record::RecordEdit;
 pub use rejected::Rejected;
 pub use settings::{Direction, FilterError, FilterSettings};
-pub use workspace::{Tally, Workspace};
+pub use work::{Step, Work};
+pub(crate) use workspace::Meter;
+pub use workspace::{FilterLimits, Tally, Workspace};
 
 /// Looks at records one by one, and changes their values and headers.
 ///

@@ -1,9 +1,11 @@
 //! Partitions of a produce request that filters refused, and how their producer is told.
 
+use std::collections::HashMap;
+
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::layout::{
-    ErrorRow, Layout, produce_answer, produce_is_flexible, put_error_row, put_error_topic,
-    put_length,
+    ErrorRow, Layout, TopicSpan, produce_answer, produce_is_flexible, put_error_row,
+    put_error_topic, put_length,
 };
 use weir_kafka::wire::patch::Patches;
 
@@ -14,6 +16,9 @@ use super::batch::Refused;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rejected {
     topics: Vec<(String, Vec<Row>)>,
+    /// Records listed so far.
+    listed: usize,
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +45,21 @@ impl Rejected {
         self.topics.is_empty()
     }
 
+    /// Returns the approximate memory in use, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn add(&mut self, topic: &str, partition: i32, refused: Refused) {
-        let (error, message, records) = tell(refused);
+        let (error, message, mut records) = tell(refused);
+        records.truncate(RECORDS_LISTED_MAX - self.listed.min(RECORDS_LISTED_MAX));
+        self.listed += records.len();
+        self.bytes += ROW_BYTES + topic.len() + message.len();
+        self.bytes += records
+            .iter()
+            .map(|row| ROW_BYTES + row.1.len())
+            .sum::<usize>();
         let row = Row {
             partition,
             error,
@@ -83,11 +101,15 @@ impl Rejected {
         let flexible = produce_is_flexible(version);
         let mut patches = Patches::default();
         let mut topics = layout.topics.len();
+        // The first of a name counts, hence the reverse order.
+        let by_name: HashMap<&[u8], &TopicSpan> = layout
+            .topics
+            .iter()
+            .rev()
+            .map(|topic| (&body[topic.name.clone()], topic))
+            .collect();
         for (name, rows) in &self.topics {
-            let known = layout
-                .topics
-                .iter()
-                .find(|topic| &body[topic.name.clone()] == name.as_bytes());
+            let known = by_name.get(name.as_bytes()).copied();
             let rows: Vec<_> = rows.iter().map(Row::as_error).collect();
             let Some(topic) = known else {
                 topics += 1;
@@ -139,5 +161,10 @@ const CORRUPT_MESSAGE: i16 = 2;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const UNSUPPORTED_FOR_MESSAGE_FORMAT: i16 = 43;
 const INVALID_RECORD: i16 = 87;
+/// Records at fault that one response lists: a producer needs the first ones only, and a small
+/// compressed request must not make a large response.
+const RECORDS_LISTED_MAX: usize = 1_000;
+/// Memory of a row besides its text.
+const ROW_BYTES: usize = 64;
 /// For a few rows.
 const ROOM_BYTES: usize = 256;

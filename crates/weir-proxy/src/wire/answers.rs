@@ -2,12 +2,12 @@
 
 use weir_kafka::wire::WireError;
 
-use super::filtering::{self, Filtering, Left};
+use super::filtering::{self, Filtered, Filtering, Left};
 use super::heads::ANSWER_PEEK_BYTES;
 use super::places::Places;
 use super::ring::{Answer, Entry, Ring};
 use super::segments::Segments;
-use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
+use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, grow, rewrite};
 use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, Offer};
 
@@ -41,6 +41,8 @@ pub struct AnswerStream {
     /// Beginning of an answer that is needed whole, or of any whose head has not come; holds no
     /// memory otherwise.
     held: Vec<u8>,
+    /// Bytes of it that are needed.
+    wanted: usize,
     /// Bytes that pass before the next answer begins.
     passing: usize,
     /// The last answer that passed unopened was a large one, and so may be the next.
@@ -95,16 +97,21 @@ impl AnswerStream {
                         self.is_large = total >= LARGE_BYTES;
                     }
                     Verdict::Replace(total) => {
-                        match replaced(&mut input[at..at + total], context)? {
-                            Left::InPlace => out.input(at..at + total),
-                            Left::Made(frame) => out.made(frame),
-                            Left::Nothing => {}
+                        let frame = &mut input[at..at + total];
+                        match replaced(frame, context)? {
+                            Filtered::Done(Left::InPlace) => out.input(at..at + total),
+                            Filtered::Done(Left::Made(frame)) => out.made(frame),
+                            Filtered::Done(Left::Nothing) => {}
+                            Filtered::Later(work) => {
+                                context.filtering.hold(work, frame.to_vec(), None);
+                            }
                         }
                         at += total;
                         self.ready_unless_held(context, out);
                     }
-                    Verdict::More(_) => {
+                    Verdict::More(wanted) => {
                         self.held = input[at..].to_vec();
+                        self.wanted = wanted;
                         return Ok(());
                     }
                 }
@@ -129,7 +136,8 @@ impl AnswerStream {
                 Verdict::More(wanted) => {
                     let missing = wanted - self.held.len();
                     let count = missing.min(input.len() - at);
-                    self.hold(&input[at..at + count], wanted);
+                    grow(&mut self.held, &input[at..at + count], wanted);
+                    self.wanted = wanted;
                     at += count;
                     if count < missing {
                         return Ok(at);
@@ -150,9 +158,10 @@ impl AnswerStream {
                 Verdict::Replace(_) => {
                     let mut held = std::mem::take(&mut self.held);
                     match replaced(&mut held, context)? {
-                        Left::InPlace => out.made(held),
-                        Left::Made(frame) => out.made(frame),
-                        Left::Nothing => {}
+                        Filtered::Done(Left::InPlace) => out.made(held),
+                        Filtered::Done(Left::Made(frame)) => out.made(frame),
+                        Filtered::Done(Left::Nothing) => {}
+                        Filtered::Later(work) => context.filtering.hold(work, held, None),
                     }
                     self.ready_unless_held(context, out);
                     return Ok(at);
@@ -176,16 +185,6 @@ impl AnswerStream {
     /// The input that waited, to be fed again before anything new.
     pub fn take_backlog(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.backlog)
-    }
-
-    /// Keeps more of an answer of `total` bytes: twice what is there at most, whatever it announces.
-    fn hold(&mut self, bytes: &[u8], total: usize) {
-        let length = self.held.len() + bytes.len();
-        if self.held.capacity() < length {
-            let grown = length.max(2 * self.held.len()).min(total.max(length));
-            self.held.reserve_exact(grown - self.held.len());
-        }
-        self.held.extend_from_slice(bytes);
     }
 
     /// Appends the answers that come next and are here already.
@@ -220,6 +219,16 @@ impl AnswerStream {
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.passing == 0 && self.held.is_empty() && self.backlog.is_empty()
+    }
+
+    /// Returns the bytes that the beginning of an answer must grow to before it can go on; 0 if
+    /// there is none.
+    #[must_use]
+    pub fn wanted(&self) -> usize {
+        match self.held.is_empty() {
+            true => 0,
+            false => self.wanted,
+        }
     }
 
     /// Bytes held.
@@ -296,16 +305,22 @@ fn is_looked_at(entry: &Entry, context: &AnswerContext<'_>) -> bool {
 }
 
 /// What the client gets of a whole answer, or instead.
-fn replaced(frame: &mut [u8], context: &mut AnswerContext<'_>) -> Result<Left, StreamError> {
+fn replaced(
+    frame: &mut [u8],
+    context: &mut AnswerContext<'_>,
+) -> Result<Filtered<Left>, StreamError> {
     *context.answers += 1;
     let Some(entry) = context.ring.pop() else {
-        return Ok(Left::InPlace);
+        return Ok(Filtered::Done(Left::InPlace));
     };
+    if entry.key == FETCH {
+        let filtered = context.filtering.fetch(frame, entry.version);
+        return filtered.map_err(StreamError::Broker);
+    }
     let left = match (entry.key, &entry.answer) {
         (API_VERSIONS, _) => {
             api_versions::restrict(frame, entry.version, context.offer).map(Left::Made)
         }
-        (FETCH, _) => context.filtering.fetch(frame, entry.version),
         (_, Answer::Merged(rejected)) => {
             filtering::merge(frame, &entry, rejected).and_then(|merged| {
                 let left = addresses(&merged, &entry, context)?;
@@ -317,7 +332,7 @@ fn replaced(frame: &mut [u8], context: &mut AnswerContext<'_>) -> Result<Left, S
         }
         _ => addresses(frame, &entry, context),
     };
-    left.map_err(StreamError::Broker)
+    left.map(Filtered::Done).map_err(StreamError::Broker)
 }
 
 fn addresses(

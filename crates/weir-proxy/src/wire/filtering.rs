@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::header::RequestPeek;
 
 use super::SIZE_BYTES;
 use super::heads::{answer_body_at, request_body_at};
 use super::ring::{Answer, Entry};
-use crate::filter::{Filters, Pass, Rejected, Verdict, Workspace};
+use crate::filter::{Direction, Filters, Pass, Rejected, Verdict, Work, Workspace};
 use crate::versions::{FETCH, PRODUCE, flexible};
 
 /// Filters, and where they work.
@@ -23,12 +22,39 @@ pub struct Filtering<'a> {
 }
 
 /// A frame that must wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// For how long.
-    pub time: Duration,
-    /// The frame as it is to go on.
+#[derive(Debug)]
+pub enum Held {
+    /// It is done, and goes on later.
+    Delayed {
+        /// For how long it waits.
+        time: Duration,
+        /// The frame as it is to go on.
+        frame: Vec<u8>,
+    },
+    /// Filters have work left on it, more than an event loop does at once.
+    Unfinished(Unfinished),
+}
+
+/// A frame that filters have work left on.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// What is left to do.
+    pub work: Box<Work>,
+    /// The frame as far as it is done.
     pub frame: Vec<u8>,
+    /// The produce request that it is; a fetch response if there is none.
+    pub request: Option<Asked>,
+}
+
+/// What is known of a produce request besides its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Its number.
+    pub correlation_id: i32,
+    /// Its version.
+    pub version: i16,
+    /// Acknowledgements asked for.
+    pub acks: i16,
 }
 
 /// What goes on of a frame.
@@ -42,45 +68,88 @@ pub(super) enum Left {
     Nothing,
 }
 
+/// What became of a whole frame.
+pub(super) enum Filtered<T> {
+    /// It is done.
+    Done(T),
+    /// There is work left.
+    Later(Box<Work>),
+}
+
+impl Asked {
+    /// Returns where the response to the request comes from, after its filters have decided.
+    fn answer(&self, verdict: &Verdict) -> Option<Answer> {
+        match &verdict.rejected {
+            Some(rejected) if verdict.pass != Pass::Nothing => {
+                Some(Answer::Merged(Box::new(rejected.clone())))
+            }
+            Some(rejected) => {
+                let frame = refusal(rejected, self.correlation_id, self.version);
+                Some(Answer::Ready(frame.into()))
+            }
+            None if self.acks == 0 => None,
+            None => Some(Answer::Broker),
+        }
+    }
+
+    /// Returns the entry of the request that was held for its filters, if an answer will come.
+    #[must_use]
+    pub fn entry(&self, verdict: &Verdict) -> Option<Entry> {
+        self.answer(verdict).map(|answer| Entry {
+            correlation_id: self.correlation_id,
+            key: PRODUCE,
+            version: self.version,
+            answer,
+        })
+    }
+}
+
 impl Filtering<'_> {
     /// A whole produce request, prefix included: what goes on of it, and where its answer comes from.
     pub(super) fn produce(
         &mut self,
         frame: &mut [u8],
-        peek: &RequestPeek,
-        acks: i16,
-    ) -> Result<(Left, Option<Answer>), WireError> {
-        let version = peek.api_version;
+        asked: &Asked,
+    ) -> Result<Filtered<(Left, Option<Answer>)>, WireError> {
+        let version = asked.version;
         let body_at = request_body_at(frame, PRODUCE, version)?;
-        let verdict = self
-            .filters
-            .produce(frame, body_at, version, self.workspace)?;
-        let is_left = verdict.pass != Pass::Nothing;
-        let answer = match &verdict.rejected {
-            Some(rejected) if is_left => Some(Answer::Merged(Box::new(rejected.clone()))),
-            Some(rejected) => {
-                let frame = refusal(rejected, peek.correlation_id, version);
-                Some(Answer::Ready(frame.into()))
+        let (filters, direction) = (self.filters, Direction::Produce);
+        match filters.at_once(direction, frame, body_at, version, self.workspace)? {
+            Ok(verdict) => {
+                let answer = asked.answer(&verdict);
+                Ok(Filtered::Done((self.left(frame, &verdict), answer)))
             }
-            None if acks == 0 => None,
-            None => Some(Answer::Broker),
-        };
-        Ok((self.left(frame, &verdict), answer))
+            Err(work) => Ok(Filtered::Later(work)),
+        }
     }
 
     /// A whole answer to Fetch, prefix included: what goes on of it.
-    pub(super) fn fetch(&mut self, frame: &mut [u8], version: i16) -> Result<Left, WireError> {
+    pub(super) fn fetch(
+        &mut self,
+        frame: &mut [u8],
+        version: i16,
+    ) -> Result<Filtered<Left>, WireError> {
         let body_at = answer_body_at(frame, FETCH, version)?;
-        let verdict = self
-            .filters
-            .fetch(frame, body_at, version, self.workspace)?;
-        Ok(self.left(frame, &verdict))
+        let (filters, direction) = (self.filters, Direction::Fetch);
+        match filters.at_once(direction, frame, body_at, version, self.workspace)? {
+            Ok(verdict) => Ok(Filtered::Done(self.left(frame, &verdict))),
+            Err(work) => Ok(Filtered::Later(work)),
+        }
+    }
+
+    /// Holds a frame until its filters have done their work elsewhere.
+    pub(super) fn hold(&mut self, work: Box<Work>, frame: Vec<u8>, request: Option<Asked>) {
+        *self.held = Some(Held::Unfinished(Unfinished {
+            work,
+            frame,
+            request,
+        }));
     }
 
     fn left(&mut self, frame: &[u8], verdict: &Verdict) -> Left {
         let left = match verdict.pass {
             Pass::InPlace => Left::InPlace,
-            Pass::Rebuilt => Left::Made(self.workspace.frame().to_vec()),
+            Pass::Rebuilt => Left::Made(self.workspace.take_frame()),
             Pass::Nothing => return Left::Nothing,
         };
         if verdict.hold == Duration::ZERO {
@@ -90,7 +159,7 @@ impl Filtering<'_> {
             Left::Made(frame) => frame,
             _ => frame.to_vec(),
         };
-        *self.held = Some(Held {
+        *self.held = Some(Held::Delayed {
             time: verdict.hold,
             frame,
         });

@@ -13,7 +13,7 @@ mod segments;
 mod tokens;
 
 pub use answers::{AnswerContext, AnswerStream};
-pub use filtering::{Filtering, Held};
+pub use filtering::{Asked, Filtering, Held, Unfinished};
 pub use places::{Node, Place, Places};
 pub use requests::{RequestContext, RequestStream};
 pub use ring::{Answer, Entry, Ring};
@@ -21,6 +21,17 @@ pub use segments::{Segment, Segments};
 
 use thiserror::Error;
 use weir_kafka::wire::WireError;
+
+/// Appends to a frame of `total` bytes that comes piece by piece. Its memory at most doubles each
+/// time, whatever size the frame announces.
+fn grow(frame: &mut Vec<u8>, bytes: &[u8], total: usize) {
+    let length = frame.len() + bytes.len();
+    if frame.capacity() < length {
+        let grown = length.max(2 * frame.len()).min(total.max(length));
+        frame.reserve_exact(grown - frame.len());
+    }
+    frame.extend_from_slice(bytes);
+}
 
 /// Bytes of a frame's size prefix.
 pub(crate) const SIZE_BYTES: usize = 4;

@@ -3,13 +3,13 @@
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 
-use super::filtering::{Filtering, Left};
+use super::filtering::{Asked, Filtered, Filtering, Left};
 use super::heads::{self, Look, REQUEST_PEEK_BYTES};
 use super::ring::{Answer, Entry, Ring};
 use super::segments::Segments;
 use super::tokens::Tokens;
-use super::{FrameLimits, StreamError, api_versions, frame_total};
-use crate::filter::Direction;
+use super::{FrameLimits, StreamError, api_versions, frame_total, grow};
+use crate::filter::{Direction, Work};
 use crate::versions::{self, API_VERSIONS, Offer, PRODUCE, SASL_HANDSHAKE};
 
 /// What looking at requests needs.
@@ -34,6 +34,8 @@ pub struct RequestContext<'a> {
 pub struct RequestStream {
     /// Beginning of a request that cannot be judged yet; holds no memory otherwise.
     head: Vec<u8>,
+    /// Bytes of it that are needed to judge it.
+    wanted: usize,
     rest: Rest,
     tokens: Tokens,
     /// Input that came while no more requests may wait for answers.
@@ -59,8 +61,10 @@ enum Verdict {
     Pass,
     /// This goes on instead.
     Replace(Vec<u8>),
-    /// Nothing goes on, or nothing yet.
+    /// Nothing goes on.
     Drop,
+    /// Nothing goes on before its filters have done this.
+    Later(Box<Work>, Asked),
 }
 
 impl RequestStream {
@@ -94,7 +98,8 @@ impl RequestStream {
                 }
                 Rest::None => {}
             }
-            if context.ring.len() >= context.limits.in_flight || context.filtering.held.is_some() {
+            let is_full = context.ring.is_full(context.limits.in_flight);
+            if is_full || context.filtering.held.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }
@@ -118,8 +123,9 @@ impl RequestStream {
         let frame = &mut input[at..];
         let (verdict, total) = match judge(frame, &mut self.tokens, context)? {
             Look::Known(known) => known,
-            Look::More(_) => {
+            Look::More(wanted) => {
                 self.head = frame.to_vec();
+                self.wanted = wanted;
                 return Ok(input.len());
             }
         };
@@ -131,6 +137,10 @@ impl RequestStream {
             }
             Verdict::Replace(made) => out.made(made),
             Verdict::Drop => self.rest = Rest::skip(total - here),
+            Verdict::Later(work, asked) => {
+                let frame = frame[..here].to_vec();
+                context.filtering.hold(work, frame, Some(asked));
+            }
         }
         Ok(at + here)
     }
@@ -150,7 +160,8 @@ impl RequestStream {
                 Look::More(wanted) => {
                     let missing = wanted - self.head.len();
                     let count = missing.min(input.len() - at);
-                    self.head.extend_from_slice(&input[at..at + count]);
+                    grow(&mut self.head, &input[at..at + count], wanted);
+                    self.wanted = wanted;
                     at += count;
                     if count < missing {
                         return Ok(at);
@@ -168,6 +179,7 @@ impl RequestStream {
                 }
                 Verdict::Replace(made) => out.made(made),
                 Verdict::Drop => self.rest = Rest::skip(rest),
+                Verdict::Later(work, asked) => context.filtering.hold(work, head, Some(asked)),
             }
             return Ok(at);
         }
@@ -194,6 +206,22 @@ impl RequestStream {
     #[must_use]
     pub fn is_mid_head(&self) -> bool {
         !self.head.is_empty()
+    }
+
+    /// Returns the bytes that the beginning of a request must grow to before it can go on; 0 if
+    /// there is none.
+    #[must_use]
+    pub fn wanted(&self) -> usize {
+        match self.head.is_empty() {
+            true => 0,
+            false => self.wanted,
+        }
+    }
+
+    /// Returns `true` once enough of a request has come to know which one it is.
+    #[must_use]
+    pub fn is_identified(&self) -> bool {
+        self.head.len() >= REQUEST_PEEK_BYTES
     }
 
     /// Bytes held.
@@ -285,15 +313,18 @@ fn judge(
                 if frame.len() < total {
                     return Ok(Look::More(total));
                 }
-                let frame = &mut frame[..total];
-                let filtered = context.filtering.produce(frame, &peek, acks);
-                let (left, answer) = filtered.map_err(StreamError::Client)?;
-                let verdict = match left {
-                    Left::InPlace => Verdict::Pass,
-                    Left::Made(made) => Verdict::Replace(made),
-                    Left::Nothing => Verdict::Drop,
+                let asked = Asked {
+                    correlation_id: peek.correlation_id,
+                    version,
+                    acks,
                 };
-                (verdict, answer)
+                let filtered = context.filtering.produce(&mut frame[..total], &asked);
+                match filtered.map_err(StreamError::Client)? {
+                    Filtered::Later(work) => (Verdict::Later(work, asked), None),
+                    Filtered::Done((Left::InPlace, answer)) => (Verdict::Pass, answer),
+                    Filtered::Done((Left::Made(made), answer)) => (Verdict::Replace(made), answer),
+                    Filtered::Done((Left::Nothing, answer)) => (Verdict::Drop, answer),
+                }
             }
             Look::Known(0) => (Verdict::Pass, None),
             Look::Known(_) => (Verdict::Pass, Some(Answer::Broker)),

@@ -30,16 +30,42 @@ pub enum Answer {
     Ready(Box<[u8]>),
 }
 
+impl Answer {
+    /// Returns the bytes of the proxy's own making that wait with the entry.
+    fn own_bytes(&self) -> usize {
+        match self {
+            Self::Broker | Self::Token => 0,
+            Self::Merged(rejected) => rejected.held_bytes(),
+            Self::Ready(frame) => frame.len(),
+        }
+    }
+}
+
 /// Requests of one connection, oldest first.
 #[derive(Debug, Default)]
 pub struct Ring {
     entries: VecDeque<Entry>,
+    own_bytes: usize,
 }
 
 impl Ring {
     /// Notes a request.
     pub fn push(&mut self, entry: Entry) {
+        self.own_bytes += entry.answer.own_bytes();
         self.entries.push_back(entry);
+    }
+
+    /// Returns `true` if no further request may be noted: `in_flight` requests wait, or the
+    /// responses that the proxy made itself have reached their limit.
+    #[must_use]
+    pub fn is_full(&self, in_flight: usize) -> bool {
+        self.entries.len() >= in_flight || self.own_bytes >= OWN_BYTES_MAX
+    }
+
+    /// Returns the bytes of responses that the proxy made itself and that wait for their turn.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        self.own_bytes
     }
 
     /// The request whose answer comes next.
@@ -51,6 +77,9 @@ impl Ring {
     /// Takes the request whose answer begins.
     pub fn pop(&mut self) -> Option<Entry> {
         let entry = self.entries.pop_front();
+        if let Some(entry) = &entry {
+            self.own_bytes -= entry.answer.own_bytes();
+        }
         if self.entries.is_empty() && self.entries.capacity() > KEPT {
             // A burst should not cost memory for ever.
             self.entries.shrink_to(KEPT);
@@ -93,5 +122,43 @@ impl Ring {
     }
 }
 
+/// Bytes of the proxy's own responses that may wait for their turn. The response that reaches the
+/// limit is still taken.
+const OWN_BYTES_MAX: usize = 64 * 1024;
 /// Entries whose room is kept for the next burst.
 const KEPT: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(correlation_id: i32, answer: Answer) -> Entry {
+        Entry {
+            correlation_id,
+            key: 18,
+            version: 3,
+            answer,
+        }
+    }
+
+    #[test]
+    fn own_responses_fill_the_ring_by_their_bytes() {
+        let mut ring = Ring::default();
+        ring.push(entry(0, Answer::Broker));
+        for id in 1..=4 {
+            assert!(!ring.is_full(1_000), "{id}");
+            let frame = vec![0; OWN_BYTES_MAX / 4].into();
+            ring.push(entry(id, Answer::Ready(frame)));
+        }
+        assert!(ring.is_full(1_000));
+        assert!(
+            ring.pop_ready().is_none(),
+            "the broker's response comes first"
+        );
+        ring.pop();
+        assert!(ring.pop_ready().is_some() && !ring.is_full(1_000));
+        while ring.pop_ready().is_some() {}
+        assert_eq!((ring.own_bytes(), ring.len()), (0, 0));
+        assert!(!ring.is_full(1));
+    }
+}

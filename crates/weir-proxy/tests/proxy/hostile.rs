@@ -55,7 +55,7 @@ fn a_version_of_the_future_is_answered_and_the_connection_goes_on() {
 
 #[test]
 fn beginnings_that_do_not_go_on_end_in_time() {
-    let proxy = proxy("[limits]\nhandshake_ms = 200\n---\n");
+    let proxy = proxy("[limits]\nhandshake_ms = 200\nframe_ms = 200\n---\n");
     let mut silent = Raw::connect(proxy.address);
     let mut cut = Raw::connect(proxy.address);
     cut.send(&request(18, 0, 1, &[])[..7]);
@@ -85,7 +85,7 @@ fn an_address_has_as_many_connections_as_it_may() {
     let mut open: Vec<_> = (0..2).map(|_| Raw::connect(proxy.address)).collect();
     proxy.await_metric("weir_proxy_connections", 2);
     assert!(Raw::connect(proxy.address).until_closed().is_empty());
-    assert_eq!(proxy.metric("weir_proxy_not_accepted_total"), 1);
+    proxy.await_metric("weir_proxy_not_accepted_total", 1);
     open.pop();
     proxy.await_metric("weir_proxy_connections", 1);
     let mut again = Raw::connect(proxy.address);
@@ -101,6 +101,38 @@ fn requests_beyond_the_limit_wait_and_are_all_answered() {
     raw.send(&all.concat());
     for id in 0..200_i32 {
         assert_eq!(raw.receive()[..4], id.to_be_bytes());
+    }
+}
+
+/// Writes until nothing more is taken for a while; returns the bytes written.
+fn flood(raw: &mut Raw, bytes: &[u8], most: usize) -> usize {
+    let patience = Some(std::time::Duration::from_millis(500));
+    raw.stream.set_write_timeout(patience).expect("a time-out");
+    let mut sent = 0;
+    while sent < most {
+        match raw.stream.write(&bytes[sent % bytes.len()..]) {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    sent
+}
+
+#[test]
+fn client_that_never_reads_is_not_read_either() {
+    let proxy = proxy("");
+    let mut raw = Raw::connect(proxy.address);
+    let ask = request(18, 99, 7, &[]);
+    let flooded = 64 << 20;
+    let sent = flood(&mut raw, &ask.repeat(4_000), flooded);
+    assert!(sent < flooded, "the proxy took all of it");
+    let held = held_bytes(&proxy);
+    assert!((1..1 << 20).contains(&held), "{held} bytes are held");
+    // Once it reads, every request that was sent whole is answered.
+    raw.stream.set_nonblocking(false).expect("blocks");
+    for _ in 0..sent / ask.len() {
+        assert_eq!(raw.receive()[..4], [0, 0, 0, 7]);
     }
 }
 
@@ -151,7 +183,7 @@ fn without_a_broker_clients_are_sent_away_and_the_proxy_says_so() {
     proxy.await_metric("weir_proxy_connect_failures_total", 1);
     await_that("the reason", || {
         let page = proxy.page("/health/ready");
-        page.starts_with("HTTP/1.1 503") && page.contains("cluster default: not ready: ")
+        page.starts_with("HTTP/1.1 503") && page.contains("cluster default: not ready: 127.0.0.1")
     });
     assert!(proxy.page("/health/live").starts_with("HTTP/1.1 200"));
 }

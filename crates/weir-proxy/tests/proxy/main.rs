@@ -8,6 +8,7 @@ mod filter_clients;
 mod filters;
 mod foreign;
 mod hostile;
+mod hostile_frames;
 mod sasl;
 mod support;
 mod tls;

@@ -102,11 +102,22 @@ pub(crate) fn unique(name: &str) -> String {
 
 /// A proxy in front of `upstream`; `toml` are further lines of its file.
 pub(crate) fn proxy_to(upstream: &str, toml: &str) -> TestProxy {
+    started(2, upstream, toml)
+}
+
+/// A proxy with so many event loops in front of the shared broker.
+pub(crate) fn proxy_with_loops(loops: usize, toml: &str) -> TestProxy {
+    let proxy = started(loops, &broker(), toml);
+    await_that("the proxy to be ready", || proxy.get().ready());
+    proxy
+}
+
+fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("proxy.toml");
     let (head, cluster) = toml.split_once("---\n").unwrap_or(("", toml));
     let text = format!(
-        "loops = 2\n{head}\n[[cluster]]\nupstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\n{cluster}"
+        "loops = {loops}\n{head}\n[[cluster]]\nupstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\n{cluster}"
     );
     std::fs::write(&path, text).expect("writes");
     let overrides = Overrides {
@@ -184,6 +195,14 @@ impl Drop for TestProxy {
             }
         }
     }
+}
+
+/// Returns the bytes held for the only connection.
+pub(crate) fn held_bytes(proxy: &TestProxy) -> usize {
+    let page = proxy.page("/connections");
+    let (_, rest) = page.split_once("\"held_bytes\":").expect("a row");
+    let digits = rest.find(|byte: char| !byte.is_ascii_digit());
+    rest[..digits.expect("an end")].parse().expect("a number")
 }
 
 /// Waits for a condition.

@@ -17,11 +17,13 @@ pub fn fetch(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), WireE
         cursor.skip(2 + 4, "error code and session id")?;
     }
     let (topics, count_field) = cursor.count(2, "topics")?;
+    layout.check_rows(topics, "topics")?;
     layout.topic_count = count_field;
     for _ in 0..topics {
         let start = cursor.at();
         let name = cursor.name("topic name")?;
         let (partitions, partition_count) = cursor.count(14, "partitions")?;
+        layout.check_rows(partitions, "partitions")?;
         let first = layout.partitions.len();
         for _ in 0..partitions {
             let found = partition(&mut cursor, version)?;

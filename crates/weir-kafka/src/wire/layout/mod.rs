@@ -20,6 +20,9 @@ pub const PRODUCE_VERSION_MAX: i16 = 12;
 /// Newest version of Fetch whose topics have names; later ones have ids only.
 pub const FETCH_VERSION_MAX: i16 = 12;
 
+/// Topics and partitions of one message, together.
+pub const ROWS_MAX: usize = 100_000;
+
 /// Topics and partitions of one message; ranges count from the start of the bytes read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout {
@@ -41,6 +44,26 @@ impl Layout {
         self.topics.clear();
         self.partitions.clear();
         (self.acks, self.topics_end, self.topic_count) = (0, 0, 0..0);
+    }
+
+    /// Returns an error if `more` topics or partitions would exceed [`ROWS_MAX`]: a row takes
+    /// many times the bytes of its shortest form in a message.
+    fn check_rows(&self, more: usize, what: &'static str) -> Result<(), WireError> {
+        let rows = self.topics.len() + self.partitions.len();
+        match rows.saturating_add(more) <= ROWS_MAX {
+            true => Ok(()),
+            false => Err(WireError::Length {
+                what,
+                value: i64::try_from(more).unwrap_or(i64::MAX),
+            }),
+        }
+    }
+
+    /// Gives the memory of more than `rows` topics or partitions back.
+    pub fn shrink(&mut self, rows: usize) {
+        self.clear();
+        self.topics.shrink_to(rows);
+        self.partitions.shrink_to(rows);
     }
 }
 

@@ -16,6 +16,7 @@ pub fn produce(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), Wir
     layout.acks = cursor.reader.i16("acks")?;
     cursor.skip(4, "timeout")?;
     let (topics, count_field) = cursor.count(2, "topics")?;
+    layout.check_rows(topics, "topics")?;
     layout.topic_count = count_field;
     for _ in 0..topics {
         topic(&mut cursor, layout)?;
@@ -29,6 +30,7 @@ fn topic(cursor: &mut Cursor<'_>, layout: &mut Layout) -> Result<(), WireError> 
     let start = cursor.at();
     let name = cursor.name("topic name")?;
     let (partitions, partition_count) = cursor.count(5, "partitions")?;
+    layout.check_rows(partitions, "partitions")?;
     let first = layout.partitions.len();
     for _ in 0..partitions {
         let start = cursor.at();

@@ -1,6 +1,7 @@
 //! Filters against naive models, over batches and frames that the codec writes and reads.
 
 mod frames;
+mod limits;
 mod refusals;
 mod settings;
 mod values;
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::batch::{self, Outcome, Refused};
-use super::{Filter, FilterError, FilterSettings, Filters, Tally, Workspace};
+use super::{Filter, FilterError, FilterLimits, FilterSettings, Filters, Tally, Workspace};
 
 const ALL: [Compression; 5] = [
     Compression::None,
@@ -173,5 +174,14 @@ fn passed(records: &[Record], compression: Compression, toml: &str) -> (Outcome,
     match outcome {
         Outcome::Rebuilt => (outcome, out),
         Outcome::Untouched | Outcome::Edited => (outcome, batch),
+        Outcome::Later => panic!("the meter is unlimited"),
     }
+}
+
+/// A workspace whose batches may have so many bytes.
+fn bounded(batch_bytes: usize) -> Workspace {
+    Workspace::new(FilterLimits {
+        batch_bytes,
+        ..FilterLimits::default()
+    })
 }

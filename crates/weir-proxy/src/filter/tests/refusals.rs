@@ -71,11 +71,7 @@ fn bombs_are_refused_while_they_unpack() {
     let zeros = vec![0_u8; 300_000];
     for compression in &ALL[1..] {
         let mut batch = encode(&[one(Some(&zeros))], *compression);
-        let (outcome, ..) = through(
-            &mut batch,
-            &table("lower-case", ""),
-            &mut Workspace::new(100_000),
-        );
+        let (outcome, ..) = through(&mut batch, &table("lower-case", ""), &mut bounded(100_000));
         assert!(matches!(outcome, Err(Refused::TooLarge(_))), "{outcome:?}");
     }
 }
@@ -88,10 +84,10 @@ fn growing_has_the_same_bound() {
         &format!("name = \"n\"\nvalue = {:?}", "v".repeat(1000)),
     );
     let mut batch = encode(&records, Compression::None);
-    let (outcome, ..) = through(&mut batch, &toml, &mut Workspace::new(50_000));
+    let (outcome, ..) = through(&mut batch, &toml, &mut bounded(50_000));
     assert!(matches!(outcome, Err(Refused::TooLarge(_))), "{outcome:?}");
     let mut batch = encode(&records, Compression::None);
-    let (outcome, ..) = through(&mut batch, &toml, &mut Workspace::new(500_000));
+    let (outcome, ..) = through(&mut batch, &toml, &mut bounded(500_000));
     assert_eq!(outcome, Ok(Outcome::Rebuilt));
 }
 

@@ -112,7 +112,7 @@ proptest! {
             weir_kafka::records::seal(&mut batch);
         }
         let toml: String = models().iter().map(|(toml, _)| toml.as_str()).collect();
-        let (outcome, out, _) = through(&mut batch, &toml, &mut Workspace::new(1 << 20));
+        let (outcome, out, _) = through(&mut batch, &toml, &mut bounded(1 << 20));
         if outcome == Ok(Outcome::Rebuilt) {
             let view = weir_kafka::records::Batches::new(&out).next().expect("one").expect("good");
             prop_assert_eq!(view.verify_crc(), Ok(()));
