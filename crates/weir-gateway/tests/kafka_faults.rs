@@ -67,6 +67,41 @@ fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
     gateway.shut_down();
 }
 
+/// The new topic has outgrown the old position before that is noticed: the Kafka client is renewed,
+/// and subscriptions outlast it.
+#[test]
+fn topic_replaced_by_a_longer_one_is_delivered_whole() {
+    for threads in ["1", "3"] {
+        let world = World::new();
+        let count = format!(
+            r#"<param name="record.consume.with.num.threads">{threads}</param></data_provider>"#
+        );
+        let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", &count));
+        let mut client = Client::create(&gateway);
+        client.subscribe(1, "ltest-[key=A]", "value offset");
+        world.produce("A", "old");
+        assert_eq!(client.line(), "U,1,1,old|0");
+        world.admin.delete_topic(&world.topic).expect("deleted");
+        let (deadline, keep) = (Instant::now() + PATIENCE, [("retention.ms", "-1")]);
+        while let Err(error) = world.admin.create_topic(&world.topic, 1, 1, &keep) {
+            assert!(Instant::now() < deadline, "{error}");
+        }
+        for number in 0..30 {
+            world.send("A", &format!("new {number}"));
+        }
+        world.flush();
+        // Records beyond the old position may come before it is noticed.
+        let mut line = client.line();
+        while line != "U,1,1,new 0|0" {
+            line = client.line();
+        }
+        for number in 1..30 {
+            assert_eq!(client.line(), format!("U,1,1,new {number}|{number}"));
+        }
+        gateway.shut_down();
+    }
+}
+
 #[test]
 fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
     let world = World::new();
