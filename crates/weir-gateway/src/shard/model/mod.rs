@@ -6,6 +6,7 @@
 mod client;
 mod compressed;
 mod differences;
+mod fanout;
 mod ingest;
 mod ops;
 mod refusals;
