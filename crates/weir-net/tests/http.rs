@@ -132,6 +132,7 @@ impl Server {
             limits,
             mail_capacity: 16,
             epoch: Instant::now(),
+            heartbeat: Default::default(),
         };
         let desk = Desk {
             other: other.map(|other| other.mail.clone()),

@@ -162,6 +162,7 @@ impl Server {
             limits,
             mail_capacity: 16,
             epoch: Instant::now(),
+            heartbeat: Default::default(),
         };
         let (shard, mail) = Shard::new(options, echo).expect("a loop");
         let thread = std::thread::spawn(move || shard.run().expect("an end in order"));

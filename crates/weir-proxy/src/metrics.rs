@@ -9,6 +9,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use weir_net::admin::ProcessMetrics;
+use weir_net::watchdog::Vitals;
 
 use crate::data::{Kind, LoopMetrics, METRICS};
 use crate::proxy::Cluster;
@@ -23,8 +25,10 @@ pub(crate) struct Sources {
 }
 
 /// A registry that reads them at each scrape.
-pub(crate) fn registry(sources: Sources) -> Registry {
+pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
+    let process = ProcessMetrics::new("weir_proxy", vitals);
+    registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry
 }

@@ -1,6 +1,6 @@
 //! One connection: its socket, what it speaks, what waits to be written.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::stream::Stream;
 use crate::outbox::Outbox;
@@ -11,6 +11,7 @@ use crate::websocket::{FrameReader, Window};
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) generation: u32,
+    pub(super) peer: IpAddr,
     /// What the handler gave it on arrival.
     pub(super) ticket: u32,
     /// Set by the handler, handed back when the connection is lost.
@@ -89,6 +90,7 @@ impl Connection {
         Self {
             stream,
             generation,
+            peer: peer.ip(),
             ticket: 0,
             tag: 0,
             outbox: Outbox::default(),

@@ -10,6 +10,7 @@ use super::shard::Shard;
 use super::{Answer, CloseReason, ConnId, Handler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::limited;
+use crate::watchdog::Activity;
 use crate::websocket::{self, Agreement, Event, FrameError, FrameReader, Inflater, Role};
 
 /// The close code for a message over the limit (RFC 6455, section 7.4.1).
@@ -33,6 +34,7 @@ impl<H: Handler> Shard<H> {
             if connection.generation != conn.generation {
                 break;
             }
+            self.heartbeat.begin_for(Activity::INPUT, connection.peer);
             let handshaking = connection.stream.is_handshaking();
             match connection.stream.read(&mut scratch, &mut self.io.tls) {
                 Ok(input) => {
