@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::stream::Stream;
+use crate::http1::BodyProgress;
 use crate::outbox::Outbox;
 use crate::websocket::{FrameReader, Window};
 
@@ -57,6 +58,8 @@ pub(super) struct HttpState {
     pub(super) peer: SocketAddr,
     pub(super) buffer: Vec<u8>,
     pub(super) deadline_ms: u64,
+    /// How far the first request in the buffer has been read.
+    pub(super) progress: Option<Box<BodyProgress>>,
 }
 
 /// Where a connection is in its life.
@@ -86,6 +89,7 @@ impl Connection {
             peer,
             buffer: Vec::new(),
             deadline_ms,
+            progress: None,
         };
         Self {
             stream,

@@ -132,7 +132,7 @@ impl<H: Handler> Shard<H> {
     fn read_requests(&mut self, conn: ConnId, mut http: Box<HttpState>) {
         let buffer = std::mem::take(&mut http.buffer);
         let mut used = 0;
-        while let Some(step) = self.next_request(conn, &buffer[used..], http.peer) {
+        while let Some(step) = self.next_request(conn, &buffer[used..], &mut http) {
             used += step.used;
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
             if step.upgraded {
@@ -159,16 +159,11 @@ impl<H: Handler> Shard<H> {
 
     /// Handles the first request in `buffer`; `None` when it is not whole, has to wait for the
     /// answer to the one before it, or the connection ends.
-    fn next_request(
-        &mut self,
-        conn: ConnId,
-        buffer: &[u8],
-        peer: std::net::SocketAddr,
-    ) -> Option<Step> {
+    fn next_request(&mut self, conn: ConnId, buffer: &[u8], http: &mut HttpState) -> Option<Step> {
         if buffer.is_empty() || self.io.get(conn)?.exchange != Exchange::None {
             return None;
         }
-        match http1::parse_request(buffer, self.io.limits.http, peer) {
+        match http1::parse_request_on(buffer, self.io.limits.http, http.peer, &mut http.progress) {
             Ok(Parsed::Partial) => None,
             Ok(Parsed::Complete(request, used)) => {
                 let upgraded = self.answer(conn, &request);
