@@ -251,7 +251,7 @@ fn connect(address: SocketAddr) -> WebSocket<TcpStream> {
 
 fn records_read(admin: SocketAddr) -> usize {
     let mut stream = TcpStream::connect(admin).expect("a connection");
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");

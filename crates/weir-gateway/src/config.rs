@@ -8,6 +8,7 @@ use serde::Deserialize;
 use weir_mapping::{
     ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source, Survey,
 };
+use weir_net::watchdog::WatchdogConfig;
 use weir_tlcp::diff::DiffSettings;
 
 use crate::compression::Compression;
@@ -35,6 +36,12 @@ pub struct GatewayConfig {
     pub admin: SocketAddr,
     /// What a request to the admin port must carry as bearer token.
     pub admin_token: Option<String>,
+    /// Names that a request to the admin port may give as its host, beside IP addresses and localhost.
+    pub admin_hosts: Vec<String>,
+    /// The certificate of the admin port; absent: no TLS there.
+    pub admin_tls: Option<TlsFiles>,
+    /// How long event loops may be stuck.
+    pub watchdog: WatchdogConfig,
     /// Event loops; default one per core.
     pub shards: usize,
     /// The name clients give as `LS_adapter_set`.
@@ -258,6 +265,7 @@ struct RawFile {
     drain_spread_ms: Option<u64>,
     control_link: Option<String>,
     admin: RawAdmin,
+    watchdog: RawWatchdog,
     tls: Option<TlsConfig>,
     limits: Limits,
     unknown_names: UnknownNames,
@@ -274,6 +282,43 @@ struct RawFile {
 struct RawAdmin {
     listen: Option<SocketAddr>,
     token: Option<String>,
+    hosts: Vec<String>,
+    tls: Option<RawAdminTls>,
+}
+
+/// `[admin.tls]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAdminTls {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// `[watchdog]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawWatchdog {
+    stall_ms: u64,
+    dead_ms: u64,
+}
+
+impl Default for RawWatchdog {
+    fn default() -> Self {
+        let WatchdogConfig { stall_ms, dead_ms } = WatchdogConfig::default();
+        Self { stall_ms, dead_ms }
+    }
+}
+
+impl RawAdminTls {
+    fn open(self, folder: &Path) -> Result<TlsFiles, GatewayError> {
+        let config = TlsConfig {
+            certificate: self.certificate,
+            key: self.key,
+            listen: None,
+            handshake_ms: 10_000,
+        };
+        TlsFiles::open(config, folder)
+    }
 }
 
 impl GatewayConfig {
@@ -348,6 +393,7 @@ impl GatewayConfig {
         })?;
         let folder = file.parent().unwrap_or_else(|| Path::new(""));
         let tls = raw.tls.map(|tls| TlsFiles::open(tls, folder)).transpose()?;
+        let admin_tls = raw.admin.tls.map(|tls| tls.open(folder)).transpose()?;
         let now_unix_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |now| now.as_secs());
@@ -362,6 +408,12 @@ impl GatewayConfig {
                 .or(raw.admin.listen)
                 .unwrap_or(DEFAULT_ADMIN),
             admin_token: raw.admin.token.filter(|token| !token.is_empty()),
+            admin_hosts: raw.admin.hosts,
+            admin_tls,
+            watchdog: WatchdogConfig {
+                stall_ms: raw.watchdog.stall_ms,
+                dead_ms: raw.watchdog.dead_ms,
+            },
             shards: overrides.shards.or(raw.shards).unwrap_or_else(cores),
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
@@ -420,6 +472,12 @@ impl GatewayConfig {
             let admin = self.admin;
             return fail(format!(
                 "admin listens on {admin}, which others can reach: set admin.token, or use 127.0.0.1"
+            ));
+        }
+        let WatchdogConfig { stall_ms, dead_ms } = self.watchdog;
+        if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
+            return fail(format!(
+                "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: use 100 to 600000, dead_ms no less than stall_ms"
             ));
         }
         for (key, value) in [

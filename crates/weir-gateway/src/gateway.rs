@@ -7,14 +7,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use tokio::sync::oneshot;
 use weir_net::MailSender;
+use weir_net::admin::{AdminOptions, AdminServer};
+use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::server::{self, Listener, ShardOptions};
+use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until};
 use weir_tlcp::server::SessionConfig;
 
-use crate::admin::{self, AdminState};
+use crate::admin::Pages;
 use crate::config::{GatewayConfig, Limits};
 use crate::connection::Connection;
 use crate::dashboard::{Dashboard, Identity};
@@ -23,7 +25,7 @@ use crate::error::GatewayError;
 use crate::guard::{Guard, Origins};
 use crate::ingest::Ingest;
 use crate::metrics::{self, ShardMetrics, Sources};
-use crate::shard::{Shard, ShardMail, Shared};
+use crate::shard::{ACTIVITIES, Shard, ShardMail, Shared};
 use crate::tls::TlsFiles;
 
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
@@ -32,8 +34,10 @@ const MAIL_CAPACITY: usize = 4096;
 /// Bytes the kernel takes from us and cannot send yet, per client; without it a client that lags
 /// would have up to 4 MiB of outdated updates before it. Clients that read never have any.
 const UNSENT_BYTES: u32 = 64 * 1024;
-/// Longest wait for a shard's inbox when it is told to drain.
-const DRAIN_POST: Duration = Duration::from_secs(1);
+/// Longest wait for the shards' inboxes when they are told to drain.
+const DRAIN_POST: Duration = Duration::from_millis(500);
+/// Time for threads to end after their last deadline.
+const LAST_JOIN: Duration = Duration::from_secs(1);
 
 /// Longest wait for updates that were read before a shutdown.
 const LAST_POST: Duration = Duration::from_secs(5);
@@ -43,16 +47,18 @@ const LAST_POST: Duration = Duration::from_secs(5);
 pub struct Gateway {
     listen: SocketAddr,
     tls_listen: Option<SocketAddr>,
-    tls: Option<Arc<TlsFiles>>,
-    admin: SocketAddr,
     connections: Vec<Arc<Connection>>,
     mail: Vec<MailSender<ShardMail>>,
     shards: Vec<JoinHandle<()>>,
     ingests: Vec<JoinHandle<()>>,
     /// Closed by each ingest thread when it has posted its last update.
     posted: Vec<Receiver<()>>,
-    admin_thread: Option<JoinHandle<()>>,
-    stop_admin: Option<oneshot::Sender<()>>,
+    admin: Option<AdminServer>,
+    admin_address: SocketAddr,
+    /// Certificates whose files are read again.
+    certificates: Vec<Arc<TlsFiles>>,
+    /// It looks at the shards until the gateway is gone.
+    _watchdog: Option<Watchdog>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_ms: u64,
@@ -107,19 +113,20 @@ impl Gateway {
         let inboxes = parts.iter().map(|(_, mail, _)| mail.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes);
-        let (admin_listener, admin) = listen_admin(config.admin)?;
+        let (admin_listener, admin_address) = listen_admin(config.admin)?;
+        let admin_tls = config.admin_tls.map(Arc::new);
         let mut gateway = Self {
             listen,
             tls_listen,
-            tls,
-            admin,
             connections,
             mail: Vec::new(),
             shards: Vec::new(),
             ingests: Vec::new(),
             posted: Vec::new(),
-            admin_thread: None,
-            stop_admin: None,
+            admin: None,
+            admin_address,
+            certificates: tls.iter().chain(&admin_tls).cloned().collect(),
+            _watchdog: None,
             stop_ingest: Arc::new(AtomicBool::new(false)),
             draining: Arc::new(AtomicBool::new(false)),
             drain_ms: config.drain_ms,
@@ -150,10 +157,17 @@ impl Gateway {
         let sources = Sources {
             shards: shard_metrics,
             connections: gateway.connections.clone(),
-            tls: gateway.tls.clone(),
+            tls,
             guard,
         };
-        gateway.start_admin(admin_listener, sources, identity, config.admin_token)?;
+        let options = AdminOptions {
+            listener: admin_listener,
+            tls: admin_tls.map(|tls| tls.acceptor()),
+            token: config.admin_token,
+            hosts: config.admin_hosts,
+            vitals: gateway.watch(&sources, config.watchdog)?,
+        };
+        gateway.start_admin(options, sources, identity)?;
         Ok(gateway)
     }
 
@@ -177,35 +191,37 @@ impl Gateway {
         Ok(())
     }
 
+    /// Starts the watchdog of the shards.
+    fn watch(
+        &mut self,
+        sources: &Sources,
+        config: WatchdogConfig,
+    ) -> Result<Arc<Vitals>, GatewayError> {
+        let loops = sources
+            .shards
+            .iter()
+            .map(|shard| Arc::clone(&shard.heartbeat));
+        let watchdog = Watchdog::start(loops.collect(), config)?;
+        let vitals = watchdog.vitals();
+        self._watchdog = Some(watchdog);
+        Ok(vitals)
+    }
+
     fn start_admin(
         &mut self,
-        listener: std::net::TcpListener,
+        options: AdminOptions,
         sources: Sources,
         identity: Identity,
-        token: Option<String>,
     ) -> Result<(), GatewayError> {
-        let state = AdminState {
-            registry: metrics::registry(sources.clone()),
+        let pages = Pages {
+            registry: metrics::registry(sources.clone(), Arc::clone(&options.vitals)),
             connections: self.connections.clone(),
             draining: Arc::clone(&self.draining),
-            token,
-            tls: self.tls.clone(),
-            dashboard: Arc::new(Dashboard::new(identity, Arc::new(sources))),
+            tls: self.certificates.clone(),
+            dashboard: Dashboard::new(identity, Arc::new(sources)),
+            ticks: 0,
         };
-        let (stop, stopped) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        self.stop_admin = Some(stop);
-        self.admin_thread = Some(spawn("admin", move || {
-            let served = runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                admin::serve(listener, state, stopped).await
-            });
-            if let Err(error) = served {
-                tracing::error!(%error, "admin port failed");
-            }
-        })?);
+        self.admin = Some(AdminServer::start(options, pages)?);
         Ok(())
     }
 
@@ -223,14 +239,12 @@ impl Gateway {
     /// Reads certificate and key again now, whether their files have changed or not. If they cannot be
     /// used, those in use stay, and the log says so.
     pub fn reload_certificate(&self) {
-        if let Some(tls) = &self.tls {
-            tls.reload();
-        }
+        self.certificates.iter().for_each(|tls| tls.reload());
     }
 
     /// Where metrics and health are served.
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin
+        self.admin_address
     }
 
     /// Whether every enabled connection delivers what is produced from now on.
@@ -251,28 +265,38 @@ impl Gateway {
     }
 
     /// Stops reading, delivers what was read, says goodbye to all clients, and ends all threads.
-    pub fn shut_down(mut self) {
+    ///
+    /// Takes `drain_spread_ms`, `drain_ms` and a second at most: threads that do not end by then are
+    /// left to end with the process, and their names returned.
+    pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_ingest.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + LAST_POST;
+        let begin = Instant::now();
+        let budget_ms = self.drain_spread_ms + self.drain_ms;
+        let last_post = begin + LAST_POST.min(Duration::from_millis(budget_ms / 2));
         for posted in &self.posted {
             // Nothing is ever sent: it ends by disconnection, or when it takes too long.
-            let _ = posted.recv_deadline(deadline);
+            let _ = posted.recv_deadline(last_post);
         }
+        let left_ms = budget_ms.saturating_sub(begin.elapsed().as_millis() as u64);
+        let spread_ms = self.drain_spread_ms.min(left_ms);
+        let drain = || ShardMail::Drain {
+            spread_ms,
+            within_ms: left_ms - spread_ms,
+        };
+        let last_drain = Instant::now() + DRAIN_POST;
         for mail in &self.mail {
             // A shard too busy to take the mail ends with the process.
-            let _ = mail.post(
-                ShardMail::Drain {
-                    spread_ms: self.drain_spread_ms,
-                    within_ms: self.drain_ms,
-                },
-                DRAIN_POST,
-            );
+            let left = last_drain.saturating_duration_since(Instant::now());
+            let _ = mail.post(drain(), left);
         }
-        self.shards.drain(..).for_each(join);
-        self.ingests.drain(..).for_each(join);
-        self.stop_admin.take();
-        self.admin_thread.take().into_iter().for_each(join);
+        let deadline = begin + Duration::from_millis(budget_ms) + LAST_JOIN;
+        self.shards.append(&mut self.ingests);
+        let mut stuck = join_until(self.shards, deadline);
+        let admin = self.admin.map(AdminServer::stop);
+        let deadline = deadline.max(Instant::now() + LAST_JOIN / 2);
+        stuck.extend(join_until(admin.into_iter().collect(), deadline));
+        stuck
     }
 }
 
@@ -297,13 +321,15 @@ fn make_shards(
             )?;
             limit_unsent(&listener.socket, UNSENT_BYTES)?;
         }
-        let metrics = Arc::new(ShardMetrics::new());
+        let heartbeat = Heartbeat::new(format!("shard-{number}"), epoch, ACTIVITIES);
+        let metrics = Arc::new(ShardMetrics::new(heartbeat));
         let handler = Shard::new(number as u16, Arc::clone(shared), Arc::clone(&metrics));
         let options = ShardOptions {
             listeners,
             limits: net_limits(&shared.limits, connections),
             mail_capacity: MAIL_CAPACITY,
             epoch,
+            heartbeat: Arc::clone(&metrics.heartbeat),
         };
         let (shard, mail) = server::Shard::new(options, handler)?;
         parts.push((shard, mail, metrics));
@@ -321,6 +347,7 @@ fn net_limits(limits: &Limits, connections: usize) -> server::Limits {
         },
         message_bytes: limits.request_bytes,
         outbox_bytes: limits.queue_bytes,
+        descriptor_ceiling: client_ceiling(),
         ..defaults
     }
 }
@@ -332,7 +359,6 @@ fn listen_admin(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAdd
         error,
     };
     let listener = std::net::TcpListener::bind(address).map_err(fail)?;
-    listener.set_nonblocking(true).map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;
     Ok((listener, address))
 }
@@ -341,10 +367,4 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Jo
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
-}
-
-fn join(thread: JoinHandle<()>) {
-    if thread.join().is_err() {
-        tracing::error!("a thread ended by panic");
-    }
 }

@@ -5,9 +5,11 @@
 
 mod scrape;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_net::server::IoCounters;
+use weir_net::watchdog::Heartbeat;
 
 use crate::connection::Connection;
 use crate::latency::Latency;
@@ -372,11 +374,14 @@ const SHARD_METRICS: [ShardMetric; 51] = {
 pub(crate) struct ShardMetrics {
     values: [AtomicU64; SHARD_METRICS.len()],
     pub(crate) latency: Latency,
+    /// Where the shard marks its progress.
+    pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
 impl ShardMetrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(heartbeat: Heartbeat) -> Self {
         Self {
+            heartbeat: Arc::new(heartbeat),
             values: [const { AtomicU64::new(0) }; SHARD_METRICS.len()],
             latency: Latency::new(),
         }

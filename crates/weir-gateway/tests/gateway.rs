@@ -201,7 +201,7 @@ fn http_tells_what_is_not_there() {
     assert!(lines[0].starts_with("REQERR,5,20,"), "{lines:?}");
     let (_, lines) = post(address, "heartbeat", "\r\n");
     assert_eq!(lines, ["REQOK"]);
-    let get = "GET /elsewhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let get = "GET /elsewhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let (head, _) = http(gateway.listen_address(), get);
     assert!(head.starts_with("HTTP/1.1 404"), "{head}");
     gateway.shut_down();
@@ -214,7 +214,8 @@ fn health_follows_the_topic() {
     let config = world.config(|xml| xml.replace(&world.topic, &missing));
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     let get = |path: &str| {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         http(gateway.admin_address(), &request)
     };
     let (head, body) = get("/health/ready");

@@ -345,7 +345,7 @@ fn two_gateways_stand_behind_a_plain_balancer() {
     }
     gateways
         .into_iter()
-        .for_each(weir_gateway::Gateway::shut_down);
+        .for_each(|gateway| assert_eq!(gateway.shut_down(), [""; 0]));
     for (_, mut stream) in sessions {
         assert_eq!(stream.line(), "END,48,the gateway is shutting down");
     }

@@ -3,7 +3,9 @@
 //! [`server`] is one event loop per core for the gateway's clients, [`client`] one loop for thousands
 //! of outgoing connections. What flows through them (TLCP, Kafka) is not known here.
 
+pub mod admin;
 pub mod client;
+pub mod descriptors;
 pub mod http1;
 pub mod listener;
 pub mod log;
@@ -12,6 +14,7 @@ mod outbox;
 pub mod server;
 pub mod timer;
 pub mod tls;
+pub mod watchdog;
 pub mod websocket;
 
 pub use mailbox::{MailReceiver, MailSender, PostError, mailbox};

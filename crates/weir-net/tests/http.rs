@@ -132,6 +132,7 @@ impl Server {
             limits,
             mail_capacity: 16,
             epoch: Instant::now(),
+            heartbeat: Default::default(),
         };
         let desk = Desk {
             other: other.map(|other| other.mail.clone()),
@@ -265,7 +266,7 @@ fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
     };
     let server = Server::start(limits, None);
     let mut stream = server.connect();
-    let chunked = "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
+    let chunked = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
     for byte in chunked.as_bytes() {
         stream.write_all(&[*byte]).expect("the server reads");
     }
@@ -274,11 +275,17 @@ fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
     assert!(rest(stream).ends_with("/b "));
     for (request, status) in [
         (
-            "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n15\r\n",
+            "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n15\r\n",
             "413",
         ),
-        ("POST /a HTTP/1.1\r\nContent-Length: 21\r\n\r\n", "413"),
-        ("POST /a HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "501"),
+        (
+            "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 21\r\n\r\n",
+            "413",
+        ),
+        (
+            "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n",
+            "501",
+        ),
     ] {
         let mut stream = server.connect();
         stream

@@ -180,6 +180,7 @@ impl Server {
             limits,
             mail_capacity: 16,
             epoch: Instant::now(),
+            heartbeat: Default::default(),
         };
         let (shard, mail) = Shard::new(options, echo).expect("a loop");
         let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
@@ -485,8 +486,8 @@ fn compressed_messages_arrive_where_that_was_agreed_on() {
 fn requests_follow_each_other_on_one_connection() {
     let server = Server::start(Limits::default());
     let mut stream = server.connect();
-    let first = "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi";
-    let second = "GET /b?q HTTP/1.1\r\nConnection: close\r\n\r\n";
+    let first = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
+    let second = "GET /b?q HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     stream
         .write_all(format!("{first}{second}").as_bytes())
         .expect("requests");

@@ -146,6 +146,7 @@ impl Server {
             limits: Limits::default(),
             mail_capacity: 16,
             epoch: Instant::now(),
+            heartbeat: Default::default(),
         };
         let echo = Echo {
             other: other.map(|other| other.mail.clone()),

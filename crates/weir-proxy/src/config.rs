@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use weir_net::tls::{ClientTls, TlsAcceptor};
+use weir_net::watchdog::WatchdogConfig;
 
 use crate::error::ProxyError;
 use crate::filter::{FilterLimits, Filters};
@@ -28,6 +29,12 @@ pub struct ProxyConfig {
     pub admin: SocketAddr,
     /// What a request to the admin port must carry as bearer token.
     pub admin_token: Option<String>,
+    /// Names that a request to the admin port may give as its host, beside IP addresses and localhost.
+    pub admin_hosts: Vec<String>,
+    /// The certificate of the admin port; absent: no TLS there.
+    pub admin_tls: Option<Arc<TlsAcceptor>>,
+    /// How long event loops may be stuck.
+    pub watchdog: WatchdogConfig,
     /// Event loops; default one per core.
     pub loops: usize,
     /// Threads for filter work that is too much for an event loop, default 2.

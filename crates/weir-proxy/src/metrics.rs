@@ -9,6 +9,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use weir_net::admin::ProcessMetrics;
+use weir_net::watchdog::Vitals;
 
 use crate::data::{FilterPool, Kind, LoopMetrics, METRICS, Memory};
 use crate::proxy::Cluster;
@@ -25,8 +27,10 @@ pub(crate) struct Sources {
 }
 
 /// A registry that reads them at each scrape.
-pub(crate) fn registry(sources: Sources) -> Registry {
+pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
+    let process = ProcessMetrics::new("weir_proxy", vitals);
+    registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry
 }

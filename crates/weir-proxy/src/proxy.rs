@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use weir_net::MailSender;
+use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::listener::listen_shared;
+use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
-use crate::admin::{self, AdminState};
+use crate::admin::Pages;
 use crate::config::{ClusterConfig, ProxyConfig};
 use crate::data::{
     Admission, ClusterParts, EventLoop, FilterPool, LoopMetrics, LoopOptions, Mail, Memory, Target,
@@ -29,6 +30,11 @@ use crate::wire::Node;
 
 /// How long an event loop's inbox may be full.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Longest wait for full inboxes at the end.
+const LAST_POST: Duration = Duration::from_millis(300);
+/// Time for threads to end when all is over.
+const LAST_JOIN: Duration = Duration::from_millis(500);
 
 /// A virtual cluster at work.
 #[derive(Debug)]
@@ -63,13 +69,13 @@ impl Cluster {
 #[derive(Debug)]
 pub struct Proxy {
     clusters: Arc<Vec<Cluster>>,
-    admin: SocketAddr,
+    admin: AdminServer,
+    /// It looks at the event loops until the proxy is gone.
+    _watchdog: Watchdog,
     posts: Vec<MailSender<Mail>>,
     loops: Vec<JoinHandle<()>>,
     probes: Vec<JoinHandle<()>>,
     stop_probes: Arc<Stop>,
-    admin_thread: Option<JoinHandle<()>>,
-    stop_admin: Option<oneshot::Sender<()>>,
     draining: Arc<AtomicBool>,
     drain: Duration,
     tls: Arc<TlsReloads>,
@@ -109,7 +115,6 @@ impl Proxy {
             key: "admin.listen".to_owned(),
             error,
         })?;
-        let admin = admin_listener.local_addr()?;
         let mut clusters = Vec::with_capacity(config.clusters.len());
         let mut doors = Vec::with_capacity(config.clusters.len());
         for (index, cluster) in config.clusters.iter().enumerate() {
@@ -126,7 +131,9 @@ impl Proxy {
         let memory = Arc::new(Memory::new(config.limits.buffered()));
         let filters = RunningPool::start(&config)?;
         let pool = filters.as_ref().map(|it| &it.pool);
-        let (posts, loops, loop_metrics) = start_loops(&config, &clusters, &memory, pool)?;
+        let (posts, loops, loop_metrics, heartbeats) =
+            start_loops(&config, &clusters, &memory, pool)?;
+        let watchdog = Watchdog::start(heartbeats, config.watchdog)?;
         for cluster in clusters.iter() {
             cluster.directory.serve_at(posts.clone());
         }
@@ -152,27 +159,35 @@ impl Proxy {
             probes.push(start_probe(cluster, config, response, &stop_probes)?);
         }
         let shown = config.clusters.iter().filter_map(|one| one.tls.clone());
+        let shown = shown.chain(config.admin_tls.clone());
         let tls = Arc::new(TlsReloads::new(config.tls_files, shown.collect()));
         if !tls.is_empty() {
             probes.push(start_watch(&tls, &stop_probes)?);
         }
         let draining = Arc::new(AtomicBool::new(false));
-        let registry = metrics::registry(Sources {
+        let sources = Sources {
             loops: loop_metrics,
             clusters: Arc::clone(&clusters),
             tls: Arc::clone(&tls),
             memory,
             pool: pool.cloned(),
-        });
-        let state = AdminState {
+        };
+        let vitals = watchdog.vitals();
+        let registry = metrics::registry(sources, Arc::clone(&vitals));
+        let pages = Pages {
             registry,
             clusters: Arc::clone(&clusters),
             loops: posts.clone(),
             draining: Arc::clone(&draining),
-            token: config.admin_token,
         };
-        let (stop_admin, stopped) = oneshot::channel();
-        let admin_thread = start_admin(admin_listener, state, stopped)?;
+        let options = AdminOptions {
+            listener: admin_listener,
+            tls: config.admin_tls,
+            token: config.admin_token,
+            hosts: config.admin_hosts,
+            vitals,
+        };
+        let admin = AdminServer::start(options, pages)?;
         Ok(Self {
             clusters,
             admin,
@@ -180,8 +195,7 @@ impl Proxy {
             loops,
             probes,
             stop_probes,
-            admin_thread: Some(admin_thread),
-            stop_admin: Some(stop_admin),
+            _watchdog: watchdog,
             draining,
             drain: Duration::from_millis(config.drain_ms),
             tls,
@@ -198,7 +212,7 @@ impl Proxy {
     /// Where metrics and health are.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin
+        self.admin.address()
     }
 
     /// The brokers of a virtual cluster that have a port.
@@ -227,36 +241,33 @@ impl Proxy {
     }
 
     /// Accepts nothing more, waits until requests under way are answered, for a time, and ends.
-    pub fn shut_down(mut self) {
+    ///
+    /// Takes `drain_ms` and about a second at most: threads that do not end by then are left to end
+    /// with the process, and their names returned.
+    pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_probes.stop();
-        self.tell(|| Mail::Drain);
         let until = Instant::now() + self.drain;
+        self.tell(|| Mail::Drain);
         while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.tell(|| Mail::Stop);
-        let filters = self.filters.take().map_or_else(Vec::new, |filters| {
+        self.loops.append(&mut self.probes);
+        if let Some(filters) = self.filters.take() {
             filters.pool.stop();
-            filters.threads
-        });
-        let threads = self.loops.drain(..).chain(self.probes.drain(..));
-        for thread in threads.chain(filters) {
-            // A panic was told of by its thread.
-            let _ = thread.join();
+            self.loops.extend(filters.threads);
         }
-        if let Some(stop) = self.stop_admin.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.admin_thread.take() {
-            let _ = thread.join();
-        }
+        let mut stuck = join_until(self.loops, until.max(Instant::now()) + LAST_JOIN);
+        let admin = vec![self.admin.stop()];
+        stuck.extend(join_until(admin, Instant::now() + LAST_JOIN));
+        stuck
     }
 
     fn tell(&self, mail: impl Fn() -> Mail) {
         for post in &self.posts {
             // A loop that has ended needs to be told nothing.
-            let _ = post.post(mail(), PATIENCE);
+            let _ = post.post(mail(), LAST_POST / self.posts.len() as u32);
         }
     }
 }
@@ -265,6 +276,7 @@ type Loops = (
     Vec<MailSender<Mail>>,
     Vec<JoinHandle<()>>,
     Vec<Arc<LoopMetrics>>,
+    Vec<Arc<Heartbeat>>,
 );
 
 fn start_loops(
@@ -282,7 +294,8 @@ fn start_loops(
         .iter()
         .map(|cluster| Arc::new(Offer::new(|key| cluster.filters.version_max(key))))
         .collect();
-    let mut started = (Vec::new(), Vec::new(), Vec::new());
+    let mut started = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let epoch = Instant::now();
     for number in 0..config.loops {
         let parts = clusters.iter().zip(&config.clusters).zip(&offers);
         let parts = parts.map(|((cluster, config), offer)| ClusterParts {
@@ -297,7 +310,11 @@ fn start_loops(
             upstream_tls: config.upstream_tls.clone(),
         });
         let metrics = Arc::new(LoopMetrics::default());
+        let heartbeat = Heartbeat::new(format!("weir-proxy-{number}"), epoch, &[]);
+        let heartbeat = Arc::new(heartbeat);
         let options = LoopOptions {
+            heartbeat: Arc::clone(&heartbeat),
+            epoch,
             clusters: parts.collect(),
             limits: limits.clone(),
             splice: config.splice,
@@ -318,6 +335,7 @@ fn start_loops(
         started.0.push(post);
         started.1.push(thread);
         started.2.push(metrics);
+        started.3.push(heartbeat);
     }
     Ok(started)
 }
@@ -366,26 +384,4 @@ fn start_watch(tls: &Arc<TlsReloads>, stop: &Arc<Stop>) -> Result<JoinHandle<()>
     let (tls, stop) = (Arc::clone(tls), Arc::clone(stop));
     let thread = std::thread::Builder::new().name("weir-files".to_owned());
     Ok(thread.spawn(move || tls.watch(&stop))?)
-}
-
-fn start_admin(
-    listener: std::net::TcpListener,
-    state: AdminState,
-    stop: oneshot::Receiver<()>,
-) -> Result<JoinHandle<()>, ProxyError> {
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let thread = std::thread::Builder::new().name("weir-admin".to_owned());
-    let thread = thread.spawn(move || {
-        let served = runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            admin::serve(listener, state, stop).await
-        });
-        if let Err(error) = served {
-            tracing::error!(%error, "the admin port is not served any more");
-        }
-    })?;
-    Ok(thread)
 }

@@ -45,6 +45,19 @@ impl From<Fault> for Exit {
     }
 }
 
+/// Tells how a server ended, given the threads that did not end in time. They end with the process:
+/// nothing waits for them any more.
+pub(crate) fn after_shutdown(stuck: &[String]) -> Exit {
+    if stuck.is_empty() {
+        return Exit::Fine;
+    }
+    tracing::error!(
+        "ended without waiting for threads that are stuck: {}",
+        stuck.join(", ")
+    );
+    Exit::Instrument
+}
+
 /// An error with the exit code it stands for.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -1,4 +1,4 @@
-//! `/dashboard`: one page with what happens now and has happened in the last hour. A task of the admin
+//! `/dashboard`: one page with what happens now and has happened in the last hour. The admin
 //! thread takes a sample every two seconds; the page asks for those it does not have.
 
 mod columns;
@@ -16,7 +16,7 @@ use self::ring::Ring;
 use self::sampler::Sampler;
 use crate::metrics::Sources;
 
-pub(crate) use self::page::{guarded, routes};
+pub(crate) use self::page::part;
 
 /// Time between two samples.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -60,17 +60,8 @@ impl Dashboard {
         }
     }
 
-    /// Takes samples until the runtime ends.
-    pub(crate) async fn run(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(PERIOD);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            self.sample();
-        }
-    }
-
-    fn sample(&self) {
+    /// Takes a sample; to be called every [`PERIOD`].
+    pub(crate) fn sample(&self) {
         let mut history = self.history();
         let sample = history.sampler.sample(&self.sources);
         history.ring.push(sample);

@@ -1,10 +1,7 @@
 //! The page and its parts, served from the binary. The page itself tells nothing, so it needs no
 //! token: it asks for one when its data does.
 
-use axum::Router;
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use weir_net::http1::Response;
 
 const HTML: &str = include_str!("page.html");
 const CSS: &str = include_str!("page.css");
@@ -14,47 +11,20 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("/dashboard/page.js", include_str!("page.js")),
 ];
 
-/// Nothing but what the page brings with it: no inline code, no other host, no frame around it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// Routes of what everybody may see.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let mut router = Router::new()
-        .route(
-            "/dashboard",
-            get(|| async { part("text/html; charset=utf-8", HTML) }),
-        )
-        .route(
-            "/dashboard/page.css",
-            get(|| async { part("text/css; charset=utf-8", CSS) }),
-        );
-    for (path, script) in SCRIPTS {
-        let kind = "text/javascript; charset=utf-8";
-        router = router.route(path, get(move || async move { part(kind, script) }));
-    }
-    router
-}
-
-fn part(kind: &'static str, body: &'static str) -> Response {
-    (
-        [(header::CONTENT_TYPE, HeaderValue::from_static(kind))],
-        guarded(),
-        body,
-    )
-        .into_response()
-}
-
-/// Headers of everything that a browser may show.
-pub(crate) fn guarded() -> [(HeaderName, HeaderValue); 5] {
-    [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ]
-    .map(|(name, value)| (name, HeaderValue::from_static(value)))
+/// What everybody may see at `path`, if there is something.
+pub(crate) fn part(path: &str) -> Option<Response> {
+    let (content_type, body) = match path {
+        "/dashboard" => ("text/html; charset=utf-8", HTML),
+        "/dashboard/page.css" => ("text/css; charset=utf-8", CSS),
+        _ => {
+            let (_, script) = SCRIPTS.iter().find(|(served, _)| *served == path)?;
+            ("text/javascript; charset=utf-8", *script)
+        }
+    };
+    Some(Response {
+        content_type,
+        ..Response::text(200, body)
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use weir_net::admin::ProcessMetrics;
+use weir_net::watchdog::Vitals;
 
 use super::{CONNECTION_METRICS, Kind, SHARD_METRICS, ShardMetrics, UNKNOWN};
 use crate::connection::Connection;
@@ -169,8 +171,10 @@ impl Kind {
 }
 
 /// The registry that `/metrics` is written from.
-pub(crate) fn registry(sources: Sources) -> Registry {
+pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
+    let process = ProcessMetrics::new("weir_gateway", vitals);
+    registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry
 }

@@ -6,11 +6,11 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, Message};
 use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
 
-use super::Shard;
 use super::requests::Reply;
 use super::session::SessionKey;
 use super::subscribe::refusal;
 use super::wire::Wire;
+use super::{SUBSCRIBE, Shard, UNSUBSCRIBE};
 use crate::resolve::Refusal;
 
 impl Shard {
@@ -36,8 +36,14 @@ impl Shard {
         let mut notes = std::mem::take(&mut self.notes);
         notes.clear();
         let done = match &control.op {
-            ControlOp::Add(add) => self.subscribe(key, add, &mut notes),
-            ControlOp::Delete { sub_id } => self.unsubscribe(key, *sub_id, &mut notes),
+            ControlOp::Add(add) => {
+                self.metrics.heartbeat.begin(SUBSCRIBE);
+                self.subscribe(key, add, &mut notes)
+            }
+            ControlOp::Delete { sub_id } => {
+                self.metrics.heartbeat.begin(UNSUBSCRIBE);
+                self.unsubscribe(key, *sub_id, &mut notes)
+            }
             ControlOp::Reconf {
                 sub_id,
                 requested_max_frequency: wanted,

@@ -48,6 +48,7 @@ use weir_net::MailSender;
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{Answer, CloseReason, ConnId, Detached, Handler, Io};
+use weir_net::watchdog::Activity;
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{SessionConfig, Subscription};
 
@@ -86,6 +87,13 @@ const DRAIN_OVER: u64 = 0;
 const DRAIN_STEP: u64 = 1;
 /// Polls that have got something are to end.
 const SETTLE_POLLS: u64 = 2;
+
+/// What the watchdog says of a shard that is stuck with one of these.
+pub(crate) const ACTIVITIES: &[&str] =
+    &["a subscription", "an unsubscription", "a lost connection"];
+const SUBSCRIBE: Activity = Activity(Activity::FIRST_OWN);
+const UNSUBSCRIBE: Activity = Activity(Activity::FIRST_OWN + 1);
+const LOST: Activity = Activity(Activity::FIRST_OWN + 2);
 
 /// What other threads tell a shard.
 #[derive(Debug)]
@@ -364,6 +372,7 @@ impl Handler for Shard {
         // A connection that was its stream once says nothing about a session.
         let bound = self.sessions.get_mut(key);
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
+            self.metrics.heartbeat.begin(LOST);
             limited!(debug, "connection lost", session = %entry.core.id(), ?reason, "session lost its connection");
             self.lost(io, key);
         }

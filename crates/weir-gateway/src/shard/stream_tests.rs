@@ -185,7 +185,7 @@ impl World {
             peers: OnceLock::new(),
         });
         Self {
-            shard: Shard::new(0, shared, Arc::new(ShardMetrics::new())),
+            shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
             wire: ScriptedWire::default(),
         }
     }

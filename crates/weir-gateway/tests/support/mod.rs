@@ -321,7 +321,7 @@ pub fn http(address: SocketAddr, request: &str) -> (String, String) {
 
 /// The value of a metric, summed over its labels.
 pub fn metric(gateway: &Gateway, name: &str) -> u64 {
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let (_, body) = http(gateway.admin_address(), request);
     let lines = body.lines().filter(|line| !line.starts_with('#'));
     let values = lines.filter_map(|line| {

@@ -73,7 +73,8 @@ fn connect(address: SocketAddr) -> TcpStream {
 
 /// Status, head and body of the answer to one request with these header lines.
 fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();

@@ -29,36 +29,79 @@ pub fn push_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads a whole body: its bytes, and those it took. `None` while it is not complete.
-pub(super) fn read_body(
-    input: &[u8],
-    body_bytes_max: usize,
-) -> Result<Option<(Vec<u8>, usize)>, ParseError> {
-    let mut body = Vec::new();
-    let mut at = 0;
-    // Many tiny chunks must not cost more than the body they make is worth.
-    while at <= 2 * body_bytes_max + LINE_BYTES_MAX {
-        let Some((size, line_bytes)) = size_line(&input[at..])? else {
-            return Ok(None);
-        };
-        at += line_bytes;
-        if size == 0 {
-            return Ok(trailer(&input[at..])?.map(|bytes| (body, at + bytes)));
+/// Reads a body in chunks as it arrives; what was read is not looked at again.
+#[derive(Debug, Default)]
+pub(super) struct ChunkReader {
+    body: Vec<u8>,
+    /// Where the part of the input begins that is not dealt with.
+    at: usize,
+    phase: Phase,
+    /// Bytes looked at, for tests of how much work a peer can cause.
+    examined: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Phase {
+    #[default]
+    Size,
+    Data(usize),
+    Trailer,
+}
+
+impl ChunkReader {
+    /// Reads on; `input` is all that has arrived of the body. Returns the bytes that the whole body
+    /// took, `None` while it is not complete.
+    pub(super) fn read(
+        &mut self,
+        input: &[u8],
+        body_bytes_max: usize,
+    ) -> Result<Option<usize>, ParseError> {
+        loop {
+            let rest = input.get(self.at..).unwrap_or_default();
+            match self.phase {
+                // Many tiny chunks must not cost more than the body they make is worth.
+                Phase::Size if self.at > 2 * body_bytes_max + LINE_BYTES_MAX => {
+                    return Err(refuse(413, "request body over the limit"));
+                }
+                Phase::Size => {
+                    self.examined += rest.len().min(LINE_BYTES_MAX);
+                    let Some((size, line_bytes)) = size_line(rest)? else {
+                        return Ok(None);
+                    };
+                    if self.body.len() + size > body_bytes_max {
+                        return Err(refuse(413, "request body over the limit"));
+                    }
+                    self.at += line_bytes;
+                    self.phase = match size {
+                        0 => Phase::Trailer,
+                        size => Phase::Data(size),
+                    };
+                }
+                Phase::Data(size) => {
+                    let Some(bytes) = rest.get(..size + 2) else {
+                        return Ok(None);
+                    };
+                    self.examined += bytes.len();
+                    let (bytes, end) = bytes.split_at(size);
+                    if end != b"\r\n" {
+                        return Err(refuse(400, "malformed chunk"));
+                    }
+                    self.body.extend_from_slice(bytes);
+                    self.at += size + 2;
+                    self.phase = Phase::Size;
+                }
+                Phase::Trailer => {
+                    self.examined += rest.len().min(TRAILER_BYTES_MAX);
+                    return Ok(trailer(rest)?.map(|bytes| self.at + bytes));
+                }
+            }
         }
-        if body.len() + size > body_bytes_max {
-            break;
-        }
-        let Some(bytes) = input.get(at..at + size + 2) else {
-            return Ok(None);
-        };
-        let (bytes, end) = bytes.split_at(size);
-        if end != b"\r\n" {
-            return Err(refuse(400, "malformed chunk"));
-        }
-        body.extend_from_slice(bytes);
-        at += size + 2;
     }
-    Err(refuse(413, "request body over the limit"))
+
+    /// Returns the body, once it is complete.
+    pub(super) fn into_body(self) -> Vec<u8> {
+        self.body
+    }
 }
 
 /// The size that a chunk's first line tells, and the bytes of that line.
@@ -106,6 +149,24 @@ fn trailer(input: &[u8]) -> Result<Option<usize>, ParseError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    type Body = Option<(Vec<u8>, usize)>;
+
+    fn read_body(input: &[u8], body_bytes_max: usize) -> Result<Body, ParseError> {
+        let mut reader = ChunkReader::default();
+        let used = reader.read(input, body_bytes_max)?;
+        Ok(used.map(|used| (reader.into_body(), used)))
+    }
+
+    #[test]
+    fn a_body_that_comes_byte_by_byte_is_looked_at_once() {
+        let wire = [&b"1\r\nx\r\n".repeat(10_000)[..], LAST_CHUNK].concat();
+        let mut reader = ChunkReader::default();
+        let end = (1..=wire.len()).find_map(|end| reader.read(&wire[..end], 50_000).unwrap());
+        assert_eq!(end, Some(wire.len()));
+        assert!(reader.examined <= 10 * wire.len(), "{}", reader.examined);
+        assert_eq!(reader.into_body().len(), 10_000);
+    }
 
     fn status(text: &str) -> u16 {
         match read_body(text.as_bytes(), 100) {

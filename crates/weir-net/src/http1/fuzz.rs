@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{ParseLimits, Parsed, parse_request};
+use super::{BodyProgress, ParseError, ParseLimits, Parsed, parse_request, parse_request_on};
 
 /// Parses every prefix of `data`, whose first byte chooses the limits.
 pub fn read(data: &[u8]) {
@@ -15,8 +15,14 @@ pub fn read(data: &[u8]) {
         body_bytes: usize::from(*limit) * 2,
     };
     let mut before = None;
+    let mut progress = None;
     for end in 0..=stream.len().min(2_000) {
         let outcome = parse(&stream[..end], limits);
+        // However the bytes are divided, what was read before changes nothing.
+        if before.is_none() {
+            let on = parse_on(&stream[..end], limits, &mut progress);
+            assert_eq!(on, outcome, "{end} bytes");
+        }
         // What is complete or refused stays so, whatever follows.
         if let Some(before) = before {
             assert_eq!(before, outcome, "{end} bytes");
@@ -35,8 +41,28 @@ enum Outcome {
     Refused,
 }
 
+fn parse_on(
+    bytes: &[u8],
+    limits: ParseLimits,
+    progress: &mut Option<Box<BodyProgress>>,
+) -> Outcome {
+    outcome(
+        bytes,
+        limits,
+        parse_request_on(bytes, limits, peer(), progress),
+    )
+}
+
 fn parse(bytes: &[u8], limits: ParseLimits) -> Outcome {
-    match parse_request(bytes, limits, SocketAddr::from(([127, 0, 0, 1], 1))) {
+    outcome(bytes, limits, parse_request(bytes, limits, peer()))
+}
+
+fn peer() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 1))
+}
+
+fn outcome(bytes: &[u8], limits: ParseLimits, parsed: Result<Parsed<'_>, ParseError>) -> Outcome {
+    match parsed {
         Ok(Parsed::Partial) => Outcome::Partial,
         Ok(Parsed::Complete(request, used)) => {
             assert!(used <= bytes.len());
@@ -54,7 +80,8 @@ fn parse(bytes: &[u8], limits: ParseLimits) -> Outcome {
 mod tests {
     use proptest::prelude::*;
 
-    const PIECES: [&str; 14] = [
+    const PIECES: [&str; 15] = [
+        "Host: h\r\n",
         "GET / HTTP/1.1\r\n",
         "POST /x?y HTTP/1.0\r\n",
         "Content-Length: 5\r\n",

@@ -7,5 +7,7 @@ mod request;
 mod response;
 
 pub use chunked::{CHUNK_BYTES_MAX, LAST_CHUNK, push_chunk};
-pub use request::{HttpRequest, ParseError, ParseLimits, Parsed, parse_request};
+pub use request::{
+    BodyProgress, HttpRequest, ParseError, ParseLimits, Parsed, parse_request, parse_request_on,
+};
 pub use response::{Response, write_upgrade};

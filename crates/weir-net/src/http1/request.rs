@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use super::chunked::read_body;
+use super::chunked::ChunkReader;
 
 /// Header lines accepted in one request; browsers send about twenty.
 const HEADERS_MAX: usize = 64;
@@ -60,16 +60,43 @@ pub(super) const fn refuse(status: u16, reason: &'static str) -> ParseError {
     ParseError { status, reason }
 }
 
-/// Parses the first request in `buffer`.
+/// Parses the first request in `buffer`, of which nothing is known.
 ///
 /// # Errors
-/// Malformed syntax (400), a body or head over its limit (413, 431) or a transfer coding other than
-/// `chunked` (501), each with the status to answer.
+/// See [`parse_request_on`].
 pub fn parse_request(
     buffer: &[u8],
     limits: ParseLimits,
     peer: SocketAddr,
 ) -> Result<Parsed<'_>, ParseError> {
+    parse_request_on(buffer, limits, peer, &mut None)
+}
+
+/// How far the body in chunks of an incomplete request has been read.
+#[derive(Debug)]
+pub struct BodyProgress {
+    head_bytes: usize,
+    reader: ChunkReader,
+}
+
+/// Parses the first request in `buffer`, whose body may be known in part: as long as the request is
+/// not complete, call it with the same `progress` and the same bytes followed by more.
+///
+/// # Errors
+/// Malformed syntax (400), a body or head over its limit (413, 431) or a transfer coding other than
+/// `chunked` (501), each with the status to answer.
+pub fn parse_request_on<'a>(
+    buffer: &'a [u8],
+    limits: ParseLimits,
+    peer: SocketAddr,
+    progress: &mut Option<Box<BodyProgress>>,
+) -> Result<Parsed<'a>, ParseError> {
+    if let Some(known) = progress {
+        let rest = buffer.get(known.head_bytes..).unwrap_or_default();
+        if known.reader.read(rest, limits.body_bytes)?.is_none() {
+            return Ok(Parsed::Partial);
+        }
+    }
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let head_bytes = match head.parse(buffer) {
@@ -93,15 +120,26 @@ pub fn parse_request(
         .map(|header| (header.name, header.value))
         .collect();
     let rest = &buffer[head_bytes..];
-    let (body, body_bytes) = match body_form(&headers, limits)? {
+    let form = body_form(&headers, version, limits)?;
+    check_host(&headers, version)?;
+    let (body, body_bytes) = match form {
         BodyForm::Length(length) => match rest.get(..length) {
             Some(body) => (Cow::Borrowed(body), length),
             None => return Ok(Parsed::Partial),
         },
-        BodyForm::Chunks => match read_body(rest, limits.body_bytes)? {
-            Some((body, used)) => (Cow::Owned(body), used),
-            None => return Ok(Parsed::Partial),
-        },
+        BodyForm::Chunks => {
+            let mut known = progress.take().unwrap_or_else(|| {
+                let reader = ChunkReader::default();
+                Box::new(BodyProgress { head_bytes, reader })
+            });
+            match known.reader.read(rest, limits.body_bytes)? {
+                Some(used) => (Cow::Owned(known.reader.into_body()), used),
+                None => {
+                    *progress = Some(known);
+                    return Ok(Parsed::Partial);
+                }
+            }
+        }
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut request = HttpRequest {
@@ -122,6 +160,19 @@ pub fn parse_request(
     Ok(Parsed::Complete(request, head_bytes + body_bytes))
 }
 
+/// A request names its host once (RFC 9112, 3.2); HTTP/1.0 may leave it out.
+fn check_host(headers: &[(&str, &[u8])], version: u8) -> Result<(), ParseError> {
+    let hosts = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
+        .count();
+    match (hosts, version) {
+        (1, _) | (0, 0) => Ok(()),
+        (0, _) => Err(refuse(400, "no host header")),
+        _ => Err(refuse(400, "more than one host header")),
+    }
+}
+
 /// How a body is delimited.
 enum BodyForm {
     Length(usize),
@@ -129,7 +180,11 @@ enum BodyForm {
 }
 
 /// Two different lengths, or a length beside chunks, are how requests get smuggled.
-fn body_form(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<BodyForm, ParseError> {
+fn body_form(
+    headers: &[(&str, &[u8])],
+    version: u8,
+    limits: ParseLimits,
+) -> Result<BodyForm, ParseError> {
     let (mut length, mut chunks) = (None, false);
     for (name, value) in headers {
         if name.eq_ignore_ascii_case("transfer-encoding") {
@@ -138,6 +193,9 @@ fn body_form(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<BodyForm,
                     501,
                     "the only transfer coding of requests is chunked",
                 ));
+            }
+            if version == 0 {
+                return Err(refuse(400, "a transfer coding in HTTP/1.0"));
             }
             chunks = true;
         }
@@ -152,8 +210,8 @@ fn body_form(headers: &[(&str, &[u8])], limits: ParseLimits) -> Result<BodyForm,
             let Some(parsed) = parsed else {
                 return Err(refuse(400, "malformed content length"));
             };
-            if length.is_some_and(|known| known != parsed) {
-                return Err(refuse(400, "contradicting content lengths"));
+            if length.is_some() {
+                return Err(refuse(400, "more than one content length"));
             }
             length = Some(parsed);
         }
@@ -237,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_body_in_chunks() {
-        let text = "POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET";
+        let text = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET";
         let Ok(Parsed::Complete(request, used)) = parse(text) else {
             panic!("incomplete")
         };
@@ -249,22 +307,28 @@ mod tests {
     fn refusals_carry_their_status() {
         for (text, status) in [
             ("BAD\r\n\r\n", 400),
-            ("GET / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413),
-            ("GET / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400),
             (
-                "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n",
+                413,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\n",
                 400,
             ),
             (
-                "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                400,
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
                 501,
             ),
             (
-                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
                 400,
             ),
             (
-                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxx\r\n",
+                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxx\r\n",
                 400,
             ),
         ] {
@@ -274,14 +338,41 @@ mod tests {
                 "{text}"
             );
         }
-        let endless = format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(1_000));
+        let endless = format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}", "y".repeat(1_000));
         assert_eq!(parse(&endless).map(|_| ()).unwrap_err().status, 431);
+    }
+
+    /// What lets one end see another request than the end before it.
+    #[test]
+    fn ambiguous_requests_are_refused() {
+        for head in [
+            "GET / HTTP/1.1\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n",
+            "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n",
+            "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n",
+            "GET / HTTP/1.1\r\nHost : a\r\n",
+            "GET / HTTP/1.1\r\n Host: a\r\n",
+        ] {
+            let text = format!("{head}\r\n0\r\n\r\n");
+            let status = parse(&text).map(|_| ()).map_err(|error| error.status);
+            assert_eq!(status, Err(400), "{head}");
+        }
+        assert!(
+            parse("GET / HTTP/1.0\r\n\r\n").is_ok(),
+            "it need not name its host"
+        );
     }
 
     #[test]
     fn the_upgrade_is_seen_in_mixed_case_lists() {
-        let text =
-            "GET / HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n";
+        let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n";
         let Ok(Parsed::Complete(request, _)) = parse(text) else {
             panic!("incomplete")
         };

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use mio::net::{TcpListener, TcpStream};
@@ -99,6 +100,16 @@ impl<H: Handler> Shard<H> {
                         self.io.counters.refused += 1;
                         continue;
                     }
+                    if socket.as_raw_fd() >= self.io.limits.descriptor_ceiling {
+                        limited!(
+                            warn,
+                            "descriptors kept back",
+                            "descriptors run out: connections wait"
+                        );
+                        self.io.counters.refused += 1;
+                        self.accept_later();
+                        return false;
+                    }
                     let Some(ticket) = self.handler.on_arrival(peer) else {
                         continue;
                     };
@@ -118,13 +129,17 @@ impl<H: Handler> Shard<H> {
                     // Out of descriptors: those who wait stay in the kernel's queue.
                     limited!(warn, "connection not accepted", %error, "cannot accept a connection, trying again");
                     self.io.counters.refused += 1;
-                    let at_ms = self.io.now_ms() + ACCEPT_RETRY_MS;
-                    self.io.timers.set(at_ms, Due::Accept);
+                    self.accept_later();
                     return false;
                 }
             }
         }
         true
+    }
+
+    fn accept_later(&mut self) {
+        let at_ms = self.io.now_ms() + ACCEPT_RETRY_MS;
+        self.io.timers.set(at_ms, Due::Accept);
     }
 
     fn take_in(&mut self, socket: TcpStream, peer: SocketAddr, door: usize) -> Option<ConnId> {

@@ -1,8 +1,9 @@
 //! One connection: its socket, what it speaks, what waits to be written.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::stream::Stream;
+use crate::http1::BodyProgress;
 use crate::outbox::Outbox;
 use crate::websocket::{FrameReader, Window};
 
@@ -11,6 +12,7 @@ use crate::websocket::{FrameReader, Window};
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) generation: u32,
+    pub(super) peer: IpAddr,
     /// What the handler gave it on arrival.
     pub(super) ticket: u32,
     /// Set by the handler, handed back when the connection is lost.
@@ -60,6 +62,8 @@ pub(super) struct HttpState {
     pub(super) peer: SocketAddr,
     pub(super) buffer: Vec<u8>,
     pub(super) deadline_ms: u64,
+    /// How far the first request in the buffer has been read.
+    pub(super) progress: Option<Box<BodyProgress>>,
 }
 
 /// Where a connection is in its life.
@@ -89,10 +93,12 @@ impl Connection {
             peer,
             buffer: Vec::new(),
             deadline_ms,
+            progress: None,
         };
         Self {
             stream,
             generation,
+            peer: peer.ip(),
             ticket: 0,
             tag: 0,
             outbox: Outbox::default(),

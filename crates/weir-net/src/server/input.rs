@@ -10,6 +10,7 @@ use super::shard::Shard;
 use super::{Answer, CloseReason, ConnId, Handler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::limited;
+use crate::watchdog::Activity;
 use crate::websocket::{self, Agreement, Event, FrameError, FrameReader, Inflater, Role};
 
 /// The close code for a message over the limit (RFC 6455, section 7.4.1).
@@ -47,6 +48,7 @@ impl<H: Handler> Shard<H> {
             if connection.generation != conn.generation {
                 break;
             }
+            self.heartbeat.begin_for(Activity::INPUT, connection.peer);
             let handshaking = connection.stream.is_handshaking();
             match connection.stream.read(&mut scratch, &mut self.io.tls) {
                 Ok(input) => {
@@ -153,7 +155,7 @@ impl<H: Handler> Shard<H> {
         let buffer = std::mem::take(&mut http.buffer);
         let mut used = 0;
         let mut parks = false;
-        while let Some(step) = self.next_request(conn, &buffer[used..], http.peer) {
+        while let Some(step) = self.next_request(conn, &buffer[used..], &mut http) {
             used += step.used;
             self.io.input.charge(REQUEST_CHARGE);
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
@@ -187,16 +189,11 @@ impl<H: Handler> Shard<H> {
 
     /// Handles the first request in `buffer`; `None` when it is not whole, has to wait for the
     /// answer to the one before it, or the connection ends.
-    fn next_request(
-        &mut self,
-        conn: ConnId,
-        buffer: &[u8],
-        peer: std::net::SocketAddr,
-    ) -> Option<Step> {
+    fn next_request(&mut self, conn: ConnId, buffer: &[u8], http: &mut HttpState) -> Option<Step> {
         if buffer.is_empty() || self.io.get(conn)?.exchange != Exchange::None {
             return None;
         }
-        match http1::parse_request(buffer, self.io.limits.http, peer) {
+        match http1::parse_request_on(buffer, self.io.limits.http, http.peer, &mut http.progress) {
             Ok(Parsed::Partial) => None,
             Ok(Parsed::Complete(request, used)) => {
                 let upgraded = self.answer(conn, &request);

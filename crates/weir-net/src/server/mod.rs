@@ -21,6 +21,7 @@ pub use io::{Io, IoCounters};
 pub use shard::{Shard, ShardOptions};
 
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 
 use crate::http1::{HttpRequest, ParseLimits, Response};
 
@@ -48,6 +49,8 @@ pub struct Limits {
     pub request_ms: u64,
     /// Milliseconds a closing connection has to take its last bytes.
     pub close_ms: u64,
+    /// First descriptor number that no connection may have, see [`crate::descriptors`].
+    pub descriptor_ceiling: RawFd,
 }
 
 impl ConnId {
@@ -70,6 +73,7 @@ impl Default for Limits {
             lag_bytes: 16 * 1024,
             request_ms: 10_000,
             close_ms: 2_000,
+            descriptor_ceiling: RawFd::MAX,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The loop itself: poll, mail, timers, flush; what is read goes to `input`.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
@@ -11,6 +12,7 @@ use super::io::{Due, Io};
 use super::pass::Passes;
 use super::{CloseReason, ConnId, Handler, Limits};
 use crate::mailbox::{MailReceiver, MailSender, mailbox};
+use crate::watchdog::{Activity, Heartbeat};
 use crate::websocket::Inflater;
 
 const WAKER: Token = Token(usize::MAX - 1);
@@ -33,6 +35,8 @@ pub struct ShardOptions {
     pub mail_capacity: usize,
     /// Instant 0 of [`Io::now_ms`], the same for all shards.
     pub epoch: Instant,
+    /// Where the loop marks its progress.
+    pub heartbeat: Arc<Heartbeat>,
 }
 
 /// One event loop with its connections and handler.
@@ -41,13 +45,14 @@ pub struct Shard<H: Handler> {
     poll: Poll,
     pub(super) doors: Doors,
     mail: MailReceiver<H::Mail>,
-    pub(super) io: Io,
-    pub(super) handler: H,
+    pub(crate) io: Io,
+    pub(crate) handler: H,
     pub(super) scratch: Vec<u8>,
     /// Made when the first compressed message comes.
     pub(super) inflater: Option<Box<Inflater>>,
     mail_again: bool,
     passes: Passes,
+    pub(super) heartbeat: Arc<Heartbeat>,
 }
 
 impl<H: Handler> Shard<H> {
@@ -71,6 +76,7 @@ impl<H: Handler> Shard<H> {
             inflater: None,
             mail_again: false,
             passes: Passes::new(Instant::now()),
+            heartbeat: options.heartbeat,
         };
         Ok((shard, sender))
     }
@@ -83,21 +89,29 @@ impl<H: Handler> Shard<H> {
         let mut events = Events::with_capacity(1024);
         while self.io.running {
             let timeout = self.timeout();
+            if timeout != Some(Duration::ZERO) {
+                self.heartbeat.sleep();
+            }
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             self.mail.awake();
             self.io.update_clock();
+            self.heartbeat.wake(self.io.now_ms());
+            self.heartbeat.begin(Activity::ACCEPT);
             self.accept();
             self.io.input.begin_iteration();
             self.read_queued();
             for event in &events {
                 self.on_event(event);
             }
+            self.heartbeat.begin(Activity::POSTED);
             self.take_mail();
+            self.heartbeat.begin(Activity::TIMERS);
             self.fire_timers();
             self.handler.on_turn(&mut self.io);
+            self.heartbeat.begin(Activity::WRITE);
             self.flush();
             if self.io.dirty.is_empty() {
                 self.handler.on_flushed(&mut self.io);
@@ -105,6 +119,7 @@ impl<H: Handler> Shard<H> {
             self.report_room();
             self.report_lost();
         }
+        self.heartbeat.sleep();
         Ok(())
     }
 

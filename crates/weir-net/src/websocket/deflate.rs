@@ -224,7 +224,10 @@ mod tests {
         assert_eq!(inflated(&blocks(FINAL_BLOCKS_MAX), 5).as_deref(), Ok(""));
         let many = blocks(FINAL_BLOCKS_MAX + 1);
         assert_eq!(inflated(&many, 5), Err(FrameError::BadDeflate));
-        assert_eq!(inflated(&blocks(16_600), 50_000), Err(FrameError::BadDeflate));
+        assert_eq!(
+            inflated(&blocks(16_600), 50_000),
+            Err(FrameError::BadDeflate)
+        );
         assert_eq!(FrameError::BadDeflate.close_code(), 1007);
         let twice = [&hello[..], &hello, &[0x00]].concat();
         assert_eq!(inflated(&twice, 50).as_deref(), Ok("HelloHello"));

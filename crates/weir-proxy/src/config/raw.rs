@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use weir_net::watchdog::WatchdogConfig;
 
-use super::tls::{RawClientTls, RawServerTls};
+use super::tls::{RawAdminTls, RawClientTls, RawServerTls};
 use super::{BrokerPorts, ClusterConfig, HostPort, Limits, ProxyConfig};
 use crate::error::ProxyError;
 use crate::filter::{FilterSettings, Filters};
@@ -37,6 +38,7 @@ struct RawFile {
     drain_ms: Option<u64>,
     splice: Option<bool>,
     admin: RawAdmin,
+    watchdog: RawWatchdog,
     limits: Limits,
     cluster: Vec<RawCluster>,
 }
@@ -46,6 +48,23 @@ struct RawFile {
 struct RawAdmin {
     listen: Option<SocketAddr>,
     token: Option<String>,
+    hosts: Vec<String>,
+    tls: Option<RawAdminTls>,
+}
+
+/// `[watchdog]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawWatchdog {
+    stall_ms: u64,
+    dead_ms: u64,
+}
+
+impl Default for RawWatchdog {
+    fn default() -> Self {
+        let WatchdogConfig { stall_ms, dead_ms } = WatchdogConfig::default();
+        Self { stall_ms, dead_ms }
+    }
 }
 
 /// One `[[cluster]]`.
@@ -86,7 +105,21 @@ pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyCo
     for (index, cluster) in raw.cluster.into_iter().enumerate() {
         clusters.push(check_cluster(cluster, index, &source, &mut tls_files)?);
     }
+    let admin_tls = match raw.admin.tls {
+        None => None,
+        Some(tls) => {
+            let (acceptor, files) = tls.open(&source)?;
+            tls_files.push(files);
+            Some(acceptor)
+        }
+    };
     let config = ProxyConfig {
+        admin_hosts: raw.admin.hosts,
+        admin_tls,
+        watchdog: WatchdogConfig {
+            stall_ms: raw.watchdog.stall_ms,
+            dead_ms: raw.watchdog.dead_ms,
+        },
         clusters,
         admin: overrides
             .admin
@@ -312,6 +345,12 @@ fn check(config: &ProxyConfig, source: &Source<'_>) -> Result<(), ProxyError> {
         let admin = config.admin;
         return Err(source.wrong(format!(
             "admin listens on {admin}, which others can reach: set admin.token, or use 127.0.0.1"
+        )));
+    }
+    let WatchdogConfig { stall_ms, dead_ms } = config.watchdog;
+    if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
+        return Err(source.wrong(format!(
+            "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: use 100 to 600000, dead_ms no less than stall_ms"
         )));
     }
     let limits = &config.limits;

@@ -11,6 +11,9 @@ use super::raw::Source;
 use crate::error::ProxyError;
 use crate::tls::TlsFiles;
 
+/// Time for a handshake on the admin port.
+const ADMIN_HANDSHAKE: Duration = Duration::from_secs(10);
+
 /// What clients are shown.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +70,39 @@ impl RawServerTls {
         let authorities = authorities.map(read).transpose()?;
         Identity::for_any_protocol(&certificate, &key, authorities.as_deref())
             .map_err(|error| table.wrong(error))
+    }
+}
+
+/// The certificate of the admin port.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAdminTls {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl RawAdminTls {
+    pub(super) fn open(
+        mut self,
+        source: &Source<'_>,
+    ) -> Result<(Arc<TlsAcceptor>, TlsFiles), ProxyError> {
+        let table = Table {
+            file: source.name.clone(),
+            key: "admin.tls".to_owned(),
+        };
+        let watched = watch([&mut self.certificate, &mut self.key].into_iter(), source);
+        let acceptor = Arc::new(TlsAcceptor::new(self.identity(&table)?, ADMIN_HANDSHAKE));
+        let shown = Arc::clone(&acceptor);
+        let files = TlsFiles::new(table.key.clone(), watched, move || {
+            shown.replace(self.identity(&table)?);
+            Ok(())
+        });
+        Ok((acceptor, files))
+    }
+
+    fn identity(&self, table: &Table) -> Result<Identity, ProxyError> {
+        let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
+        Identity::from_pem(&certificate, &key).map_err(|error| table.wrong(error))
     }
 }
 

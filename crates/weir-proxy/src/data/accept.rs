@@ -147,6 +147,14 @@ impl Doors {
         self.again = true;
     }
 
+    /// Looks for nobody until [`Self::try_all`] or an event.
+    pub(super) fn pause(&mut self) {
+        self.list
+            .iter_mut()
+            .for_each(|(_, door)| door.again = false);
+        self.again = false;
+    }
+
     pub(super) fn some_may_wait(&self) -> bool {
         self.again
     }

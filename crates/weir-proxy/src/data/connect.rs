@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Interest, Token};
+use std::os::fd::AsRawFd;
+use weir_net::descriptors::client_ceiling;
 use weir_net::tls::ClientTls;
 
 use super::Target;
@@ -89,6 +91,9 @@ impl Core {
         host: &str,
     ) -> io::Result<Side> {
         let mut socket = TcpStream::connect(address)?;
+        if socket.as_raw_fd() >= client_ceiling() {
+            return Err(io::Error::other("descriptors run out"));
+        }
         let token = Token(pair.id.index * 2 + 1);
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.registry.register(&mut socket, token, interest)?;

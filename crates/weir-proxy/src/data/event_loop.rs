@@ -1,16 +1,19 @@
 //! One event loop: poll, mail, timers; what pairs do is in `drive`.
 
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
+use weir_net::descriptors::client_ceiling;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::timer::TimerWheel;
 use weir_net::tls::{ClientTls, TlsAcceptor};
+use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailReceiver, MailSender, mailbox};
 
 use super::accept::{Admission, Arrival, Doors};
@@ -71,6 +74,9 @@ pub(crate) struct LoopOptions {
     /// Where filters work; `None` if there are none.
     pub(crate) pool: Option<Arc<FilterPool>>,
     pub(crate) metrics: Arc<LoopMetrics>,
+    /// Where the loop marks its progress; its epoch is the loop's.
+    pub(crate) heartbeat: Arc<Heartbeat>,
+    pub(crate) epoch: Instant,
 }
 
 /// Why a pair ends.
@@ -167,6 +173,9 @@ pub(crate) struct EventLoop {
     held_at_ms: u64,
     limited: LimitLog,
     running: bool,
+    heartbeat: Arc<Heartbeat>,
+    /// Descriptor numbers from here on are kept back from clients.
+    descriptor_ceiling: RawFd,
 }
 
 /// What the log has said of limits on filter work.
@@ -231,10 +240,12 @@ impl EventLoop {
             mail_again: false,
             again: Vec::new(),
             metrics: options.metrics,
-            epoch: Instant::now(),
+            epoch: options.epoch,
             held_at_ms: 0,
             limited: LimitLog::default(),
             running: true,
+            heartbeat: options.heartbeat,
+            descriptor_ceiling: client_ceiling(),
         };
         Ok((this, post))
     }
@@ -244,12 +255,16 @@ impl EventLoop {
         let mut events = Events::with_capacity(1024);
         while self.running {
             let timeout = self.timeout();
+            if timeout != Some(Duration::ZERO) {
+                self.heartbeat.sleep();
+            }
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             self.mail.awake();
             self.core.now_ms = self.epoch.elapsed().as_millis() as u64;
+            self.heartbeat.wake(self.core.now_ms);
             self.core.counters.turns += 1;
             self.core.workspace.begin_turn();
             for pair in std::mem::take(&mut self.again) {
@@ -258,14 +273,18 @@ impl EventLoop {
             for event in &events {
                 self.on_event(event);
             }
+            self.heartbeat.begin(Activity::ACCEPT);
             self.accept();
+            self.heartbeat.begin(Activity::POSTED);
             self.take_mail();
+            self.heartbeat.begin(Activity::TIMERS);
             self.fire_timers();
             self.publish();
             if self.core.draining && self.pairs.is_empty() {
                 break;
             }
         }
+        self.heartbeat.sleep();
         Ok(())
     }
 
@@ -315,6 +334,8 @@ impl EventLoop {
         if generation.is_some_and(|generation| generation != pair.id.generation) {
             return;
         }
+        let peer = pair.peer.ip();
+        self.heartbeat.begin_for(Activity::INPUT, peer);
         match self.core.drive(pair) {
             Ok(false) => {}
             Ok(true) => self.again.push(pair.id),
@@ -328,6 +349,14 @@ impl EventLoop {
         }
         for _ in 0..ACCEPTS_PER_TURN {
             match self.doors.next() {
+                Ok(arrival) if arrival.socket.as_raw_fd() >= self.descriptor_ceiling => {
+                    limited!(
+                        warn,
+                        "descriptors kept back",
+                        "descriptors run out: connections wait"
+                    );
+                    return self.accept_later();
+                }
                 Ok(arrival) => {
                     let address = arrival.peer.ip();
                     if !self.admission.enter(address) {
@@ -342,13 +371,18 @@ impl EventLoop {
                 Err(error) => {
                     // Out of descriptors: those who wait stay in the kernel's queue.
                     limited!(warn, "connection not accepted", %error, "cannot accept a connection, trying again");
-                    self.core.counters.refused += 1;
-                    let at_ms = self.core.now_ms + ACCEPT_RETRY_MS;
-                    self.core.timers.set(at_ms, Due::Accept);
-                    return;
+                    return self.accept_later();
                 }
             }
         }
+    }
+
+    /// Leaves those who wait in the kernel's queue for a moment.
+    fn accept_later(&mut self) {
+        self.core.counters.refused += 1;
+        self.doors.pause();
+        let at_ms = self.core.now_ms + ACCEPT_RETRY_MS;
+        self.core.timers.set(at_ms, Due::Accept);
     }
 
     fn take_in(&mut self, arrival: Arrival) -> io::Result<()> {
@@ -565,7 +599,9 @@ impl Core {
         let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
         let counters = &mut self.counters;
         match reason {
-            Reason::Gone | Reason::Drained => limited!(debug, "connection closed", %client, "closed"),
+            Reason::Gone | Reason::Drained => {
+                limited!(debug, "connection closed", %client, "closed")
+            }
             Reason::Timeout(what) => {
                 counters.timeouts += 1;
                 limited!(debug, "connection timed out", %client, cluster, "closed: {what}");

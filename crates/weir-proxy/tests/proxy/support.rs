@@ -164,7 +164,8 @@ impl TestProxy {
     /// What the admin port says.
     pub(crate) fn page(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.get().admin_address()).expect("admin port");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("asks");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("is told");

@@ -18,7 +18,7 @@ use weir_gateway::{Gateway, GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{ParseOptions, Severity};
 
 use crate::descriptors;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::signal;
 
 /// How often the command looks at the stop flag and at the connections.
@@ -162,14 +162,18 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
             "descriptor limit {descriptors}: fewer than limits.sessions = {sessions} can connect"
         );
     }
+    let admin_scheme = if config.admin_tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let gateway = Gateway::start(config).map_err(failure)?;
     let addresses = client_addresses(gateway.listen_address(), gateway.tls_address());
-    let admin = gateway.admin_address();
-    tracing::info!("clients connect to {addresses}; metrics and health on http://{admin}");
+    let (admin, scheme) = (gateway.admin_address(), admin_scheme);
+    tracing::info!("clients connect to {addresses}; metrics and health on {scheme}://{admin}");
     wait(&gateway, [&stop, &reload], args.ready_file.as_deref())?;
     tracing::info!("shutting down");
-    gateway.shut_down();
-    Ok(Exit::Fine)
+    Ok(exit::after_shutdown(&gateway.shut_down()))
 }
 
 /// Waits for the end, telling when the gateway becomes ready and why it does not. The certificate is

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use weir_proxy::{Overrides, Proxy, ProxyConfig, ProxyError};
 
 use crate::descriptors;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::{pages, signal};
 
 /// How often the command looks at the stop flag and at the clusters.
@@ -124,16 +124,20 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
             "descriptor limit {descriptors}: fewer than limits.connections = {wanted} can be open"
         );
     }
+    let scheme = if config.admin_tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let proxy = Proxy::start(config).map_err(failure)?;
     for (cluster, address) in proxy.addresses() {
         tracing::info!(cluster, "clients begin at {address}");
     }
     let admin = proxy.admin_address();
-    tracing::info!("metrics, health and connections on http://{admin}");
+    tracing::info!("metrics, health and connections on {scheme}://{admin}");
     wait(&proxy, [&stop, &reload], args.ready_file.as_deref())?;
     tracing::info!("shutting down");
-    proxy.shut_down();
-    Ok(Exit::Fine)
+    Ok(exit::after_shutdown(&proxy.shut_down()))
 }
 
 /// Waits for the end, telling when the clusters answer and why they do not. Certificates are read again

@@ -62,7 +62,7 @@ impl Running {
 /// What the admin port says; `None` if nobody is there.
 fn page(admin: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(admin).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;

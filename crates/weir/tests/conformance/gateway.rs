@@ -122,7 +122,8 @@ impl GatewayProcess {
     pub(crate) fn metric(&self, name: &str) -> Result<u64> {
         let mut stream = TcpStream::connect(self.ready.admin)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         let mut sum = None;

@@ -151,7 +151,7 @@ impl World {
             peers: OnceLock::new(),
         });
         let mut world = Self {
-            shard: Shard::new(0, shared, Arc::new(ShardMetrics::new())),
+            shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
             wire: MemoryWire::new(CLIENTS),
             connection,
             tables: [(); WORKERS].map(|()| RoutingTable::new()),

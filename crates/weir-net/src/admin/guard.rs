@@ -1,0 +1,147 @@
+//! Who may see an admin page: by host, method and token; and the headers of every answer.
+
+use std::net::IpAddr;
+
+use crate::http1::{HttpRequest, Response};
+
+/// Nothing but what a page brings with it: no inline code, no other host, no frame around it.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+                              connect-src 'self'; img-src data:; base-uri 'none'; \
+                              form-action 'none'; frame-ancestors 'none'";
+
+/// What a request must be like.
+#[derive(Debug)]
+pub(super) struct AccessRules {
+    token: Option<String>,
+    hosts: Vec<String>,
+}
+
+impl AccessRules {
+    pub(super) fn new(token: Option<String>, hosts: Vec<String>) -> Self {
+        Self { token, hosts }
+    }
+
+    /// Returns the answer to a request that sees no page.
+    pub(super) fn reject(&self, request: &HttpRequest<'_>, is_public: bool) -> Option<Response> {
+        // A page of another site whose name was made to resolve to this address (DNS rebinding)
+        // sends that name.
+        if !request.header("host").is_none_or(|host| self.serves(host)) {
+            let text =
+                "host not served here: use an IP address, localhost or a name in admin.hosts\n";
+            return Some(Response::text(421, text));
+        }
+        if request.method != "GET" {
+            return Some(Response::text(405, "use GET\n").with_header("Allow", "GET"));
+        }
+        if !is_public && !self.has_token(request) {
+            let text = "send the admin token as bearer token\n";
+            return Some(Response::text(401, text).with_header("WWW-Authenticate", "Bearer"));
+        }
+        None
+    }
+
+    /// Whether a `Host` is an IP address, localhost or one of the configured names; the port does
+    /// not matter, because a rebound name comes with the right one.
+    fn serves(&self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let bare = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'));
+        if bare.unwrap_or(name).parse::<IpAddr>().is_ok() || host.parse::<IpAddr>().is_ok() {
+            return true;
+        }
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let own = std::iter::once("localhost").chain(self.hosts.iter().map(String::as_str));
+        own.into_iter().any(|own| name.eq_ignore_ascii_case(own))
+    }
+
+    fn has_token(&self, request: &HttpRequest<'_>) -> bool {
+        let Some(token) = &self.token else {
+            return true;
+        };
+        let given = request
+            .header("authorization")
+            .and_then(|value| value.strip_prefix("Bearer "));
+        given.is_some_and(|given| same(given.as_bytes(), token.as_bytes()))
+    }
+}
+
+/// Compares without telling by its duration where the first difference is.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+/// Adds the headers that keep a browser from running, framing or storing what it gets.
+pub(super) fn with_security_headers(response: Response) -> Response {
+    response
+        .with_header("Content-Security-Policy", CONTENT_POLICY)
+        .with_header("X-Content-Type-Options", "nosniff")
+        .with_header("X-Frame-Options", "DENY")
+        .with_header("Referrer-Policy", "no-referrer")
+        .with_header("Cache-Control", "no-store")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http1::{ParseLimits, Parsed, parse_request};
+
+    fn status(rules: &AccessRules, request: &str, is_public: bool) -> u16 {
+        let limits = ParseLimits {
+            head_bytes: 1_000,
+            body_bytes: 1_000,
+        };
+        let peer = ([127, 0, 0, 1], 1).into();
+        match parse_request(request.as_bytes(), limits, peer) {
+            Ok(Parsed::Complete(request, _)) => rules
+                .reject(&request, is_public)
+                .map_or(200, |it| it.status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn hosts_are_addresses_localhost_and_those_configured() {
+        let rules = AccessRules::new(None, vec!["gw.example".to_owned()]);
+        for (host, served) in [
+            ("127.0.0.1:8090", true),
+            ("10.1.2.3", true),
+            ("[::1]:8090", true),
+            ("[fe80::1]", true),
+            ("localhost:1", true),
+            ("LocalHost.", true),
+            ("gw.example:8090", true),
+            ("GW.example", true),
+            ("evil.example", false),
+            ("gw.example.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost:80@evil.example", false),
+            ("", false),
+        ] {
+            let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let expected = if served { 200 } else { 421 };
+            assert_eq!(status(&rules, &request, false), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_token_guards_all_but_public_pages() {
+        let rules = AccessRules::new(Some("s3cret".to_owned()), Vec::new());
+        let get = |line: &str| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{line}\r\n");
+        for (line, expected) in [
+            ("Authorization: Bearer s3cret\r\n", 200),
+            ("Authorization: Bearer s3cre\r\n", 401),
+            ("Authorization: Bearer s3cre7\r\n", 401),
+            ("Authorization: Basic s3cret\r\n", 401),
+            ("", 401),
+        ] {
+            assert_eq!(status(&rules, &get(line), false), expected, "{line}");
+        }
+        assert_eq!(status(&rules, &get(""), true), 200);
+        let post = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(status(&rules, post, true), 405);
+    }
+}

@@ -1,0 +1,67 @@
+//! Metrics of the process itself, the same for every product, and the page of all metrics.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::http1::Response;
+use crate::log::{dropped_lines, suppressed_lines};
+use crate::watchdog::Vitals;
+
+/// Log lines left out and stalls of event loops.
+#[derive(Debug)]
+pub struct ProcessMetrics {
+    prefix: &'static str,
+    vitals: Arc<Vitals>,
+}
+
+impl ProcessMetrics {
+    /// Creates a collector of metrics whose names begin with `prefix`.
+    pub fn new(prefix: &'static str, vitals: Arc<Vitals>) -> Self {
+        Self { prefix, vitals }
+    }
+}
+
+impl Collector for ProcessMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for (name, help, value) in [
+            (
+                "log_lines_suppressed",
+                "Log lines left out because many of one kind came.",
+                suppressed_lines(),
+            ),
+            (
+                "log_lines_dropped",
+                "Log lines left out because the log's reader was too slow.",
+                dropped_lines(),
+            ),
+            ("stalls", "Stalls of event loops.", self.vitals.stalls()),
+        ] {
+            let name = format!("{}_{name}", self.prefix);
+            let described = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            ConstCounter::new(value).encode(described)?;
+        }
+        let name = format!("{}_longest_stall_seconds", self.prefix);
+        let help = "The longest stall of an event loop.";
+        let described = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(self.vitals.longest_ms() as f64 / 1_000.0).encode(described)
+    }
+}
+
+/// Returns the page with all metrics of a registry, as OpenMetrics text.
+pub fn metrics_page(registry: &Registry) -> Response {
+    let mut page = String::new();
+    match text::encode(&mut page, registry) {
+        Ok(()) => Response {
+            content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ..Response::text(200, page)
+        },
+        Err(error) => Response::text(500, format!("metrics cannot be written: {error}\n")),
+    }
+}

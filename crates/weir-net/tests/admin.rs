@@ -1,0 +1,260 @@
+//! The admin port over real sockets, next to an event loop that gets stuck or has no descriptors left.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+use weir_net::MailSender;
+use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
+use weir_net::http1::{HttpRequest, Response};
+use weir_net::listener::listen_shared;
+use weir_net::server::{
+    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Shard, ShardOptions,
+};
+use weir_net::watchdog::{Heartbeat, Watchdog, WatchdogConfig, join_until};
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// `/slow` waits until it is released.
+struct Pages {
+    slow: Receiver<()>,
+}
+
+impl AdminPages for Pages {
+    fn page(&mut self, path: &str, query: &str) -> Option<Page> {
+        match path {
+            "/echo" => Some(Page::Now(Response::text(200, query))),
+            "/slow" => {
+                let slow = self.slow.clone();
+                Some(Page::Slow(Box::new(move || {
+                    let _ = slow.recv_timeout(TEST_TIMEOUT);
+                    Response::text(200, "at last")
+                })))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn admin(slow: Receiver<()>, watchdog: &Watchdog) -> AdminServer {
+    let options = AdminOptions {
+        listener: TcpListener::bind("127.0.0.1:0").expect("a port"),
+        tls: None,
+        token: None,
+        hosts: vec!["gw.example".to_owned()],
+        vitals: watchdog.vitals(),
+    };
+    AdminServer::start(options, Pages { slow }).expect("an admin port")
+}
+
+fn stop(server: AdminServer) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    assert_eq!(join_until(vec![server.stop()], deadline), [""; 0]);
+}
+
+fn send(address: SocketAddr, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let timeout = Some(TEST_TIMEOUT);
+    stream.set_read_timeout(timeout).expect("a timeout");
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream
+}
+
+fn get(address: SocketAddr, path: &str, host: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    let mut stream = send(address, &request);
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn pages_are_for_known_hosts_and_others_are_served_while_one_is_slow() {
+    let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
+    let (release, slow) = bounded(0);
+    let server = admin(slow, &watchdog);
+    let address = server.address();
+    let answer = get(address, "/echo?a=1", &address.to_string());
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\na=1"), "{answer}");
+    for header in [
+        "Content-Security-Policy: default-src 'none'",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Cache-Control: no-store",
+    ] {
+        assert!(answer.contains(header), "{answer}");
+    }
+    assert!(get(address, "/echo", "gw.example").starts_with("HTTP/1.1 200 "));
+    for path in ["/echo", "/health/live", "/nowhere"] {
+        let answer = get(address, path, "evil.example");
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+    }
+    assert!(get(address, "/nowhere", "localhost").starts_with("HTTP/1.1 404 "));
+    let mut waiting = send(
+        address,
+        "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
+    // Silent ones and half a request hold up nobody.
+    let _silent: Vec<_> = (0..40).map(|_| send(address, "GET /echo HT")).collect();
+    assert!(get(address, "/health/live", "localhost").ends_with("alive\n"));
+    assert!(get(address, "/slow", "localhost").starts_with("HTTP/1.1 503 "));
+    release.send(()).expect("a page that waits");
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.ends_with("at last"), "{answer}");
+    stop(server);
+}
+
+/// An event loop whose handler can be made to wait.
+struct Data {
+    blocker: Receiver<()>,
+}
+
+impl Handler for Data {
+    type Mail = ();
+
+    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+        if request.path == "/block" {
+            let _ = self.blocker.recv_timeout(TEST_TIMEOUT);
+        }
+        Answer::Reply(Response::text(200, "data"))
+    }
+
+    fn on_mail(&mut self, io: &mut Io, (): ()) {
+        io.stop();
+    }
+
+    fn on_message(&mut self, _io: &mut Io, _conn: ConnId, _text: &str) {}
+    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
+    fn on_timer(&mut self, _io: &mut Io, _token: u64) {}
+    fn on_room(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64) {}
+    fn on_detached(&mut self, _io: &mut Io, _connection: Detached) {}
+    fn on_turn(&mut self, _io: &mut Io) {}
+}
+
+fn data(
+    limits: Limits,
+    blocker: Receiver<()>,
+) -> (SocketAddr, Arc<Heartbeat>, MailSender<()>, JoinHandle<()>) {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let socket = listen_shared(any, 1).expect("a port").remove(0);
+    let address = socket.local_addr().expect("an address");
+    let epoch = Instant::now();
+    let heartbeat = Arc::new(Heartbeat::new("shard-0", epoch, &[]));
+    let options = ShardOptions {
+        listeners: vec![Listener { socket, tls: None }],
+        limits,
+        mail_capacity: 16,
+        epoch,
+        heartbeat: Arc::clone(&heartbeat),
+    };
+    let (shard, mail) = Shard::new(options, Data { blocker }).expect("a loop");
+    let thread = std::thread::Builder::new().name("shard-0".to_owned());
+    let thread = thread
+        .spawn(move || shard.run().expect("an end in order"))
+        .expect("a thread");
+    (address, heartbeat, mail, thread)
+}
+
+#[test]
+fn a_stuck_event_loop_is_not_alive_and_holds_up_no_shutdown() {
+    let (release, blocker) = bounded(0);
+    let (address, heartbeat, mail, thread) = data(Limits::default(), blocker);
+    let config = WatchdogConfig {
+        stall_ms: 100,
+        dead_ms: 300,
+    };
+    let watchdog = Watchdog::start(vec![heartbeat], config).expect("a thread");
+    let server = admin(bounded(0).1, &watchdog);
+    let live = || get(server.address(), "/health/live", "localhost");
+    assert!(live().starts_with("HTTP/1.1 200 "));
+    let mut blocked = send(
+        address,
+        "GET /block HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    );
+    await_that("false liveness", || live().starts_with("HTTP/1.1 503 "));
+    let vitals = watchdog.vitals();
+    assert_eq!(vitals.stalls(), 1);
+    assert!(vitals.longest_ms() >= 300);
+    // What ends a product gives up on the loop in time.
+    mail.post((), Duration::ZERO).expect("room");
+    let begin = Instant::now();
+    let (watcher, watched) = bounded::<()>(0);
+    let waits = std::thread::Builder::new().name("shard-0".to_owned());
+    let waits = waits
+        .spawn(move || {
+            thread.join().expect("an end in order");
+            drop(watcher);
+        })
+        .expect("a thread");
+    assert_eq!(
+        join_until(vec![waits], begin + Duration::from_millis(200)),
+        ["shard-0"]
+    );
+    release.send(()).expect("a loop that waits");
+    let mut answer = String::new();
+    blocked.read_to_string(&mut answer).expect("an answer");
+    await_that("liveness", || live().starts_with("HTTP/1.1 200 "));
+    assert!(watched.recv_timeout(TEST_TIMEOUT).is_err());
+    assert_eq!(vitals.stalls(), 1);
+    stop(server);
+}
+
+#[test]
+fn clients_leave_descriptors_to_the_admin_port() {
+    let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
+    let server = admin(bounded(0).1, &watchdog);
+    // Tests of this program run at the same time and have descriptors too: the next free numbers are
+    // around this one.
+    let probe = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let limits = Limits {
+        descriptor_ceiling: probe.as_raw_fd() + 100,
+        ..Limits::default()
+    };
+    let (address, _, mail, thread) = data(limits, bounded(0).1);
+    // Both ends have a number each.
+    let clients: Vec<_> = (0..120)
+        .map(|_| send(address, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"))
+        .collect();
+    let served = |mut stream: &TcpStream| {
+        let mut byte = [0];
+        let timeout = Some(Duration::from_millis(1));
+        stream.set_read_timeout(timeout).expect("a timeout");
+        matches!(stream.read(&mut byte), Ok(1))
+    };
+    assert!(get(server.address(), "/health/live", "localhost").ends_with("alive\n"));
+    let last = clients.last().expect("clients");
+    assert!(
+        !served(last),
+        "the last one would have a number beyond the ceiling"
+    );
+    drop(clients);
+    // With descriptors free again new ones are served, once the pause is over.
+    await_that("service", || {
+        let stream = send(
+            address,
+            "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        );
+        let mut answer = String::new();
+        (&stream)
+            .read_to_string(&mut answer)
+            .is_ok_and(|_| answer.ends_with("data"))
+    });
+    mail.post((), TEST_TIMEOUT).expect("a loop that runs");
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    assert_eq!(join_until(vec![thread], deadline), [""; 0]);
+    stop(server);
+}
