@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::Connection;
 use crate::dashboard::{self, Dashboard};
+use crate::guard::Guard;
 use crate::tls::TlsFiles;
 
 /// How often the files of the certificate are looked at.
@@ -25,6 +26,7 @@ pub(crate) struct AdminState {
     pub(crate) registry: Registry,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) guard: Arc<Guard>,
     pub(crate) token: Option<String>,
     pub(crate) tls: Option<Arc<TlsFiles>>,
     pub(crate) dashboard: Arc<Dashboard>,
@@ -124,6 +126,14 @@ async fn ready(State(state): State<Arc<AdminState>>) -> Response {
     if state.draining.load(Ordering::Relaxed) {
         all = false;
         text.push_str("draining\n");
+    }
+    // Those who are connected are served, so balancers need not look elsewhere for them.
+    if state.guard.overload.is_on() {
+        let memory = state.guard.overload.memory();
+        text.push_str(&format!(
+            "degraded: {} of {} bytes of memory in use, new sessions and subscriptions are refused\n",
+            memory.used, memory.max
+        ));
     }
     for connection in state
         .connections

@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::oneshot;
 use weir_net::MailSender;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
+use weir_net::memory::MemoryMeter;
 use weir_net::server::{self, Listener, ShardOptions};
 use weir_tlcp::server::SessionConfig;
 
@@ -23,6 +24,7 @@ use crate::error::GatewayError;
 use crate::guard::{Guard, Origins};
 use crate::ingest::Ingest;
 use crate::metrics::{self, ShardMetrics, Sources};
+use crate::overload;
 use crate::shard::{Shard, ShardMail, Shared};
 use crate::tls::TlsFiles;
 
@@ -53,6 +55,9 @@ pub struct Gateway {
     posted: Vec<Receiver<()>>,
     admin_thread: Option<JoinHandle<()>>,
     stop_admin: Option<oneshot::Sender<()>>,
+    /// Dropped when memory need not be watched any more.
+    stop_watch: Option<Sender<()>>,
+    watch_thread: Option<JoinHandle<()>>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_ms: u64,
@@ -68,6 +73,8 @@ impl Gateway {
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let mut limits = config.limits;
         limits.divide(config.shards);
+        let meter = MemoryMeter::new(limits.memory_bytes as u64);
+        limits.derive(meter.bytes_max());
         let connections: Vec<Arc<Connection>> = config
             .connections
             .into_iter()
@@ -118,6 +125,8 @@ impl Gateway {
             posted: Vec::new(),
             admin_thread: None,
             stop_admin: None,
+            stop_watch: None,
+            watch_thread: None,
             stop_ingest: Arc::new(AtomicBool::new(false)),
             draining: Arc::new(AtomicBool::new(false)),
             drain_ms: config.drain_ms,
@@ -150,6 +159,11 @@ impl Gateway {
             tls: gateway.tls.clone(),
             guard,
         };
+        let (stop, stopped) = crossbeam_channel::bounded(0);
+        gateway.stop_watch = Some(stop);
+        let watched = Arc::clone(&sources.guard);
+        let watch = move || overload::watch(&watched, &meter, &stopped);
+        gateway.watch_thread = Some(spawn("memory", watch)?);
         gateway.start_admin(admin_listener, sources, identity, config.admin_token)?;
         Ok(gateway)
     }
@@ -184,6 +198,7 @@ impl Gateway {
             registry: metrics::registry(sources.clone()),
             connections: self.connections.clone(),
             draining: Arc::clone(&self.draining),
+            guard: Arc::clone(&sources.guard),
             token,
             tls: self.tls.clone(),
             dashboard: Arc::new(Dashboard::new(identity, Arc::new(sources))),
@@ -267,6 +282,8 @@ impl Gateway {
         }
         self.shards.drain(..).for_each(join);
         self.ingests.drain(..).for_each(join);
+        self.stop_watch.take();
+        self.watch_thread.take().into_iter().for_each(join);
         self.stop_admin.take();
         self.admin_thread.take().into_iter().for_each(join);
     }

@@ -7,6 +7,7 @@ pub mod client;
 pub mod http1;
 pub mod listener;
 mod mailbox;
+pub mod memory;
 mod outbox;
 pub mod server;
 pub mod timer;

@@ -176,6 +176,8 @@ impl<'a> Reading<'_, 'a> {
             let demand = &self.ingest.connection.demand;
             if self.held && demand.is_none() {
                 reader.serve();
+                // Items that are wanted no more are forgotten.
+                self.crew.map(&mut batch);
                 demand.wait(POLL);
             } else {
                 self.turn(reader, &mut batch)?;

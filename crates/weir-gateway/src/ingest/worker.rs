@@ -1,6 +1,7 @@
 //! One worker: name a record's items, drop what nobody wants, extract the wanted fields once, post
 //! the update to the shards that want it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +15,9 @@ use crate::connection::{Connection, Worker, add};
 use crate::routing::{Known, Route, RoutingTable, Wish};
 use crate::shard::{ShardMail, ToldRows};
 
+/// Withdrawn items that are forgotten before the next records; more of them if many wait.
+const WITHDRAWN_PER_TURN: usize = 1_000;
+
 /// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
 pub(super) struct Mapper {
     connection: Arc<Connection>,
@@ -25,8 +29,8 @@ pub(super) struct Mapper {
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
-    /// Scratch for wishes; they are answered when the box is free again.
-    wishes: Vec<Wish>,
+    /// Items that shards want no more, to be forgotten in slices.
+    withdrawn: VecDeque<Wish>,
     last: Option<LastValues>,
 }
 
@@ -47,7 +51,7 @@ impl Mapper {
             table: RoutingTable::new(),
             names: ItemNames::default(),
             values: FieldValues::default(),
-            wishes: Vec::new(),
+            withdrawn: VecDeque::new(),
             last: (last_bytes > 0).then(|| LastValues::new(last_bytes)),
         }
     }
@@ -55,15 +59,16 @@ impl Mapper {
     /// To be called when records have been taken from Kafka and before they are mapped: a record
     /// written after a client got its `SUBOK` then finds the wish that its shard left before.
     pub(super) fn read_wishes(&mut self) {
-        let mut wishes = std::mem::take(&mut self.wishes);
-        let worker = &self.connection.workers[self.index];
-        worker.wishes.take(|wish| wishes.push(wish));
-        for wish in wishes.drain(..) {
+        let connection = Arc::clone(&self.connection);
+        connection.workers[self.index].wishes.take(|wish| {
+            if matches!(wish, Wish::Unsubscribe { .. }) {
+                return self.withdrawn.push_back(wish);
+            }
             self.tell_known(&wish);
             self.tell_rows(&wish);
             self.table.apply(wish);
-        }
-        self.wishes = wishes;
+        });
+        self.forget_withdrawn();
         let Worker { counters, .. } = &self.connection.workers[self.index];
         let items = self.table.len() as u64;
         counters.items.store(items, Ordering::Relaxed);
@@ -75,6 +80,19 @@ impl Mapper {
             ] {
                 counter.store(value, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Forgets a part of the items that shards want no more: records wait meanwhile, and updates
+    /// for such an item are dropped by its shard.
+    fn forget_withdrawn(&mut self) {
+        let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_TURN);
+        let count = count.min(self.withdrawn.len());
+        for wish in self.withdrawn.drain(..count) {
+            self.table.apply(wish);
+        }
+        if self.withdrawn.is_empty() {
+            self.withdrawn = VecDeque::new();
         }
     }
 

@@ -9,6 +9,7 @@ use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 use super::Shard;
 use super::backlog::Behind;
 use super::class::{Basis, ClassKey, Delivery, Progress};
+use super::guarding::no_memory;
 use super::item::{Ask, Item, ItemName};
 use super::kept::Keep;
 use super::pacing::Pacing;
@@ -38,9 +39,13 @@ impl Shard {
         if set == Some(AdapterSet::LoadTests) {
             return self.subscribe_start_item(key, add, out);
         }
+        if self.shared.guard.overload.is_on() {
+            self.shared.guard.note(Limit::Memory);
+            return Err(no_memory());
+        }
         let Resolved { connection, items } =
             resolve(add, &shared.connections, &shared.limits, &shared.guard)?;
-        self.may_subscribe(items.len())?;
+        self.may_subscribe(key, &items, &add.schema)?;
         let mapping = &shared.connections[usize::from(connection)].config.mapping;
         let in_rows = add.mode == Mode::Command;
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
@@ -66,6 +71,7 @@ impl Shard {
                 diffs: diffs.cloned(),
                 pacing,
                 places: items.iter().map(|_| None).collect(),
+                charged: 0,
             },
         };
         let most = shared.limits.subscriptions_per_session;
@@ -111,6 +117,8 @@ impl Shard {
                 None => {}
             }
         }
+        self.item_work += counts.0 as usize;
+        self.charge_subscription(key, add.sub_id);
         Ok(())
     }
 
