@@ -589,7 +589,10 @@ fn short_memory_sends_new_sessions_away_for_a_while() {
     let mut world = World::new(Limits::default());
     let id = world.create(1, "");
     let overload = &world.shard.shared.guard.overload;
-    overload.observe(MemoryUse { used: 9, max: 9 });
+    overload.observe(MemoryUse {
+        used: 100,
+        max: 100,
+    });
     let refused = world.ws(2, "create_session\r\nLS_adapter_set=Set");
     assert!(
         refused[0].starts_with("CONERR,6,the gateway is short of memory"),
@@ -601,6 +604,6 @@ fn short_memory_sends_new_sessions_away_for_a_while() {
         "{refused:?}"
     );
     let overload = &world.shard.shared.guard.overload;
-    overload.observe(MemoryUse { used: 1, max: 9 });
+    overload.observe(MemoryUse { used: 1, max: 100 });
     world.add(&id, 1);
 }

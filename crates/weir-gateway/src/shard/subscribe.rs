@@ -16,6 +16,7 @@ use super::pacing::Pacing;
 use super::queue::Queue;
 use super::session::{AdapterSet, SessionKey, Subscribed};
 use super::table::TableRules;
+use super::teardown::TEXT_PER_ITEM;
 use crate::guard::Limit;
 use crate::resolve::{Refusal, Resolved, resolve};
 
@@ -43,6 +44,8 @@ impl Shard {
             self.shared.guard.note(Limit::Memory);
             return Err(no_memory());
         }
+        // Names cost work also if they are refused.
+        self.item_work += add.group.len() / TEXT_PER_ITEM;
         let Resolved { connection, items } =
             resolve(add, &shared.connections, &shared.limits, &shared.guard)?;
         self.may_subscribe(key, &items, &add.schema)?;

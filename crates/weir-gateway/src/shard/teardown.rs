@@ -12,6 +12,8 @@ use super::session::SessionKey;
 
 /// Items that one iteration joins or releases before the rest waits; about 2 ms.
 pub(super) const ITEMS_PER_TURN: usize = 1_000;
+/// Characters of an item group that cost as much to resolve as an item to join.
+pub(super) const TEXT_PER_ITEM: usize = 32;
 /// Bytes of input that cost as much as one item joined or released.
 const ITEM_CHARGE: usize = 512;
 
