@@ -10,6 +10,7 @@ use weir_net::http1::Response;
 
 use crate::connection::Connection;
 use crate::dashboard::{self, Dashboard};
+use crate::guard::Guard;
 use crate::tls::TlsFiles;
 
 /// What the pages are made from.
@@ -17,6 +18,7 @@ pub(crate) struct Pages {
     pub(crate) registry: Registry,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) guard: Arc<Guard>,
     /// Certificates whose files are looked at.
     pub(crate) tls: Vec<Arc<TlsFiles>>,
     pub(crate) dashboard: Dashboard,
@@ -69,6 +71,15 @@ impl Pages {
         if self.draining.load(Ordering::Relaxed) {
             all = false;
             text.push_str("draining\n");
+        }
+        // Those who are connected are served, so balancers need not look elsewhere for them.
+        if self.guard.overload.is_on() {
+            let memory = self.guard.overload.memory();
+            text.push_str(&format!(
+                "degraded: {} of {} bytes of memory in use, new sessions and subscriptions are \
+                 refused\n",
+                memory.used, memory.max
+            ));
         }
         for connection in self
             .connections

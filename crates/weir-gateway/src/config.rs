@@ -22,6 +22,9 @@ use crate::tls::{TlsConfig, TlsFiles};
 /// Adapter set name where no file gives one.
 const DEFAULT_SET: &str = "KafkaConnector";
 
+/// Most memory for subscriptions where the file gives none: some 400,000 items.
+const SUBSCRIPTION_BYTES_MAX: usize = 512 * 1024 * 1024;
+
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
 
@@ -56,7 +59,7 @@ pub struct GatewayConfig {
     pub unknown_names: UnknownNames,
     /// Whether and how WebSocket messages are compressed; default not.
     pub compression: Compression,
-    /// Origins of web pages that may connect; none: any.
+    /// Origins of web pages that may connect; none: those of the same host.
     pub allowed_origins: Vec<String>,
     /// What the start item of the published load test's simulator says; absent: it is not served.
     pub simulator: Option<Simulator>,
@@ -85,6 +88,8 @@ pub struct Limits {
     pub subscriptions_per_session: usize,
     /// Items of one subscription, default 1,000.
     pub items_per_subscription: usize,
+    /// Items of all subscriptions of one session, default 20,000; 0 is no limit.
+    pub items_per_session: usize,
     /// Fields of one subscription, default 2,000: the published scenario 4 has about 1,000.
     pub fields_per_subscription: usize,
     /// Frame classes of one item in each event loop, default 10,000; 0: no limit. Each is encoded
@@ -117,35 +122,42 @@ pub struct Limits {
     /// Client connections of the whole gateway, sessions or not; default 0: an eighth more than
     /// `sessions`.
     pub connections: usize,
-    /// Subscriptions of the whole gateway, default 0: no limit of their own.
+    /// Subscriptions of the whole gateway, default 1,000,000; 0 is no limit.
     pub subscriptions: usize,
-    /// Subscribed items of the whole gateway, counted once per shard; default 0: no limit of their own.
+    /// Subscribed items of the whole gateway, counted once per shard; default 1,000,000; 0 is no limit.
     pub items: usize,
+    /// Estimated memory of all subscriptions and their items; default 0: a quarter of
+    /// `memory_bytes`, 512 MiB at most. A name costs what it is long, an item about 1.3 kB.
+    pub subscription_bytes: usize,
+    /// Memory of the process from which on new sessions and subscriptions are refused; default 0:
+    /// 85 % of what the operating system allows.
+    pub memory_bytes: usize,
     /// New sessions a second, default 0: no limit.
     pub sessions_per_second: f32,
     /// Requests a second, default 0: no limit.
     pub requests_per_second: f32,
     /// What one address may have, default: no limits, since a proxy or a company is one address.
     pub per_address: PerAddress,
-    /// `sessions`, `subscriptions` and `items` divided over the shards, set when the gateway starts.
+    /// `sessions` divided over the shards, set when the gateway starts.
     #[serde(skip)]
     pub(crate) sessions_per_shard: usize,
-    #[serde(skip)]
-    pub(crate) subscriptions_per_shard: usize,
-    #[serde(skip)]
-    pub(crate) items_per_shard: usize,
 }
 
 impl Limits {
     /// Gives each of so many shards its share.
     pub(crate) fn divide(&mut self, shards: usize) {
-        let share = |all: usize| match all {
-            0 => usize::MAX,
-            most => most.div_ceil(shards),
-        };
-        self.sessions_per_shard = share(self.sessions);
-        self.subscriptions_per_shard = share(self.subscriptions);
-        self.items_per_shard = share(self.items);
+        self.sessions_per_shard = self.sessions.div_ceil(shards);
+    }
+
+    /// Derives the limits on subscriptions that are not set from the memory there is.
+    pub(crate) fn derive(&mut self, memory_bytes: u64) {
+        let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
+        if self.subscription_bytes == 0 {
+            self.subscription_bytes = quarter.min(SUBSCRIPTION_BYTES_MAX);
+        }
+        if self.per_address.subscription_bytes == 0 {
+            self.per_address.subscription_bytes = self.subscription_bytes / 2;
+        }
     }
 
     /// The most client connections, with room for those that are not sessions yet or no longer.
@@ -163,6 +175,7 @@ impl Default for Limits {
             sessions: 100_000,
             subscriptions_per_session: 1_000,
             items_per_subscription: 1_000,
+            items_per_session: 20_000,
             fields_per_subscription: 2_000,
             frame_classes_per_item: 10_000,
             queue_bytes: 1024 * 1024,
@@ -175,14 +188,14 @@ impl Default for Limits {
             request_bytes: 50_000,
             line_bytes: 0,
             connections: 0,
-            subscriptions: 0,
-            items: 0,
+            subscriptions: 1_000_000,
+            items: 1_000_000,
+            subscription_bytes: 0,
+            memory_bytes: 0,
             sessions_per_second: 0.0,
             requests_per_second: 0.0,
             per_address: PerAddress::default(),
             sessions_per_shard: 100_000,
-            subscriptions_per_shard: usize::MAX,
-            items_per_shard: usize::MAX,
         }
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 use weir_net::MailSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
+use weir_net::memory::MemoryMeter;
 use weir_net::server::{self, Listener, ShardOptions};
 use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until};
 use weir_tlcp::server::SessionConfig;
@@ -25,6 +26,7 @@ use crate::error::GatewayError;
 use crate::guard::{Guard, Origins};
 use crate::ingest::Ingest;
 use crate::metrics::{self, ShardMetrics, Sources};
+use crate::overload;
 use crate::shard::{ACTIVITIES, Shard, ShardMail, Shared};
 use crate::tls::TlsFiles;
 
@@ -59,6 +61,9 @@ pub struct Gateway {
     certificates: Vec<Arc<TlsFiles>>,
     /// It looks at the shards until the gateway is gone.
     _watchdog: Option<Watchdog>,
+    /// Dropped when memory need not be watched any more.
+    stop_watch: Option<Sender<()>>,
+    watch_thread: Option<JoinHandle<()>>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_ms: u64,
@@ -75,6 +80,8 @@ impl Gateway {
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let mut limits = config.limits;
         limits.divide(config.shards);
+        let meter = MemoryMeter::new(limits.memory_bytes as u64);
+        limits.derive(meter.bytes_max());
         let connections: Vec<Arc<Connection>> = config
             .connections
             .into_iter()
@@ -127,6 +134,8 @@ impl Gateway {
             admin_address,
             certificates: tls.iter().chain(&admin_tls).cloned().collect(),
             _watchdog: None,
+            stop_watch: None,
+            watch_thread: None,
             stop_ingest: Arc::new(AtomicBool::new(false)),
             draining: Arc::new(AtomicBool::new(false)),
             drain_ms: config.drain_ms,
@@ -160,6 +169,11 @@ impl Gateway {
             tls,
             guard,
         };
+        let (stop, stopped) = crossbeam_channel::bounded(0);
+        gateway.stop_watch = Some(stop);
+        let watched = Arc::clone(&sources.guard);
+        let watch = move || overload::watch(&watched, &meter, &stopped);
+        gateway.watch_thread = Some(spawn("memory", watch)?);
         let options = AdminOptions {
             listener: admin_listener,
             tls: admin_tls.map(|tls| tls.acceptor()),
@@ -217,6 +231,7 @@ impl Gateway {
             registry: metrics::registry(sources.clone(), Arc::clone(&options.vitals)),
             connections: self.connections.clone(),
             draining: Arc::clone(&self.draining),
+            guard: Arc::clone(&sources.guard),
             tls: self.certificates.clone(),
             dashboard: Dashboard::new(identity, Arc::new(sources)),
             ticks: 0,
@@ -291,7 +306,9 @@ impl Gateway {
             let _ = mail.post(drain(), left);
         }
         let deadline = begin + Duration::from_millis(budget_ms) + LAST_JOIN;
+        self.stop_watch.take();
         self.shards.append(&mut self.ingests);
+        self.shards.extend(self.watch_thread.take());
         let mut stuck = join_until(self.shards, deadline);
         let admin = self.admin.map(AdminServer::stop);
         let deadline = deadline.max(Instant::now() + LAST_JOIN / 2);

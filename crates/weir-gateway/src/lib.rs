@@ -19,6 +19,7 @@ mod ingest;
 mod latency;
 mod lightstreamer_conf;
 mod metrics;
+mod overload;
 mod resolve;
 mod routing;
 mod shard;

@@ -9,7 +9,9 @@ use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use crate::shard::{PastUpdate, ShardMail, Table, TableCounts, TableRules, ToldHistory, ToldRows};
+use crate::shard::{
+    PastUpdate, ShardMail, Table, TableCounts, TableRules, ToldHistory, ToldRows, shrinks,
+};
 
 /// An item in a shard's own table: its slot, and the slot's use count so that an update posted
 /// before the slot changed hands is told from one for its new item.
@@ -50,8 +52,12 @@ pub(crate) enum Wish {
         /// Its last updates are wanted, for mode DISTINCT.
         history: Option<HistoryWish>,
     },
-    /// Send no more.
-    Unsubscribe { name: Arc<str>, shard: u16 },
+    /// Send no more, unless the shard has asked again since, for another use of the name.
+    Unsubscribe {
+        name: Arc<str>,
+        shard: u16,
+        item: ItemKey,
+    },
 }
 
 impl Wish {
@@ -182,6 +188,14 @@ impl Route {
         }
     }
 
+    /// Returns `true` if updates go to a shard for `item` or an earlier use of the name. The box
+    /// of wishes skips uses that ended before they were read, so the route may be of an earlier one.
+    fn ends_with(&self, shard: u16, item: ItemKey) -> bool {
+        let is_later = |other: ItemKey| other.epoch.wrapping_sub(item.epoch) as i32 > 0;
+        let mut targets = self.targets.iter();
+        targets.any(|target| target.shard == shard && !is_later(target.item))
+    }
+
     fn change(&mut self, shard: u16, target: Option<Target>) {
         self.targets.retain(|target| target.shard != shard);
         self.targets.extend(target);
@@ -283,13 +297,19 @@ impl RoutingTable {
                 let route = self.items.entry(name).or_default();
                 route.change(shard, Some(target));
             }
-            Wish::Unsubscribe { name, shard } => {
+            Wish::Unsubscribe { name, shard, item } => {
                 let Some(route) = self.items.get_mut(&name) else {
                     return;
                 };
+                if !route.ends_with(shard, item) {
+                    return;
+                }
                 route.change(shard, None);
                 if route.targets.is_empty() {
                     self.items.remove(&name);
+                    if shrinks(self.items.len(), self.items.capacity()) {
+                        self.items.shrink_to(2 * self.items.len());
+                    }
                 }
             }
         }
@@ -306,17 +326,18 @@ mod tests {
         Wish::Subscribe {
             name: ITEM.into(),
             shard,
-            item: ItemKey { slot, epoch: 1 },
+            item: ItemKey { slot, epoch: slot },
             fields: fields.iter().copied().collect(),
             rows: None,
             history: None,
         }
     }
 
-    fn unsubscribe(shard: u16) -> Wish {
+    fn unsubscribe(shard: u16, epoch: u32) -> Wish {
         Wish::Unsubscribe {
             name: ITEM.into(),
             shard,
+            item: ItemKey { slot: 0, epoch },
         }
     }
 
@@ -340,8 +361,10 @@ mod tests {
         table.apply(subscribe(1, 4, &[0]));
         table.apply(subscribe(0, 2, &[0]));
         assert_eq!(slots(&table), [(1, 4), (0, 2)]);
-        table.apply(unsubscribe(1));
-        table.apply(unsubscribe(0));
+        table.apply(unsubscribe(1, 4));
+        table.apply(unsubscribe(0, 1));
+        assert_eq!(slots(&table), [(0, 2)], "an older use of the name ends");
+        table.apply(unsubscribe(0, 3));
         assert!(table.len() == 0 && table.route(ITEM).is_none());
     }
 
@@ -353,7 +376,7 @@ mod tests {
         assert_eq!(fields(&table), [0, 3, 70]);
         table.apply(subscribe(1, 1, &[3, 5]));
         assert_eq!(fields(&table), [0, 3, 5, 70]);
-        table.apply(unsubscribe(0));
+        table.apply(unsubscribe(0, 1));
         assert_eq!(fields(&table), [3, 5]);
     }
 }

@@ -10,6 +10,7 @@ pub mod http1;
 pub mod listener;
 pub mod log;
 mod mailbox;
+pub mod memory;
 mod outbox;
 pub mod server;
 pub mod timer;

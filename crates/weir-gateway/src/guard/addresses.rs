@@ -29,6 +29,8 @@ struct Entry {
     key: Key,
     connections: u32,
     sessions: u32,
+    /// Bytes charged for the subscriptions of its sessions.
+    charged: usize,
     /// Absent until one is taken.
     session_rate: Option<Bucket>,
     request_rate: Option<Bucket>,
@@ -116,6 +118,22 @@ impl Addresses {
         self.note_idle(ticket);
     }
 
+    pub(super) fn charged(&mut self, ticket: Ticket) -> usize {
+        self.entry(ticket).map_or(0, |entry| entry.charged)
+    }
+
+    pub(super) fn charge(&mut self, ticket: Ticket, bytes: usize) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.charged = entry.charged.saturating_add(bytes);
+        }
+    }
+
+    pub(super) fn refund(&mut self, ticket: Ticket, bytes: usize) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.charged = entry.charged.saturating_sub(bytes);
+        }
+    }
+
     pub(super) fn request(&mut self, ticket: Ticket, rate: f32, now_ms: u64) -> bool {
         self.entry(ticket).is_none_or(|entry| {
             let bucket = entry
@@ -142,6 +160,7 @@ impl Addresses {
             key,
             connections: 0,
             sessions: 0,
+            charged: 0,
             session_rate: None,
             request_rate: None,
             idle: false,

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod bucket;
+mod held;
 mod origin;
 
 use std::net::IpAddr;
@@ -13,8 +14,11 @@ use serde::Deserialize;
 
 use self::addresses::Addresses;
 use self::bucket::Bucket;
+pub(crate) use self::held::Held;
+use self::held::HeldInAll;
 pub(crate) use self::origin::Origins;
 use crate::config::Limits;
+use crate::overload::Overload;
 
 /// `[limits.per_address]`: what one address may have; 0 is no limit. An IPv6 address counts by its
 /// first 64 bits: who has one of them has all.
@@ -27,8 +31,11 @@ pub struct PerAddress {
     pub sessions: u32,
     /// New sessions a second.
     pub sessions_per_second: f32,
-    /// Requests a second: HTTP requests and WebSocket messages.
+    /// Requests a second: HTTP requests, control requests in them, WebSocket messages and other
+    /// WebSocket frames.
     pub requests_per_second: f32,
+    /// Estimated memory of the subscriptions of its sessions; default 0: half of what all may have.
+    pub subscription_bytes: usize,
 }
 
 impl PerAddress {
@@ -63,7 +70,10 @@ limits! {
     RequestRate = "requests_per_second";
     Subscriptions = "subscriptions";
     Items = "items";
+    SubscriptionBytes = "subscription_bytes";
+    Memory = "memory_bytes";
     SessionSubscriptions = "subscriptions_per_session";
+    SessionItems = "items_per_session";
     SubscriptionItems = "items_per_subscription";
     SubscriptionFields = "fields_per_subscription";
     FrameClasses = "frame_classes_per_item";
@@ -71,6 +81,7 @@ limits! {
     AddressSessions = "per_address.sessions";
     AddressSessionRate = "per_address.sessions_per_second";
     AddressRequestRate = "per_address.requests_per_second";
+    AddressSubscriptionBytes = "per_address.subscription_bytes";
 }
 
 /// Names the address of a client as long as it has a connection or a session; 0 where addresses do not
@@ -88,6 +99,11 @@ pub(crate) struct Guard {
     sessions_per_second: f32,
     request_rate: Option<Mutex<Bucket>>,
     requests_per_second: f32,
+    /// What sessions hold of the limits on subscriptions.
+    pub(crate) held: HeldInAll,
+    /// Whether memory is about to end.
+    pub(crate) overload: Overload,
+    last_origin: Mutex<Option<String>>,
     met: [AtomicU64; Limit::ALL.len()],
 }
 
@@ -107,6 +123,9 @@ impl Guard {
             sessions_per_second: limits.sessions_per_second,
             request_rate: bucket(limits.requests_per_second),
             requests_per_second: limits.requests_per_second,
+            held: HeldInAll::new(limits),
+            overload: Overload::default(),
+            last_origin: Mutex::new(None),
             met: [const { AtomicU64::new(0) }; Limit::ALL.len()],
         }
     }
@@ -120,6 +139,25 @@ impl Guard {
     pub(crate) fn note(&self, limit: Limit) -> Limit {
         self.met[limit as usize].fetch_add(1, Ordering::Relaxed);
         limit
+    }
+
+    /// Counts a request of a page that may not connect, and keeps its origin for the log.
+    pub(crate) fn note_origin(&self, origin: &str) {
+        self.note(Limit::Origin);
+        let mut last = lock(&self.last_origin);
+        if last.is_none() {
+            *last = Some(origin.chars().take(ORIGIN_CHARS_MAX).collect());
+        }
+    }
+
+    /// Takes the first origin rejected since the previous call.
+    pub(crate) fn take_origin(&self) -> Option<String> {
+        lock(&self.last_origin).take()
+    }
+
+    /// Returns `true` if requests have a rate.
+    pub(crate) fn has_request_rate(&self) -> bool {
+        self.request_rate.is_some() || self.per_address.requests_per_second > 0.0
     }
 
     /// A connection comes; [`Self::leave`] when it is gone.
@@ -161,6 +199,49 @@ impl Guard {
         }
     }
 
+    /// Returns the limit that a subscription of this size would exceed, if any.
+    pub(crate) fn may_hold(&self, ticket: Ticket, wanted: Held) -> Result<(), Limit> {
+        if self.overload.is_on() {
+            return Err(self.note(Limit::Memory));
+        }
+        self.held
+            .may_add(wanted)
+            .map_err(|limit| self.note(limit))?;
+        let most = self.per_address.subscription_bytes;
+        if let Some(addresses) = self.addresses_with(ticket).filter(|_| most > 0) {
+            if lock(addresses).charged(ticket).saturating_add(wanted.bytes) > most {
+                return Err(self.note(Limit::AddressSubscriptionBytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// Charges an address for a subscription; [`Self::refund`] when that ends.
+    pub(crate) fn charge(&self, ticket: Ticket, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(ticket) {
+            lock(addresses).charge(ticket, bytes);
+        }
+    }
+
+    /// A subscription of an address has ended.
+    pub(crate) fn refund(&self, ticket: Ticket, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(ticket) {
+            lock(addresses).refund(ticket, bytes);
+        }
+    }
+
+    fn addresses_with(&self, ticket: Ticket) -> Option<&Mutex<Addresses>> {
+        self.addresses.as_ref().filter(|_| ticket != 0)
+    }
+
+    /// Requests come: `count` of one peer at once.
+    pub(crate) fn requests(&self, ticket: Ticket, count: u32, now_ms: u64) -> Result<(), Limit> {
+        if !self.has_request_rate() {
+            return Ok(());
+        }
+        (0..count).try_for_each(|_| self.request(ticket, now_ms))
+    }
+
     /// A request comes.
     pub(crate) fn request(&self, ticket: Ticket, now_ms: u64) -> Result<(), Limit> {
         let rate = self.per_address.requests_per_second;
@@ -183,6 +264,9 @@ impl Guard {
 /// Addresses remembered although they have nothing here, so that leaving and coming back does not give
 /// them a fresh rate.
 const REMEMBERED: usize = 16_384;
+
+/// Characters of a rejected origin that are logged.
+const ORIGIN_CHARS_MAX: usize = 100;
 
 fn take(bucket: Option<&Mutex<Bucket>>, rate: f32, now_ms: u64) -> bool {
     bucket.is_none_or(|bucket| lock(bucket).take(rate, now_ms))

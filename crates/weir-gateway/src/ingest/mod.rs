@@ -199,7 +199,7 @@ impl<'a> Reading<'_, 'a> {
             }
             if self.progress.held && connection.demand.is_none() {
                 reader.serve()?;
-                // Without records, for the wishes.
+                // Without records: items that are wanted no more are forgotten.
                 self.crew.map(&mut batch);
                 connection.demand.wait(POLL);
             } else {

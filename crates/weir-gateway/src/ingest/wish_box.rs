@@ -63,14 +63,17 @@ impl WishBox {
     }
 
     /// Hands over what waits. A record that was written after a wish had been left must not be
-    /// looked at before this is called.
+    /// looked at before this is called. Shards are not kept waiting meanwhile.
     pub(crate) fn take(&self, mut reader: impl FnMut(Wish)) {
         if !self.filled.load(Ordering::Acquire) {
             return;
         }
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.filled.store(false, Ordering::Relaxed);
-        for (_, waiting) in inner.wishes.drain() {
+        let wishes = {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            self.filled.store(false, Ordering::Relaxed);
+            std::mem::take(&mut inner.wishes)
+        };
+        for (_, waiting) in wishes {
             reader(waiting.wish);
         }
     }
@@ -105,6 +108,7 @@ mod tests {
         Wish::Unsubscribe {
             name: name.into(),
             shard: 0,
+            item: ItemKey { slot: 0, epoch: 1 },
         }
     }
 

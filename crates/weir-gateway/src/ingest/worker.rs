@@ -1,6 +1,7 @@
 //! One worker: name a record's items, drop what nobody wants, extract the wanted fields once, post
 //! the update to the shards that want it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,6 +18,9 @@ use crate::connection::{Connection, Worker, add};
 use crate::routing::{Known, Route, RoutingTable, Wish};
 use crate::shard::ShardMail;
 
+/// Withdrawn items that are forgotten before the next records; more of them if many wait.
+const WITHDRAWN_PER_TURN: usize = 1_000;
+
 /// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
 pub(super) struct Mapper {
     connection: Arc<Connection>,
@@ -28,8 +32,8 @@ pub(super) struct Mapper {
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
-    /// Scratch for wishes; they are answered when the box is free again.
-    wishes: Vec<Wish>,
+    /// Items that shards want no more, to be forgotten in slices.
+    withdrawn: VecDeque<Wish>,
     last: Option<LastValues>,
     /// After a restart from stored offsets, for a while.
     passed: Option<PassedRecords>,
@@ -59,7 +63,7 @@ impl Mapper {
             table: RoutingTable::new(),
             names: ItemNames::default(),
             values: FieldValues::default(),
-            wishes: Vec::new(),
+            withdrawn: VecDeque::new(),
             last: (last_bytes > 0).then(|| LastValues::new(last_bytes)),
             passed: None,
             skips: Skips::new(Instant::now()),
@@ -72,18 +76,17 @@ impl Mapper {
         let now = Instant::now();
         self.skips.sum_up(&self.connection.config.name, now);
         self.look_at_late(now);
-        let mut wishes = std::mem::take(&mut self.wishes);
-        let worker = &self.connection.workers[self.index];
-        worker.wishes.take(|wish| wishes.push(wish));
-        // Their order is unknown: what one shard gives up another may have asked for before.
-        wishes.sort_by_key(|wish| matches!(wish, Wish::Unsubscribe { .. }));
-        for wish in wishes.drain(..) {
+        let connection = Arc::clone(&self.connection);
+        connection.workers[self.index].wishes.take(|wish| {
+            if matches!(wish, Wish::Unsubscribe { .. }) {
+                return self.withdrawn.push_back(wish);
+            }
             self.count_passed(&wish);
             self.tell_known(&wish);
             self.tell_past(&wish);
             self.table.apply(wish);
-        }
-        self.wishes = wishes;
+        });
+        self.forget_withdrawn();
         let Worker { counters, .. } = &self.connection.workers[self.index];
         let items = self.table.len() as u64;
         counters.items.store(items, Ordering::Relaxed);
@@ -117,6 +120,19 @@ impl Mapper {
         if targets.iter().all(|target| target.shard != *shard) {
             let Worker { counters, .. } = &self.connection.workers[self.index];
             add(&counters.late_records, passed.get(name));
+        }
+    }
+
+    /// Forgets a part of the items that shards want no more: records wait meanwhile, and updates
+    /// for such an item are dropped by its shard.
+    fn forget_withdrawn(&mut self) {
+        let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_TURN);
+        let count = count.min(self.withdrawn.len());
+        for wish in self.withdrawn.drain(..count) {
+            self.table.apply(wish);
+        }
+        if self.withdrawn.is_empty() {
+            self.withdrawn = VecDeque::new();
         }
     }
 

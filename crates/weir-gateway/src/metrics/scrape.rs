@@ -49,6 +49,32 @@ const TLS_METRICS: [TlsMetric; 3] = {
     ]
 };
 
+/// One metric of limits that hold over all event loops.
+struct GuardMetric(&'static str, &'static str, fn(&Guard) -> u64);
+
+const GUARD_METRICS: [GuardMetric; 4] = [
+    GuardMetric(
+        "weir_gateway_subscription_bytes",
+        "Estimated memory of all subscriptions and their items.",
+        |guard| guard.held.bytes() as u64,
+    ),
+    GuardMetric(
+        "weir_gateway_memory_bytes",
+        "Memory in use, of the bound that is nearest to its end.",
+        |guard| guard.overload.memory().used,
+    ),
+    GuardMetric(
+        "weir_gateway_memory_limit_bytes",
+        "Memory from which on new sessions and subscriptions are refused.",
+        |guard| guard.overload.memory().max,
+    ),
+    GuardMetric(
+        "weir_gateway_overloaded",
+        "1 while new sessions and subscriptions are refused because memory is short.",
+        |guard| u64::from(guard.overload.is_on()),
+    ),
+];
+
 /// What the metrics are read from at each scrape.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
@@ -118,6 +144,11 @@ impl Collector for Sources {
             let described =
                 encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
             metric.1.encode(sum, described)?;
+        }
+        for GuardMetric(name, help, value) in &GUARD_METRICS {
+            let described =
+                encoder.encode_descriptor(name, help, None, Kind::Gauge.metric_type())?;
+            Kind::Gauge.encode(value(&self.guard), described)?;
         }
         for metric in &CONNECTION_METRICS {
             let mut described =

@@ -113,6 +113,10 @@ impl Classes {
             if let Some(index) = &mut self.index {
                 index.add(&class, self.list.len());
             }
+            if self.list.is_empty() {
+                // Most items have one class.
+                self.list.reserve_exact(1);
+            }
             self.list.push(class);
             if self.index.is_none() && self.list.len() >= INDEXED_FROM {
                 self.index = Some(Box::new(Index::of(&self.list)));

@@ -11,6 +11,7 @@ use weir_tlcp::request::Request;
 
 use super::lifecycle::NOWHERE;
 use super::requests::{Reply, Via};
+use super::teardown::ITEMS_PER_TURN;
 use super::wire::Wire;
 use super::{Shard, ShardMail, http};
 
@@ -58,11 +59,18 @@ pub(super) struct Errands {
     last: u64,
     /// Mails that found an inbox full, the oldest first.
     outgoing: VecDeque<(u16, ShardMail)>,
+    /// Errands of other shards for a later iteration; at most one per connection of theirs.
+    incoming: VecDeque<Errand>,
 }
 
 impl Errands {
     pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
         !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
+    }
+
+    /// Returns `true` if errands of other shards wait for a later iteration.
+    pub(super) fn has_incoming(&self) -> bool {
+        !self.incoming.is_empty()
     }
 }
 
@@ -118,6 +126,22 @@ impl Shard {
             return self.give_up(wire, conn);
         }
         job.put_off.push_back(text.to_owned());
+    }
+
+    /// Carries out an errand of another shard, in a later iteration if this one has joined and
+    /// released many items.
+    pub(super) fn receive_errand(&mut self, wire: &mut impl Wire, errand: Errand) {
+        self.errands.incoming.push_back(errand);
+        self.run_waiting_errands(wire);
+    }
+
+    pub(super) fn run_waiting_errands(&mut self, wire: &mut impl Wire) {
+        while self.item_work < ITEMS_PER_TURN {
+            let Some(errand) = self.errands.incoming.pop_front() else {
+                return;
+            };
+            self.run_errand(wire, errand);
+        }
     }
 
     /// Carries out what another shard was asked for.

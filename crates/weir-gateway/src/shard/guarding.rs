@@ -1,14 +1,18 @@
 //! What the guard says to requests, in the words of HTTP and TLCP.
 
+use std::sync::Arc;
+
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, Io};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use super::Shard;
+use super::item::TableSize;
 use super::requests::{SessionRefusal, TOO_MANY};
+use super::schema::SchemaCache;
 use super::session::SessionKey;
 use super::wire::Wire;
-use crate::guard::{Limit, Ticket};
+use crate::guard::{Held, Limit, Ticket};
 use crate::resolve::Refusal;
 
 /// Sessions that are counted every turn.
@@ -26,22 +30,33 @@ impl Shard {
         request: &HttpRequest<'_>,
     ) -> Option<Response> {
         let guard = &self.shared.guard;
-        let origin = request.header("origin");
-        if origin.is_some_and(|origin| !guard.origins.allow(origin)) {
-            guard.note(Limit::Origin);
-            return Some(Response::text(403, "this origin is not allowed here\n"));
+        let (origin, host) = (request.header("origin"), request.header("host"));
+        if origin.is_some_and(|origin| !guard.origins.allow(origin, host)) {
+            guard.note_origin(origin.unwrap_or_default());
+            let text = "this origin is not allowed here: list it in allowed_origins\n";
+            return Some(Response::text(403, text));
         }
-        let ticket = io.ticket(conn);
-        guard.request(ticket, io.now_ms()).err()?;
+        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
+        let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
+        guard.requests(ticket, 1 + self.lines(body), now_ms).err()?;
         let response = Response::text(429, "too many requests, try again later\n");
         Some(response.with_header("Retry-After", "1"))
     }
 
-    /// Whether a WebSocket sends more than it may; then it ends. Its SDK comes back, and meets the limit
+    /// Returns the number of line ends, each of which may begin one more request; 0 where requests
+    /// have no rate.
+    pub(super) fn lines(&self, text: &[u8]) -> u32 {
+        if !self.shared.guard.has_request_rate() {
+            return 0;
+        }
+        text.iter().filter(|byte| **byte == b'\n').count() as u32
+    }
+
+    /// Counts requests or frames of a WebSocket; `true` if they are more than it may send. Then it ends. Its SDK comes back, and meets the limit
     /// of new sessions if it does so all the time.
-    pub(super) fn is_flooding(&mut self, io: &mut Io, conn: ConnId) -> bool {
-        let ticket = io.ticket(conn);
-        if self.shared.guard.request(ticket, io.now_ms()).is_ok() {
+    pub(super) fn is_flooding(&mut self, io: &mut Io, conn: ConnId, requests: u32) -> bool {
+        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
+        if self.shared.guard.requests(ticket, requests, now_ms).is_ok() {
             return false;
         }
         let key = io
@@ -83,24 +98,110 @@ impl Shard {
         }
     }
 
-    /// Whether there is room for a subscription to so many items, this shard's share of the limits.
-    pub(super) fn may_subscribe(&self, items: usize) -> Result<(), Refusal> {
-        let (limits, guard) = (&self.shared.limits, &self.shared.guard);
-        let subscriptions = usize::try_from(self.counters.subscriptions).unwrap_or(usize::MAX);
-        let (limit, text) = if subscriptions >= limits.subscriptions_per_shard {
-            (
-                Limit::Subscriptions,
-                "too many subscriptions here, try again later",
-            )
-        } else if self.items.len().saturating_add(items) > limits.items_per_shard {
-            (Limit::Items, "too many items here, try again later")
-        } else {
-            return Ok(());
+    /// Checks whether there is room for a subscription: in its session, for its address, in all.
+    pub(super) fn may_subscribe(
+        &mut self,
+        key: SessionKey,
+        items: &[Option<Arc<str>>],
+        schema: &str,
+    ) -> Result<(), Refusal> {
+        let most = self.shared.limits.items_per_session;
+        let entry = self.sessions.get_mut(key);
+        let subscriptions = entry
+            .map(|entry| entry.core.subscriptions())
+            .into_iter()
+            .flatten();
+        let held: usize = subscriptions.map(|one| one.handle.places.len()).sum();
+        if most > 0 && held + items.len() > most {
+            self.shared.guard.note(Limit::SessionItems);
+            return Err(no_room(&format!("more than {most} items in one session")));
+        }
+        let names: usize = items.iter().flatten().map(|name| name.len()).sum();
+        let size = TableSize {
+            classes: items.len(),
+            members: items.len(),
+            name_bytes: names,
         };
-        guard.note(limit);
-        Err(Refusal {
-            code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
-            message: text.to_owned(),
-        })
+        let wanted = Held {
+            subscriptions: 1,
+            items: items.len(),
+            bytes: SUBSCRIPTION_BYTES
+                + self.table_bytes(items.len(), size)
+                + SchemaCache::estimate(schema),
+        };
+        let ticket = self.tickets.get(&key).copied().unwrap_or(0);
+        let admitted = self.shared.guard.may_hold(ticket, wanted);
+        admitted.map_err(|limit| no_room(text_of(limit)))
+    }
+
+    /// Tells the guard what this shard holds now; returns the bytes it holds more than before.
+    pub(super) fn count_held(&mut self) -> usize {
+        let items = self.items.len();
+        let subscriptions = usize::try_from(self.counters.subscriptions).unwrap_or(usize::MAX);
+        let held = Held {
+            subscriptions,
+            items,
+            bytes: self.table_bytes(items, self.items.size())
+                + subscriptions * SUBSCRIPTION_BYTES
+                + self.schemas.bytes(),
+        };
+        let before = std::mem::replace(&mut self.held, held);
+        self.shared.guard.held.replace(before, held);
+        held.bytes.saturating_sub(before.bytes)
+    }
+
+    /// Charges a client's address for a subscription that has been made.
+    pub(super) fn charge_subscription(&mut self, key: SessionKey, sub_id: u32) {
+        let bytes = u32::try_from(self.count_held()).unwrap_or(u32::MAX);
+        let Some(ticket) = self.tickets.get(&key) else {
+            return;
+        };
+        self.shared.guard.charge(*ticket, bytes as usize);
+        let entry = self.sessions.get_mut(key);
+        if let Some(one) = entry.and_then(|entry| entry.core.subscription_mut(sub_id)) {
+            one.handle.charged = bytes;
+        }
+    }
+
+    /// Estimate of the memory that so many items of this size take here and in ingest.
+    fn table_bytes(&self, items: usize, size: TableSize) -> usize {
+        let connections = self.shared.connections.iter();
+        let workers = connections.map(|one| one.workers.len()).max().unwrap_or(1);
+        items * (ITEM_BYTES + workers * ROUTE_BYTES)
+            + size.name_bytes
+            + size.classes * CLASS_BYTES
+            + size.members * MEMBER_BYTES
     }
 }
+
+fn no_room(text: &str) -> Refusal {
+    Refusal {
+        code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
+        message: text.to_owned(),
+    }
+}
+
+/// The refusal before memory ends.
+pub(super) fn no_memory() -> Refusal {
+    no_room(NO_MEMORY)
+}
+
+fn text_of(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Memory => NO_MEMORY,
+        Limit::Subscriptions => "too many subscriptions here, try again later",
+        Limit::AddressSubscriptionBytes => "too many subscriptions of this address",
+        _ => "too many items here, try again later",
+    }
+}
+
+/// Text of refusals before memory ends.
+pub(super) const NO_MEMORY: &str = "the gateway is short of memory, try again later";
+
+/// Estimates of memory, above what was measured with distinct items of one subscriber each (0.8 kB
+/// in all): an item, its route in one ingest worker, a frame class, a member with its place, a subscription without its items.
+const ITEM_BYTES: usize = 500;
+const ROUTE_BYTES: usize = 600;
+const CLASS_BYTES: usize = 150;
+const MEMBER_BYTES: usize = 50;
+const SUBSCRIPTION_BYTES: usize = 300;

@@ -27,6 +27,15 @@ pub(super) struct ItemTable {
     epoch: u32,
     /// Number of the last table that was made.
     generation: u32,
+    size: TableSize,
+}
+
+/// What an item table holds, for an estimate of its memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct TableSize {
+    pub(super) classes: usize,
+    pub(super) members: usize,
+    pub(super) name_bytes: usize,
 }
 
 /// One item and those who want it.
@@ -75,7 +84,7 @@ pub(super) struct Removal {
     /// This session's place for the same class moved to the removed one's.
     pub(super) moved: Option<SessionKey>,
     /// The item has no subscribers left and is forgotten.
-    pub(super) emptied: Option<ItemName>,
+    pub(super) emptied: Option<(ItemName, ItemKey)>,
     /// Nobody wants some of the item's fields any more; those that are left.
     pub(super) narrowed: Option<(ItemName, Demand)>,
     /// Rows that nobody needs any more.
@@ -89,7 +98,12 @@ impl ItemTable {
             by_name: HashMap::new(),
             epoch: 0,
             generation: 0,
+            size: TableSize::default(),
         }
+    }
+
+    pub(super) fn size(&self) -> TableSize {
+        self.size
     }
 
     pub(super) fn len(&self) -> usize {
@@ -131,7 +145,11 @@ impl ItemTable {
             (false, true) => Ask::More(demand()),
             (false, false) => Ask::Nothing,
         };
+        let classes = item.classes.len();
         let class = item.classes.get_or_add(key);
+        if class.members.is_empty() {
+            class.members.reserve_exact(1);
+        }
         class.members.push(Member {
             session,
             progress: Progress::New,
@@ -139,6 +157,8 @@ impl ItemTable {
             awaits: false,
         });
         let member = (class.members.len() - 1) as u32;
+        self.size.members += 1;
+        self.size.classes += item.classes.len() - classes;
         (Place { slot, member }, ask)
     }
 
@@ -164,6 +184,7 @@ impl ItemTable {
             classes: Classes::default(),
             more: None,
         };
+        self.size.name_bytes += name.1.len();
         let slot = self.items.insert(item) as u32;
         self.by_name.insert(name.clone(), slot);
         slot
@@ -187,9 +208,11 @@ impl ItemTable {
             return removal;
         }
         class.members.swap_remove(member);
+        self.size.members -= 1;
         removal.moved = class.members.get(member).map(|moved| moved.session);
         let class_gone = class.members.is_empty();
         if class_gone {
+            self.size.classes -= 1;
             item.classes.remove(index);
             removal.rows = item.forget_unneeded();
         } else if class.members.capacity() > 64
@@ -201,7 +224,14 @@ impl ItemTable {
         if item.classes.is_empty() {
             let item = self.items.remove(slot);
             self.by_name.remove(&item.name);
-            removal.emptied = Some(item.name);
+            self.size.name_bytes -= item.name.1.len();
+            let epoch = item.epoch;
+            let key = ItemKey {
+                slot: place.slot,
+                epoch,
+            };
+            removal.emptied = Some((item.name, key));
+            self.shrink();
         } else if class_gone {
             // A field left behind by its last subscriber could still fail the item's records.
             let narrowed = item.narrow(key.schema.wanted()) || keeps_less;
@@ -212,6 +242,20 @@ impl ItemTable {
         }
         removal
     }
+
+    /// Returns memory when few items are left of many. Slots keep their numbers, so only those
+    /// behind the last item in use can go.
+    fn shrink(&mut self) {
+        if shrinks(self.by_name.len(), self.by_name.capacity()) {
+            self.by_name.shrink_to(2 * self.by_name.len());
+            self.items.shrink_to_fit();
+        }
+    }
+}
+
+/// Returns `true` if a table of `capacity` entries is worth shrinking to twice its `len`.
+pub(crate) fn shrinks(len: usize, capacity: usize) -> bool {
+    capacity > 1_024 && len < capacity / 8
 }
 
 impl Item {
@@ -504,7 +548,7 @@ mod tests {
             ..second
         };
         let removal = table.remove(moved, class(&schema, 1, 1));
-        assert_eq!(removal.emptied, Some(name.clone()));
+        assert_eq!(removal.emptied, Some((name.clone(), key)));
         assert!(table.get_mut(key).is_none() && table.len() == 0);
 
         let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2), Keep::Values);

@@ -224,26 +224,22 @@ impl Shard {
         }
     }
 
-    /// Forgets a session and all it has subscribed to. The connection stays.
+    /// Forgets a session and all it has subscribed to, many items in several iterations. The
+    /// connection stays.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
-        let mut entry = self.sessions.remove(key)?;
-        self.courier.forget(&entry);
+        let entry = self.sessions.end(key)?;
+        self.courier.forget(entry);
+        (entry.journal, entry.bandwidth) = (None, None);
+        let conn = entry.conn;
         if let Some(ticket) = self.tickets.remove(&key) {
+            let charged = entry.core.subscriptions().iter();
+            let bytes = charged.map(|one| one.handle.charged as usize).sum();
+            self.shared.guard.refund(ticket, bytes);
             self.shared.guard.end_session(ticket);
         }
-        let ids: Vec<u32> = entry
-            .core
-            .subscriptions()
-            .iter()
-            // From the end, so that none of the others moves.
-            .rev()
-            .map(|one| one.sub_id)
-            .collect();
-        for sub_id in ids {
-            if let Some(subscription) = entry.core.remove_subscription(sub_id) {
-                self.release(key, subscription);
-            }
-        }
-        Some(entry.conn)
+        self.backlog.take(key);
+        self.departing.push_back(key);
+        self.tear_down();
+        Some(conn)
     }
 }

@@ -34,11 +34,12 @@ mod step;
 mod stream_tests;
 mod subscribe;
 mod table;
+mod teardown;
 mod wire;
 mod wishes;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,7 +55,7 @@ use weir_tlcp::server::{SessionConfig, Subscription};
 
 use self::backlog::Backlog;
 use self::catch_up::ALARM;
-use self::class::ClassKey;
+use self::class::{ClassKey, Place};
 pub(crate) use self::compressing::CompressionCounters;
 use self::compressing::Compressor;
 use self::courier::Courier;
@@ -74,11 +75,12 @@ use self::wishes::Wishes;
 use crate::compression::Compression;
 use crate::config::{Limits, Simulator, UnknownNames};
 use crate::connection::Connection;
-use crate::guard::{Guard, Ticket};
+use crate::guard::{Guard, Held, Ticket};
 use crate::latency::Sent;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
 
+pub(crate) use self::item::shrinks;
 pub(crate) use self::kept::PastUpdate;
 pub(crate) use self::table::{Table, TableCounts, TableRules};
 
@@ -198,6 +200,16 @@ pub(crate) struct Shard {
     tickets: HashMap<SessionKey, Ticket>,
     /// Of connections whose client is not like most.
     dialects: HashMap<ConnId, Dialect>,
+    /// Sessions that have ended and still have items.
+    departing: VecDeque<SessionKey>,
+    /// Items joined and released in this iteration.
+    item_work: usize,
+    /// Of these, the ones charged to the input budget, or to no peer.
+    charged_work: usize,
+    /// Bytes that the guard counts for this shard's subscriptions and items.
+    held: Held,
+    /// When field lists that no subscription uses were forgotten.
+    swept_ms: u64,
     /// When sessions were counted by transport.
     census_ms: u64,
     /// Scratch for the lines that answer one message.
@@ -235,6 +247,11 @@ impl Shard {
             sent: Sent::default(),
             tickets: HashMap::new(),
             dialects: HashMap::new(),
+            departing: VecDeque::new(),
+            item_work: 0,
+            charged_work: 0,
+            held: Held::default(),
+            swept_ms: 0,
             census_ms: 0,
             reply: Vec::new(),
             notes: Vec::new(),
@@ -248,9 +265,13 @@ impl Shard {
             delivery,
             diffs,
             places,
+            charged,
             ..
         } = subscription.handle;
         let sub_id = subscription.sub_id;
+        if let Some(ticket) = self.tickets.get(&session) {
+            self.shared.guard.refund(*ticket, charged as usize);
+        }
         for (index, place) in places.iter().enumerate() {
             let Some(place) = *place else { continue };
             let position = index as u32 + 1;
@@ -262,30 +283,36 @@ impl Shard {
                 delivery,
                 diffs: diffs.as_ref(),
             };
-            let Removal {
-                moved,
-                emptied,
-                narrowed,
-                rows,
-            } = self.items.remove(place, class);
-            self.counters.rows.keys -= rows as u64;
-            let entry = moved.and_then(|session| self.sessions.get_mut(session));
-            let neighbour = entry.and_then(|entry| entry.core.subscription_mut(sub_id));
-            if let Some(Some(moved)) =
-                neighbour.and_then(|other| other.handle.places.get_mut(index))
-            {
-                moved.member = place.member;
-            }
-            if let Some((connection, name)) = emptied {
-                let connection = &self.shared.connections[usize::from(connection)];
-                self.wishes.unsubscribe(connection, name);
-            }
-            if let Some(((connection, name), demand)) = narrowed {
-                let connection = &self.shared.connections[usize::from(connection)];
-                self.wishes.change(connection, name, demand);
-            }
+            self.release_item(place, class);
         }
         self.counters.subscriptions -= 1;
+        self.count_held();
+    }
+
+    /// Takes one subscriber of an item out of the table.
+    fn release_item(&mut self, place: Place, class: ClassKey<'_>) {
+        self.item_work += 1;
+        let Removal {
+            moved,
+            emptied,
+            narrowed,
+            rows,
+        } = self.items.remove(place, class);
+        self.counters.rows.keys -= rows as u64;
+        let entry = moved.and_then(|session| self.sessions.any_mut(session));
+        let neighbour = entry.and_then(|entry| entry.core.subscription_mut(class.sub_id));
+        let index = class.position as usize - 1;
+        if let Some(Some(moved)) = neighbour.and_then(|other| other.handle.places.get_mut(index)) {
+            moved.member = place.member;
+        }
+        if let Some(((connection, name), item)) = emptied {
+            let connection = &self.shared.connections[usize::from(connection)];
+            self.wishes.unsubscribe(connection, name, item);
+        }
+        if let Some(((connection, name), demand)) = narrowed {
+            let connection = &self.shared.connections[usize::from(connection)];
+            self.wishes.change(connection, name, demand);
+        }
     }
 
     fn force_unsubscribe(&mut self, wire: &mut impl Wire, connection: u16) {
@@ -353,17 +380,25 @@ impl Handler for Shard {
     }
 
     fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
-        match self.turn_away(io, conn, request) {
+        let answer = match self.turn_away(io, conn, request) {
             Some(refusal) => Answer::Reply(refusal),
             None => http::answer(self, io, conn, request),
-        }
+        };
+        self.charge_work(io);
+        answer
     }
 
     fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
-        if self.is_flooding(io, conn) {
+        let requests = self.lines(text.as_bytes()).max(1);
+        if self.is_flooding(io, conn, requests) {
             return;
         }
         self.handle_message(io, conn, text);
+        self.charge_work(io);
+    }
+
+    fn on_frames(&mut self, io: &mut Io, conn: ConnId, count: u32) {
+        self.is_flooding(io, conn, count);
     }
 
     fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason) {
@@ -420,7 +455,7 @@ impl Handler for Shard {
             ShardMail::History(told) => self.learn_history(io, *told),
             ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardMail::Adopt(handover) => self.adopt(io, *handover),
-            ShardMail::Errand(errand) => self.run_errand(io, *errand),
+            ShardMail::Errand(errand) => self.receive_errand(io, *errand),
             ShardMail::Outcome(outcome) => self.take_outcome(io, *outcome),
             ShardMail::Retire(id) => self.retire(io, &id),
             ShardMail::Drain {
@@ -435,6 +470,7 @@ impl Handler for Shard {
     }
 
     fn on_turn(&mut self, io: &mut Io) {
+        self.begin_turn(io);
         self.publish(io);
         self.retry_posts(io);
         if self.drained() {

@@ -11,6 +11,7 @@ use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
 use super::frame::Framing;
+use super::guarding::NO_MEMORY;
 use super::lifecycle::NOWHERE;
 use super::session::{AdapterSet, SessionKey};
 use super::wire::Wire;
@@ -302,6 +303,10 @@ impl Shard {
             if let Err(refusal) = done {
                 self.remove_session(key);
                 reply.lines.truncate(begin);
+                if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
+                    // There may be room later, and 64 would stop an SDK for good.
+                    return Err((SessionCode::RETRY_LATER, refusal.message.into()));
+                }
                 return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
             }
         }
@@ -340,6 +345,10 @@ impl Shard {
         if self.draining() {
             let text = "the gateway is shutting down";
             return Err((SessionCode::RETRY_LATER, text.into()));
+        }
+        if self.shared.guard.overload.is_on() {
+            self.shared.guard.note(Limit::Memory);
+            return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
         if self.sessions.len() >= self.shared.limits.sessions_per_shard {
             self.shared.guard.note(Limit::Sessions);

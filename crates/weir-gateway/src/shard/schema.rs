@@ -85,6 +85,8 @@ impl Schema {
 #[derive(Debug)]
 pub(super) struct SchemaCache {
     known: HashMap<(u16, bool, Box<str>), Weak<Schema>>,
+    /// Estimate of their memory.
+    bytes: usize,
     /// Size at which entries nobody uses any more are swept out.
     sweep_at: usize,
 }
@@ -95,8 +97,34 @@ impl SchemaCache {
     pub(super) fn new() -> Self {
         Self {
             known: HashMap::new(),
+            bytes: 0,
             sweep_at: SWEEP_MIN,
         }
+    }
+
+    /// Returns an estimate of the memory of all field lists, those in use and those not yet
+    /// forgotten.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns an estimate of the memory of one field list.
+    pub(super) fn estimate(text: &str) -> usize {
+        // The text, and 4 bytes for each field, which take two characters at least.
+        256 + 3 * text.len()
+    }
+
+    /// Forgets the field lists that no subscription uses.
+    pub(super) fn sweep(&mut self) {
+        let bytes = &mut self.bytes;
+        self.known.retain(|(_, _, text), schema| {
+            let is_used = schema.strong_count() > 0;
+            if !is_used {
+                *bytes -= Self::estimate(text);
+            }
+            is_used
+        });
+        self.sweep_at = (self.known.len() * 2).max(SWEEP_MIN);
     }
 
     /// The schema of a field list on a connection, for mode COMMAND if `rows`.
@@ -112,15 +140,16 @@ impl SchemaCache {
             return schema;
         }
         if self.known.len() >= self.sweep_at {
-            self.known.retain(|_, schema| schema.strong_count() > 0);
-            self.sweep_at = (self.known.len() * 2).max(SWEEP_MIN);
+            self.sweep();
         }
         let schema = match rows {
             true => Schema::resolve_rows(text, mapping),
             false => Schema::resolve(text, mapping),
         };
         let schema = Arc::new(schema);
-        self.known.insert(key, Arc::downgrade(&schema));
+        if self.known.insert(key, Arc::downgrade(&schema)).is_none() {
+            self.bytes += Self::estimate(text);
+        }
         schema
     }
 }

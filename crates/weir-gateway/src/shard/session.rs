@@ -46,6 +46,8 @@ pub(super) enum AdapterSet {
     Served,
     /// The start item of the published load test's simulator.
     LoadTests,
+    /// Nothing: it has ended, and the item table is still to forget it.
+    Nothing,
 }
 
 /// One client's session.
@@ -121,6 +123,10 @@ pub(super) struct Poll {
 }
 
 impl SessionEntry {
+    fn has_ended(&self) -> bool {
+        self.set == AdapterSet::Nothing
+    }
+
     pub(super) fn key(&self) -> SessionKey {
         SessionKey {
             index: self.index,
@@ -227,12 +233,16 @@ pub(super) struct Subscribed {
     pub(super) pacing: Option<Box<Pacing>>,
     /// One per item of the group, `None` for an item no template admits.
     pub(super) places: SmallVec<[Option<Place>; 1]>,
+    /// Bytes that its client's address is charged for it.
+    pub(super) charged: u32,
 }
 
 /// All sessions of a shard.
 #[derive(Debug)]
 pub(super) struct Sessions {
     entries: Slab<SessionEntry>,
+    /// Entries of ended sessions.
+    ended: usize,
     serial: u32,
 }
 
@@ -240,12 +250,13 @@ impl Sessions {
     pub(super) fn new() -> Self {
         Self {
             entries: Slab::new(),
+            ended: 0,
             serial: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.ended
     }
 
     /// Takes in a session that is made for its place.
@@ -283,27 +294,45 @@ impl Sessions {
     pub(super) fn find(&self, shard: u16, id: &str) -> Option<SessionKey> {
         let place = SessionId::place_of(id).filter(|place| place.shard == shard)?;
         let index = place.slot;
-        let entry = self.entries.get(index as usize)?;
+        let entry = self
+            .entries
+            .get(index as usize)
+            .filter(|one| !one.has_ended())?;
         let serial = entry.serial;
         (entry.core.id().as_str() == id).then_some(SessionKey { index, serial })
     }
 
     pub(super) fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
+        self.any_mut(key).filter(|entry| !entry.has_ended())
+    }
+
+    /// As [`Self::get_mut`], also a session that has ended.
+    pub(super) fn any_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         self.entries
             .get_mut(key.index as usize)
             .filter(|entry| entry.serial == key.serial)
     }
 
-    pub(super) fn remove(&mut self, key: SessionKey) -> Option<SessionEntry> {
-        self.get_mut(key)?;
-        Some(self.entries.remove(key.index as usize))
+    /// Ends a session: only [`Self::any_mut`] finds it from now on, until [`Self::forget`].
+    pub(super) fn end(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
+        self.get_mut(key)?.set = AdapterSet::Nothing;
+        self.ended += 1;
+        self.any_mut(key)
+    }
+
+    /// Forgets a session that has ended.
+    pub(super) fn forget(&mut self, key: SessionKey) {
+        if self.any_mut(key).is_some_and(|entry| entry.has_ended()) {
+            self.entries.remove(key.index as usize);
+            self.ended -= 1;
+        }
     }
 
     /// How many reach their clients in which way, in the order of [`Transport`].
     pub(super) fn by_transport(&self) -> [u64; 4] {
         let mut counts = [0; 4];
         for (_, entry) in &self.entries {
-            if let Some(transport) = entry.transport() {
+            if let Some(transport) = entry.transport().filter(|_| !entry.has_ended()) {
                 counts[transport as usize] += 1;
             }
         }
@@ -315,7 +344,8 @@ impl Sessions {
             index: index as u32,
             serial: entry.serial,
         };
-        self.entries.iter().map(key).collect()
+        let live = self.entries.iter().filter(|(_, entry)| !entry.has_ended());
+        live.map(key).collect()
     }
 }
 

@@ -77,6 +77,7 @@ impl Shard {
                 diffs: None,
                 pacing: None,
                 places: [None].into_iter().collect(),
+                charged: 0,
             },
         };
         let most = self.shared.limits.subscriptions_per_session;

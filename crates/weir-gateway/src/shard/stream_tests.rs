@@ -19,6 +19,9 @@ use super::wire::Wire;
 use super::{DRAIN_STEP, SETTLE_POLLS, Shard, Shared, http};
 use crate::config::Limits;
 use crate::connection::Connection;
+use weir_net::memory::MemoryUse;
+
+use super::teardown::ITEMS_PER_TURN;
 use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
 
@@ -503,4 +506,107 @@ fn a_drain_takes_the_time_it_is_given() {
     }
     let refused = world.ws(51, "create_session\r\nLS_adapter_set=Set");
     assert!(refused[0].starts_with("CONERR,6,"), "{refused:?}");
+}
+
+/// A subscription to `count` items, numbered from `first`.
+fn add_many(sub_id: u32, first: usize, count: usize) -> String {
+    let names: Vec<_> = (first..first + count)
+        .map(|number| format!("item-[key=k{number}]"))
+        .collect();
+    format!(
+        "control\r\nLS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_mode=RAW&LS_group={}\
+         &LS_schema=a&LS_data_adapter=Data",
+        names.join("%20")
+    )
+}
+
+#[test]
+fn items_of_an_ended_session_are_released_in_slices() {
+    let mut world = World::new(Limits::default());
+    let unused = world.shard.items.size();
+    let subscribe = |world: &mut World, number: u32, sub_id: u32| {
+        let first = sub_id as usize * ITEMS_PER_TURN;
+        world.ws(number, &add_many(sub_id, first, ITEMS_PER_TURN));
+        world.shard.item_work = 0;
+    };
+    for number in [1, 2] {
+        world.create(number, "");
+        (0..3).for_each(|sub_id| subscribe(&mut world, number, sub_id + 1));
+    }
+    assert_eq!(world.shard.items.size().members, 6 * ITEMS_PER_TURN);
+    let held = world.shard.shared.guard.held.bytes();
+    assert!(held > 3 * ITEMS_PER_TURN * 1_000, "{held}");
+
+    let destroy = "control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=false";
+    world.ws(1, destroy);
+    assert_eq!(world.sessions(), 1, "it counts no more");
+    assert!(
+        world.shard.items.size().members >= 5 * ITEMS_PER_TURN,
+        "most is still to do"
+    );
+    // Others who share its items leave meanwhile.
+    world.ws(2, "control\r\nLS_reqId=3&LS_op=delete&LS_subId=2");
+    world.ws(2, destroy);
+    let mut turns = 0;
+    while world.shard.items.size() != unused {
+        let before = world.shard.items.size().members;
+        world.shard.item_work = 0;
+        world.shard.tear_down();
+        let released = before - world.shard.items.size().members;
+        assert!(released <= ITEMS_PER_TURN, "{released} in one turn");
+        turns += 1;
+        assert!(turns < 20, "nothing goes on");
+    }
+    world.shard.item_work = 0;
+    world.shard.tear_down();
+    assert_eq!(
+        (world.shard.items.len(), world.shard.counters.subscriptions),
+        (0, 0)
+    );
+    assert!(world.shard.departing.is_empty());
+    world.shard.schemas.sweep();
+    world.shard.count_held();
+    assert_eq!(world.shard.shared.guard.held.bytes(), 0);
+}
+
+#[test]
+fn a_session_has_a_limit_of_items() {
+    let limits = Limits {
+        items_per_session: 5,
+        ..Limits::default()
+    };
+    let mut world = World::new(limits);
+    world.create(1, "");
+    world.ws(1, &add_many(1, 0, 3));
+    let refused = world.ws(1, &add_many(2, 3, 3));
+    assert!(
+        refused[0].starts_with("REQERR,1,68,more than 5 items"),
+        "{refused:?}"
+    );
+    let room = world.ws(1, &add_many(3, 3, 2));
+    assert!(room[0].starts_with("REQOK,1"), "{room:?}");
+}
+
+#[test]
+fn short_memory_sends_new_sessions_away_for_a_while() {
+    let mut world = World::new(Limits::default());
+    let id = world.create(1, "");
+    let overload = &world.shard.shared.guard.overload;
+    overload.observe(MemoryUse {
+        used: 100,
+        max: 100,
+    });
+    let refused = world.ws(2, "create_session\r\nLS_adapter_set=Set");
+    assert!(
+        refused[0].starts_with("CONERR,6,the gateway is short of memory"),
+        "{refused:?}"
+    );
+    let refused = world.ws(1, &add_many(1, 0, 1));
+    assert!(
+        refused[0].starts_with("REQERR,1,68,the gateway is short"),
+        "{refused:?}"
+    );
+    let overload = &world.shard.shared.guard.overload;
+    overload.observe(MemoryUse { used: 1, max: 100 });
+    world.add(&id, 1);
 }

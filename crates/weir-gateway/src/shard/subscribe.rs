@@ -9,12 +9,14 @@ use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 use super::Shard;
 use super::backlog::{Behind, NEVER};
 use super::class::{Basis, ClassKey, Delivery, Progress};
+use super::guarding::no_memory;
 use super::item::{Ask, Item, ItemName};
 use super::kept::Keep;
 use super::pacing::Pacing;
 use super::queue::Queue;
 use super::session::{AdapterSet, SessionKey, Subscribed};
 use super::table::TableRules;
+use super::teardown::TEXT_PER_ITEM;
 use crate::guard::Limit;
 use crate::resolve::{Refusal, Resolved, resolve};
 
@@ -38,6 +40,12 @@ impl Shard {
         if set == Some(AdapterSet::LoadTests) {
             return self.subscribe_start_item(key, add, out);
         }
+        if self.shared.guard.overload.is_on() {
+            self.shared.guard.note(Limit::Memory);
+            return Err(no_memory());
+        }
+        // Names cost work also if they are refused.
+        self.item_work += add.group.len() / TEXT_PER_ITEM;
         let Resolved { connection, items } = resolve(
             add,
             &shared.connections,
@@ -45,7 +53,7 @@ impl Shard {
             &shared.guard,
             shared.unknown_names,
         )?;
-        self.may_subscribe(items.len())?;
+        self.may_subscribe(key, &items, &add.schema)?;
         let mapping = &shared.connections[usize::from(connection)].config.mapping;
         let in_rows = add.mode == Mode::Command;
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
@@ -82,6 +90,7 @@ impl Shard {
                 diffs: diffs.cloned(),
                 pacing,
                 places: items.iter().map(|_| None).collect(),
+                charged: 0,
             },
         };
         let most = shared.limits.subscriptions_per_session;
@@ -124,6 +133,8 @@ impl Shard {
                 None => {}
             }
         }
+        self.item_work += counts.0 as usize;
+        self.charge_subscription(key, add.sub_id);
         Ok(())
     }
 

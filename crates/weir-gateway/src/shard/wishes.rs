@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::item::Demand;
 use crate::connection::Connection;
-use crate::routing::Wish;
+use crate::routing::{ItemKey, Wish};
 
 /// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
 /// written afterwards.
@@ -29,9 +29,9 @@ impl Wishes {
     }
 
     /// Nobody in the shard wants the item any more.
-    pub(super) fn unsubscribe(&self, connection: &Connection, name: Arc<str>) {
+    pub(super) fn unsubscribe(&self, connection: &Connection, name: Arc<str>, item: ItemKey) {
         let shard = self.shard;
-        connection.ask(Wish::Unsubscribe { name, shard }, false);
+        connection.ask(Wish::Unsubscribe { name, shard, item }, false);
     }
 
     fn wish(&self, name: Arc<str>, demand: Demand) -> Wish {

@@ -34,7 +34,7 @@ impl Http {
     /// Sends one request and reads the head of its answer.
     pub fn post(&mut self, name: &str, body: &str) -> &mut Self {
         let request = format!(
-            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: x\r\n\
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: app.example\r\n\
              Origin: http://app.example\r\nContent-Type: text/plain; charset=utf-8\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()

@@ -101,7 +101,7 @@ fn new_sessions_have_a_rate() {
 #[test]
 fn subscriptions_and_items_have_an_end_in_all() {
     let gateway =
-        Files::new().start("[limits]\nsubscriptions = 6\nitems = 4\nfields_per_subscription = 1");
+        Files::new().start("[limits]\nsubscriptions = 3\nitems = 2\nfields_per_subscription = 1");
     let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
     assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
     let mut add = |number: u32, group: &str, schema: &str| {
@@ -113,7 +113,6 @@ fn subscriptions_and_items_have_an_end_in_all() {
     };
     let item = |name: &str| format!("ltest-%5Bkey%3D{name}%5D");
     let three = format!("{}%20{}%20{}", item("a"), item("b"), item("c"));
-    // Half of each is for each of the two event loops.
     assert!(add(1, &three, "value").starts_with("REQERR,1,68,too many items"));
     assert!(add(2, &item("a"), "value%20value").starts_with("REQERR,2,23,"));
     for number in 3..6 {
@@ -124,6 +123,102 @@ fn subscriptions_and_items_have_an_end_in_all() {
         await_metric(&gateway, &limited(limit, 1));
     }
     gateway.shut_down();
+}
+
+#[test]
+fn without_a_list_pages_of_the_same_host_may_connect() {
+    let gateway = Files::new().start("");
+    let open = |origin| upgrade(connect(gateway.listen_address()), origin).map(drop);
+    for same in [
+        None,
+        Some("http://localhost:3000"),
+        Some("http://127.0.0.1"),
+    ] {
+        assert_eq!(open(same), Ok(()), "{same:?}");
+    }
+    for other in ["https://evil.example.com", "null", "x"] {
+        assert_eq!(open(Some(other)), Err(403), "{other}");
+    }
+    await_metric(&gateway, &limited("allowed_origins", 3));
+    gateway.shut_down();
+}
+
+#[test]
+fn subscriptions_are_limited_by_memory_in_all_and_by_address() {
+    for (settings, limit) in [
+        ("[limits]\nsubscription_bytes = 10000", "subscription_bytes"),
+        (
+            "[limits.per_address]\nsubscription_bytes = 10000",
+            "per_address.subscription_bytes",
+        ),
+    ] {
+        let gateway = Files::new().start(settings);
+        let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
+        assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
+        let mut add = |number: u32, length: usize| {
+            let name = "k".repeat(length);
+            let request = format!(
+                "control\r\nLS_reqId={number}&LS_op=add&LS_subId={number}&LS_mode=RAW\
+                 &LS_group=ltest-%5Bkey%3D{name}%5D&LS_schema=value&LS_data_adapter=QuickStart"
+            );
+            exchange(&mut socket, &request, "REQ")
+        };
+        assert_eq!(add(1, 1), "REQOK,1", "{limit}");
+        assert!(
+            add(2, 10_000).starts_with("REQERR,2,68,too many"),
+            "{limit}"
+        );
+        await_metric(&gateway, &limited(limit, 1));
+        let delete = "control\r\nLS_reqId=3&LS_op=delete&LS_subId=1";
+        exchange(&mut socket, delete, "REQOK");
+        await_metric(&gateway, "weir_gateway_subscription_bytes 0");
+        gateway.shut_down();
+    }
+}
+
+#[test]
+fn memory_beyond_its_limit_is_told_and_admits_nothing_new() {
+    let gateway = Files::new().start("[limits]\nmemory_bytes = 1");
+    await_metric(&gateway, "weir_gateway_overloaded 1");
+    let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
+    let refused = exchange(&mut socket, CREATE, "CON");
+    assert!(
+        refused.starts_with("CONERR,6,the gateway is short of memory"),
+        "{refused}"
+    );
+    let (status, _, _) = get(gateway.admin_address(), "/health/live", "");
+    assert_eq!(status, 200);
+    let (_, _, body) = get(gateway.admin_address(), "/health/ready", "");
+    assert!(body.contains("degraded: "), "{body}");
+    gateway.shut_down();
+}
+
+#[test]
+fn lines_and_frames_count_as_requests() {
+    let settings = "[limits.per_address]\nrequests_per_second = 0.001";
+    let lines = format!("control{}", "\r\n".repeat(12));
+    let ping = || Message::Ping(Vec::new().into());
+    let floods: [Vec<Message>; 2] = [
+        vec![Message::text(lines)],
+        (0..12).map(|_| ping()).collect(),
+    ];
+    for flood in floods {
+        let gateway = Files::new().start(settings);
+        let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
+        assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
+        for message in flood {
+            // It may have been ended on the way.
+            let _ = socket.send(message);
+        }
+        let end = loop {
+            match socket.read().expect("an end") {
+                Message::Text(text) if text.starts_with("END,") => break text,
+                _ => {}
+            }
+        };
+        assert!(end.starts_with("END,48,too many requests"), "{end}");
+        gateway.shut_down();
+    }
 }
 
 #[test]

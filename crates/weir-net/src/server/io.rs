@@ -79,6 +79,8 @@ pub struct Io {
     pub(super) tls: TlsBuffers,
     pub(super) registry: Registry,
     pub(super) limits: Limits,
+    /// The handler has work for the next iteration.
+    pub(super) has_work: bool,
     pub(super) accepting: bool,
     pub(super) running: bool,
     pub(super) counters: IoCounters,
@@ -99,6 +101,7 @@ impl Io {
             tls: TlsBuffers::default(),
             registry,
             limits,
+            has_work: false,
             accepting: true,
             running: true,
             counters: IoCounters::default(),
@@ -349,6 +352,11 @@ impl Io {
     /// Sees to it that the next turn comes within a tick, for work that waits for another thread.
     pub fn wake_soon(&mut self) {
         self.timers.set(self.now_ms, Due::Wake);
+    }
+
+    /// Begins the next iteration without waiting for events, for work that is done in slices.
+    pub fn continue_soon(&mut self) {
+        self.has_work = true;
     }
 
     /// The other end of a connection, if it is open.

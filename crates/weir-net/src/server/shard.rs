@@ -128,6 +128,7 @@ impl<H: Handler> Shard<H> {
         let busy = self.doors.some_may_wait()
             || self.mail_again
             || !self.io.input.is_empty()
+            || std::mem::take(&mut self.io.has_work)
             || !self.io.lost.is_empty();
         if busy || !self.mail.may_sleep() {
             return Some(Duration::ZERO);

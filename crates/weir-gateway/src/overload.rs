@@ -1,0 +1,117 @@
+//! Keeps memory from ending: a thread samples what the process uses, and above the limit new
+//! sessions and subscriptions are refused. It also logs which limits were met, as sums.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use weir_net::memory::{MemoryMeter, MemoryUse};
+
+use crate::guard::{Guard, Limit};
+
+/// How often memory is sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// How often limits that were met are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Whether memory is about to end. Read by all event loops, written by one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Overload {
+    is_on: AtomicBool,
+    used: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Overload {
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Returns the last sample.
+    pub(crate) fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            used: self.used.load(Ordering::Relaxed),
+            max: self.max.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Takes in a sample; returns the state that begins with it, if it changes. It begins at the
+    /// limit and ends at nine tenths of it, so that it does not flicker.
+    pub(crate) fn observe(&self, memory: MemoryUse) -> Option<bool> {
+        self.used.store(memory.used, Ordering::Relaxed);
+        self.max.store(memory.max, Ordering::Relaxed);
+        let before = self.is_on();
+        let is_on = match before {
+            false => memory.used >= memory.max,
+            true => memory.used > memory.max / 10 * 9,
+        };
+        self.is_on.store(is_on, Ordering::Relaxed);
+        (is_on != before).then_some(is_on)
+    }
+}
+
+/// Samples memory and logs met limits until `stop` is disconnected.
+pub(crate) fn watch(guard: &Arc<Guard>, meter: &MemoryMeter, stop: &Receiver<()>) {
+    let mut logged = [0; Limit::ALL.len()];
+    let mut logged_at: Option<Instant> = None;
+    loop {
+        if let Some(memory) = meter.sample() {
+            let MemoryUse { used, max } = memory;
+            match guard.overload.observe(memory) {
+                Some(true) => tracing::warn!(
+                    used,
+                    max,
+                    "memory limit reached, new sessions and subscriptions are refused"
+                ),
+                Some(false) => tracing::info!(used, max, "memory is below its limit again"),
+                None => {}
+            }
+        }
+        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_met(guard, &mut logged) {
+            logged_at = Some(Instant::now());
+        }
+        match stop.recv_timeout(SAMPLE_INTERVAL) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Logs the limits met since the last call, a line each; returns `true` if there are any.
+fn log_met(guard: &Guard, logged: &mut [u64; Limit::ALL.len()]) -> bool {
+    let mut any = false;
+    for (limit, before) in Limit::ALL.iter().zip(logged) {
+        let count = guard.met(*limit);
+        let refused = count - std::mem::replace(before, count);
+        if refused == 0 {
+            continue;
+        }
+        any = true;
+        let limit = limit.label();
+        match guard
+            .take_origin()
+            .filter(|_| limit == Limit::Origin.label())
+        {
+            Some(origin) => tracing::warn!(limit, refused, origin, "limit met"),
+            None => tracing::warn!(limit, refused, "limit met"),
+        }
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_begins_at_the_limit_and_ends_below_it() {
+        let overload = Overload::default();
+        let seen = |used| overload.observe(MemoryUse { used, max: 1_000 });
+        assert_eq!((seen(999), overload.is_on()), (None, false));
+        assert_eq!((seen(1_000), overload.is_on()), (Some(true), true));
+        assert_eq!((seen(950), overload.is_on()), (None, true));
+        assert_eq!((seen(900), overload.is_on()), (Some(false), false));
+        assert_eq!((seen(950), overload.is_on()), (None, false));
+    }
+}

@@ -1,0 +1,90 @@
+//! Work on many items in slices, so that no iteration of the event loop takes long: the items of
+//! ended sessions are released, and requests from other shards are carried out, a bounded number
+//! per iteration.
+
+use std::sync::Arc;
+
+use weir_net::server::Io;
+
+use super::Shard;
+use super::class::ClassKey;
+use super::session::SessionKey;
+
+/// Items that one iteration joins or releases before the rest waits; about 2 ms.
+pub(super) const ITEMS_PER_TURN: usize = 1_000;
+/// Characters of an item group that cost as much to resolve as an item to join.
+pub(super) const TEXT_PER_ITEM: usize = 32;
+/// Bytes of input that cost as much as one item joined or released.
+const ITEM_CHARGE: usize = 512;
+
+/// How often field lists that no subscription uses are forgotten.
+const SWEEP_INTERVAL_MS: u64 = 1_000;
+
+impl Shard {
+    /// Releases items of ended sessions, as many as this iteration may.
+    pub(super) fn tear_down(&mut self) {
+        while self.item_work < ITEMS_PER_TURN {
+            let Some(key) = self.departing.front().copied() else {
+                break;
+            };
+            if !self.release_one(key) {
+                self.departing.pop_front();
+                self.sessions.forget(key);
+            }
+        }
+        self.count_held();
+    }
+
+    /// Releases one item or the rest of one subscription of an ended session; `false` if it has
+    /// none.
+    fn release_one(&mut self, key: SessionKey) -> bool {
+        let Some(entry) = self.sessions.any_mut(key) else {
+            return false;
+        };
+        let Some(subscription) = entry.core.subscriptions_mut().next() else {
+            return false;
+        };
+        let (sub_id, subscribed) = (subscription.sub_id, &mut subscription.handle);
+        let position = subscribed.places.len() as u32;
+        let Some(place) = subscribed.places.pop() else {
+            entry.core.remove_subscription(sub_id);
+            self.counters.subscriptions -= 1;
+            self.item_work += 1;
+            return true;
+        };
+        let (schema, diffs) = (Arc::clone(&subscribed.schema), subscribed.diffs.clone());
+        let class = ClassKey {
+            schema: &schema,
+            sub_id,
+            position,
+            delivery: subscribed.delivery,
+            diffs: diffs.as_ref(),
+        };
+        if let Some(place) = place {
+            self.release_item(place, class);
+        }
+        true
+    }
+
+    /// Charges the items that a peer's input has joined and released.
+    pub(super) fn charge_work(&mut self, io: &mut Io) {
+        io.charge_input((self.item_work - self.charged_work) * ITEM_CHARGE);
+        self.charged_work = self.item_work;
+    }
+
+    /// Begins the next iteration's slice of what waits.
+    pub(super) fn begin_turn(&mut self, io: &mut Io) {
+        self.item_work = 0;
+        if io.now_ms() >= self.swept_ms.saturating_add(SWEEP_INTERVAL_MS) {
+            self.swept_ms = io.now_ms();
+            self.schemas.sweep();
+        }
+        self.tear_down();
+        self.item_work = 0;
+        self.run_waiting_errands(io);
+        self.charged_work = self.item_work;
+        if !self.departing.is_empty() || self.errands.has_incoming() {
+            io.continue_soon();
+        }
+    }
+}
