@@ -25,7 +25,9 @@ pub(super) fn recognise(text: &str) -> Option<(u32, Problem)> {
     for (number, line) in (1..).zip(text.lines()) {
         let Some(key) = key(line) else {
             let is_table = line.starts_with('[') && line.trim_end().ends_with(']');
-            toml = toml.or(is_table.then_some(number));
+            if is_table && toml.is_none() {
+                toml = Some(number);
+            }
             continue;
         };
         if KAFKA_CONNECT.contains(&key) {
