@@ -116,8 +116,8 @@ pub struct Limits {
     pub stalled_ms: u64,
     /// Bytes of one request, default 50,000; told to clients.
     pub request_bytes: usize,
-    /// Bytes of an update's line, default 0: as many as the client's library is known to read. Longer
-    /// ones are left out and reported as lost.
+    /// Bytes of an update's line, default 0: as many as the client's library is known to read.
+    /// Longer ones are left out and reported as lost.
     pub line_bytes: u32,
     /// Client connections of the whole gateway, sessions or not; default 0: an eighth more than
     /// `sessions`.
@@ -200,8 +200,8 @@ impl Default for Limits {
     }
 }
 
-/// `unknown_names`: the answer to a subscription that names an item no topic can have, or a field that
-/// is not mapped.
+/// `unknown_names`: the answer to a subscription that names an item no topic can have, or a
+/// field that is not mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownNames {
