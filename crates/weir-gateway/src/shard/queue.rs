@@ -259,6 +259,8 @@ impl Queue {
         match (*command, change.command) {
             (Command::Add, Command::Delete) => {
                 self.take(index);
+                // Else gaps would pile up while nothing is told.
+                self.trim();
                 Some(Shed::conflated(2))
             }
             (Command::Add | Command::Update, Command::Update)

@@ -82,6 +82,7 @@ enum Op {
     Push(u32, u64),
     Append(u32),
     Hasten(u32, u64),
+    Release(u32),
     Remove(u32),
     /// Sends the first item at an instant: an update of it, or all, or nothing.
     Send(u64, Option<bool>),
@@ -93,6 +94,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0u32..6, due()).prop_map(|(at, due)| Op::Push(at, due)),
         6 => (0u32..6).prop_map(Op::Append),
         1 => (0u32..6, due()).prop_map(|(at, due)| Op::Hasten(at, due)),
+        1 => (0u32..6).prop_map(Op::Release),
         1 => (0u32..6).prop_map(Op::Remove),
         3 => (0u64..9, any::<Option<bool>>()).prop_map(|(now, what)| Op::Send(now, what)),
     ]
@@ -140,9 +142,16 @@ proptest! {
                 }
                 Op::Hasten(at, due) => {
                     backlog.hasten(SESSION, (at, 1), due);
-                    if let Some(index) = model.iter().position(|one| one.at == at && due < one.due) {
+                    if let Some(index) = model.iter().position(|one| one.at == at && due < one.due && one.due != NEVER) {
                         let one = model.remove(index);
                         model.push(Naive { due, ..one });
+                    }
+                }
+                Op::Release(at) => {
+                    backlog.release(SESSION, (at, 1), |_| {});
+                    if let Some(index) = model.iter().position(|one| one.at == at) {
+                        let one = model.remove(index);
+                        model.push(Naive { due: 0, ..one });
                     }
                 }
                 Op::Remove(at) => {
