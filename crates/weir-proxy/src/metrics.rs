@@ -29,7 +29,7 @@ pub(crate) struct Sources {
 /// A registry that reads them at each scrape.
 pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
-    let process = ProcessMetrics::new("weir_proxy", vitals);
+    let process = ProcessMetrics::new("proxy", vitals);
     registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry

@@ -204,7 +204,7 @@ impl Kind {
 /// The registry that `/metrics` is written from.
 pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
-    let process = ProcessMetrics::new("weir_gateway", vitals);
+    let process = ProcessMetrics::new("gateway", vitals);
     registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry

@@ -206,7 +206,7 @@ impl World {
 
     fn http_as(&mut self, version: &str, number: u32, name: &str, body: &str) -> Vec<String> {
         let text = format!(
-            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 {version}\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 {version}\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         self.wire.peers.entry(number).or_default();

@@ -17,14 +17,14 @@ use crate::watchdog::Vitals;
 /// Log lines left out and stalls of event loops.
 #[derive(Debug)]
 pub struct ProcessMetrics {
-    prefix: &'static str,
+    product: &'static str,
     vitals: Arc<Vitals>,
 }
 
 impl ProcessMetrics {
-    /// Creates a collector of metrics whose names begin with `prefix`.
-    pub fn new(prefix: &'static str, vitals: Arc<Vitals>) -> Self {
-        Self { prefix, vitals }
+    /// Creates a collector of metrics of a product: their names begin with `weir_` and its name.
+    pub fn new(product: &'static str, vitals: Arc<Vitals>) -> Self {
+        Self { product, vitals }
     }
 }
 
@@ -43,11 +43,11 @@ impl Collector for ProcessMetrics {
             ),
             ("stalls", "Stalls of event loops.", self.vitals.stalls()),
         ] {
-            let name = format!("{}_{name}", self.prefix);
+            let name = format!("weir_{}_{name}", self.product);
             let described = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(described)?;
         }
-        let name = format!("{}_longest_stall_seconds", self.prefix);
+        let name = format!("weir_{}_longest_stall_seconds", self.product);
         let help = "The longest stall of an event loop.";
         let described = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
         ConstGauge::new(self.vitals.longest_ms() as f64 / 1_000.0).encode(described)
