@@ -350,7 +350,7 @@ impl Shard {
             self.shared.guard.note(Limit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
-        if self.sessions.len() >= self.shared.limits.sessions_per_shard {
+        if self.sessions.len() + self.departing.len() >= self.shared.limits.sessions_per_shard {
             self.shared.guard.note(Limit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
