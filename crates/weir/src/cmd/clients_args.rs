@@ -242,6 +242,8 @@ impl ClientsArgs {
                 Some(timed) => timed == Timed::Marked,
                 None => self.probe,
             },
+            // In a plan they are background: others write them.
+            record_timestamps: !self.worker,
             seed_report: self.seed_report.then_some(self.report_every),
             setup_timeout: self.setup_timeout,
         };
