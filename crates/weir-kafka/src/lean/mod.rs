@@ -114,6 +114,8 @@ pub struct LeanRecord<'a> {
     pub offset: i64,
     /// Milliseconds since the Unix epoch, -1 for none.
     pub timestamp_ms: i64,
+    /// The broker set it (`LogAppendTime`), not the producer.
+    pub log_append_time: bool,
     /// Key; `None` is null.
     pub key: Option<&'a [u8]>,
     /// Value; `None` is a tombstone.
@@ -128,6 +130,7 @@ impl<'a> LeanRecord<'a> {
             partition,
             offset: slice.offset,
             timestamp_ms: slice.timestamp_ms,
+            log_append_time: slice.log_append_time,
             key: slice.key,
             value: slice.value,
             slice,

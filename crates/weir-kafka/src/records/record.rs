@@ -58,6 +58,7 @@ impl<'a> Records<'a> {
         Ok(RecordSlice {
             offset,
             timestamp_ms,
+            log_append_time: matches!(self.timestamps, Timestamps::All(_)),
             key: reader.varint_bytes("key")?,
             value: reader.varint_bytes("value")?,
             header_bytes: reader.rest(),
@@ -91,6 +92,8 @@ pub struct RecordSlice<'a> {
     pub offset: i64,
     /// Milliseconds since the Unix epoch, -1 for none.
     pub timestamp_ms: i64,
+    /// The broker set it (`LogAppendTime`), not the producer.
+    pub log_append_time: bool,
     /// Key; `None` is null.
     pub key: Option<&'a [u8]>,
     /// Value; `None` is a tombstone.

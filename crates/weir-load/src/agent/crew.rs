@@ -120,7 +120,7 @@ impl Crew {
                 }
             }
         }
-        let us = |percentile| self.second.percentile_ns(percentile).unwrap_or(0) / 1000;
+        let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
         let progress = Progress {
             unix_ns,
             counters,

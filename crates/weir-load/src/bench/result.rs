@@ -313,7 +313,7 @@ impl Measured<'_> {
         let reports = self.collected.progress.get(&part)?;
         let inside = |at: u64| at > from && at <= until;
         let report = reports.iter().rev().find(|report| inside(report.unix_ns))?;
-        Some((report.p50_us as f64, report.p99_us as f64))
+        Some((report.p50_us? as f64, report.p99_us? as f64))
     }
 
     /// Share of the window that the receivers' event loop was busy.
@@ -450,8 +450,8 @@ mod tests {
         let progress = Progress {
             unix_ns: (at_s * 1e9) as u64,
             counters: counters.collect(),
-            p50_us: 700,
-            p99_us: 900,
+            p50_us: Some(700),
+            p99_us: Some(900),
         };
         Message::Event(part, Event::Progress(progress))
     }

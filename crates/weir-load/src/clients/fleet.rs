@@ -128,7 +128,11 @@ impl<'a> Fleet<'a> {
         let mut summary = DeliverySummary {
             bytes_received: self.io.bytes_received,
             disconnects: self.shared.disconnects,
-            latency_resolution_ns: if stamped { 1 } else { TEXT_RESOLUTION_NS },
+            timed_by_timestamp: self.shared.from_timestamp,
+            latency_resolution_ns: match stamped && self.shared.from_timestamp == 0 {
+                true => 1,
+                false => TEXT_RESOLUTION_NS,
+            },
             settled: ledger.is_some(),
             errors: self.shared.errors.clone(),
             ..DeliverySummary::default()

@@ -120,7 +120,7 @@ impl Meter {
                 histogram.clear();
             }
         }
-        let us = |percentile| self.second.percentile_ns(percentile).unwrap_or(0) / 1000;
+        let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
         events.send(&Event::Progress(Progress {
             unix_ns: now_unix_ns,
             counters,

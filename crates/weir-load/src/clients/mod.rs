@@ -71,6 +71,9 @@ pub struct ClientsOptions {
     pub verify_values: bool,
     /// Take latencies only of records whose timestamp carries [`MARK`](crate::payload::MARK).
     pub marked_only: bool,
+    /// Time records without a due time by their timestamp, the field `ts`.
+    #[serde(default)]
+    pub record_timestamps: bool,
     /// How often the published programs' report is made; `None`: never.
     pub seed_report: Option<Duration>,
     /// Longest time from the start of a connection to its active subscription.
@@ -130,6 +133,7 @@ impl ClientsOptions {
             diffs: DiffChoice::NONE,
             verify_values: false,
             marked_only: false,
+            record_timestamps: false,
             seed_report: None,
             setup_timeout: Duration::from_secs(30),
         }

@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pub(super) disconnects: u64,
     /// Updates that were not to be timed.
     pub(super) background: u64,
+    /// Updates timed by the timestamp of their record.
+    pub(super) from_timestamp: u64,
     pub(super) seed: Option<SeedReporter>,
     pub(super) witness: Witness,
 }
@@ -62,6 +64,7 @@ impl Shared {
             ended: 0,
             disconnects: 0,
             background: 0,
+            from_timestamp: 0,
             seed: options.seed_report.map(SeedReporter::start),
             witness: Witness::new(),
         }
@@ -124,11 +127,14 @@ impl Shared {
                 );
             }
         }
-        let Some(due_unix_ns) = received.due_unix_ns else {
+        let stored_ms = received.stored_ms.filter(|_| target.record_timestamps);
+        let stored_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
+        let Some(due_unix_ns) = received.due_unix_ns.or(stored_unix_ns) else {
             self.meter.record_untimed();
             check.checker.on_unstamped(false);
-            return self.error("update without stamp or timestamp".to_owned());
+            return self.error(NO_TIME.to_owned());
         };
+        self.from_timestamp += u64::from(received.due_unix_ns.is_none());
         let in_window = self.time(check, &received, due_unix_ns, target, read_unix_ns);
         let verdict = self.deliver(check, &received, due_unix_ns, target, in_window);
         let state = check.state_due_unix_ns.replace(due_unix_ns);
@@ -232,5 +238,7 @@ impl Shared {
 }
 
 const ERROR_TEXTS_MAX: usize = 100;
+const NO_TIME: &str =
+    "update without stamp or timestamp (map field.ts to #{TIMESTAMP}, name ts in --fields)";
 /// Stands for the keys of records that are known by partition and offset; no record has this key.
 const POSITION: &[u8] = b"\0position";

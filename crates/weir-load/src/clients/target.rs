@@ -17,6 +17,7 @@ pub(super) struct Target {
     pub(super) keyed: bool,
     /// Take latencies of marked records only.
     pub(super) marked_only: bool,
+    pub(super) record_timestamps: bool,
     /// Item names, by key index.
     items: Vec<String>,
     schema: String,
@@ -61,6 +62,7 @@ impl Target {
             items,
             keyed: options.is_keyed(),
             marked_only: options.marked_only,
+            record_timestamps: options.record_timestamps,
             schema: options.fields.join(" "),
             fields: FieldMap::new(&options.fields),
             kind: options.kind.clone(),

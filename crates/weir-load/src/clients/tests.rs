@@ -10,6 +10,8 @@ use weir_net::websocket::{
     Deflater, FrameReader, Inflater, Role as FrameRole, accept_key, push_deflated_server_text,
     push_server_text,
 };
+use weir_stats::Histogram;
+use weir_stats::Histogram;
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
 use super::session::{Context, Phase, Session, Step};
@@ -283,6 +285,53 @@ fn a_gap_is_conflation_in_merge_and_loss_elsewhere() {
     assert_eq!(with_a_gap(Mode::Merge), (0, 2, true));
     assert_eq!(with_a_gap(Mode::Distinct), (2, 0, false));
     assert_eq!(with_a_gap(Mode::Raw), (2, 0, false));
+}
+
+/// Response latencies told, and deliveries timed by the record's timestamp.
+fn of_own_topic(record_timestamps: bool) -> (u64, DeliverySummary) {
+    let server = server(1, |stream| {
+        let mut peer = Peer::accept(stream);
+        peer.open();
+        // Milliseconds in `ts`, and no due time anywhere; unchanged the second time.
+        let updates = ["U,1,1,Apple|text|1500|0|7", "U,1,1,^3|8"];
+        peer.send(&[updates[0], updates[1], "END,48,the end"]);
+    });
+    let (link, lines) = link(0);
+    let options = ClientsOptions {
+        fields: ["key", "value", "ts", "partition", "offset"]
+            .map(str::to_owned)
+            .into(),
+        record_timestamps,
+        ..options(server, 1)
+    };
+    let summary = run(&options, &link).unwrap();
+    let timed = |event: &Event| match event {
+        Event::Interval(it) if it.tag == Tag::Response => {
+            Histogram::from_base64(&it.histogram).unwrap().count()
+        }
+        _ => 0,
+    };
+    (events(&lines).iter().map(timed).sum(), summary)
+}
+
+#[test]
+fn record_timestamps_time_updates_without_due_time() {
+    let (timed, summary) = of_own_topic(true);
+    assert_eq!((timed, summary.timed_by_timestamp), (2, 2), "{summary:?}");
+    assert_eq!(
+        (summary.latency_resolution_ns, summary.log_append_time),
+        (1_000_000, None)
+    );
+    let (timed, summary) = of_own_topic(false);
+    assert_eq!((timed, summary.timed_by_timestamp), (0, 0));
+    let error = summary
+        .errors
+        .keys()
+        .find(|text| text.starts_with("update without stamp"));
+    assert!(
+        error.is_some_and(|text| text.contains("#{TIMESTAMP}")),
+        "{summary:?}"
+    );
 }
 
 #[test]

@@ -38,6 +38,11 @@ pub(super) struct Crowd {
     bytes_received: u64,
     /// Records whose due instant came from the value's text.
     from_text: u64,
+    /// Whether records without a due time are timed by their timestamp, and how many were.
+    record_timestamps: bool,
+    from_timestamp: u64,
+    /// Who set the timestamp of the last record, where that is known.
+    log_append_time: Option<bool>,
     errors: BTreeMap<String, u64>,
     next_report: Instant,
     next_settle: Instant,
@@ -84,6 +89,9 @@ impl Crowd {
             told_ready: false,
             bytes_received: 0,
             from_text: 0,
+            record_timestamps: options.record_timestamps,
+            from_timestamp: 0,
+            log_append_time: None,
             errors: BTreeMap::new(),
             next_report: now + REPORT_EVERY,
             next_settle: now,
@@ -172,7 +180,9 @@ impl Crowd {
             disconnects: report.disconnects,
             group_assignments: report.assignments,
             group_commits: report.commits,
-            latency_resolution_ns: if self.from_text > 0 {
+            timed_by_timestamp: self.from_timestamp,
+            log_append_time: self.log_append_time.filter(|_| self.from_timestamp > 0),
+            latency_resolution_ns: if self.from_text + self.from_timestamp > 0 {
                 TEXT_RESOLUTION_NS
             } else {
                 1
@@ -204,7 +214,13 @@ impl Crowd {
         headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
         (stored_ms, at_unix_ns): (i64, u64),
     ) {
-        let origin = self.origins.read(headers, value);
+        let mut origin = self.origins.read(headers, value);
+        if origin.due_unix_ns.is_none() && self.record_timestamps {
+            // -1: none.
+            let stored_ms = u64::try_from(stored_ms).ok();
+            origin.due_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
+            self.from_timestamp += u64::from(stored_ms.is_some());
+        }
         self.from_text += u64::from(origin.from_text);
         let client = &mut self.clients[consumer / self.per_client];
         let Some(due_unix_ns) = origin.due_unix_ns else {
@@ -270,6 +286,7 @@ impl LeanSink for Crowd {
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
         let at_unix_ns = self.clock.now_unix_ns();
         let headers = record.headers().flatten();
+        self.log_append_time = Some(record.log_append_time);
         let times = (record.timestamp_ms, at_unix_ns);
         self.record(consumer, (record.key, record.value), headers, times);
     }

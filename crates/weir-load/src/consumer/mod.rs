@@ -55,6 +55,8 @@ pub struct ConsumerOptions {
     pub latency_from: LatencySource,
     /// Times only records whose timestamp carries the mark of probe records.
     pub marked_only: bool,
+    /// Times records without a due time by their timestamp.
+    pub record_timestamps: bool,
     /// Groups that the consumers join; `None`: each stands alone.
     pub groups: Option<LeanGroups>,
     /// How often the published programs' report is made; `None`: never.
@@ -73,6 +75,7 @@ impl ConsumerOptions {
             max_wait: Duration::from_millis(500),
             latency_from: LatencySource::Header,
             marked_only: false,
+            record_timestamps: false,
             groups: None,
             seed_report: None,
         }

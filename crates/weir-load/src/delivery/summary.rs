@@ -49,6 +49,13 @@ pub struct DeliverySummary {
     /// Resolution of the latencies in nanoseconds: 1, or 1,000,000 when the due instant had to be
     /// read from the value's text.
     pub latency_resolution_ns: u64,
+    /// Deliveries whose latency counts from the record's timestamp, for want of a due time.
+    #[serde(default)]
+    pub timed_by_timestamp: u64,
+    /// Whether the broker set these timestamps (`LogAppendTime`) or the producer (`CreateTime`); `None`
+    /// where that is not known.
+    #[serde(default)]
+    pub log_append_time: Option<bool>,
     /// True if losses were settled against a producer's ledger; false: only gaps are known.
     pub settled: bool,
     /// Times members of consumer groups got a share of the partitions, first ones included.
@@ -107,6 +114,8 @@ impl DeliverySummary {
         self.group_assignments += other.group_assignments;
         self.group_commits += other.group_commits;
         self.updates_total += other.updates_total;
+        self.timed_by_timestamp += other.timed_by_timestamp;
+        self.log_append_time = self.log_append_time.or(other.log_append_time);
         self.latency_resolution_ns = self.latency_resolution_ns.max(other.latency_resolution_ns);
         self.client_p99_us.merge(&other.client_p99_us);
         self.client_deliveries.merge(&other.client_deliveries);

@@ -179,8 +179,8 @@ impl<'a> Floor<'a> {
         self.link.events.send(&Event::Progress(Progress {
             unix_ns: self.clock.now_unix_ns(),
             counters,
-            p50_us: 0,
-            p99_us: 0,
+            p50_us: None,
+            p99_us: None,
         }));
     }
 

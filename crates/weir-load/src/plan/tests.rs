@@ -1,5 +1,7 @@
 //! The built-in plans, overrides, what is refused, and thresholds.
 
+use std::time::Duration;
+
 use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, RoleUsage, STAGE_RESPONSE};
 
 use super::*;
@@ -100,8 +102,8 @@ fn a_plan_brings_its_own_configuration_or_names_a_built_in_one() {
 fn overrides_replace_and_are_checked() {
     let quick = keyed().quick;
     let plan = keyed().with(&quick, "keyed.toml").unwrap();
-    assert_eq!(plan.levels, [250, 1000]);
-    assert_eq!(plan.repetitions, keyed().repetitions);
+    assert_eq!(plan.levels, [1000]);
+    assert_eq!(plan.repetitions, 3);
     let none = Overrides {
         levels: Some(Vec::new()),
         ..Overrides::default()
@@ -132,8 +134,28 @@ fn errors_name_file_line_and_key() {
         zero,
         "my.toml: workload.rate_per_s = 0: give a number above 0"
     );
-    let quick = error_of(&changed("levels = [250, 1000]", "levels = [0]"));
+    let quick = error_of(&changed(
+        "[quick]\nrepetitions = 3\nlevels = [1000]",
+        "[quick]\nlevels = [0]",
+    ));
     assert_eq!(quick, "my.toml: levels = 0: a level needs a client");
+}
+
+/// Fewer could never conclude; longer is not quick.
+#[test]
+fn quick_plans_have_three_repetitions_within_five_minutes() {
+    for built_in in BUILT_IN {
+        let plan = Plan::built_in(built_in.name).unwrap().unwrap();
+        let quick = plan.quick.clone();
+        let plan = plan.with(&quick, "quick").unwrap();
+        let time = Estimate::of(&plan).time;
+        assert!(plan.repetitions >= 3, "{}", built_in.name);
+        assert!(
+            time <= Duration::from_secs(300),
+            "{}: {time:?}",
+            built_in.name
+        );
+    }
 }
 
 #[test]
@@ -152,8 +174,8 @@ fn grids_have_points_and_variants_fill_the_configuration() {
     let quick = matrix.quick.clone();
     let matrix = matrix.with(&quick, "quick").unwrap();
     let points = matrix.points();
-    assert_eq!(points.len(), 9);
-    assert_eq!((points[1].clients, points[1].rate_per_s), (500, 500.0));
+    assert_eq!(points.len(), 4);
+    assert_eq!((points[1].clients, points[1].rate_per_s), (1000, 500.0));
     let one_rate = Overrides {
         rate_per_s: Some(70.0),
         ..Overrides::default()

@@ -46,7 +46,10 @@ impl Meter {
     }
 
     /// Ends the interval: the events it makes, and the lag to watch (p50, p99 in microseconds).
-    pub(super) fn end_interval(&mut self, now_unix_ns: u64) -> (Vec<Event>, u64, u64) {
+    pub(super) fn end_interval(
+        &mut self,
+        now_unix_ns: u64,
+    ) -> (Vec<Event>, Option<u64>, Option<u64>) {
         let from_unix_ns = std::mem::replace(&mut self.interval_from_unix_ns, now_unix_ns);
         let mut events = Vec::new();
         for (tag, timed) in [
@@ -65,7 +68,7 @@ impl Meter {
             }));
             timed.end_interval();
         }
-        let us = |percentile| self.second.percentile_ns(percentile).unwrap_or(0) / 1000;
+        let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
         let watched = (us(50.0), us(99.0));
         self.second.clear();
         (events, watched.0, watched.1)
@@ -105,7 +108,7 @@ mod tests {
         meter.lag(50_000, false);
         let (events, p50_us, _) = meter.end_interval(200);
         assert!(events.is_empty(), "nothing of the window: {events:?}");
-        assert_eq!(p50_us, 50);
+        assert_eq!(p50_us, Some(50));
         let mut counts = Vec::new();
         for (until, records) in [(300, 3), (400, 2)] {
             (0..records).for_each(|_| meter.lag(1_000_000, true));
@@ -119,9 +122,12 @@ mod tests {
             );
             let read = Histogram::from_base64(&interval.histogram).expect("readable");
             counts.push(read.count());
+            let p99_us = p99_us.expect("samples");
             assert!((999..=1001).contains(&p99_us), "{p99_us}");
         }
         assert_eq!(counts, [3, 2]);
+        let (_, p50_us, p99_us) = meter.end_interval(500);
+        assert_eq!((p50_us, p99_us), (None, None), "a second without samples");
         assert_eq!(meter.totals().0.count, 5);
         assert_eq!(meter.totals().1, Quantiles::default());
     }

@@ -143,10 +143,11 @@ pub struct Progress {
     pub unix_ns: u64,
     /// Running totals by name.
     pub counters: BTreeMap<String, u64>,
-    /// Median of the last second in microseconds: response time, or schedule lag for producers.
-    pub p50_us: u64,
+    /// Median of the last second in microseconds: response time, or schedule lag for producers; `None`
+    /// without a sample.
+    pub p50_us: Option<u64>,
     /// 99th percentile of the last second in microseconds.
-    pub p99_us: u64,
+    pub p99_us: Option<u64>,
 }
 
 /// Latencies of one interval.

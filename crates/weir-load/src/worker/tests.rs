@@ -77,8 +77,8 @@ fn every_event_survives_the_line() {
         Event::Progress(Progress {
             unix_ns: 5,
             counters: [("acked".to_owned(), 7)].into(),
-            p50_us: 1,
-            p99_us: 2,
+            p50_us: Some(1),
+            p99_us: Some(2),
         }),
         Event::Interval(Interval {
             from_unix_ns: 1,

@@ -133,6 +133,17 @@ pub struct MetricComparison {
     pub is_surely_worse: bool,
 }
 
+impl Comparison {
+    /// Returns `true` if a metric that decides has enough repetitions on both sides to be called worse.
+    pub fn has_decided(&self) -> bool {
+        let metrics = self.subjects.iter().flat_map(|subject| &subject.metrics);
+        metrics.into_iter().any(|metric| {
+            let fewest = metric.base_values.len().min(metric.other_values.len());
+            metric.is_headline && fewest >= 2
+        })
+    }
+}
+
 impl MetricComparison {
     /// Returns the value that stands for the repetitions of the base.
     pub fn base_mean(&self) -> Option<f64> {

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weir_load::bench::{self, BenchError, BenchOptions, Finished};
 use weir_load::error::Fault;
-use weir_load::plan::{Architecture, BUILT_IN, Overrides, Plan, SweepOverrides};
+use weir_load::plan::{Architecture, BUILT_IN, Estimate, Overrides, Plan, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::compare::Named;
 use weir_stats::run::{Outcome, Run};
@@ -19,6 +19,7 @@ use crate::cmd::bench_driver;
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
 use crate::cmd::bench_libraries::{self, LibrariesArgs};
 use crate::cmd::bench_list::{self, ListArgs};
+use crate::cmd::bench_options::{Given, PlanKind};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
 use crate::cmd::bench_report::{self, ReportArgs};
 use crate::cmd::bench_watch::Watch;
@@ -68,6 +69,9 @@ pub(crate) struct ImportArgs {
                   weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor\n  weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse"
 )]
 pub(crate) struct RunArgs {
+    // First: see its documentation.
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// A built-in plan (weir bench list), or a plan file ending in .toml.
     pub(crate) plan: String,
     /// Take the plan's quick values: fewer clients, shorter windows.
@@ -156,16 +160,23 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
-    check_baseline(args)?;
     if let Some(plan) = bench_overhead::plan(&args.plan) {
-        refuse_baseline(args)?;
+        args.given
+            .check::<RunArgs>(&args.plan, PlanKind::Overhead)?;
         return bench_overhead::run(args, plan.map_err(usage)?);
     }
     if let Some(plan) = bench_libraries::plan(&args.plan) {
-        refuse_baseline(args)?;
+        args.given
+            .check::<RunArgs>(&args.plan, PlanKind::Libraries)?;
         return bench_libraries::run(args, plan.map_err(usage)?);
     }
     let (mut plan, file) = load_plan(&args.plan)?;
+    let kind = match plan.sweep {
+        Some(_) => PlanKind::Sweep,
+        None => PlanKind::Clients,
+    };
+    args.given.check::<RunArgs>(&args.plan, kind)?;
+    check_baseline(args)?;
     if args.quick {
         let quick = plan.quick.clone();
         plan = plan.with(&quick, &file).map_err(usage)?;
@@ -199,6 +210,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(args.json);
+    watch.announce(Estimate::of(&plan).time);
     let options = options(&args.out, args.bootstrap.clone())?;
     let mut finished = execute(&plan, &options, &mut watch, &stop)?;
     let against = compare_with_baseline(args, &mut finished)?;
@@ -215,18 +227,6 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         Exit::Fine => against,
         other => other,
     })
-}
-
-/// Plans of other kinds have no cells that a baseline could be held against.
-fn refuse_baseline(args: &RunArgs) -> Result<(), Failure> {
-    match args.baseline {
-        None => Ok(()),
-        Some(_) => {
-            let text = "--baseline: this plan has none; hold two of its runs against each other with \
-                        weir bench compare";
-            Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
-        }
-    }
 }
 
 /// Nothing is started for a comparison that cannot be made.

@@ -47,7 +47,7 @@ pub(crate) struct Judging {
     /// Metrics that decide, in place of the usual ones.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     metrics: Vec<String>,
-    /// End with exit code 1 if a metric that decides is surely worse.
+    /// End with exit code 1 if a metric that decides is surely worse, with 4 if none could be compared.
     #[arg(long, value_name = "VERDICT")]
     fail_on: Option<FailOn>,
 }
@@ -137,11 +137,20 @@ pub(crate) fn show(comparison: &Comparison, all: bool) {
 }
 
 /// The code that a comparison stands for.
+///
+/// With `--fail-on` a comparison that could not have found anything worse is no pass.
 pub(crate) fn exit(judging: &Judging, comparison: &Comparison) -> Exit {
-    match judging.fails(comparison) {
-        true => Exit::Threshold,
-        false => Exit::Fine,
+    if judging.fails(comparison) {
+        return Exit::Threshold;
     }
+    if judging.fail_on.is_some() && !comparison.has_decided() {
+        eprintln!(
+            "weir: --fail-on: nothing could be compared: {}",
+            comparison.summary
+        );
+        return Exit::Instrument;
+    }
+    Exit::Fine
 }
 
 fn read(dir: &Path) -> Result<Run, Failure> {

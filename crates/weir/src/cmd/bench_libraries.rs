@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use weir_load::bench::Observer as _;
 use weir_load::bench::libraries::{self, LibrariesOverrides, LibrariesPlan, Profile};
 use weir_load::plan::PlanError;
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
@@ -91,6 +92,10 @@ pub(crate) fn run(args: &RunArgs, plan: LibrariesPlan) -> Result<Exit, Failure> 
     let plan = plan.with(&overrides(args), "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(args.json);
+    if !args.quick && args.libraries.time_limit.is_none() {
+        let text = "all cells of a full comparison take hours; --time-limit DURATION leaves out the last ones";
+        watch.note(text);
+    }
     let options = options(&args.out, args.bootstrap.clone())?;
     let resume = args.libraries.resume.as_deref();
     let result = libraries::run(&plan, &options, resume, &mut watch, &stop);

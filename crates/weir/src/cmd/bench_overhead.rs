@@ -69,6 +69,7 @@ pub(crate) fn run(args: &RunArgs, plan: OverheadPlan) -> Result<Exit, Failure> {
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(args.json);
+    watch.announce(plan.estimated_time());
     let options = options(&args.out, args.bootstrap.clone())?;
     let result = overhead::run(&plan, &options, own.broker_port, &mut watch, &stop);
     watch.end();

@@ -46,6 +46,16 @@ impl Watch {
         }
     }
 
+    /// Says how long a run will probably take, if that is more than five minutes.
+    pub(crate) fn announce(&mut self, time: Duration) {
+        if time > TOLD_ABOVE {
+            let minutes = (time.as_secs_f64() / 60.0).ceil();
+            self.print(&format_args!(
+                "  this run takes about {minutes:.0} minutes (estimated)"
+            ));
+        }
+    }
+
     /// Takes the block away.
     pub(crate) fn end(&mut self) {
         if let Some(screen) = &mut self.screen {
@@ -161,6 +171,9 @@ impl fmt::Display for Status<'_> {
         Ok(())
     }
 }
+
+/// Runs that take longer say so before they start.
+const TOLD_ABOVE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]
 mod tests {

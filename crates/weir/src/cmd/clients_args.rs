@@ -242,6 +242,8 @@ impl ClientsArgs {
                 Some(timed) => timed == Timed::Marked,
                 None => self.probe,
             },
+            // In a plan they are background: others write them.
+            record_timestamps: !self.worker,
             seed_report: self.seed_report.then_some(self.report_every),
             setup_timeout: self.setup_timeout,
         };
@@ -375,7 +377,9 @@ mod tests {
     fn a_bare_call_is_scenario_2() {
         let mut expected =
             ClientsOptions::new("ws://127.0.0.1:8080", &Scenario::Two.corrected(), 100);
+        expected.record_timestamps = true;
         assert_eq!(options(""), expected);
+        assert!(!options("--worker").record_timestamps, "background of a plan");
         expected.servers = vec!["ws://a:1".to_owned(), "b:2".to_owned()];
         assert_eq!(options("--url ws://a:1,b:2"), expected);
         assert_eq!(options("--server ws://a:1 --url b:2"), expected);

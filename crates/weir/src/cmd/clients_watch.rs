@@ -9,7 +9,9 @@ use weir_load::delivery::{DeliverySummary, Spread};
 use weir_load::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
 use weir_stats::Histogram;
 
-use crate::cmd::load_common::{Progressing, StatusLine, print_json, schedule_from_now, time};
+use crate::cmd::load_common::{
+    Progressing, StatusLine, latency_source, print_json, schedule_from_now, time,
+};
 
 /// Follows the events of a run.
 pub(crate) struct Watch {
@@ -145,6 +147,7 @@ impl Watch {
             "state_age": latency(Tag::StateAge),
             "client_p99_us": spread_json(&summary.client_p99_us),
             "client_deliveries": spread_json(&summary.client_deliveries),
+            "latency_source": latency_source(summary),
             "summary": summary,
         })
     }
@@ -164,12 +167,16 @@ impl Watch {
             (Tag::Service, "service"),
             (Tag::StateAge, "state age"),
         ] {
-            if let Some(histogram) = self.latencies.get(&tag) {
-                println!("{name:<14} {}", latency_text(histogram));
+            match self.latencies.get(&tag) {
+                Some(histogram) => println!("{name:<14} {}", latency_text(histogram)),
+                None if tag == Tag::Response => println!("{name:<14} –"),
+                None => {}
             }
         }
-        if summary.latency_resolution_ns > 1 && self.latencies.contains_key(&Tag::Response) {
-            println!("               from the timestamp text: known to 1 ms");
+        if let Some(source) =
+            latency_source(summary).filter(|_| self.latencies.contains_key(&Tag::Response))
+        {
+            println!("               {source}");
         }
         fairness("p99 by client", &summary.client_p99_us, |us| {
             time(us * 1000)

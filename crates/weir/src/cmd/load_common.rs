@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_load::clock::Clock;
+use weir_load::delivery::DeliverySummary;
 use weir_load::error::{Fault, LoadError};
 use weir_load::worker::Link;
 use weir_load::worker::protocol::{Event, Progress, Schedule};
@@ -91,12 +92,12 @@ impl Change {
     /// What a reader of records has done in this second, as a status line.
     pub(crate) fn status(&self, begun: &str, what: &str) -> String {
         format!(
-            "{begun} {}/{}  {:.0} {what}/s  p50 {} us  p99 {} us  {:.1} Mbit/s  busy {} %  errors {}",
+            "{begun} {}/{}  {:.0} {what}/s  p50 {}  p99 {}  {:.1} Mbit/s  busy {} %  errors {}",
             self.total("connected"),
             self.total("clients"),
             self.per_s("updates"),
-            self.now.p50_us,
-            self.now.p99_us,
+            microseconds(self.now.p50_us),
+            microseconds(self.now.p99_us),
             self.per_s("bytes_received") * 8.0 / 1e6,
             self.total("busy_permille") / 10,
             self.total("errors"),
@@ -175,10 +176,77 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
+/// Returns where latencies count from if that is known to milliseconds only; `None` for the stamp.
+pub(crate) fn latency_source(summary: &DeliverySummary) -> Option<String> {
+    if summary.timed_by_timestamp == 0 {
+        let is_text = summary.latency_resolution_ns > 1;
+        return is_text.then(|| "from the text of the due time: resolution 1 ms".to_owned());
+    }
+    let who = match summary.log_append_time {
+        Some(true) => "LogAppendTime, set by the broker",
+        Some(false) => "CreateTime, set by the producer",
+        None => "CreateTime or LogAppendTime, by message.timestamp.type of the topic",
+    };
+    Some(format!(
+        "from the record timestamp ({who}) in {} updates: resolution 1 ms",
+        summary.timed_by_timestamp
+    ))
+}
+
+/// Microseconds for people; a dash without a value.
+pub(crate) fn microseconds(us: Option<u64>) -> String {
+    us.map_or_else(|| "–".to_owned(), |us| format!("{us} us"))
+}
+
 /// Nanoseconds for people: microseconds below 10 ms, else milliseconds.
 pub(crate) fn time(ns: u64) -> String {
     match ns {
         0..10_000_000 => format!("{} us", ns / 1000),
         _ => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latency_source_names_kind_and_resolution() {
+        let mut summary = DeliverySummary {
+            latency_resolution_ns: 1,
+            ..DeliverySummary::default()
+        };
+        assert_eq!(latency_source(&summary), None);
+        summary.latency_resolution_ns = 1_000_000;
+        assert!(latency_source(&summary).unwrap().contains("text"));
+        summary.timed_by_timestamp = 7;
+        for (set, kind) in [
+            (Some(true), "LogAppendTime,"),
+            (Some(false), "CreateTime,"),
+            (None, " or "),
+        ] {
+            summary.log_append_time = set;
+            let text = latency_source(&summary).unwrap();
+            assert!(
+                text.contains(kind) && text.contains("in 7 updates: resolution 1 ms"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn missing_samples_are_a_dash_in_status_lines() {
+        let mut progressing = Progressing::default();
+        let none = progressing
+            .next(&Progress::default())
+            .status("connected", "updates");
+        assert!(none.contains("p50 –  p99 –"), "{none}");
+        let some = Progress {
+            p50_us: Some(0),
+            p99_us: Some(7),
+            ..Progress::default()
+        };
+        let some = progressing.next(&some).status("connected", "updates");
+        assert!(some.contains("p50 0 us  p99 7 us"), "{some}");
     }
 }

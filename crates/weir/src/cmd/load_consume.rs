@@ -15,7 +15,7 @@ use weir_load::worker::protocol::{Command, Event, Progress};
 use weir_stats::perf::CONSUMER_HEADER;
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, failure, fine_or_interrupted, print_json, run_worker,
+    Progressing, StatusLine, failure, fine_or_interrupted, latency_source, print_json, run_worker,
     schedule_from_now,
 };
 use crate::cmd::load_local;
@@ -151,6 +151,8 @@ impl ConsumeArgs {
             max_wait: self.max_wait,
             latency_from: self.latency_from.clone(),
             marked_only: self.marked_only,
+            // In a plan they are background: others write them.
+            record_timestamps: !self.worker,
             groups: self.groups(),
             seed_report: self.seed_report.then_some(self.report_every),
             ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.clients))
@@ -321,8 +323,8 @@ fn print_summary(summary: &DeliverySummary) {
         "records        {} ({} in the window)",
         summary.updates_total, summary.deliveries_in_window
     );
-    if summary.latency_resolution_ns > 1 {
-        println!("latency        from the value's text: resolution 1 ms");
+    if let Some(source) = latency_source(summary) {
+        println!("latency        {source}");
     }
     let p99 = &summary.client_p99_us;
     if let (Some(p50), Some(p90), Some(max)) = (p99.percentile(50), p99.percentile(90), p99.max()) {

@@ -10,11 +10,11 @@ use weir_load::pacer::Rate;
 use weir_load::payload::{KeyDistribution, Kind, MembersSpec, ReplayFormat, ReplaySource};
 use weir_load::producer::{self, Acks, ProducerOptions};
 use weir_load::units::{parse_count, parse_duration};
-use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress};
+use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress, Quantiles};
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, failure, fine_or_interrupted, key_value, print_json, run_worker,
-    schedule_from_now, time,
+    Progressing, StatusLine, failure, fine_or_interrupted, key_value, microseconds, print_json,
+    run_worker, schedule_from_now, time,
 };
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
@@ -358,17 +358,31 @@ impl Watch {
     fn progress(&mut self, progress: &Progress) {
         let change = self.progressing.next(progress);
         self.line.show(&format_args!(
-            "{:.0} of {} records/s  lag p50 {} us p99 {} us  in flight {}  acknowledged {}  \
+            "{:.0} of {} records/s  lag p50 {} p99 {}  in flight {}  acknowledged {}  \
              failed {}",
             change.per_s("sent"),
             self.rate,
-            progress.p50_us,
-            progress.p99_us,
+            microseconds(progress.p50_us),
+            microseconds(progress.p99_us),
             change.total("in_flight"),
             change.total("acked"),
             change.total("failed"),
         ));
     }
+}
+
+fn quantiles_text(quantiles: &Quantiles) -> String {
+    // Zeros stand for the values of a distribution without samples.
+    let shown = |ns: u64| match quantiles.count {
+        0 => "–".to_owned(),
+        _ => time(ns),
+    };
+    format!(
+        "p50 {}, p99 {}, max {}",
+        shown(quantiles.p50_ns),
+        shown(quantiles.p99_ns),
+        shown(quantiles.max_ns)
+    )
 }
 
 fn print_summary(summary: &ProduceSummary) {
@@ -395,12 +409,7 @@ fn print_summary(summary: &ProduceSummary) {
         ("schedule lag", summary.schedule_lag),
         ("publish ack", summary.publish_ack),
     ] {
-        println!(
-            "{name:<14} p50 {}, p99 {}, max {}",
-            time(quantiles.p50_ns),
-            time(quantiles.p99_ns),
-            time(quantiles.max_ns)
-        );
+        println!("{name:<14} {}", quantiles_text(&quantiles));
     }
     for (text, count) in &summary.errors {
         println!("error          {count} x {text}");

@@ -8,6 +8,7 @@ pub(crate) mod bench_driver;
 pub(crate) mod bench_find_max;
 pub(crate) mod bench_libraries;
 pub(crate) mod bench_list;
+pub(crate) mod bench_options;
 pub(crate) mod bench_overhead;
 pub(crate) mod bench_report;
 pub(crate) mod bench_watch;

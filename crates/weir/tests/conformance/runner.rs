@@ -130,7 +130,7 @@ fn run_all(filters: &[String]) -> Result<Results> {
 /// An SDK that is not tried is never silent.
 fn tell_left_out(results: &Results) {
     for (sdk, cases, why) in &results.left_out {
-        println!("test {sdk} ... NOT RUN, {cases} cases: {why}");
+        println!("skipped: conformance {sdk}, {cases} cases: {why}");
     }
 }
 

@@ -89,7 +89,7 @@ fn program(name: &str) -> Option<DriverProgram> {
             };
             assert!(tool == "go", "{error}");
             // A terminal that is gone is no reason to fail.
-            let _ = writeln!(std::io::stderr(), "NOT RUN: {error}");
+            let _ = writeln!(std::io::stderr(), "\nskipped: driver {name}: {error}");
             None
         }
     }

@@ -228,9 +228,9 @@ impl Running<'_> {
             offered_per_s: plan.workload.rate_per_s,
             achieved_per_s: produced.and_then(|pair| rate(pair, "acked")),
             delivered_per_s: received.and_then(|pair| rate(pair, "updates")),
-            p50_us: last.map(|progress| progress.p50_us as f64),
-            p99_us: last.map(|progress| progress.p99_us as f64),
-            lag_p99_us: produced.map(|(_, last)| last.p99_us as f64),
+            p50_us: last.and_then(|progress| Some(progress.p50_us? as f64)),
+            p99_us: last.and_then(|progress| Some(progress.p99_us? as f64)),
+            lag_p99_us: produced.and_then(|(_, last)| Some(last.p99_us? as f64)),
             backlog: self.backlog().filter(|_| is_moving),
             cpu_cores: self.usage.cores_at(u64::MAX),
         }
@@ -309,8 +309,9 @@ fn has_settled(reports: &[Progress], start_unix_ns: u64) -> bool {
         .iter()
         .filter(|report| report.unix_ns >= start_unix_ns + SECOND_NS);
     let medians: Vec<f64> = whole
-        .filter(|report| report.p50_us > 0)
-        .map(|report| report.p50_us as f64)
+        .filter_map(|report| report.p50_us)
+        .filter(|us| *us > 0)
+        .map(|us| us as f64)
         .collect();
     steady::warm_up_len(&medians).is_some()
 }
@@ -340,7 +341,7 @@ mod tests {
         let reports = |medians: &[u64]| -> Vec<Progress> {
             let report = |(second, p50_us): (u64, &u64)| Progress {
                 unix_ns: second * SECOND_NS,
-                p50_us: *p50_us,
+                p50_us: Some(*p50_us),
                 ..Progress::default()
             };
             (1..).zip(medians).map(report).collect()

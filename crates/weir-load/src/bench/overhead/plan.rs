@@ -157,6 +157,17 @@ pub struct Overrides {
 }
 
 impl OverheadPlan {
+    /// Returns about how long a run takes, from its broker to the report.
+    pub fn estimated_time(&self) -> Duration {
+        let unthrottled = Duration::from_secs_f64(self.messages as f64 / UNTHROTTLED_PER_S);
+        let sides = if self.consume { 2 } else { 1 };
+        let tools = if self.kafka_tools { 2 } else { 1 };
+        let paced = self.rates_per_s.len() as u32 * (self.warm_up + self.rate_hold + CELL_SETUP);
+        let one = paced + sides * tools * (unthrottled + CELL_SETUP);
+        let ways = (self.subjects.len() + self.foreign.len()) as u32;
+        BROKER_START + self.rounds * ways * one
+    }
+
     /// Reads a plan; `file` is the name that errors carry.
     ///
     /// # Errors
@@ -262,6 +273,11 @@ const MESSAGES_MAX: u64 = 100_000_000;
 const RECORD_BYTES_MAX: u64 = 1_000_000;
 const HOLD_S_MAX: f64 = 3600.0;
 
+const BROKER_START: Duration = Duration::from_secs(10);
+const CELL_SETUP: Duration = Duration::from_secs(3);
+/// Records of 1 KB through a proxy on a machine of 2 cores.
+const UNTHROTTLED_PER_S: f64 = 80e3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,7 +303,18 @@ mod tests {
             assert!(limit.at_most.is_some() != limit.low_at_least.is_some());
         }
         let quick = plan.clone().with(&plan.quick, "quick").unwrap();
-        assert!(quick.rounds < plan.rounds);
+        assert!(quick.rounds >= 3 && quick.rounds < plan.rounds);
+        let five_minutes = Duration::from_secs(300);
+        assert!(
+            quick.estimated_time() < five_minutes,
+            "{:?}",
+            quick.estimated_time()
+        );
+        assert!(
+            plan.estimated_time() > five_minutes,
+            "{:?}",
+            plan.estimated_time()
+        );
         assert_eq!(plan.records(Some(20_000)), 160_000);
     }
 

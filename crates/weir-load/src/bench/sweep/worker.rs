@@ -172,7 +172,7 @@ impl<'a> Worker<'a> {
             connected: 1,
             clients: 1,
             offered_per_s: plan.workload.rate_per_s,
-            lag_p99_us: last.map(|last| last.p99_us as f64),
+            lag_p99_us: last.and_then(|last| Some(last.p99_us? as f64)),
             cpu_cores: self.usage.cores_at(u64::MAX),
             ..Live::default()
         }
