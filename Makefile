@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test lint bench soak fuzz clean
+.PHONY: help bootstrap build demo test attack lint bench soak fuzz clean
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -27,6 +27,10 @@ demo: build ## a broker, the gateway and thousands of clients on this machine; e
 
 test: ## unit and property tests, end to end on a real broker, unmodified client SDKs, README commands
 	@scripts/test
+
+attack: build ## hostile peers next to honest clients, at full scale, against the release binary
+	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \
+	  cargo test --locked -p weir --test attack -- --nocapture
 
 lint: ## rustfmt, clippy, rustdoc, cargo-deny, shellcheck (if present)
 	@scripts/lint

@@ -11,7 +11,6 @@ use weir_net::websocket::{
     push_server_text,
 };
 use weir_stats::Histogram;
-use weir_stats::Histogram;
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
 use super::session::{Context, Phase, Session, Step};

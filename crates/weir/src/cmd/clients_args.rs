@@ -379,7 +379,10 @@ mod tests {
             ClientsOptions::new("ws://127.0.0.1:8080", &Scenario::Two.corrected(), 100);
         expected.record_timestamps = true;
         assert_eq!(options(""), expected);
-        assert!(!options("--worker").record_timestamps, "background of a plan");
+        assert!(
+            !options("--worker").record_timestamps,
+            "background of a plan"
+        );
         expected.servers = vec!["ws://a:1".to_owned(), "b:2".to_owned()];
         assert_eq!(options("--url ws://a:1,b:2"), expected);
         assert_eq!(options("--server ws://a:1 --url b:2"), expected);

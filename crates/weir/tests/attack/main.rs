@@ -1,0 +1,49 @@
+//! Replays attacks next to honest clients and checks that only the attacker suffers.
+//!
+//! Each case starts the binary, measures honest clients alone, then while the attack runs, and then
+//! waits for recovery. `make test` runs it at small scale, `make attack` at full scale
+//! (`WEIR_ATTACK=full`), where each attack is also split over 100 connections from 20 addresses.
+//! `WEIR_ATTACK_BINARY` names another binary to attack, for example an earlier version.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bars;
+mod gateway;
+mod honest;
+mod peer;
+mod proxy;
+mod records;
+mod scale;
+mod target;
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use bars::{Case, run};
+use support::Broker;
+
+/// Cases measure latency, so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+static BROKER: OnceLock<Broker> = OnceLock::new();
+
+#[test]
+fn honest_clients_of_the_gateway_survive_attacks() {
+    attack(gateway::CASES);
+}
+
+#[test]
+fn honest_clients_of_the_proxy_survive_attacks() {
+    attack(proxy::CASES);
+}
+
+/// Runs all cases before it fails, so that one run shows every result.
+fn attack(cases: &[Case]) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let broker = BROKER.get_or_init(Broker::start);
+    let only = std::env::var("WEIR_ATTACK_CASE").ok();
+    let chosen = cases
+        .iter()
+        .filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only)));
+    let failures: Vec<String> = chosen.flat_map(|case| run(broker, case)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

@@ -1,0 +1,160 @@
+//! Attacks on the proxy.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::bars::{Attack, Case, Scene};
+use crate::honest::{Honest, producer};
+use crate::peer::{connect, runs, send, wait};
+use crate::records::{api_versions, produce_bomb, produce_start};
+use crate::scale::Spread;
+use crate::support::Broker;
+use crate::target::{Log, Target};
+
+const SINGLE: &[Spread] = &[Spread::Single];
+const SPLIT: &[Spread] = &[Spread::Split];
+
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "api-versions-flood",
+        api_versions_flood,
+        Log::Discarded,
+        SINGLE,
+    ),
+    case("record-bomb", record_bomb, Log::Discarded, SINGLE),
+    case(
+        "unfinished-requests",
+        unfinished_requests,
+        Log::Discarded,
+        SPLIT,
+    ),
+    case("proxy-log-flood", garbage, Log::Stalled, SPLIT),
+];
+
+const fn case(
+    name: &'static str,
+    attack: fn(&Attack<'_>),
+    log: Log,
+    small: &'static [Spread],
+) -> Case {
+    Case {
+        name,
+        log,
+        descriptors: 4_000,
+        memory_bytes: 640 << 20,
+        start: scene,
+        attack,
+        small,
+    }
+}
+
+const TOPIC: &str = "attack-proxy";
+const CONFIG: &str = "drain_ms = 1000\n[admin]\nlisten = \"127.0.0.1:0\"\n[[cluster]]\n\
+    name = \"attacked\"\nupstream = [\"@BOOTSTRAP@\"]\nlisten = \"127.0.0.1:0\"\n\
+    [[cluster.filter]]\ntype = \"lower-case\"\ntopics = [\"attack-*\"]\non = [\"produce\"]\n";
+
+/// Starts a proxy with a filter, and a producer and consumers behind it.
+fn scene(broker: &Broker, dir: &Path, case: &Case) -> Scene {
+    let config = dir.join("proxy.toml");
+    fs::write(&config, CONFIG.replace("@BOOTSTRAP@", &broker.bootstrap)).expect("a file");
+    let config = config.to_str().expect("UTF-8");
+    let target = Target::start(
+        &["proxy", "run", "--config", config],
+        dir,
+        case.log,
+        case.descriptors,
+    );
+    let producer = producer(&target.listen, TOPIC, "100");
+    // Consumers do not wait for the topic.
+    std::thread::sleep(Duration::from_secs(1));
+    let honest = Honest::start(&[
+        "load",
+        "consume",
+        "--topic",
+        TOPIC,
+        "--clients",
+        "10",
+        "--bootstrap",
+        &target.listen,
+    ]);
+    Scene {
+        target,
+        honest,
+        producer,
+    }
+}
+
+/// Asks for a version that the proxy answers itself, and does not read.
+fn api_versions_flood(attack: &Attack<'_>) {
+    repeat(attack, &api_versions(99).repeat(2_000));
+}
+
+/// Sends a small batch that holds 6 million records, and waits for the response.
+fn record_bomb(attack: &Attack<'_>) {
+    let records = attack.scale.pick(6_000_000, 1_000_000) / attack.spread.connections();
+    repeat(attack, &produce_bomb("attack-bomb", records));
+}
+
+/// Sends bytes on one connection after the other, until the attack ends.
+fn repeat(attack: &Attack<'_>, bytes: &[u8]) {
+    while runs(attack.stop) {
+        let Ok(mut stream) = connect(attack.spread.source(attack.index), attack.listen) else {
+            std::thread::sleep(RECONNECT_INTERVAL);
+            continue;
+        };
+        while send(&mut stream, bytes, attack.stop) {}
+    }
+}
+
+/// Sends most of a large request for a topic with filters, never its end.
+fn unfinished_requests(attack: &Attack<'_>) {
+    let each = attack.scale.pick(60 << 20, 20 << 20);
+    let count = attack.share(attack.scale.pick(20, 10));
+    let each = each.min(attack.share(attack.scale.pick(1_200 << 20, 200 << 20)));
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let Ok(mut stream) = connect(attack.spread.source(attack.index), attack.listen) else {
+            continue;
+        };
+        let start = produce_start(TOPIC, each + 1_000);
+        let body = vec![0; 1 << 20];
+        let mut sent = 0;
+        let mut goes_on = send(&mut stream, &start, attack.stop);
+        // A connection that is not read is kept too: it may be read later.
+        while goes_on && sent < each {
+            goes_on = send_for(&mut stream, &body, attack);
+            sent += body.len();
+        }
+        open.push(stream);
+    }
+    wait(attack.stop);
+}
+
+/// Sends bytes for at most a second; returns whether all were taken.
+fn send_for(stream: &mut std::net::TcpStream, bytes: &[u8], attack: &Attack<'_>) -> bool {
+    use std::io::Write as _;
+    let mut left = bytes;
+    let started = std::time::Instant::now();
+    while !left.is_empty() && started.elapsed() < Duration::from_secs(1) && runs(attack.stop) {
+        match stream.write(left) {
+            Ok(count) if count > 0 => left = &left[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            _ => return false,
+        }
+    }
+    left.is_empty()
+}
+
+/// Connects, sends what is no request, and comes back.
+fn garbage(attack: &Attack<'_>) {
+    while runs(attack.stop) {
+        let connected = connect(attack.spread.source(attack.index), attack.listen);
+        if let Ok(mut stream) = connected {
+            send(&mut stream, b"GET / HTTP/1.1\r\n\r\n", attack.stop);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
