@@ -17,6 +17,8 @@ const P99_EXTRA: Duration = Duration::from_millis(100);
 const RECOVERY: Duration = Duration::from_secs(5);
 /// The process ends within this time after `DRAIN`.
 const EXIT_EXTRA: Duration = Duration::from_secs(2);
+/// The attack begins this long before SIGTERM.
+const BEFORE_EXIT: Duration = Duration::from_secs(1);
 /// What may stay resident after the attack, for caches and fragmentation.
 const RETAINED_BYTES: u64 = 96 << 20;
 /// Noise of the machine is no fault of the target: a case passes if one of this many attempts does.
@@ -87,7 +89,7 @@ pub(crate) fn run(broker: &Broker, case: &Case) -> Vec<String> {
 
 fn best_of(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Option<String> {
     let mut missed = Vec::new();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts() {
         let outcome = attempt(broker, case, spread, scale);
         missed = outcome.missed(case);
         println!(
@@ -106,6 +108,12 @@ fn best_of(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Option
         spread.name(),
         missed.join("; ")
     ))
+}
+
+/// Returns the number of attempts; `WEIR_ATTACK_ATTEMPTS` sets another one.
+fn attempts() -> usize {
+    let set = std::env::var("WEIR_ATTACK_ATTEMPTS").ok();
+    set.and_then(|count| count.parse().ok()).unwrap_or(ATTEMPTS)
 }
 
 fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcome {
@@ -135,12 +143,10 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
     let retained_bytes = retained();
     let died = !target.is_running();
 
-    let mut exit = None;
-    let listen = (target.listen.clone(), target.admin.clone());
-    let waiting = Attackers::start(&listen.0, &listen.1, case, spread, scale);
-    std::thread::sleep(Duration::from_secs(1));
-    exit = exit.or_else(|| target.terminate(DRAIN + EXIT_EXTRA));
-    waiting.end();
+    let attackers = Attackers::start(&target, case, spread, scale);
+    std::thread::sleep(BEFORE_EXIT);
+    let exit = target.terminate(DRAIN + EXIT_EXTRA);
+    attackers.end();
     drop((honest, producer));
     Outcome {
         baseline,
@@ -154,12 +160,6 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
     }
 }
 
-fn under_attack(target: &Target, case: &Case, spread: Spread, scale: Scale, during: impl FnOnce()) {
-    let attackers = Attackers::start(&target.listen, &target.admin, case, spread, scale);
-    during();
-    attackers.end();
-}
-
 /// The threads of an attack.
 struct Attackers {
     stop: Arc<AtomicBool>,
@@ -167,11 +167,11 @@ struct Attackers {
 }
 
 impl Attackers {
-    fn start(listen: &str, admin: &str, case: &Case, spread: Spread, scale: Scale) -> Self {
+    fn start(target: &Target, case: &Case, spread: Spread, scale: Scale) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..spread.connections())
             .map(|index| {
-                let (listen, admin) = (listen.to_owned(), admin.to_owned());
+                let (listen, admin) = (target.listen.clone(), target.admin.clone());
                 let (stop, attack) = (Arc::clone(&stop), case.attack);
                 std::thread::spawn(move || {
                     // Attackers have machines of their own: here they leave the processor to others.

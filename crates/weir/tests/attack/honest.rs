@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weir_stats::Histogram;
 
-use crate::support::{Process, weir};
+use crate::support::{Process, text, weir};
 
 /// A running `weir load` whose latencies are collected second by second.
 pub(crate) struct Honest {
@@ -118,6 +118,14 @@ pub(crate) fn producer(bootstrap: &str, topic: &str, rate: &str) -> Process {
     command.args(["--max-lag", "1h"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Process::spawn(&mut command)
+}
+
+/// Creates a topic with one record in it.
+pub(crate) fn create_topic(bootstrap: &str, topic: &str) {
+    let mut command = weir(&["load", "produce", "--create-topic", "--topic", topic]);
+    command.args(["--bootstrap", bootstrap, "--count", "1"]);
+    let output = command.output().expect("weir");
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,11 +1,12 @@
 //! Attacks on the proxy.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bars::{Attack, Case, Scene};
-use crate::honest::{Honest, producer};
+use crate::honest::{Honest, create_topic, producer};
 use crate::peer::{connect, runs, send, wait};
 use crate::records::{api_versions, produce_bomb, produce_start};
 use crate::scale::Spread;
@@ -65,9 +66,9 @@ fn scene(broker: &Broker, dir: &Path, case: &Case) -> Scene {
         case.log,
         case.descriptors,
     );
-    let producer = producer(&target.listen, TOPIC, "100");
     // Consumers do not wait for the topic.
-    std::thread::sleep(Duration::from_secs(1));
+    create_topic(&broker.bootstrap, TOPIC);
+    let producer = producer(&target.listen, TOPIC, "100");
     let honest = Honest::start(&[
         "load",
         "consume",
@@ -133,10 +134,9 @@ fn unfinished_requests(attack: &Attack<'_>) {
 
 /// Sends bytes for at most a second; returns whether all were taken.
 fn send_for(stream: &mut std::net::TcpStream, bytes: &[u8], attack: &Attack<'_>) -> bool {
-    use std::io::Write as _;
     let mut left = bytes;
-    let started = std::time::Instant::now();
-    while !left.is_empty() && started.elapsed() < Duration::from_secs(1) && runs(attack.stop) {
+    let started = Instant::now();
+    while !left.is_empty() && started.elapsed() < WRITE_TIMEOUT && runs(attack.stop) {
         match stream.write(left) {
             Ok(count) if count > 0 => left = &left[count..],
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -157,4 +157,6 @@ fn garbage(attack: &Attack<'_>) {
     }
 }
 
+/// How long a connection that is not read is written to.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,15 +1,19 @@
 //! Our own pages in a real browser: the one of `examples/`, and the dashboard.
 
 use std::fs;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::events::{DriverConfig, Subscription};
 use super::page::Page;
-use super::world::{Case, any_port};
+use super::world::{Case, LOOK, PATIENCE, any_port};
 
 /// What would show if a name or value were taken for markup.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
@@ -29,7 +33,9 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let link = case.dir().join("node_modules");
     symlink(modules, &link)?;
     let keys = [case.key("a"), case.key("b")];
-    let folder = format!("file://{}/", case.dir().canonicalize()?.display());
+    // As its README says: pages of the gateway's own host may connect, files may not.
+    let site = Site::serve(case.dir())?;
+    let folder = format!("http://{}/", site.address);
     let server = format!("http://{}", case.shared().address());
     let url = format!("{folder}index.html?server={server}&keys={}", keys.join(","));
     let page = Page::open(case, &url)?;
@@ -59,6 +65,42 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let sockets = server.replace("http", "ws");
     // The SDK has timers in a worker, which it makes from a text.
     page.finish(&[&folder, &server, &sockets, "blob:"])
+}
+
+/// A web server for a directory; stopped when dropped.
+struct Site {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Site {
+    fn serve(dir: &Path) -> Result<Self> {
+        let port = weir_lab::ports::free_port()?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let child = Command::new("python3")
+            .args(["-m", "http.server", "--bind", "127.0.0.1", "--directory"])
+            .arg(dir)
+            .arg(port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("python3 -m http.server did not start")?;
+        let site = Self { child, address };
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            ensure!(Instant::now() < deadline, "the web server is not ready");
+            thread::sleep(LOOK);
+        }
+        Ok(site)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Figures follow what clients do; names are text; nothing is wider than the window.
