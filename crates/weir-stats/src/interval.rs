@@ -3,6 +3,8 @@
 //! The unit of replication is the run or window handed in; latencies inside one run belong in a
 //! [`Histogram`](crate::Histogram). Everything is deterministic.
 
+use std::collections::BTreeMap;
+
 use crate::compare::LogRatio;
 use crate::student;
 
@@ -83,21 +85,15 @@ pub fn repetition_mean(values: &[f64]) -> Option<f64> {
 /// Returns the ratio of the [`repetition_mean`]s of two sides. Each value comes with the number of its
 /// repetition.
 ///
-/// The interval is that of [`ratio_of_pairs`] where both sides have the same repetitions, else Welch's;
-/// there is none with fewer than two values on a side, or with values that are not positive.
+/// The interval is that of [`ratio_of_pairs`] where both sides have the same repetitions, each once, else
+/// Welch's; there is none with fewer than two values on a side, or with values that are not positive.
 pub fn repetition_ratio(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
     let values =
         |side: &[(u64, f64)]| -> Vec<f64> { side.iter().map(|(_, value)| *value).collect() };
     let (own_values, base_values) = (values(own), values(base));
     let divisor = repetition_mean(&base_values).filter(|base| *base > 0.0)?;
     let value = repetition_mean(&own_values)? / divisor;
-    let of_base = |repetition: u64| base.iter().find(|(other, _)| *other == repetition);
-    let pairs: Option<Vec<(f64, f64)>> = own
-        .iter()
-        .map(|(repetition, value)| Some((*value, of_base(*repetition)?.1)))
-        .collect();
-    let paired = pairs
-        .filter(|pairs| pairs.len() == base.len())
+    let paired = pairs(own, base)
         .and_then(|pairs| ratio_of_pairs(&pairs))
         .filter(|estimate| estimate.count == own.len());
     let bounds = match paired {
@@ -111,6 +107,17 @@ pub fn repetition_ratio(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estim
         bounds,
         count: own.len().min(base.len()),
     })
+}
+
+/// Returns the values of both sides by repetition. `None` if a repetition is missing on one side, or
+/// comes twice: pairs would then leave values out that the ratio counts.
+fn pairs(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Vec<(f64, f64)>> {
+    let by_repetition =
+        |side: &[(u64, f64)]| -> BTreeMap<u64, f64> { side.iter().copied().collect() };
+    let (owns, bases) = (by_repetition(own), by_repetition(base));
+    let is_once = owns.len() == own.len() && bases.len() == base.len();
+    let is_same = is_once && owns.keys().eq(bases.keys());
+    is_same.then(|| owns.into_values().zip(bases.into_values()).collect())
 }
 
 /// Geometric mean of `a / b` over pairs measured side by side, with a t interval on the logarithms.
@@ -256,6 +263,11 @@ mod tests {
         );
         let (low, high) = unpaired.bounds.unwrap();
         assert!(low < 1.0 && high > 10.0, "{unpaired:?}");
+        // A repetition that comes twice would be paired twice, and another left out.
+        let twice = [(2, 7100.0), (3, 7700.0), (2, 6700.0)];
+        let twice = repetition_ratio(&twice, &side(&[0.01, 6700.0, 3400.0])).unwrap();
+        let (low, high) = twice.bounds.unwrap();
+        assert!(low < twice.value && twice.value < high, "{twice:?}");
         let with_zero = repetition_ratio(&side(&[0.0, 4.0]), &side(&[1.0, 1.0])).unwrap();
         assert_eq!((with_zero.value, with_zero.bounds), (2.0, None));
         assert_eq!(repetition_ratio(&own, &side(&[0.0])), None);

@@ -243,7 +243,11 @@ mod tests {
     fn one_repetition_decides_nothing() {
         let one = judge(&[100.0], &[900.0]);
         assert_eq!(one.verdict, Verdict::Inconclusive);
-        assert!(one.why.contains("give 5 of each") && one.ratio.is_none());
+        assert!(one.why.contains("give 5 of each"), "{one:?}");
+        // The change between the values that are shown, but no interval for it.
+        assert_eq!(one.ratio, Some(9.0));
+        assert_eq!((one.ratio_low, one.ratio_high), (None, None));
+        assert_eq!((one.repetitions_needed, one.noise_share), (None, None));
         assert_eq!(judge(&[], &[1.0]).why, "one side has no value");
     }
 
