@@ -1,6 +1,8 @@
 //! How far the figures of a cell can be trusted: the machine, the generator's own cost, what disturbed the
 //! window, and whether the load had settled.
 
+use std::collections::BTreeMap;
+
 use weir_stats::run::{
     Cell, GeneratorCost, LatencySummary, MachineUsage, NoisySpan, Point, RoleUsage,
     STAGE_SCHEDULE_LAG, Steadiness,
@@ -49,12 +51,17 @@ impl Measured<'_> {
     fn noisy_seconds(&self, cell: &Cell, window: &Window, cores: u64) -> Vec<NoisySpan> {
         let limit_us = self.plan.validity.schedule_lag_p99_ms * 1e3;
         let points: Vec<&Point> = inside(&cell.series, cell.hold_s).collect();
-        let p99: Vec<f64> = points.iter().filter_map(|point| point.p99_us).collect();
-        // Only where every second has one do positions agree.
-        let outliers = match p99.len() == points.len() {
-            true => steady::outliers(&p99),
-            false => Vec::new(),
-        };
+        // A second without deliveries has none, which says nothing against the others.
+        let timed: Vec<(usize, f64)> = points
+            .iter()
+            .enumerate()
+            .filter_map(|(index, point)| Some((index, point.p99_us?)))
+            .collect();
+        let p99: Vec<f64> = timed.iter().map(|(_, p99_us)| *p99_us).collect();
+        let outliers: BTreeMap<usize, f64> = steady::outliers(&p99)
+            .into_iter()
+            .map(|position| timed[position])
+            .collect();
         let mut found = Vec::new();
         for (index, point) in points.iter().enumerate() {
             let until_unix_ns = window.from_unix_ns + (point.t_s * 1e9) as u64;
@@ -63,8 +70,8 @@ impl Measured<'_> {
             if let Some(lag_us) = point.lag_p99_us.filter(|lag_us| *lag_us > limit_us) {
                 why.push(format!("generator late: p99 {:.1} ms", lag_us / 1e3));
             }
-            if outliers.contains(&index) {
-                why.push(format!("p99 of {:.1} ms stands out", p99[index] / 1e3));
+            if let Some(p99_us) = outliers.get(&index) {
+                why.push(format!("p99 of {:.1} ms stands out", p99_us / 1e3));
             }
             if !why.is_empty() {
                 found.push(NoisySpan {
