@@ -430,7 +430,10 @@ fn what_cannot_be_meant_is_told_before_anything_starts() {
         (["--profile", "loose"], "unknown profile"),
         (["--topic-template", "{name}"], "two topics would be"),
         (["--resume", "/nowhere"], "/nowhere/configuration.json"),
-        (["--baseline", "/nowhere"], "/nowhere"),
+        (
+            ["--baseline", "/nowhere"],
+            "--baseline: plan client-libraries has no such option",
+        ),
     ] {
         let all: Vec<&str> = ["bench", "run", "client-libraries"]
             .into_iter()
