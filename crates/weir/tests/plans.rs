@@ -93,3 +93,31 @@ fn mistakes_in_plans_name_file_and_key() {
 }
 
 const KEYED: &str = include_str!("../../../plans/keyed.toml");
+
+/// The gate of a build must not pass because there was nothing to hold against each other.
+#[test]
+fn fail_on_ends_with_4_if_nothing_could_be_compared() {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
+    let once = "20261121T231101Z/scenario3/keyed/20261121T231556Z-keyed";
+    let once_again = "20261121T231101Z/scenario3/keyed/20261121T231434Z-keyed";
+    let five_times = "20261121T195033Z/keyed/20261121T195033Z-keyed";
+    let compare = |sides: [&str; 2], gate: &[&str]| {
+        let mut command = weir(&["bench", "compare"]);
+        let command = command.args(sides.map(|side| runs.join(side))).args(gate);
+        let Output { status, stderr, .. } = command.output().unwrap();
+        (status.code(), text(&stderr))
+    };
+    let gate = ["--fail-on", "worse"];
+    for sides in [[once, once_again], [once, five_times]] {
+        let (code, said) = compare(sides, &gate);
+        assert_eq!(code, Some(4), "{sides:?}: {said}");
+        assert!(
+            said.contains("--fail-on: nothing could be compared"),
+            "{said}"
+        );
+    }
+    let (code, said) = compare([once, once_again], &[]);
+    assert_eq!(code, Some(0), "only the gate needs an answer: {said}");
+    let (code, said) = compare([five_times, five_times], &gate);
+    assert_eq!(code, Some(0), "{said}");
+}
