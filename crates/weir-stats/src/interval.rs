@@ -109,8 +109,8 @@ pub fn repetition_ratio(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estim
     })
 }
 
-/// Returns the values of both sides by repetition. `None` if a repetition is missing on one side, or
-/// comes twice: pairs would then leave values out that the ratio counts.
+/// Returns the values of both sides by repetition. `None` if a repetition is missing on one side
+/// or comes twice: pairs would then leave values out that the ratio counts.
 fn pairs(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Vec<(f64, f64)>> {
     let by_repetition =
         |side: &[(u64, f64)]| -> BTreeMap<u64, f64> { side.iter().copied().collect() };
