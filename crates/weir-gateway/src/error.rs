@@ -39,7 +39,7 @@ pub enum GatewayError {
     },
     /// Several mistakes, at least two.
     #[error("{}", lines(.0))]
-    Several(Vec<GatewayError>),
+    Several(Vec<Self>),
     /// An address cannot be listened on.
     #[error("cannot listen on {address} ({key}): {error}")]
     Listen {

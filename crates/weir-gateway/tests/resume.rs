@@ -174,7 +174,7 @@ fn clients_back_within_resume_delay_lose_nothing() {
     }
     world.flush();
     let gateway = configured(&world, "LATEST", &group, |config| {
-        config.resume_delay_ms = 2500;
+        config.resume_delay_ms = 15_000;
     });
     // They come back over 1.5 s and more records come meanwhile.
     let begun = Instant::now();

@@ -49,7 +49,7 @@ impl Skips {
         let room = self.causes.len() < CAUSES_MAX;
         let known = self.causes.iter().position(is_same);
         // With too many, the last one stands for all further ones.
-        let index = known.or((!room).then_some(CAUSES_MAX - 1));
+        let index = known.or_else(|| (!room).then_some(CAUSES_MAX - 1));
         match index.and_then(|index| self.causes.get_mut(index)) {
             Some(cause) => {
                 cause.records += 1;

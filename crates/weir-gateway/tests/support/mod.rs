@@ -25,7 +25,7 @@ use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The published configuration of seed scenario 2.
 const SCENARIO_2: &str =

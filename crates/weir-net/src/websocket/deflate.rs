@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn final_blocks_are_few() {
         // An empty final block, byte-aligned by its flush, as often as it is repeated.
-        let blocks = |count: usize| [vec![0x03, 0x00].repeat(count), vec![0x00]].concat();
+        let blocks = |count: usize| [[0x03, 0x00].repeat(count), vec![0x00]].concat();
         let hello = [0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
         assert_eq!(inflated(&blocks(FINAL_BLOCKS_MAX), 5).as_deref(), Ok(""));
         let many = blocks(FINAL_BLOCKS_MAX + 1);

@@ -12,6 +12,9 @@ use crate::wire::{AnswerContext, Filtering, RequestContext};
 
 /// Reads of one pair before others get their turn.
 const READS_PER_TURN: u32 = 8;
+/// Requests of one pair before others get their turn: a client can ask for tens of thousands of
+/// responses of the proxy itself with one read.
+const REQUESTS_PER_TURN: u64 = 1_000;
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 256 * 1024;
 /// Bytes read at once for a peer that does not keep up: what it does not take must be kept.
@@ -25,6 +28,7 @@ impl Core {
     /// Moves what can be moved; whether there is more to do at once.
     pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
         let mut budget = READS_PER_TURN;
+        let before = pair.counted;
         self.submit(pair, Direction::Produce);
         self.submit(pair, Direction::Fetch);
         loop {
@@ -34,7 +38,7 @@ impl Core {
             if !moved {
                 break;
             }
-            if budget == 0 {
+            if budget == 0 || pair.counted - before >= REQUESTS_PER_TURN {
                 return Ok(true);
             }
         }

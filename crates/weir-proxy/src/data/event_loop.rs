@@ -316,6 +316,11 @@ impl EventLoop {
         if event.is_writable() {
             side.blocked = false;
         }
+        if token.0 % 2 == 0 && event.is_error() {
+            // The client takes no response any more, so what it has asked for is not worth doing.
+            let reset = io::Error::from(io::ErrorKind::ConnectionReset);
+            return self.close(index, &Reason::client(reset));
+        }
         if let Up::Connecting(..) = pair.up {
             if token.0 % 2 == 1 {
                 if let Err(reason) = self.core.connecting(pair) {

@@ -1,5 +1,6 @@
 //! One attack from start to end, and the bars that every case has to meet.
 
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +20,14 @@ const RECOVERY: Duration = Duration::from_secs(5);
 const EXIT_EXTRA: Duration = Duration::from_secs(2);
 /// The attack begins this long before SIGTERM.
 const BEFORE_EXIT: Duration = Duration::from_secs(1);
+/// Pause between two bursts of an attack at small scale.
+const BURST_INTERVAL: Duration = Duration::from_millis(50);
 /// What may stay resident after the attack, for caches and fragmentation.
 const RETAINED_BYTES: u64 = 96 << 20;
+/// Latency is not judged where the host took more of the processors than this.
+const STOLEN_MAX: f64 = 0.05;
 /// Noise of the machine is no fault of the target: a case passes if one of this many attempts does.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// One attack.
 pub(crate) struct Case {
@@ -33,7 +38,7 @@ pub(crate) struct Case {
     /// Memory that it may take on top of what it had, in bytes.
     pub(crate) memory_bytes: u64,
     /// Starts the target and honest clients.
-    pub(crate) start: fn(&Broker, &Path, &Case) -> Scene,
+    pub(crate) start: fn(&Broker, &Path, &Self) -> Scene,
     /// Attacks until it is told to stop, from one connection.
     pub(crate) attack: fn(&Attack<'_>),
     /// Variants that `make test` runs too.
@@ -59,6 +64,14 @@ pub(crate) struct Attack<'a> {
 }
 
 impl Attack<'_> {
+    /// Waits between two bursts at small scale: the debug build that it attacks is many times slower
+    /// than the release build.
+    pub(crate) fn pause(&self) {
+        if !self.scale.is_full {
+            std::thread::sleep(BURST_INTERVAL);
+        }
+    }
+
     /// Returns this connection's share of `total`, at least 1.
     pub(crate) fn share(&self, total: usize) -> usize {
         (total / self.spread.connections()).max(1)
@@ -75,6 +88,8 @@ struct Outcome {
     retained_bytes: u64,
     exit: Option<Duration>,
     died: bool,
+    /// Share of the processors that the host gave to others.
+    stolen: f64,
 }
 
 /// Runs a case in all variants of the scale and returns what missed its bar.
@@ -88,26 +103,24 @@ pub(crate) fn run(broker: &Broker, case: &Case) -> Vec<String> {
 }
 
 fn best_of(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Option<String> {
+    let name = format!("{} ({})", case.name, spread.name());
     let mut missed = Vec::new();
+    let mut late = String::new();
     for _ in 0..attempts() {
         let outcome = attempt(broker, case, spread, scale);
         missed = outcome.missed(case);
-        println!(
-            "{:<22} {:<30} {}",
-            case.name,
-            spread.name(),
-            outcome.line(&missed)
-        );
-        if missed.is_empty() {
+        println!("{name:<55} {}", outcome.line(&missed));
+        late = outcome.late().unwrap_or_default();
+        if missed.is_empty() && late.is_empty() {
             return None;
         }
     }
-    Some(format!(
-        "{} ({}): {}",
-        case.name,
-        spread.name(),
-        missed.join("; ")
-    ))
+    if missed.is_empty() {
+        // Written past the test harness, which keeps the output of tests that pass.
+        let _ = writeln!(io::stderr(), "\nskipped: latency of attack {name}: {late}");
+        return None;
+    }
+    Some(format!("{name}: {}", missed.join("; ")))
 }
 
 /// Returns the number of attempts; `WEIR_ATTACK_ATTEMPTS` sets another one.
@@ -123,15 +136,16 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
         honest,
         producer,
     } = (case.start)(broker, dir.path(), case);
+    let host = HostCpu::now();
     let started = Instant::now();
     std::thread::sleep(scale.baseline);
     let baseline = p99(&honest.since(Some(started)));
     let resident = target.resident_bytes();
 
     let started = Instant::now();
-    under_attack(&target, case, spread, scale, || {
-        std::thread::sleep(scale.attack)
-    });
+    let attackers = Attackers::start(&target, case, spread, scale);
+    std::thread::sleep(scale.attack);
+    attackers.end();
     let ended = Instant::now();
     let recovery = honest.recovers(ended, baseline + P99_EXTRA, RECOVERY);
     let during = honest.since(Some(started));
@@ -141,6 +155,7 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
         std::thread::sleep(Duration::from_millis(50));
     }
     let retained_bytes = retained();
+    let stolen = host.stolen_since();
     let died = !target.is_running();
 
     let attackers = Attackers::start(&target, case, spread, scale);
@@ -157,6 +172,33 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
         retained_bytes,
         exit,
         died,
+        stolen,
+    }
+}
+
+/// CPU time of the machine since it started, from `/proc/stat`, in clock ticks.
+struct HostCpu {
+    total: u64,
+    stolen: u64,
+}
+
+impl HostCpu {
+    fn now() -> Self {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        let ticks = line.split_whitespace().skip(1).take(8);
+        let ticks: Vec<u64> = ticks.filter_map(|tick| tick.parse().ok()).collect();
+        Self {
+            total: ticks.iter().sum(),
+            stolen: ticks.get(7).copied().unwrap_or(0),
+        }
+    }
+
+    /// Returns the share of CPU time that the host gave to others since then.
+    fn stolen_since(&self) -> f64 {
+        let now = Self::now();
+        let total = now.total.saturating_sub(self.total).max(1);
+        now.stolen.saturating_sub(self.stolen) as f64 / total as f64
     }
 }
 
@@ -200,6 +242,20 @@ impl Attackers {
 }
 
 impl Outcome {
+    /// Returns how honest clients were later than they may be. Shows nothing about the target if
+    /// the host took much of the processors.
+    fn late(&self) -> Option<String> {
+        let bar = self.baseline + P99_EXTRA;
+        let stolen = format!("{:.0} % of CPU time stolen", self.stolen * 1e2);
+        match self.recovery {
+            _ if self.attacked > bar => {
+                Some(format!("p99 {:?} above {bar:?}, {stolen}", self.attacked))
+            }
+            None => Some(format!("no recovery within {RECOVERY:?}, {stolen}")),
+            Some(_) => None,
+        }
+    }
+
     /// Returns the bars that were missed, with values.
     fn missed(&self, case: &Case) -> Vec<String> {
         let mut missed = Vec::new();
@@ -208,17 +264,12 @@ impl Outcome {
                 missed.push(text);
             }
         };
-        let bar = self.baseline + P99_EXTRA;
         check(!self.died, "the process ended during the attack".to_owned());
         check(self.deliveries > 0, "no deliveries".to_owned());
-        check(
-            self.attacked <= bar,
-            format!("p99 {:?} above {bar:?}", self.attacked),
-        );
-        check(
-            self.recovery.is_some(),
-            format!("no recovery within {RECOVERY:?}"),
-        );
+        if self.stolen <= STOLEN_MAX {
+            let late = self.late();
+            check(late.is_none(), late.unwrap_or_default());
+        }
         check(
             self.extra_bytes <= case.memory_bytes,
             format!(

@@ -142,6 +142,7 @@ fn random_items(attack: &Attack<'_>) {
                 break;
             }
             left = left.saturating_sub(request.len());
+            attack.pause();
         }
         if left == 0 {
             wait(attack.stop);
@@ -192,6 +193,7 @@ fn flood(attack: &Attack<'_>, bytes: &[u8], has_session: bool) {
         let _ = answers.set_nonblocking(false);
         while send(&mut stream, bytes, attack.stop) {
             discard(&mut answers);
+            attack.pause();
         }
     }
 }
@@ -216,8 +218,11 @@ fn byte_chunks(attack: &Attack<'_>) {
             continue;
         };
         let mut goes_on = send(&mut stream, head.as_bytes(), attack.stop);
-        for _ in 0..49_000 {
+        for chunk in 0..49_000 {
             goes_on = goes_on && send(&mut stream, b"1\r\na\r\n", attack.stop);
+            if goes_on && chunk % 10 == 0 {
+                attack.pause();
+            }
         }
     }
 }

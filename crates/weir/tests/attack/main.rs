@@ -5,6 +5,11 @@
 //! (`WEIR_ATTACK=full`), where each attack is also split over 100 connections from 20 addresses.
 //! `WEIR_ATTACK_BINARY` names another binary to attack, for example an earlier version.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "a row per attempt is what a person looks at"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

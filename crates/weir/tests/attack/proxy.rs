@@ -88,7 +88,8 @@ fn scene(broker: &Broker, dir: &Path, case: &Case) -> Scene {
 
 /// Asks for a version that the proxy answers itself, and does not read.
 fn api_versions_flood(attack: &Attack<'_>) {
-    repeat(attack, &api_versions(99).repeat(2_000));
+    let count = attack.scale.pick(2_000, 200);
+    repeat(attack, &api_versions(99).repeat(count));
 }
 
 /// Sends a small batch that holds 6 million records, and waits for the response.
@@ -104,7 +105,9 @@ fn repeat(attack: &Attack<'_>, bytes: &[u8]) {
             std::thread::sleep(RECONNECT_INTERVAL);
             continue;
         };
-        while send(&mut stream, bytes, attack.stop) {}
+        while send(&mut stream, bytes, attack.stop) {
+            attack.pause();
+        }
     }
 }
 
@@ -125,6 +128,7 @@ fn unfinished_requests(attack: &Attack<'_>) {
         // A connection that is not read is kept too: it may be read later.
         while goes_on && sent < each {
             goes_on = send_for(&mut stream, &body, attack);
+            attack.pause();
             sent += body.len();
         }
         open.push(stream);
