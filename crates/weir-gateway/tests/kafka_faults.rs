@@ -90,9 +90,10 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
             world.send("A", &format!("new {number}"));
         }
         world.flush();
-        // Records beyond the old position may come before it is noticed.
+        // Records beyond the old position may come before it is noticed. If none do, the offset is
+        // that of the update before, and stands as unchanged.
         let mut line = client.line();
-        while line != "U,1,1,new 0|0" {
+        while line != "U,1,1,new 0|0" && line != "U,1,1,new 0|" {
             line = client.line();
         }
         for number in 1..30 {
