@@ -12,8 +12,8 @@ use crate::wire::{AnswerContext, Filtering, RequestContext};
 
 /// Reads of one pair before others get their turn.
 const READS_PER_TURN: u32 = 8;
-/// Requests of one pair before others get their turn: a client can ask for tens of thousands of
-/// responses of the proxy itself with one read.
+/// Requests handled per connection and iteration: one read can hold tens of thousands of requests
+/// that the proxy answers itself.
 const REQUESTS_PER_TURN: u64 = 1_000;
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 256 * 1024;

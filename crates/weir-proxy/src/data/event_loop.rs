@@ -317,7 +317,7 @@ impl EventLoop {
             side.blocked = false;
         }
         if token.0 % 2 == 0 && event.is_error() {
-            // The client takes no response any more, so what it has asked for is not worth doing.
+            // The client has reset the connection: nothing can be delivered, so drop its work.
             let reset = io::Error::from(io::ErrorKind::ConnectionReset);
             return self.close(index, &Reason::client(reset));
         }

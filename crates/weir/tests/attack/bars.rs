@@ -39,7 +39,7 @@ pub(crate) struct Case {
     pub(crate) memory_bytes: u64,
     /// Starts the target and honest clients.
     pub(crate) start: fn(&Broker, &Path, &Self) -> Scene,
-    /// Attacks until it is told to stop, from one connection.
+    /// Attacks from one connection until `stop` is set.
     pub(crate) attack: fn(&Attack<'_>),
     /// Variants that `make test` runs too.
     pub(crate) small: &'static [Spread],

@@ -198,7 +198,7 @@ fn flood(attack: &Attack<'_>, bytes: &[u8], has_session: bool) {
     }
 }
 
-/// Reads what has arrived, so that the target is never told to wait.
+/// Reads what has arrived, so that the receive window never closes.
 fn discard(stream: &mut std::net::TcpStream) {
     let _ = stream.set_read_timeout(Some(Duration::from_micros(100)));
     let mut bytes = [0; 64 << 10];
