@@ -1,5 +1,5 @@
 //! How much memory the process uses, and how much it may: its cgroups, its limit on address space,
-//! the machine. Linux only; elsewhere nothing is known.
+//! the machine. Linux only; elsewhere nothing is known. Also returns freed memory to the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,6 +100,19 @@ impl Kind {
         }
     }
 }
+
+/// Makes the allocator return memory that was freed a while ago to the operating system.
+///
+/// mimalloc does so only when a page is freed, and so keeps what an attack took for as long as the
+/// process is idle afterwards. Freeing a block that has a page of its own is such an occasion.
+pub fn return_freed() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(
+        OWN_PAGE_BYTES,
+    )));
+}
+
+/// Larger than the blocks that share a page of mimalloc. Never written, so it costs address space.
+const OWN_PAGE_BYTES: usize = 4 << 20;
 
 /// A line `NAME  123 kB` of a file, in bytes.
 fn read_field(path: &str, name: &str) -> Option<u64> {

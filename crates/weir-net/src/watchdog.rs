@@ -12,11 +12,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::log::{Truncated, report_suppressed};
+use crate::memory;
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Looks between two sums of suppressed log lines.
 const LOOKS_PER_LOG_REPORT: u32 = 100;
+/// Looks between two returns of freed memory: a second.
+const LOOKS_PER_RETURN: u32 = 10;
 /// How often threads that are to end are looked at.
 const JOIN_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -257,7 +260,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts to look at `loops`; also logs the sums of suppressed log lines.
+    /// Starts to look at `loops`; also logs the sums of suppressed log lines, and has freed memory
+    /// returned to the operating system.
     ///
     /// # Errors
     /// When the operating system refuses a thread.
@@ -280,6 +284,9 @@ impl Watchdog {
                     looks = looks.wrapping_add(1);
                     if looks % LOOKS_PER_LOG_REPORT == 0 {
                         report_suppressed();
+                    }
+                    if looks % LOOKS_PER_RETURN == 0 {
+                        memory::return_freed();
                     }
                 }
                 report_suppressed();

@@ -1,7 +1,7 @@
 //! TLS on the server loop, with rustls' own client as the other end.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -14,6 +14,7 @@ use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
 };
 use weir_net::MailSender;
+use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::client;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
@@ -22,6 +23,7 @@ use weir_net::server::{
     ShardOptions,
 };
 use weir_net::tls::{ClientTls, Identity, TlsAcceptor};
+use weir_net::watchdog::{Watchdog, WatchdogConfig, join_until};
 use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame, push_server_text};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -590,4 +592,48 @@ fn outgoing_connections_check_whom_they_reach() {
     let other = ClientTls::trusting(SECOND.0).expect("a certificate");
     assert_eq!(call(&server, other, "localhost").closed, refused);
     server.await_counters(|counters| counters.tls_failures == 2);
+}
+
+/// One admin page.
+struct AdminEcho;
+
+impl AdminPages for AdminEcho {
+    fn page(&mut self, path: &str, query: &str) -> Option<Page> {
+        (path == "/echo").then(|| Page::Now(Response::text(200, query)))
+    }
+}
+
+/// Sends a request for the page and returns what comes until the other end closes.
+fn ask_admin(stream: &mut (impl Read + Write)) -> String {
+    let request = b"GET /echo?a=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).expect("sent");
+    let mut response = Vec::new();
+    // Where TLS is expected, plain text is answered with an alert or a reset.
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8_lossy(&response).into_owned()
+}
+
+#[test]
+fn admin_port_serves_pages_over_tls_only() {
+    let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
+    let options = AdminOptions {
+        listener: TcpListener::bind("127.0.0.1:0").expect("a port"),
+        tls: Some(Arc::new(TlsAcceptor::new(identity(SERVER), PATIENCE))),
+        token: None,
+        hosts: Vec::new(),
+        vitals: watchdog.vitals(),
+    };
+    let server = AdminServer::start(options, AdminEcho).expect("an admin port");
+    let connect = || {
+        let socket = TcpStream::connect(server.address()).expect("a connection");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket
+    };
+    let mut encrypted = StreamOwned::new(session(&any_version()), connect());
+    let response = ask_admin(&mut encrypted);
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.ends_with("\r\n\r\na=1"), "{response}");
+    assert!(!ask_admin(&mut connect()).contains("HTTP/1.1"));
+    let deadline = Instant::now() + PATIENCE;
+    assert_eq!(join_until(vec![server.stop()], deadline), [""; 0]);
 }

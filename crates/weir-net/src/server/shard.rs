@@ -23,6 +23,9 @@ const MAILS_PER_TURN: usize = 256;
 const FLUSHES_PER_TURN: usize = 512;
 /// Shared by all connections of the shard; none has a read buffer of its own.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Pause before an iteration goes on with input or work that was over budget. Other threads, those
+/// that bring updates among them, get the processor; an event ends the pause.
+const YIELD: Duration = Duration::from_millis(1);
 
 /// What a shard is made of.
 #[derive(Debug)]
@@ -125,16 +128,17 @@ impl<H: Handler> Shard<H> {
 
     /// How long the next poll may sleep; `None` is for ever.
     fn timeout(&mut self) -> Option<Duration> {
-        let busy = self.doors.some_may_wait()
-            || self.mail_again
-            || !self.io.input.is_empty()
-            || std::mem::take(&mut self.io.has_work)
-            || !self.io.lost.is_empty();
+        let busy = self.doors.some_may_wait() || self.mail_again || !self.io.lost.is_empty();
+        let is_over_budget = std::mem::take(&mut self.io.has_work) || !self.io.input.is_empty();
         if busy || !self.mail.may_sleep() {
             return Some(Duration::ZERO);
         }
         let timer = self.io.timers.next_in_ms(self.io.now_ms());
         let timer = timer.map(Duration::from_millis);
+        let timer = match is_over_budget {
+            true => Some(timer.map_or(YIELD, |timer| timer.min(YIELD))),
+            false => timer,
+        };
         if self.io.dirty.is_empty() {
             return timer;
         }

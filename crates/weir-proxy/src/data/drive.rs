@@ -10,25 +10,53 @@ use super::stream::Input;
 use crate::filter::Direction;
 use crate::wire::{AnswerContext, Filtering, RequestContext};
 
-/// Reads of one pair before others get their turn.
-const READS_PER_TURN: u32 = 8;
-/// Requests handled per connection and iteration: one read can hold tens of thousands of requests
-/// that the proxy answers itself.
-const REQUESTS_PER_TURN: u64 = 1_000;
+/// Reads of one pair before others get their turn, if few have something to do.
+const READS_PER_TURN: usize = 8;
+/// Bytes that all pairs may read in one iteration: about what keeps it below 10 ms even where each
+/// byte is kept in new memory.
+const BYTES_PER_ITERATION: usize = 8 << 20;
+/// Requests of one pair in its turn, if few have something to do: one read can hold tens of
+/// thousands that the proxy answers itself.
+const REQUESTS_PER_TURN: usize = 1_000;
+/// Requests of all pairs in one iteration.
+const REQUESTS_PER_ITERATION: usize = 4_000;
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 256 * 1024;
 /// Bytes read at once for a peer that does not keep up: what it does not take must be kept.
 const READ_BYTES_CAUTIOUS: usize = 64 * 1024;
+/// Bytes read at once if very many pairs have something to do.
+const READ_BYTES_CROWDED: usize = 32 * 1024;
 /// Reads for which a peer that did not keep up is given less.
 const CAUTION: u8 = 32;
 /// How long the rest of a connection may take when one side has ended, in milliseconds.
 const CLOSING_MS: u64 = 5_000;
 
+/// What one pair may read in its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TurnLimits {
+    reads: u32,
+    requests: u64,
+    /// Bytes of one read.
+    pub(super) read_bytes: usize,
+}
+
+impl TurnLimits {
+    /// Shares an iteration among `busy` pairs: one that waits for its turn waits for all others.
+    pub(super) fn share(busy: usize) -> Self {
+        let share = BYTES_PER_ITERATION / busy.max(1);
+        Self {
+            reads: (share / READ_BYTES).clamp(1, READS_PER_TURN) as u32,
+            requests: (REQUESTS_PER_ITERATION / busy.max(1)).clamp(1, REQUESTS_PER_TURN) as u64,
+            read_bytes: share.clamp(READ_BYTES_CROWDED, READ_BYTES),
+        }
+    }
+}
+
 impl Core {
     /// Moves what can be moved; whether there is more to do at once.
     pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, Reason> {
-        let mut budget = READS_PER_TURN;
-        let before = pair.counted;
+        let mut budget = self.turn_limits.reads;
+        self.requests_until = pair.counted + self.turn_limits.requests;
         self.submit(pair, Direction::Produce);
         self.submit(pair, Direction::Fetch);
         loop {
@@ -38,7 +66,7 @@ impl Core {
             if !moved {
                 break;
             }
-            if budget == 0 || pair.counted - before >= REQUESTS_PER_TURN {
+            if budget == 0 || pair.counted >= self.requests_until {
                 return Ok(true);
             }
         }
@@ -130,7 +158,7 @@ impl Core {
         let limit = match self.draining {
             // Only what belongs to the request under way.
             true => pair.requests.missing().min(READ_BYTES),
-            false => bytes_at_once(caution),
+            false => bytes_at_once(caution).min(self.turn_limits.read_bytes),
         };
         if !pair.down.readable || pair.down.ended || *budget == 0 || limit == 0 {
             return Ok(false);
@@ -161,6 +189,7 @@ impl Core {
             ring: &mut pair.ring,
             software: &mut pair.software,
             requests: &mut pair.counted,
+            requests_until: self.requests_until,
             filtering: Filtering {
                 filters: &parts.filters,
                 workspace: &mut self.workspace,
@@ -370,5 +399,23 @@ fn next_caution(caution: u8, blocked: bool) -> u8 {
         CAUTION
     } else {
         caution.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_iteration_reads_no_more_the_more_pairs_are_busy() {
+        for busy in [0, 1, 4, 5, 31, 32, 100, 256] {
+            let limits = TurnLimits::share(busy);
+            let bytes = busy * limits.reads as usize * limits.read_bytes;
+            assert!(bytes <= BYTES_PER_ITERATION, "{busy}: {limits:?}");
+        }
+        let few = TurnLimits::share(4);
+        assert_eq!((few.reads, few.read_bytes), (8, READ_BYTES));
+        let many = TurnLimits::share(10_000);
+        assert_eq!((many.reads, many.read_bytes), (1, READ_BYTES_CROWDED));
     }
 }

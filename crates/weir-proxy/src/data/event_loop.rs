@@ -18,7 +18,7 @@ use weir_net::{MailReceiver, MailSender, mailbox};
 
 use super::accept::{Admission, Arrival, Doors};
 use super::counters::{Counters, LoopMetrics};
-use super::drive::READ_BYTES;
+use super::drive::{READ_BYTES, TurnLimits};
 use super::pair::{Pair, Up};
 use super::stream::Stream;
 use super::tube::Tubes;
@@ -138,6 +138,10 @@ pub(super) struct Core {
     pub(super) now_ms: u64,
     /// Counts connections, to take configured brokers in turn.
     pub(super) turn: usize,
+    /// What each pair may read in this iteration.
+    pub(super) turn_limits: TurnLimits,
+    /// Where the pair whose turn it is stops, as a count of its requests.
+    pub(super) requests_until: u64,
     pub(super) draining: bool,
     pub(super) post: MailSender<Mail>,
     pub(super) resolver: Resolver,
@@ -222,6 +226,8 @@ impl EventLoop {
             },
             now_ms: 0,
             turn: 0,
+            turn_limits: TurnLimits::share(1),
+            requests_until: u64::MAX,
             draining: false,
             post: post.clone(),
             resolver: options.resolver,
@@ -267,6 +273,8 @@ impl EventLoop {
             self.heartbeat.wake(self.core.now_ms);
             self.core.counters.turns += 1;
             self.core.workspace.begin_turn();
+            let busy = self.again.len() + events.iter().count();
+            self.core.turn_limits = TurnLimits::share(busy);
             for pair in std::mem::take(&mut self.again) {
                 self.drive(pair.index, Some(pair.generation));
             }

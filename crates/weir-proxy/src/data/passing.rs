@@ -80,6 +80,6 @@ impl Core {
         if is_plain && pair.answers.expects_large() && self.tubes.has_any() {
             return FRONT_BYTES;
         }
-        bytes_at_once(pair.down.caution)
+        bytes_at_once(pair.down.caution).min(self.turn_limits.read_bytes)
     }
 }

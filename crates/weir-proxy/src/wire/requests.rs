@@ -25,6 +25,8 @@ pub struct RequestContext<'a> {
     pub software: &'a mut Option<Box<str>>,
     /// Requests seen.
     pub requests: &'a mut u64,
+    /// Number of requests at which the rest of the input waits for the next turn.
+    pub requests_until: u64,
     /// Who sees records on their way to the broker.
     pub filtering: Filtering<'a>,
 }
@@ -68,8 +70,8 @@ enum Verdict {
 }
 
 impl RequestStream {
-    /// Takes input and appends to `out` what goes to the broker. With the ring full, or behind a
-    /// frame that filters hold, the rest of the input is kept, see [`Self::has_backlog`].
+    /// Takes input and appends to `out` what goes to the broker. With the ring full, enough requests
+    /// taken, or behind a frame that filters hold, the rest is kept, see [`Self::has_backlog`].
     ///
     /// # Errors
     /// What a broker would close the connection for.
@@ -99,7 +101,8 @@ impl RequestStream {
                 Rest::None => {}
             }
             let is_full = context.ring.is_full(context.limits.in_flight);
-            if is_full || context.filtering.held.is_some() {
+            let is_enough = *context.requests >= context.requests_until;
+            if is_full || is_enough || context.filtering.held.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }

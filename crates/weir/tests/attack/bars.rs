@@ -22,7 +22,7 @@ const EXIT_EXTRA: Duration = Duration::from_secs(2);
 const BEFORE_EXIT: Duration = Duration::from_secs(1);
 /// Pause between two bursts of an attack at small scale.
 const BURST_INTERVAL: Duration = Duration::from_millis(50);
-/// What may stay resident after the attack, for caches and fragmentation.
+/// What may stay resident within `RECOVERY`, for caches and fragmentation.
 const RETAINED_BYTES: u64 = 96 << 20;
 /// Latency is not judged where the host took more of the processors than this.
 const STOLEN_MAX: f64 = 0.05;
@@ -37,6 +37,9 @@ pub(crate) struct Case {
     pub(crate) descriptors: u32,
     /// Memory that it may take on top of what it had, in bytes.
     pub(crate) memory_bytes: u64,
+    /// How long the target keeps what a connection had after it broke; memory is judged `RECOVERY`
+    /// later.
+    pub(crate) kept: Duration,
     /// Starts the target and honest clients.
     pub(crate) start: fn(&Broker, &Path, &Self) -> Scene,
     /// Attacks from one connection until `stop` is set.
@@ -151,7 +154,7 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
     let during = honest.since(Some(started));
     let extra_bytes = target.peak_bytes().saturating_sub(resident);
     let retained = || target.resident_bytes().saturating_sub(resident);
-    while retained() > RETAINED_BYTES && ended.elapsed() < RECOVERY {
+    while retained() > RETAINED_BYTES && ended.elapsed() < case.kept + RECOVERY {
         std::thread::sleep(Duration::from_millis(50));
     }
     let retained_bytes = retained();

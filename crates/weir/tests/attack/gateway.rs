@@ -16,6 +16,8 @@ use crate::target::{Log, Target};
 
 const SINGLE: &[Spread] = &[Spread::Single];
 const SPLIT: &[Spread] = &[Spread::Split];
+/// Default of `limits.recovery_ms`: until then a session without a connection can be recovered.
+const SESSION_RECOVERY: Duration = Duration::from_secs(20);
 /// File descriptors of a process whose limit is not the subject of the case.
 const DESCRIPTORS: u32 = 4_000;
 
@@ -45,6 +47,7 @@ const fn case(
         log,
         descriptors: DESCRIPTORS,
         memory_bytes: 512 << 20,
+        kept: SESSION_RECOVERY,
         start: scene,
         attack,
         small,

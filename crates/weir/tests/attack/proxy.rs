@@ -44,6 +44,7 @@ const fn case(
         log,
         descriptors: 4_000,
         memory_bytes: 640 << 20,
+        kept: Duration::ZERO,
         start: scene,
         attack,
         small,

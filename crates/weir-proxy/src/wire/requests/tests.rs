@@ -24,6 +24,7 @@ struct Run {
     ring: Ring,
     software: Option<Box<str>>,
     requests: u64,
+    requests_until: u64,
     limits: FrameLimits,
     out: Vec<u8>,
 }
@@ -35,6 +36,7 @@ impl Run {
             ring: Ring::default(),
             software: None,
             requests: 0,
+            requests_until: u64::MAX,
             limits: LIMITS,
             out: Vec::new(),
         }
@@ -49,6 +51,7 @@ impl Run {
             ring: &mut self.ring,
             software: &mut self.software,
             requests: &mut self.requests,
+            requests_until: self.requests_until,
             filtering: Filtering {
                 filters: &filters,
                 workspace: &mut Workspace::default(),
@@ -256,6 +259,7 @@ proptest! {
     fn requests_pass_byte_for_byte_however_they_are_cut(
         requests in prop::collection::vec(any_request(), 0..12),
         cuts in prop::collection::vec(1_usize..300, 1..20),
+        per_turn in 1_u64..5,
     ) {
         let sent = requests.concat();
         let mut run = Run::new();
@@ -263,7 +267,14 @@ proptest! {
         let (mut left, mut cuts) = (sent.as_slice(), cuts.iter().cycle());
         while !left.is_empty() {
             let (now, later) = left.split_at(cuts.next().map_or(1, |cut| *cut).min(left.len()));
+            run.requests_until = run.requests + per_turn;
             run.feed(now)?;
+            while run.stream.has_backlog() {
+                prop_assert_eq!(run.requests, run.requests_until);
+                run.requests_until += per_turn;
+                let backlog = run.stream.take_backlog();
+                run.feed(&backlog)?;
+            }
             left = later;
         }
         prop_assert_eq!(&run.out, &sent);
