@@ -1,14 +1,18 @@
-//! Reads a run folder: `run.json`, then the raw interval logs that it names.
+//! Reads a run directory: `run.json` and the raw interval logs that it names, or `run.json.gz` alone.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use weir_stats::run::{Cell, FILE_NAME, LatencySummary, Run, RunError, STAGE_RESPONSE};
 use weir_stats::{Histogram, NegativeCount, hlog};
 
 use crate::timeline::{Builder, Timeline};
+
+/// Decompressed bytes of a run file that are read at most: a run directory may come from anyone.
+const RUN_BYTES_MAX: u64 = 256 << 20;
 
 /// Why no report came out.
 #[derive(Debug, thiserror::Error)]
@@ -68,21 +72,21 @@ pub(crate) struct Log {
 }
 
 impl RunData {
-    /// Reads a run folder.
+    /// Reads a run directory. If it has `run.json.gz` in place of `run.json`, it is an archived run:
+    /// interval logs are not expected, and a warning says that curves are missing.
     ///
     /// # Errors
-    /// When `run.json` is missing, unreadable, or not a run of this version.
+    /// When the run file is missing, unreadable, or not a run of this version.
     pub fn read(dir: &Path) -> Result<Self, ReportError> {
-        let path = dir.join(FILE_NAME);
-        let text = fs::read_to_string(&path).map_err(|source| ReportError::Read {
-            path: path.clone(),
-            source,
-        })?;
-        let run = Run::from_json(&text).map_err(|source| ReportError::Run { path, source })?;
-        let mut data = Self {
-            run,
-            logs: BTreeMap::new(),
-        };
+        let plain = dir.join(FILE_NAME);
+        let archived = dir.join(format!("{FILE_NAME}.gz"));
+        if !plain.exists() && archived.exists() {
+            let mut data = Self::without_logs(read_run(archived, decompress)?);
+            let warning = "archived run without interval logs: percentile curves are missing";
+            data.run.warnings.push(warning.to_owned());
+            return Ok(data);
+        }
+        let mut data = Self::without_logs(read_run(plain, |path| fs::read_to_string(path))?);
         let mut warnings = Vec::new();
         for cell in &mut data.run.cells {
             match read_log(dir, cell) {
@@ -129,6 +133,23 @@ impl RunData {
         let timeline = &self.logs.get(&cell.id())?.response;
         (!timeline.seconds.is_empty()).then_some(timeline)
     }
+}
+
+fn read_run(
+    path: PathBuf,
+    read: impl FnOnce(&PathBuf) -> io::Result<String>,
+) -> Result<Run, ReportError> {
+    match read(&path) {
+        Ok(text) => Run::from_json(&text).map_err(|source| ReportError::Run { path, source }),
+        Err(source) => Err(ReportError::Read { path, source }),
+    }
+}
+
+fn decompress(path: &PathBuf) -> io::Result<String> {
+    let mut text = String::new();
+    let decoder = GzDecoder::new(fs::File::open(path)?);
+    decoder.take(RUN_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {

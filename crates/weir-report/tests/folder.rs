@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write as _;
 
 use common::sample;
 use weir_report::{ReportError, RunData, overlay, write_all, write_data};
@@ -87,6 +88,27 @@ fn a_missing_or_damaged_log_is_a_warning() {
         warnings.contains("floor-1000-1.hlog is damaged, not used: line 1"),
         "{warnings}"
     );
+}
+
+#[test]
+fn archived_run_is_read_without_its_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = sample();
+    sample.write(dir.path());
+    let plain = dir.path().join("run.json");
+    let file = fs::File::create(dir.path().join("run.json.gz")).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::best());
+    encoder.write_all(&fs::read(&plain).unwrap()).unwrap();
+    encoder.finish().unwrap();
+    fs::remove_file(&plain).unwrap();
+    let run = RunData::read(dir.path()).unwrap().run;
+    assert_eq!(run.cells.len(), sample.run.cells.len());
+    let warning = run.warnings.last().unwrap();
+    assert!(warning.contains("without interval logs"), "{warning}");
+    assert!(write_all(dir.path()).unwrap().len() > 3);
+    fs::write(dir.path().join("run.json.gz"), "not gzip").unwrap();
+    let error = RunData::read(dir.path()).unwrap_err();
+    assert!(matches!(error, ReportError::Read { .. }), "{error}");
 }
 
 #[test]

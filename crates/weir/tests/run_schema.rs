@@ -5,10 +5,11 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use support::schema;
 
-/// Every `run.json` below `bench/runs`.
+/// Every `run.json.gz` below `bench/runs`.
 fn kept_runs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
     let (mut found, mut folders) = (Vec::new(), vec![root]);
@@ -17,7 +18,7 @@ fn kept_runs() -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.ends_with("run.json") {
+            } else if path.ends_with("run.json.gz") {
                 found.push(path);
             }
         }
@@ -26,7 +27,7 @@ fn kept_runs() -> Vec<PathBuf> {
 }
 
 fn read(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    serde_json::from_reader(GzDecoder::new(fs::File::open(path).unwrap())).unwrap()
 }
 
 #[test]

@@ -298,6 +298,25 @@ fn decisions_are_numbered_and_listed() {
     settle("docs/decisions:", &findings);
 }
 
+/// Raw logs and reports can be made again; `bench/archive` keeps the rest.
+#[test]
+fn kept_runs_are_small() {
+    let runs: Vec<_> = files()
+        .into_iter()
+        .filter(|path| path.starts_with("bench/runs/"))
+        .collect();
+    let size = |path: &String| fs::metadata(root().join(path)).map_or(0, |data| data.len());
+    let bytes: u64 = runs.iter().map(size).sum();
+    assert!(bytes > 0 && bytes < 2 << 20, "{bytes} bytes in bench/runs");
+    let raw = |path: &&String| {
+        ![".gz", ".md", ".json", ".txt"]
+            .iter()
+            .any(|end| path.ends_with(end))
+    };
+    let findings: Vec<String> = runs.iter().filter(raw).cloned().collect();
+    settle("bench/runs keeps run.json.gz and summaries", &findings);
+}
+
 #[test]
 fn relative_links_in_markdown_resolve() {
     let mut findings = Vec::new();
