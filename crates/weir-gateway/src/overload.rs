@@ -10,8 +10,12 @@ use weir_net::memory::{MemoryMeter, MemoryUse};
 
 use crate::guard::{Guard, Limit};
 
-/// How often memory is sampled.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// Bounds of the time between two samples of memory.
+const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Memory that the process may take in a second, in bytes. A sample costs as much CPU time as tens
+/// of deliveries, so samples are rare while the limit is far.
+const GROWTH_BYTES_PER_S: f64 = (1_u64 << 30) as f64;
 /// How often limits that were met are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -56,7 +60,8 @@ pub(crate) fn watch(guard: &Arc<Guard>, meter: &MemoryMeter, stop: &Receiver<()>
     let mut logged = [0; Limit::ALL.len()];
     let mut logged_at: Option<Instant> = None;
     loop {
-        if let Some(memory) = meter.sample() {
+        let memory = meter.sample();
+        if let Some(memory) = memory {
             let MemoryUse { used, max } = memory;
             match guard.overload.observe(memory) {
                 Some(true) => tracing::warn!(
@@ -71,11 +76,19 @@ pub(crate) fn watch(guard: &Arc<Guard>, meter: &MemoryMeter, stop: &Receiver<()>
         if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_met(guard, &mut logged) {
             logged_at = Some(Instant::now());
         }
-        match stop.recv_timeout(SAMPLE_INTERVAL) {
+        match stop.recv_timeout(interval(memory)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
+}
+
+/// Returns the time until the next sample: memory cannot reach its limit before.
+fn interval(memory: Option<MemoryUse>) -> Duration {
+    let free = memory.map_or(u64::MAX, |memory| memory.max.saturating_sub(memory.used));
+    let seconds = free as f64 / GROWTH_BYTES_PER_S;
+    let (min, max) = (SAMPLE_INTERVAL_MIN, SAMPLE_INTERVAL_MAX);
+    Duration::from_secs_f64(seconds.clamp(min.as_secs_f64(), max.as_secs_f64()))
 }
 
 /// Logs the limits met since the last call, a line each; returns `true` if there are any.
@@ -103,6 +116,15 @@ fn log_met(guard: &Guard, logged: &mut [u64; Limit::ALL.len()]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_are_frequent_near_the_limit() {
+        let at = |used| interval(Some(MemoryUse { used, max: 4 << 30 }));
+        assert_eq!(at(1 << 30), SAMPLE_INTERVAL_MAX);
+        assert_eq!(at(7 << 29), Duration::from_millis(500));
+        assert_eq!(at(5 << 30), SAMPLE_INTERVAL_MIN);
+        assert_eq!(interval(None), SAMPLE_INTERVAL_MAX);
+    }
 
     #[test]
     fn overload_begins_at_the_limit_and_ends_below_it() {

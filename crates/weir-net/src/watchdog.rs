@@ -15,11 +15,11 @@ use crate::log::{Truncated, report_suppressed};
 use crate::memory;
 
 /// Time between two looks.
-const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(250);
 /// Looks between two sums of suppressed log lines.
-const LOOKS_PER_LOG_REPORT: u32 = 100;
+const LOOKS_PER_LOG_REPORT: u32 = 40;
 /// Looks between two returns of freed memory: a second.
-const LOOKS_PER_RETURN: u32 = 10;
+const LOOKS_PER_RETURN: u32 = 4;
 /// How often threads that are to end are looked at.
 const JOIN_INTERVAL: Duration = Duration::from_millis(5);
 

@@ -23,6 +23,8 @@ use crate::signal;
 
 /// How often the command looks at the stop flag and at the connections.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same once the gateway is ready: every look costs what a few deliveries cost.
+const LOOK_LATER: Duration = Duration::from_millis(100);
 /// How often it says that a connection is still not ready.
 const TROUBLE_PERIOD: Duration = Duration::from_secs(10);
 
@@ -203,7 +205,7 @@ fn wait(
                 tracing::warn!(%connection, "still not ready: {error}");
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(if announced { LOOK_LATER } else { LOOK });
     }
     Ok(())
 }

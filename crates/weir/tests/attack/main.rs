@@ -22,14 +22,15 @@ mod records;
 mod scale;
 mod target;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bars::{Case, run};
 use support::Broker;
 
 /// Cases measure latency, so they take turns.
 static TURN: Mutex<()> = Mutex::new(());
-static BROKER: OnceLock<Broker> = OnceLock::new();
+/// One broker for tests that run at the same time; it is stopped when the last of them ends.
+static BROKER: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
 
 #[test]
 fn honest_clients_of_the_gateway_survive_attacks() {
@@ -43,12 +44,21 @@ fn honest_clients_of_the_proxy_survive_attacks() {
 
 /// Runs all cases before it fails, so that one run shows every result.
 fn attack(cases: &[Case]) {
+    let broker = broker();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let broker = BROKER.get_or_init(Broker::start);
     let only = std::env::var("WEIR_ATTACK_CASE").ok();
     let chosen = cases
         .iter()
         .filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only)));
-    let failures: Vec<String> = chosen.flat_map(|case| run(broker, case)).collect();
+    let failures: Vec<String> = chosen.flat_map(|case| run(&broker, case)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn broker() -> Arc<Broker> {
+    let mut shared = BROKER.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let broker = Arc::new(Broker::start());
+        *shared = Arc::downgrade(&broker);
+        broker
+    })
 }
