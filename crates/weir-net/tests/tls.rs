@@ -130,7 +130,7 @@ impl Server {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let [tls_socket, plain_socket] =
             [(); 2].map(|()| listen_shared(any, 1).expect("a port").remove(0));
-        let address = |socket: &std::net::TcpListener| socket.local_addr().expect("an address");
+        let address = |socket: &TcpListener| socket.local_addr().expect("an address");
         let (tls, plain) = (address(&tls_socket), address(&plain_socket));
         let acceptor = Arc::new(TlsAcceptor::new(identity(SERVER), handshake));
         let listeners = vec![
