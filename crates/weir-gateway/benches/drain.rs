@@ -25,7 +25,7 @@ const PARTITIONS: i32 = 4;
 const KEYS: usize = 40;
 const KEY_CHARS: usize = 500;
 const TEXT_CHARS: usize = 450;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|it| it.parse().ok()).collect();
@@ -114,7 +114,7 @@ fn key(number: usize) -> String {
 }
 
 fn preload(bootstrap: &str, topic: &str, records: usize) {
-    let admin = Admin::connect(bootstrap, PATIENCE).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
     admin
         .create_topic(topic, PARTITIONS, 1, &[])
         .expect("a new topic");
@@ -139,7 +139,11 @@ fn preload(bootstrap: &str, topic: &str, records: usize) {
             std::thread::yield_now();
         }
     }
-    assert_eq!(producer.flush(PATIENCE), 0, "the broker takes the records");
+    assert_eq!(
+        producer.flush(TEST_TIMEOUT),
+        0,
+        "the broker takes the records"
+    );
 }
 
 /// A loop that takes every record and counts.
@@ -159,7 +163,7 @@ fn bare(bootstrap: &str, topic: &str, records: usize) -> Cell {
                 .expect("an offset");
         }
         consumer.assign(&all).expect("assigned");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut count = 0;
         while count < records {
             assert!(Instant::now() < deadline, "only {count} records");
@@ -201,7 +205,7 @@ field.offset = "#{{OFFSET}}"
     };
     let config = GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default());
     let gateway = Gateway::start(config.expect("a usable configuration")).expect("a gateway");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !gateway.ready() {
         assert!(Instant::now() < deadline, "{:?}", gateway.troubles());
         std::thread::sleep(Duration::from_millis(1));

@@ -8,9 +8,9 @@ use prometheus_client::registry::Registry;
 use weir_net::admin::{AdminPages, Page, metrics_page};
 use weir_net::http1::Response;
 
+use crate::admission::Admission;
 use crate::connection::Connection;
 use crate::dashboard::{self, Dashboard};
-use crate::guard::Guard;
 use crate::tls::TlsFiles;
 
 /// What the pages are made from.
@@ -18,7 +18,7 @@ pub(crate) struct Pages {
     pub(crate) registry: Registry,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) draining: Arc<AtomicBool>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) guard: Arc<Admission>,
     /// Certificates whose files are looked at.
     pub(crate) tls: Vec<Arc<TlsFiles>>,
     pub(crate) dashboard: Dashboard,

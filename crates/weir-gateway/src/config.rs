@@ -6,16 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use weir_mapping::{
-    ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source, Survey,
+    ConfigReport, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source,
 };
 use weir_net::watchdog::WatchdogConfig;
 use weir_tlcp::diff::DiffSettings;
 
+use crate::admission::Origins;
+pub use crate::admission::PerAddress;
 use crate::compression::Compression;
 use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::GatewayError;
-use crate::guard::Origins;
-pub use crate::guard::PerAddress;
 use crate::lightstreamer_conf;
 use crate::tls::{TlsConfig, TlsFiles};
 
@@ -363,7 +363,7 @@ impl GatewayConfig {
         if let Some(path) = adapters {
             let survey = survey(path, options).unwrap_or_else(|error| {
                 errors.push(error);
-                Survey::default()
+                ConfigReport::default()
             });
             errors.extend(survey.errors.into_iter().map(GatewayError::from));
             set_id = set_id.or(survey.set_id);
@@ -573,10 +573,10 @@ fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
     })
 }
 
-fn survey(path: &Path, options: ParseOptions) -> Result<Survey, GatewayError> {
+fn survey(path: &Path, options: ParseOptions) -> Result<ConfigReport, GatewayError> {
     let env = |name: &str| std::env::var(name).ok();
     let name = path.display().to_string();
-    Ok(Survey::of(&name, &read(path)?, &env, options))
+    Ok(ConfigReport::of(&name, &read(path)?, &env, options))
 }
 
 fn warning(file: &Path, text: String) -> Note {
@@ -632,7 +632,7 @@ fn read_connections(
         };
         let mut parameters = Vec::new();
         flatten("", table, &mut parameters);
-        match ConnectionConfig::examine(name, parameters, &source, None, notes) {
+        match ConnectionConfig::collect_errors(name, parameters, &source, None, notes) {
             Ok(connection) => connections.push(connection),
             Err(refused) => {
                 let all = std::iter::once(refused.first).chain(refused.more);

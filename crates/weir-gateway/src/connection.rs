@@ -8,9 +8,9 @@ use weir_mapping::{ConnectionConfig, Threads};
 use weir_tlcp::diff::DiffSettings;
 
 use crate::diffs::ConnectionDiffs;
-use crate::ingest::WishBox;
+use crate::ingest::InterestInbox;
 use crate::metrics::UNKNOWN;
-use crate::routing::Wish;
+use crate::routing::Interest;
 
 /// Shared by the ingest threads (write), the shards (resolve names, ask for items) and
 /// administration (reads the state).
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 /// One ingest worker as others see it.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) wishes: WishBox,
+    pub(crate) wishes: InterestInbox,
     pub(crate) counters: WorkerCounters,
 }
 
@@ -41,7 +41,7 @@ impl Connection {
             }
         };
         let worker = || Worker {
-            wishes: WishBox::new(),
+            wishes: InterestInbox::new(),
             counters: WorkerCounters::default(),
         };
         Self {
@@ -57,8 +57,8 @@ impl Connection {
     }
 
     /// Tells all workers what a shard wants. `first`: an item that shard did not want before.
-    pub(crate) fn ask(&self, wish: Wish, first: bool) {
-        let withdrawn = matches!(wish, Wish::Unsubscribe { .. });
+    pub(crate) fn ask(&self, wish: Interest, first: bool) {
+        let withdrawn = matches!(wish, Interest::Unsubscribe { .. });
         for worker in &self.workers {
             worker.wishes.put(wish.clone(), first);
         }
@@ -93,17 +93,17 @@ impl Demand {
     }
 
     /// Whether there ever was any: however short it was, nothing is passed over any more.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(crate) fn was_ever_subscribed(&self) -> bool {
         self.begun.load(Ordering::SeqCst)
     }
 
     /// Waits for the first item, at most so long.
-    pub(crate) fn wait(&self, patience: Duration) {
+    pub(crate) fn wait(&self, timeout: Duration) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         // Woken early or late makes no difference: the caller looks again.
         drop(
             self.came
-                .wait_timeout_while(gate, patience, |()| self.is_none()),
+                .wait_timeout_while(gate, timeout, |()| self.is_none()),
         );
     }
 

@@ -103,13 +103,13 @@ pub(crate) struct RawDiffs {
     value_bytes_max: Option<usize>,
     portable: Option<bool>,
     budget_bytes_per_second: Option<u64>,
-    connection: BTreeMap<String, RawSettings>,
+    connection: BTreeMap<String, RawConnectionDiffs>,
 }
 
 /// `[diffs.connection.NAME]` as written.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct RawSettings {
+struct RawConnectionDiffs {
     order: Option<Vec<Format>>,
     json_patch_min_bytes: Option<usize>,
     tlcp_diff_min_bytes: Option<usize>,
@@ -145,7 +145,7 @@ impl RawDiffs {
         base: &DiffSettings,
         connections: &[&str],
     ) -> Result<DiffConfig, String> {
-        let general = RawSettings {
+        let general = RawConnectionDiffs {
             order: self.order,
             json_patch_min_bytes: self.json_patch_min_bytes,
             tlcp_diff_min_bytes: self.tlcp_diff_min_bytes,
@@ -173,7 +173,7 @@ impl RawDiffs {
     }
 }
 
-impl RawSettings {
+impl RawConnectionDiffs {
     fn over(self, base: &DiffSettings) -> DiffSettings {
         let order = |formats: Vec<Format>| DiffOrder::of(formats.into_iter().map(DiffFormat::from));
         DiffSettings {

@@ -115,7 +115,7 @@ impl GatewayError {
     }
 
     /// Whether the operator can mend it in a configuration or on the command line.
-    pub fn is_configuration(&self) -> bool {
+    pub fn is_config_error(&self) -> bool {
         !matches!(self, Self::System(_))
     }
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
@@ -18,16 +18,16 @@ use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until
 use weir_tlcp::server::SessionConfig;
 
 use crate::admin::Pages;
+use crate::admission::{Admission, Origins};
 use crate::config::{GatewayConfig, Limits};
 use crate::connection::Connection;
 use crate::dashboard::{Dashboard, Identity};
-use crate::doors::{Doors, client_addresses};
 use crate::error::GatewayError;
-use crate::guard::{Guard, Origins};
 use crate::ingest::Ingest;
+use crate::listeners::{Listeners, client_addresses};
 use crate::metrics::{self, ShardMetrics, Sources};
 use crate::overload;
-use crate::shard::{ACTIVITIES, Shard, ShardMail, Shared};
+use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
 use crate::tls::TlsFiles;
 
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
@@ -50,7 +50,7 @@ pub struct Gateway {
     listen: SocketAddr,
     tls_listen: Option<SocketAddr>,
     connections: Vec<Arc<Connection>>,
-    mail: Vec<MailSender<ShardMail>>,
+    mail: Vec<MailboxSender<ShardEvent>>,
     shards: Vec<JoinHandle<()>>,
     ingests: Vec<JoinHandle<()>>,
     /// Closed by each ingest thread when it has posted its last update.
@@ -95,8 +95,8 @@ impl Gateway {
             GatewayError::Config { file, reason }
         })?;
         let most = limits.connections_in_all(config.shards);
-        let guard = Arc::new(Guard::new(&limits, origins, most));
-        let shared = Arc::new(Shared {
+        let guard = Arc::new(Admission::new(&limits, origins, most));
+        let shared = Arc::new(ShardContext {
             guard: Arc::clone(&guard),
             set_id: config.set_id,
             connections: connections.clone(),
@@ -114,7 +114,7 @@ impl Gateway {
             peers: OnceLock::new(),
         });
         let tls = config.tls.map(Arc::new);
-        let doors = Doors::open(config.listen, tls.as_deref(), config.shards)?;
+        let doors = Listeners::open(config.listen, tls.as_deref(), config.shards)?;
         let (listen, tls_listen) = (doors.listen, doors.tls_listen);
         let parts = make_shards(doors.listeners, &shared, most.div_ceil(config.shards))?;
         let inboxes = parts.iter().map(|(_, mail, _)| mail.clone()).collect();
@@ -295,7 +295,7 @@ impl Gateway {
         }
         let left_ms = budget_ms.saturating_sub(begin.elapsed().as_millis() as u64);
         let spread_ms = self.drain_spread_ms.min(left_ms);
-        let drain = || ShardMail::Drain {
+        let drain = || ShardEvent::Drain {
             spread_ms,
             within_ms: left_ms - spread_ms,
         };
@@ -318,14 +318,14 @@ impl Gateway {
 }
 
 type ShardParts = (
-    server::Shard<Shard>,
-    MailSender<ShardMail>,
+    server::EventLoop<Shard>,
+    MailboxSender<ShardEvent>,
     Arc<ShardMetrics>,
 );
 
 fn make_shards(
     listeners: Vec<Vec<Listener>>,
-    shared: &Arc<Shared>,
+    shared: &Arc<ShardContext>,
     connections: usize,
 ) -> Result<Vec<ShardParts>, GatewayError> {
     let epoch = Instant::now();
@@ -348,7 +348,7 @@ fn make_shards(
             epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };
-        let (shard, mail) = server::Shard::new(options, handler)?;
+        let (shard, mail) = server::EventLoop::new(options, handler)?;
         parts.push((shard, mail, metrics));
     }
     Ok(parts)

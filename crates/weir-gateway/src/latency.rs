@@ -17,19 +17,19 @@ pub(crate) const BUCKETS: usize = LINEAR as usize + POWERS * STEPS;
 
 /// Counts of deliveries by age in milliseconds.
 #[derive(Debug)]
-pub(crate) struct Latency {
+pub(crate) struct DeliveryAges {
     buckets: [AtomicU64; BUCKETS],
     sum_ms: AtomicU64,
 }
 
 /// A histogram at one moment, or what came between two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LatencyCounts {
+pub(crate) struct AgeHistogram {
     pub(crate) buckets: [u64; BUCKETS],
     pub(crate) sum_ms: u64,
 }
 
-impl Latency {
+impl DeliveryAges {
     pub(crate) fn new() -> Self {
         Self {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
@@ -44,7 +44,7 @@ impl Latency {
     }
 
     /// Adds what it counts now to `counts`.
-    pub(crate) fn add_to(&self, counts: &mut LatencyCounts) {
+    pub(crate) fn add_to(&self, counts: &mut AgeHistogram) {
         for (sum, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
             *sum += bucket.load(Ordering::Relaxed);
         }
@@ -52,7 +52,7 @@ impl Latency {
     }
 }
 
-impl LatencyCounts {
+impl AgeHistogram {
     pub(crate) fn new() -> Self {
         Self {
             buckets: [0; BUCKETS],
@@ -120,7 +120,7 @@ fn highest_ms(index: usize) -> u64 {
 
 /// Deliveries of one pass over the sockets, until they have been written.
 #[derive(Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct PendingAges {
     /// Record time in milliseconds since 1970 and number of deliveries.
     updates: Vec<(i64, u64)>,
 }
@@ -128,7 +128,7 @@ pub(crate) struct Sent {
 /// Record times that wait to be counted; more are counted as soon as they come.
 const WAITING_MAX: usize = 1_024;
 
-impl Sent {
+impl PendingAges {
     /// Notes that an update of a record of this time went to so many; records without a time are
     /// left out. True if it must be counted now.
     pub(crate) fn note(&mut self, record_ms: i64, deliveries: u64) -> bool {
@@ -147,7 +147,7 @@ impl Sent {
     }
 
     /// They have left at this time. Records from the future, by a clock that is ahead, are of age 0.
-    pub(crate) fn count(&mut self, now_ms: i64, latency: &Latency) {
+    pub(crate) fn count(&mut self, now_ms: i64, latency: &DeliveryAges) {
         for (record_ms, deliveries) in self.updates.drain(..) {
             let age_ms = u64::try_from(now_ms.saturating_sub(record_ms)).unwrap_or(0);
             latency.record(age_ms, deliveries);
@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_deliveries() {
-        let latency = Latency::new();
+        let latency = DeliveryAges::new();
         latency.record(3, 98);
         latency.record(40, 1);
-        let mut first = LatencyCounts::new();
+        let mut first = AgeHistogram::new();
         latency.add_to(&mut first);
         latency.record(1_000, 1);
-        let mut all = LatencyCounts::new();
+        let mut all = AgeHistogram::new();
         latency.add_to(&mut all);
         assert_eq!((all.quantile(0.5), all.quantile(0.99)), (Some(3), Some(43)));
         assert_eq!(all.quantile(1.0), Some(1_023));
@@ -190,16 +190,16 @@ mod tests {
             (last.total(), last.quantile(0.5), last.sum_ms),
             (1, Some(1_023), 1_000)
         );
-        assert_eq!(LatencyCounts::new().quantile(0.5), None);
+        assert_eq!(AgeHistogram::new().quantile(0.5), None);
     }
 
     #[test]
     fn powers_count_each_delivery_once() {
-        let latency = Latency::new();
+        let latency = DeliveryAges::new();
         for ms in [0, 1, 2, 3, 4, 5, 16, 17, 1_024, 1_025, 10_000_000] {
             latency.record(ms, 1);
         }
-        let mut counts = LatencyCounts::new();
+        let mut counts = AgeHistogram::new();
         latency.add_to(&mut counts);
         let by_power = counts.by_power();
         assert_eq!(by_power.iter().map(|(_, count)| count).sum::<u64>(), 11);
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn ages_run_from_the_record_to_the_write() {
-        let (mut sent, latency) = (Sent::default(), Latency::new());
+        let (mut sent, latency) = (PendingAges::default(), DeliveryAges::new());
         assert!(!sent.note(1_000, 5) && !sent.note(1_000, 5) && !sent.note(2_000, 1));
         assert!(!sent.note(-1, 7) && !sent.note(3_000, 0));
         sent.count(1_500, &latency);
         assert!(sent.is_empty());
-        let mut counts = LatencyCounts::new();
+        let mut counts = AgeHistogram::new();
         latency.add_to(&mut counts);
         assert_eq!(
             (counts.total(), counts.sum_ms, counts.buckets[0]),

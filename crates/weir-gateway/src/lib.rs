@@ -6,18 +6,18 @@
 //! shards that asked for the item, a shard posts what it wants to the ingest thread.
 
 mod admin;
+mod admission;
 pub mod compression;
 pub mod config;
 mod connection;
 mod dashboard;
 pub mod diffs;
-mod doors;
 mod error;
 mod gateway;
-mod guard;
 mod ingest;
 mod latency;
 mod lightstreamer_conf;
+mod listeners;
 mod metrics;
 mod overload;
 mod resolve;
@@ -26,6 +26,6 @@ mod shard;
 pub mod tls;
 
 pub use config::{GatewayConfig, Limits};
-pub use doors::client_addresses;
 pub use error::GatewayError;
 pub use gateway::Gateway;
+pub use listeners::client_addresses;

@@ -12,8 +12,8 @@ use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
 
 use crate::connection::Connection;
-use crate::latency::Latency;
-use crate::shard::{CompressionCounters, DiffCounters, TableCounts};
+use crate::latency::DeliveryAges;
+use crate::shard::{CompressionCounters, DiffCounters, RowTableCounters};
 
 pub(crate) use self::scrape::{Sources, registry};
 
@@ -36,7 +36,7 @@ pub(crate) struct ShardCounters {
     pub(crate) dropped: u64,
     pub(crate) lost: u64,
     pub(crate) too_long: u64,
-    pub(crate) rows: TableCounts,
+    pub(crate) rows: RowTableCounters,
     pub(crate) lagging: u64,
     pub(crate) slow_ended: u64,
     pub(crate) unbound: u64,
@@ -373,7 +373,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
 #[derive(Debug)]
 pub(crate) struct ShardMetrics {
     values: [AtomicU64; SHARD_METRICS.len()],
-    pub(crate) latency: Latency,
+    pub(crate) latency: DeliveryAges,
     /// Where the shard marks its progress.
     pub(crate) heartbeat: Arc<Heartbeat>,
 }
@@ -383,7 +383,7 @@ impl ShardMetrics {
         Self {
             heartbeat: Arc::new(heartbeat),
             values: [const { AtomicU64::new(0) }; SHARD_METRICS.len()],
-            latency: Latency::new(),
+            latency: DeliveryAges::new(),
         }
     }
 

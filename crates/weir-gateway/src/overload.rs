@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use weir_net::memory::{MemoryMeter, MemoryUse};
 
-use crate::guard::{Guard, Limit};
+use crate::admission::{Admission, AdmissionLimit};
 
 /// Bounds of the time between two samples of memory.
 const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -56,8 +56,8 @@ impl Overload {
 }
 
 /// Samples memory and logs met limits until `stop` is disconnected.
-pub(crate) fn watch(guard: &Arc<Guard>, meter: &MemoryMeter, stop: &Receiver<()>) {
-    let mut logged = [0; Limit::ALL.len()];
+pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver<()>) {
+    let mut logged = [0; AdmissionLimit::ALL.len()];
     let mut logged_at: Option<Instant> = None;
     loop {
         let memory = meter.sample();
@@ -92,9 +92,9 @@ fn interval(memory: Option<MemoryUse>) -> Duration {
 }
 
 /// Logs the limits met since the last call, a line each; returns `true` if there are any.
-fn log_met(guard: &Guard, logged: &mut [u64; Limit::ALL.len()]) -> bool {
+fn log_met(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
     let mut any = false;
-    for (limit, before) in Limit::ALL.iter().zip(logged) {
+    for (limit, before) in AdmissionLimit::ALL.iter().zip(logged) {
         let count = guard.met(*limit);
         let refused = count - std::mem::replace(before, count);
         if refused == 0 {
@@ -104,7 +104,7 @@ fn log_met(guard: &Guard, logged: &mut [u64; Limit::ALL.len()]) -> bool {
         let limit = limit.label();
         match guard
             .take_origin()
-            .filter(|_| limit == Limit::Origin.label())
+            .filter(|_| limit == AdmissionLimit::Origin.label())
         {
             Some(origin) => tracing::warn!(limit, refused, origin, "limit met"),
             None => tracing::warn!(limit, refused, "limit met"),

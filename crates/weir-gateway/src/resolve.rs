@@ -10,9 +10,9 @@ use weir_tlcp::codes::ControlCode;
 use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
+use crate::admission::{Admission, AdmissionLimit};
 use crate::config::{Limits, UnknownNames};
 use crate::connection::Connection;
-use crate::guard::{Guard, Limit};
 
 /// Data adapter name of a request that names none.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
@@ -29,13 +29,13 @@ pub(crate) struct Resolved {
 
 /// Why a subscription is refused.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct SubscriptionError {
     pub(crate) code: ControlCode,
     pub(crate) message: String,
 }
 
-fn refuse<T>(code: ControlCode, message: String) -> Result<T, Refusal> {
-    Err(Refusal { code, message })
+fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError> {
+    Err(SubscriptionError { code, message })
 }
 
 /// Checks a subscription request against the configuration.
@@ -43,9 +43,9 @@ pub(crate) fn resolve(
     add: &Add<'_>,
     connections: &[Arc<Connection>],
     limits: &Limits,
-    guard: &Guard,
+    guard: &Admission,
     unknown: UnknownNames,
-) -> Result<Resolved, Refusal> {
+) -> Result<Resolved, SubscriptionError> {
     let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
     let found = connections
         .iter()
@@ -68,7 +68,7 @@ pub(crate) fn resolve(
     }
     let fields = split_fields(&add.schema).count();
     if fields == 0 || fields > limits.fields_per_subscription {
-        guard.note(Limit::SubscriptionFields);
+        guard.note(AdmissionLimit::SubscriptionFields);
         let most = limits.fields_per_subscription;
         return refuse(
             ControlCode::BAD_SCHEMA,
@@ -86,7 +86,7 @@ pub(crate) fn resolve(
 }
 
 /// Mode COMMAND needs its two fields; a connection that makes commands allows no other mode.
-fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), Refusal> {
+fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), SubscriptionError> {
     if add.mode != Mode::Command {
         if connection.config.mapping.command_mode().is_enforced() {
             let name = &connection.config.name;
@@ -107,7 +107,7 @@ fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), Refusal> {
 }
 
 /// A field that is not mapped would stay null for ever.
-fn check_fields(add: &Add<'_>, connection: &Connection) -> Result<(), Refusal> {
+fn check_fields(add: &Add<'_>, connection: &Connection) -> Result<(), SubscriptionError> {
     let mapping = &connection.config.mapping;
     let mut fields = split_fields(&add.schema);
     match fields.find(|field| mapping.field_index(field).is_none()) {
@@ -124,15 +124,15 @@ fn resolve_items(
     add: &Add<'_>,
     connection: &Connection,
     limits: &Limits,
-    guard: &Guard,
+    guard: &Admission,
     unknown: UnknownNames,
-) -> Result<Vec<Option<Arc<str>>>, Refusal> {
+) -> Result<Vec<Option<Arc<str>>>, SubscriptionError> {
     let mapping = &connection.config.mapping;
     let mut items = Vec::new();
     let mut named = HashSet::new();
     for written in split_items(&add.group) {
         if items.len() == limits.items_per_subscription {
-            guard.note(Limit::SubscriptionItems);
+            guard.note(AdmissionLimit::SubscriptionItems);
             let most = limits.items_per_subscription;
             return refuse(
                 ControlCode::BAD_GROUP,

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
 use crate::shard::{
-    PastUpdate, ShardMail, Table, TableCounts, TableRules, ToldHistory, ToldRows, shrinks,
+    PastUpdate, RowBackfill, RowTableConfig, RowTableCounters, ShardEvent, Table, ToldHistory,
+    shrinks,
 };
 
 /// An item in a shard's own table: its slot, and the slot's use count so that an update posted
@@ -23,10 +24,10 @@ pub(crate) struct ItemKey {
 
 /// A shard's wish for an item's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowsWish {
+pub(crate) struct RowInterest {
     /// Tells the shard's table from others of the same item.
     pub(crate) generation: u32,
-    pub(crate) rules: TableRules,
+    pub(crate) rules: RowTableConfig,
 }
 
 /// A shard's wish for an item's last updates.
@@ -40,7 +41,7 @@ pub(crate) struct HistoryWish {
 
 /// A shard's wish concerning one item.
 #[derive(Debug, Clone)]
-pub(crate) enum Wish {
+pub(crate) enum Interest {
     /// Send updates of the item with these fields from now on.
     Subscribe {
         name: Arc<str>,
@@ -48,7 +49,7 @@ pub(crate) enum Wish {
         item: ItemKey,
         fields: FieldSet,
         /// Its rows are wanted, for mode COMMAND.
-        rows: Option<RowsWish>,
+        rows: Option<RowInterest>,
         /// Its last updates are wanted, for mode DISTINCT.
         history: Option<HistoryWish>,
     },
@@ -60,7 +61,7 @@ pub(crate) enum Wish {
     },
 }
 
-impl Wish {
+impl Interest {
     /// The item it concerns.
     pub(crate) fn name(&self) -> &Arc<str> {
         match self {
@@ -78,18 +79,18 @@ impl Wish {
 
 /// Where an update goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct UpdateTarget {
     pub(crate) shard: u16,
     pub(crate) item: ItemKey,
     fields: FieldSet,
-    rows: Option<RowsWish>,
+    rows: Option<RowInterest>,
     history: Option<HistoryWish>,
 }
 
 /// Who wants an item.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    targets: SmallVec<[Target; 2]>,
+    targets: SmallVec<[UpdateTarget; 2]>,
     /// All fields that any target wants; shared with the updates made by it.
     fields: Arc<FieldSet>,
     known: RefCell<Option<Known>>,
@@ -102,13 +103,13 @@ pub(crate) struct Route {
 }
 
 /// The rows of an item in the order of their ADD, and whether more are to come.
-pub(crate) type KnownRows = (Vec<Arc<FrozenValues>>, bool);
+pub(crate) type CachedRows = (Vec<Arc<FrozenValues>>, bool);
 
 /// Values of an item, and which fields of it they are; others are absent.
 pub(crate) type Known = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
-    pub(crate) fn targets(&self) -> &[Target] {
+    pub(crate) fn targets(&self) -> &[UpdateTarget] {
         &self.targets
     }
 
@@ -138,9 +139,9 @@ impl Route {
     }
 
     /// Takes in an update for the rows, if they are kept.
-    pub(crate) fn keep_row(&self, update: &Arc<FrozenValues>, extracted: &FieldSet) {
+    pub(crate) fn cache_row(&self, update: &Arc<FrozenValues>, extracted: &FieldSet) {
         if let Some(table) = &mut *self.table.borrow_mut() {
-            table.advance(update, extracted, &mut TableCounts::default());
+            table.advance(update, extracted, &mut RowTableCounters::default());
         }
     }
 
@@ -165,7 +166,7 @@ impl Route {
     }
 
     /// The present rows, if they are kept.
-    fn rows(&self) -> Option<KnownRows> {
+    fn rows(&self) -> Option<CachedRows> {
         let table = self.table.borrow();
         let table = table.as_ref()?;
         let rows = table.rows().map(|row| Arc::clone(&row.values)).collect();
@@ -173,7 +174,7 @@ impl Route {
     }
 
     /// Begins to keep rows, or ends it when nobody wants them any more.
-    fn tend_rows(&mut self) {
+    fn update_row_cache(&mut self) {
         let wanting = self.targets.iter().find(|target| target.rows.is_some());
         let table = self.table.get_mut();
         match (wanting, &table) {
@@ -196,7 +197,7 @@ impl Route {
         targets.any(|target| target.shard == shard && !is_later(target.item))
     }
 
-    fn change(&mut self, shard: u16, target: Option<Target>) {
+    fn change(&mut self, shard: u16, target: Option<UpdateTarget>) {
         self.targets.retain(|target| target.shard != shard);
         self.targets.extend(target);
         let mut fields = FieldSet::empty();
@@ -204,7 +205,7 @@ impl Route {
             fields.union_with(&target.fields);
         }
         self.fields = Arc::new(fields);
-        self.tend_rows();
+        self.update_row_cache();
         let wishes = self.targets.iter().filter_map(|target| target.history);
         self.history_max = wishes.map(|wish| wish.most).max().unwrap_or(0);
         if self.history_max == 0 {
@@ -239,8 +240,8 @@ impl RoutingTable {
     /// Returns the rows and updates from before a wish, for a shard that begins to want them; to
     /// be called before [`Self::apply`]. The shard waits for them, so there is an answer also where
     /// there are none, and only one.
-    pub(crate) fn answers(&self, wish: &Wish) -> impl Iterator<Item = ShardMail> + use<> {
-        let Wish::Subscribe {
+    pub(crate) fn answers(&self, wish: &Interest) -> impl Iterator<Item = ShardEvent> + use<> {
+        let Interest::Subscribe {
             name,
             shard,
             item,
@@ -259,7 +260,7 @@ impl RoutingTable {
             let known = route.and_then(Route::rows);
             let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
             let (rows, in_snapshot) = known.unwrap_or_else(first);
-            ShardMail::Rows(Box::new(ToldRows {
+            ShardEvent::Rows(Box::new(RowBackfill {
                 item: *item,
                 generation: wanted.generation,
                 rows,
@@ -269,7 +270,7 @@ impl RoutingTable {
         let history = history.filter(|wish| before.is_none_or(|one| one.history != Some(*wish)));
         let history = history.map(|wanted| {
             let known = route.map(|route| route.history.borrow());
-            ShardMail::History(Box::new(ToldHistory {
+            ShardEvent::History(Box::new(ToldHistory {
                 item: *item,
                 generation: wanted.generation,
                 updates: known.iter().flat_map(|all| all.iter().cloned()).collect(),
@@ -278,9 +279,9 @@ impl RoutingTable {
         rows.into_iter().chain(history)
     }
 
-    pub(crate) fn apply(&mut self, wish: Wish) {
+    pub(crate) fn apply(&mut self, wish: Interest) {
         match wish {
-            Wish::Subscribe {
+            Interest::Subscribe {
                 name,
                 shard,
                 item,
@@ -288,7 +289,7 @@ impl RoutingTable {
                 rows,
                 history,
             } => {
-                let target = Target {
+                let target = UpdateTarget {
                     shard,
                     item,
                     fields,
@@ -298,7 +299,7 @@ impl RoutingTable {
                 let route = self.items.entry(name).or_default();
                 route.change(shard, Some(target));
             }
-            Wish::Unsubscribe { name, shard, item } => {
+            Interest::Unsubscribe { name, shard, item } => {
                 let Some(route) = self.items.get_mut(&name) else {
                     return;
                 };
@@ -323,8 +324,8 @@ mod tests {
 
     const ITEM: &str = "item-[k=1]";
 
-    fn subscribe(shard: u16, slot: u32, fields: &[usize]) -> Wish {
-        Wish::Subscribe {
+    fn subscribe(shard: u16, slot: u32, fields: &[usize]) -> Interest {
+        Interest::Subscribe {
             name: ITEM.into(),
             shard,
             item: ItemKey { slot, epoch: slot },
@@ -334,8 +335,8 @@ mod tests {
         }
     }
 
-    fn unsubscribe(shard: u16, epoch: u32) -> Wish {
-        Wish::Unsubscribe {
+    fn unsubscribe(shard: u16, epoch: u32) -> Interest {
+        Interest::Unsubscribe {
             name: ITEM.into(),
             shard,
             item: ItemKey { slot: 0, epoch },

@@ -80,7 +80,7 @@ impl TlsFiles {
 
     /// Reads the files now. New connections get the new certificate; open ones go on as they are.
     pub(crate) fn reload(&self) {
-        self.files.anyway(|| self.read_again());
+        self.files.run_now(|| self.read_again());
     }
 
     fn read_again(&self) {

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use socket2::{Domain, Socket, Type};
-use support::{Client, PATIENCE, World, metric, wait_metric};
+use support::{Client, TEST_TIMEOUT, TestEnv, metric, wait_metric};
 use weir_gateway::config::Overrides;
 use weir_gateway::{Gateway, GatewayConfig};
 use weir_mapping::ParseOptions;
 
 /// A gateway with other limits, once it reads.
-fn start(world: &World, change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
+fn start(world: &TestEnv, change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
     let mut config = world.config(|xml| xml);
     change(&mut config);
     let gateway = Gateway::start(config).expect("a gateway");
@@ -74,7 +74,7 @@ fn a_broken_configuration_names_its_place() {
 
 #[test]
 fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |_| {});
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Kaki]", "value");
@@ -111,7 +111,7 @@ fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
 
 #[test]
 fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |_| {});
     let mut good = Client::create(&gateway);
     good.subscribe(1, "ltest-[key=Lychee]", "value");
@@ -131,7 +131,9 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
         format!("GET / HTTP/1.1\r\nCookie: {huge}\r\n\r\n"),
     ] {
         let mut stream = TcpStream::connect(gateway.listen_address()).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
         // A reset may follow the answer, since not all was read.
@@ -158,7 +160,7 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
 /// A peer that is gone without a word and one that only takes nothing look alike from here.
 #[test]
 fn a_client_that_takes_nothing_any_more_is_given_up() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |config| {
         config.limits.stalled_ms = 1_000;
         config.limits.queue_bytes = 1 << 30;
@@ -182,7 +184,7 @@ fn a_client_that_takes_nothing_any_more_is_given_up() {
 
 #[test]
 fn a_broken_promise_to_be_heard_ends_the_connection() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |_| {});
     let mut client = Client::connect(&gateway);
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false&LS_inactivity_millis=200");
@@ -232,7 +234,7 @@ fn drain(readers: &mut [(TcpStream, usize)]) -> impl Iterator<Item = usize> {
 #[test]
 fn slow_readers_among_a_thousand_cost_the_others_nothing() {
     const READERS: usize = 997;
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |config| {
         config.limits.queue_bytes = 64 * 1024;
         // A busy machine must not look like a client that is gone.
@@ -260,7 +262,7 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
         // A frame's head of four bytes, the line and its end.
         bytes += 4 + "U,1,1,".len() + value.len() + 2;
         updates += 1;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while drain(&mut readers).any(|count| count != bytes) {
             assert!(Instant::now() < deadline, "a reader misses something");
             std::thread::yield_now();
@@ -291,7 +293,7 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
 #[test]
 fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
     const KEYS: [&str; 3] = ["Olive", "Orange", "Oca"];
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |_| {});
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -346,7 +348,7 @@ fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
 /// What was sent before the end is whole and without a gap, and the end is said.
 #[test]
 fn shutting_down_under_load_says_goodbye_after_the_last_update() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start(&world, |_| {});
     let stop = AtomicBool::new(false);
     let mut clients: Vec<_> = (0..20).map(|_| Client::create(&gateway)).collect();

@@ -6,11 +6,11 @@ use std::io::Read;
 use std::net::TcpStream;
 
 use support::http::{create_by_poll, post};
-use support::{Client, World, http, metric, wait_metric};
+use support::{Client, TestEnv, http, metric, wait_metric};
 
 #[test]
 fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut apple = Client::create(&gateway);
     apple.subscribe(1, "ltest-[key=Apple]", "key value ts partition offset");
@@ -38,7 +38,7 @@ fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
 
 #[test]
 fn every_root_of_the_extraction_language_arrives() {
-    let world = World::new();
+    let world = TestEnv::new();
     let fields = r#"<param name="field.topic">#{TOPIC}</param>
                     <param name="field.trace">#{HEADERS.trace}</param>"#;
     let change =
@@ -60,7 +60,7 @@ fn every_root_of_the_extraction_language_arrives() {
 
 #[test]
 fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let add = |id: u32, rest: &str| {
@@ -101,7 +101,7 @@ fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
 
 #[test]
 fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     assert_eq!(client.any_line().as_deref(), Some("PROBE"));
@@ -125,7 +125,7 @@ fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
 
 #[test]
 fn a_session_and_its_subscription_in_one_request() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::connect(&gateway);
     let combo = |adapter: &str| {
@@ -148,7 +148,7 @@ fn a_session_and_its_subscription_in_one_request() {
 
 #[test]
 fn a_session_created_over_http_is_bound_on_a_websocket() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     // What an SDK sends for good after a WebSocket that could not be opened.
     let nobody = "LS_polling=true&LS_polling_millis=0&LS_adapter_set=Nobody&LS_cid=t";
@@ -177,7 +177,7 @@ fn a_session_created_over_http_is_bound_on_a_websocket() {
 
 #[test]
 fn http_tells_what_is_not_there() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let (head, lines) = post(
@@ -205,7 +205,7 @@ fn http_tells_what_is_not_there() {
 
 #[test]
 fn health_follows_the_topic() {
-    let world = World::new();
+    let world = TestEnv::new();
     let missing = format!("{}-later", world.topic);
     let config = world.config(|xml| xml.replace(&world.topic, &missing));
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
@@ -233,7 +233,7 @@ fn health_follows_the_topic() {
 
 #[test]
 fn earliest_gives_the_first_subscriber_the_whole_topic() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.produce("Plum", "before");
     let earliest = r#"<param name="record.consume.from">EARLIEST</param></data_provider>"#;
     let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", earliest));
@@ -245,7 +245,7 @@ fn earliest_gives_the_first_subscriber_the_whole_topic() {
 
 #[test]
 fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut config = world.config(|xml| xml);
     config.limits.queue_bytes = 256 * 1024;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
@@ -293,7 +293,7 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
 
 #[test]
 fn two_gateways_both_deliver_everything() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (one, two) = (
         world.start_gateway(|xml| xml),
         world.start_gateway(|xml| xml),
@@ -314,11 +314,11 @@ fn two_gateways_both_deliver_everything() {
 
 #[test]
 fn a_socket_that_says_nothing_is_closed() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut silent = TcpStream::connect(gateway.listen_address()).expect("a connection");
     silent
-        .set_read_timeout(Some(support::PATIENCE))
+        .set_read_timeout(Some(support::TEST_TIMEOUT))
         .expect("a timeout");
     let mut rest = Vec::new();
     assert_eq!(silent.read_to_end(&mut rest).expect("the end"), 0);

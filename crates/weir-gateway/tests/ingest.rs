@@ -2,11 +2,11 @@
 
 mod support;
 
-use support::{Client, World, metric};
+use support::{Client, TestEnv, metric};
 
 #[test]
 fn a_field_nobody_subscribes_to_is_not_extracted() {
-    let world = World::new();
+    let world = TestEnv::new();
     let field = r#"<param name="field.flaky">#{HEADERS.missing}</param>"#;
     let gateway = world
         .start_gateway(|xml| xml.replace("</data_provider>", &format!("{field}</data_provider>")));
@@ -37,7 +37,7 @@ fn a_field_nobody_subscribes_to_is_not_extracted() {
 
 #[test]
 fn a_second_subscriber_with_more_fields_gets_them_from_its_first_update() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut narrow = Client::create(&gateway);
     narrow.subscribe(1, "ltest-[key=Apple]", "value");

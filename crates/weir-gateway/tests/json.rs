@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Client, World, metric, wait_metric};
+use support::{Client, TestEnv, metric, wait_metric};
 
 /// The scenario's configuration with JSON values and these parameters in addition.
 fn with(more: &str) -> impl FnOnce(String) -> String {
@@ -19,7 +19,7 @@ fn with(more: &str) -> impl FnOnce(String) -> String {
 
 #[test]
 fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(with(""));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Kiwi]", "price bid");
@@ -45,7 +45,7 @@ fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
 
 #[test]
 fn a_field_nobody_wants_cannot_fail_a_record() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(with(""));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Fig]", "price");
@@ -62,7 +62,7 @@ fn a_field_nobody_wants_cannot_fail_a_record() {
 
 #[test]
 fn the_strategy_for_errors_covers_records_that_are_not_json() {
-    let world = World::new();
+    let world = TestEnv::new();
     let strategy = "<param name=\"record.extraction.error.strategy\">FORCE_UNSUBSCRIPTION</param>";
     let gateway = world.start_gateway(with(strategy));
     let mut client = Client::create(&gateway);

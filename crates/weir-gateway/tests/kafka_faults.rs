@@ -6,7 +6,7 @@ mod support;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use support::{Client, PATIENCE, World, http, metric, wait_metric};
+use support::{Client, TEST_TIMEOUT, TestEnv, http, metric, wait_metric};
 use weir_gateway::Gateway;
 use weir_lab::{Lab, LabOptions};
 
@@ -22,7 +22,7 @@ fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
     };
     let go_on = AtomicBool::new(false);
     let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
-    let world = World::on(&lab.bootstrap(), 2);
+    let world = TestEnv::on(&lab.bootstrap(), 2);
     let group = r#"<param name="group.id">faults</param></data_provider>"#;
     let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", group));
     let mut client = Client::create(&gateway);
@@ -48,7 +48,7 @@ fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
 
 #[test]
 fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value offset");
@@ -72,7 +72,7 @@ fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
 #[test]
 fn topic_replaced_by_a_longer_one_is_delivered_whole() {
     for threads in ["1", "3"] {
-        let world = World::new();
+        let world = TestEnv::new();
         let count = format!(
             r#"<param name="record.consume.with.num.threads">{threads}</param></data_provider>"#
         );
@@ -82,7 +82,7 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
         world.produce("A", "old");
         assert_eq!(client.line(), "U,1,1,old|0");
         world.admin.delete_topic(&world.topic).expect("deleted");
-        let (deadline, keep) = (Instant::now() + PATIENCE, [("retention.ms", "-1")]);
+        let (deadline, keep) = (Instant::now() + TEST_TIMEOUT, [("retention.ms", "-1")]);
         while let Err(error) = world.admin.create_topic(&world.topic, 1, 1, &keep) {
             assert!(Instant::now() < deadline, "{error}");
         }
@@ -105,7 +105,7 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
 
 #[test]
 fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
-    let world = World::new();
+    let world = TestEnv::new();
     let later = format!("{}-later", world.topic);
     let gateway = Gateway::start(world.config(|xml| {
         let mapped = format!("map.{}.to", world.topic);
@@ -133,7 +133,7 @@ fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
 /// Waits for an answer of `/health/ready`.
 fn wait_health(gateway: &Gateway, wanted: impl Fn(&str, &str) -> bool) {
     let request = "GET /health/ready HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let (head, body) = http(gateway.admin_address(), request);
         if wanted(&head, &body) {
@@ -153,7 +153,7 @@ fn lag(gateway: &Gateway) -> Option<u64> {
 }
 
 fn wait_lag(gateway: &Gateway, wanted: Option<u64>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while lag(gateway) != wanted {
         assert!(Instant::now() < deadline, "{:?}", lag(gateway));
         std::thread::yield_now();
@@ -168,7 +168,7 @@ fn lag_is_true_while_reading_is_held_and_absent_without_brokers() {
     };
     let go_on = AtomicBool::new(false);
     let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
-    let world = World::on(&lab.bootstrap(), 2);
+    let world = TestEnv::on(&lab.bootstrap(), 2);
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value");
@@ -206,7 +206,7 @@ fn json(strategy: &str) -> impl Fn(String) -> String {
 
 #[test]
 fn a_record_that_is_no_json_is_skipped_and_counted() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(json("IGNORE_AND_CONTINUE"));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "name offset");
@@ -228,7 +228,7 @@ fn a_record_that_is_no_json_is_skipped_and_counted() {
 
 #[test]
 fn a_record_that_is_no_json_can_take_all_items_away_but_only_once() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(json("FORCE_UNSUBSCRIPTION"));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "name offset");

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Client, World, metric, wait_metric};
+use support::{Client, TestEnv, metric, wait_metric};
 use weir_gateway::{Gateway, GatewayConfig};
 
 /// Sends `add` and returns the lines that confirm it.
@@ -45,7 +45,7 @@ fn without_value(xml: String) -> String {
 
 #[test]
 fn records_and_tombstones_make_a_table() {
-    let world = World::partitioned(1);
+    let world = TestEnv::partitioned(1);
     let gateway = world.start_gateway(table(AUTO));
     let mut first = Client::create(&gateway);
     let confirmed = add(
@@ -125,7 +125,7 @@ fn records_and_tombstones_make_a_table() {
 
 #[test]
 fn records_clear_and_end_the_snapshot() {
-    let world = World::partitioned(1);
+    let world = TestEnv::partitioned(1);
     let gateway = world.start_gateway(|xml| without_value(table(EVALUATE)(xml)));
     let mut client = Client::create(&gateway);
     let schema = "key%20command%20v";
@@ -165,7 +165,7 @@ fn records_clear_and_end_the_snapshot() {
 
 #[test]
 fn a_list_has_its_last_events_as_snapshot() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let item = "ltest-[key=Lime]";
@@ -203,7 +203,7 @@ fn a_list_has_its_last_events_as_snapshot() {
 
 #[test]
 fn frequency_is_limited_and_changed() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let item = "ltest-[key=Mango]";
@@ -254,7 +254,7 @@ fn frequency_is_limited_and_changed() {
 
 #[test]
 fn bandwidth_is_limited_and_changed() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Melon]", "value");
@@ -303,7 +303,7 @@ fn newcomers_get_the_rows_whatever_event_loop_they_are_on() {
 }
 
 fn newcomers_get_the_rows(shards: usize) {
-    let world = World::partitioned(1);
+    let world = TestEnv::partitioned(1);
     let config = world.config(|xml| without_value(table(EVALUATE)(xml)));
     let gateway = start_with(shards, config);
     let mut first = Client::create(&gateway);
@@ -363,7 +363,7 @@ fn on_both_loops(gateway: &Gateway, item: &str) -> Vec<Client> {
 
 #[test]
 fn what_one_event_loop_knows_the_other_learns() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut first = Client::create(&gateway);
     add(
@@ -392,7 +392,7 @@ fn what_one_event_loop_knows_the_other_learns() {
 #[test]
 fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
     for (shards, threads) in [(2, 1), (4, 1), (4, 3)] {
-        let world = World::new();
+        let world = TestEnv::new();
         let threads = format!(
             r#"<param name="record.consume.with.num.threads">{threads}</param></data_provider>"#
         );
@@ -444,7 +444,7 @@ fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
 /// The snapshot is there as long as any event loop has the item, be it about to give it up.
 #[test]
 fn a_list_outlives_the_event_loop_that_began_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = start_with(2, world.config(|xml| xml));
     let (item, all) = ("ltest-[key=Pear]", "&LS_snapshot=true");
     let mut last = Client::create(&gateway);
@@ -469,7 +469,7 @@ fn a_list_outlives_the_event_loop_that_began_it() {
 
 #[test]
 fn the_first_subscriber_sees_the_last_value() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut config = world.config(|xml| xml);
     config.last_values.memory_bytes = 2_000_000;
     let gateway = Gateway::start(config).expect("a gateway");

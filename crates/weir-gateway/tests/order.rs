@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::HashMap;
 
-use support::{Client, World};
+use support::{Client, TestEnv};
 
 const KEYS: usize = 10;
 const RECORDS_PER_KEY: usize = 400;
@@ -19,7 +19,7 @@ struct Update {
 
 /// Produces while a client reads, and hands over what it got.
 fn run(threads: &str, strategy: &str) -> Vec<Update> {
-    let world = World::partitioned(4);
+    let world = TestEnv::partitioned(4);
     let settings = format!(
         r#"<param name="record.consume.with.num.threads">{threads}</param>
            <param name="record.consume.with.order.strategy">{strategy}</param></data_provider>"#

@@ -9,7 +9,7 @@ use std::thread;
 
 use rand::Rng as _;
 use support::http::{Http, create_by_poll, post};
-use support::{Client, World, metric, wait_metric};
+use support::{Client, TestEnv, metric, wait_metric};
 use weir_tlcp::client::{ItemState, Line, parse_line};
 
 const KEY: &str = "Quince";
@@ -130,7 +130,7 @@ impl Follower {
 fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
     const RECORDS_MIN: usize = 3_000;
     const RECORDS_MAX: usize = 2 * RECORDS_MIN;
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let done = AtomicBool::new(false);
@@ -195,7 +195,7 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
 
 #[test]
 fn what_is_not_kept_any_more_is_not_recovered() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut config = world.config(|xml| xml);
     config.limits.recovery_bytes = 2_000;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
@@ -247,7 +247,7 @@ fn what_is_not_kept_any_more_is_not_recovered() {
 /// A session that nobody comes back for ends by itself.
 #[test]
 fn an_abandoned_session_ends() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut config = world.config(|xml| xml);
     config.limits.recovery_ms = 200;
     config.limits.unbound_ms = 100;
@@ -295,7 +295,7 @@ fn balance(gateways: Vec<SocketAddr>) -> SocketAddr {
 
 #[test]
 fn two_gateways_stand_behind_a_plain_balancer() {
-    let world = World::new();
+    let world = TestEnv::new();
     let start = |name: &str| {
         let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let listen = port.local_addr().expect("an address");

@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use support::{Client, World, metric, wait_metric};
+use support::{Client, TestEnv, metric, wait_metric};
 use weir_gateway::{Gateway, GatewayConfig};
 
 const LATE_SUBSCRIPTIONS: &str = "weir_gateway_late_subscriptions_total";
@@ -35,7 +35,7 @@ fn leave(mut client: Client) {
     assert_eq!(client.line(), "UNSUB,1");
 }
 
-fn start(world: &World, from: &str, group: Option<&str>) -> Gateway {
+fn start(world: &TestEnv, from: &str, group: Option<&str>) -> Gateway {
     let group = group.map(|group| format!(r#"<param name="group.id">{group}</param>"#));
     let settings = format!(
         r#"<param name="record.consume.from">{from}</param>{}</data_provider>"#,
@@ -45,7 +45,7 @@ fn start(world: &World, from: &str, group: Option<&str>) -> Gateway {
 }
 
 /// A first client and, after it left, a second one; what was written between is the second's.
-fn first_and_returning(world: &World, gateway: &Gateway, old: &[&str]) {
+fn first_and_returning(world: &TestEnv, gateway: &Gateway, old: &[&str]) {
     let mut first = subscriber(gateway);
     world.produce("A", "one");
     assert_eq!(until(&mut first, "one"), [old, &["one"]].concat());
@@ -61,7 +61,7 @@ fn first_and_returning(world: &World, gateway: &Gateway, old: &[&str]) {
 
 #[test]
 fn latest_counts_for_the_first_client_only() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.produce("A", "old");
     let gateway = start(&world, "LATEST", None);
     first_and_returning(&world, &gateway, &[]);
@@ -77,7 +77,7 @@ fn latest_counts_for_the_first_client_only() {
 
 #[test]
 fn earliest_owes_the_first_client_the_whole_topic() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.produce("A", "old");
     let gateway = start(&world, "EARLIEST", None);
     first_and_returning(&world, &gateway, &["old"]);
@@ -93,7 +93,7 @@ fn earliest_owes_the_first_client_the_whole_topic() {
 #[test]
 fn a_named_group_goes_on_after_a_restart() {
     for from in ["LATEST", "EARLIEST"] {
-        let world = World::partitioned(3);
+        let world = TestEnv::partitioned(3);
         world.produce("A", "old");
         let group = format!("group-{}", world.topic);
         let gateway = start(&world, from, Some(&group));
@@ -131,7 +131,7 @@ fn a_named_group_goes_on_after_a_restart() {
 }
 
 /// A gateway that has stored the position behind the records of `keys`, and is stopped.
-fn stored(world: &World, from: &str, group: &str, keys: usize) {
+fn stored(world: &TestEnv, from: &str, group: &str, keys: usize) {
     let gateway = start(world, from, Some(group));
     let mut client = Client::create(&gateway);
     let items: Vec<String> = (0..keys).map(|key| format!("ltest-[key=k{key}]")).collect();
@@ -147,7 +147,7 @@ fn stored(world: &World, from: &str, group: &str, keys: usize) {
 }
 
 fn configured(
-    world: &World,
+    world: &TestEnv,
     from: &str,
     group: &str,
     change: impl FnOnce(&mut GatewayConfig),
@@ -164,7 +164,7 @@ fn configured(
 #[test]
 fn clients_back_within_resume_delay_lose_nothing() {
     const CLIENTS: usize = 40;
-    let world = World::partitioned(2);
+    let world = TestEnv::partitioned(2);
     let group = format!("group-{}", world.topic);
     stored(&world, "LATEST", &group, CLIENTS);
     for number in 0..5 {
@@ -199,7 +199,7 @@ fn clients_back_within_resume_delay_lose_nothing() {
 
 #[test]
 fn clients_back_after_resume_delay_are_counted() {
-    let world = World::new();
+    let world = TestEnv::new();
     let group = format!("group-{}", world.topic);
     stored(&world, "LATEST", &group, 3);
     for value in ["one", "two"] {
@@ -230,7 +230,7 @@ fn clients_back_after_resume_delay_are_counted() {
 #[test]
 fn resume_delay_holds_nothing_without_stored_offsets() {
     for group in [None, Some("fresh")] {
-        let world = World::new();
+        let world = TestEnv::new();
         let group = group.map(|group| format!("{group}-{}", world.topic));
         world.produce("A", "old");
         let group = group.map_or_else(String::new, |group| {
@@ -256,7 +256,7 @@ fn position_lost_by_retention_follows_consume_from() {
         ("EARLIEST", &["lost 2", "lost 3", "new"][..]),
         ("LATEST", &["new"]),
     ] {
-        let world = World::new();
+        let world = TestEnv::new();
         let group = format!("group-{}", world.topic);
         stored(&world, from, &group, 1);
         for number in 0..4 {
@@ -299,7 +299,7 @@ fn position_lost_by_retention_follows_consume_from() {
 
 #[test]
 fn nothing_is_lost_or_repeated_by_restarts_under_load() {
-    let world = World::partitioned(2);
+    let world = TestEnv::partitioned(2);
     let group = format!("group-{}", world.topic);
     let sent = 3000;
     let mut seen: Vec<Vec<usize>> = vec![Vec::new(); 4];
@@ -357,7 +357,7 @@ fn note(line: &str, seen: &mut [Vec<usize>]) {
 
 #[test]
 fn two_gateways_of_one_group_both_deliver_everything() {
-    let world = World::partitioned(2);
+    let world = TestEnv::partitioned(2);
     let group = format!("group-{}", world.topic);
     let (one, two) = (
         start(&world, "LATEST", Some(&group)),

@@ -3,7 +3,7 @@
 mod support;
 
 use support::http::Http;
-use support::{Client, World, http, metric, wait_metric};
+use support::{Client, TestEnv, http, metric, wait_metric};
 use weir_gateway::config::Simulator;
 
 const KEY: &str = "Quince";
@@ -19,7 +19,7 @@ fn subscribe(client: &mut Client, id: u32, mode: &str, more: &str) {
 
 #[test]
 fn merge_and_distinct_each_keep_their_promise() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     subscribe(&mut client, 1, "MERGE", "&LS_snapshot=true");
@@ -80,7 +80,7 @@ fn merge_and_distinct_each_keep_their_promise() {
 /// Whichever loop accepts the new WebSocket: the session goes on with all that came in between.
 #[test]
 fn a_session_goes_on_with_another_websocket_after_loop() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut client = Client::connect(&gateway);
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false");
@@ -162,7 +162,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
 
 #[test]
 fn a_session_between_streams_is_told_what_there_was_no_room_for() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut config = world.config(|xml| xml);
     config.limits.queue_bytes = 10_000;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
@@ -231,7 +231,7 @@ fn simulator_session(gateway: &weir_gateway::Gateway, set: &str) -> Client {
 
 #[test]
 fn the_published_simulator_is_told_what_to_do_and_served() {
-    let world = World::new();
+    let world = TestEnv::new();
     let config = world.config(|xml| xml);
     let gateway = weir_gateway::Gateway::start(weir_gateway::GatewayConfig {
         simulator: Some(Simulator::default()),
@@ -287,7 +287,7 @@ fn the_published_simulator_is_told_what_to_do_and_served() {
 
 #[test]
 fn the_start_item_is_served_on_request_only() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let body = "LS_adapter_set=LOAD_TESTS&LS_cid=x&LS_polling=true&LS_polling_millis=0";
     let request = format!(

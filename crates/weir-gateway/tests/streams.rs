@@ -4,7 +4,7 @@
 mod support;
 
 use support::http::{Http, create_by_poll, post};
-use support::{Client, World, metric, wait_metric};
+use support::{Client, TestEnv, metric, wait_metric};
 
 const KEY: &str = "Quince";
 /// Connections of one gateway land on either of its event loops: so many that both get some.
@@ -27,7 +27,7 @@ fn head(http: &mut Http, id: &str, keepalive_ms: u32) {
 
 #[test]
 fn a_stream_over_http_goes_on_from_answer_to_answer() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     for _ in 0..MANY / 2 {
@@ -80,7 +80,7 @@ fn a_stream_over_http_goes_on_from_answer_to_answer() {
 
 #[test]
 fn a_session_begins_as_a_stream_over_http_and_by_get() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let mut stream = Http::connect(gateway.listen_address());
     let create = format!(
@@ -116,7 +116,7 @@ fn a_session_begins_as_a_stream_over_http_and_by_get() {
 
 #[test]
 fn polls_get_what_there_is_and_wait_for_what_comes() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     for _ in 0..MANY / 2 {
@@ -161,7 +161,7 @@ fn polls_get_what_there_is_and_wait_for_what_comes() {
 
 #[test]
 fn polls_on_a_websocket_need_not_name_the_session() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let id = create_by_poll(gateway.listen_address());
     let mut client = Client::connect(&gateway);
@@ -204,7 +204,7 @@ fn polls_on_a_websocket_need_not_name_the_session() {
 /// Requests reach a session from any connection, and each connection gets its answers in order.
 #[test]
 fn requests_come_over_any_connection() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let mut client = Client::connect(&gateway);
@@ -271,7 +271,7 @@ fn requests_come_over_any_connection() {
 /// A client that is silent for longer than it has promised loses its stream, not its session.
 #[test]
 fn a_broken_promise_costs_the_stream_and_not_the_session() {
-    let world = World::new();
+    let world = TestEnv::new();
     let gateway = world.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let id = create_by_poll(address);

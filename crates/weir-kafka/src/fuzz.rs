@@ -1,6 +1,6 @@
 //! Bodies of the fuzz targets; the property tests run them too. Not for users.
 
-use crate::records::{Batches, Scratch};
+use crate::records::{Batches, DecompressBuffer};
 use crate::wire::frame::{FrameReader, SIZE_BYTES};
 use crate::wire::header::RequestPeek;
 use crate::wire::{WireError, fetch, list_offsets, metadata};
@@ -28,7 +28,7 @@ pub fn frame(data: &[u8]) {
 
 /// Reads bytes as the records of a fetch answer.
 pub fn records(data: &[u8]) {
-    let mut scratch = Scratch::new(1 << 20);
+    let mut scratch = DecompressBuffer::new(1 << 20);
     for batch in Batches::new(data).flatten() {
         let _ = batch.verify_crc();
         let _ = batch.next_offset();
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn seeds_are_what_fuzzing_should_start_from() {
-        let mut scratch = Scratch::default();
+        let mut scratch = DecompressBuffer::default();
         let mut count = 0;
         for batch in Batches::new(RECORDS) {
             let batch = batch.expect("a batch");

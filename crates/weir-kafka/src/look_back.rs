@@ -6,7 +6,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 
 use crate::peek::{
-    OwnedRecord, PeekError, Pick, choose, left, owned, partitions, read, reader, remark,
+    OwnedRecord, PeekError, RecordSelector, choose, left, owned, partitions, read, reader, remark,
 };
 
 /// Offsets that are read first; each further step reads ten times as many.
@@ -41,7 +41,7 @@ pub fn look_back(
     let deadline = Instant::now() + timeout;
     let consumer = reader(servers)?;
     let partitions = partitions(&consumer, servers, topic, deadline)?;
-    let chosen = choose(partitions, topic, partition, Pick::Last)?;
+    let chosen = choose(partitions, topic, partition, RecordSelector::Last)?;
     let share = records_max.div_ceil(chosen.len() as u64).max(1);
     let mut look = Look {
         consumer: &consumer,

@@ -36,7 +36,7 @@ pub struct OwnedRecord {
 
 /// Which record to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pick {
+pub enum RecordSelector {
     /// The newest of the partition, or of all partitions by time.
     Last,
     /// The first from this offset on.
@@ -89,7 +89,7 @@ pub fn peek(
     bootstrap_servers: &str,
     topic: &str,
     partition: Option<i32>,
-    pick: Pick,
+    pick: RecordSelector,
     timeout: Duration,
 ) -> Result<OwnedRecord, PeekError> {
     let deadline = Instant::now() + timeout;
@@ -99,8 +99,8 @@ pub fn peek(
     let mut found: Option<OwnedRecord> = None;
     for partition in chosen {
         let record = match pick {
-            Pick::Last => last(&consumer, topic, partition, deadline)?,
-            Pick::Offset(offset) => from(&consumer, topic, partition, offset, deadline)?,
+            RecordSelector::Last => last(&consumer, topic, partition, deadline)?,
+            RecordSelector::Offset(offset) => from(&consumer, topic, partition, offset, deadline)?,
         };
         let newest = found
             .as_ref()
@@ -110,8 +110,8 @@ pub fn peek(
         }
     }
     found.ok_or_else(|| match pick {
-        Pick::Last => PeekError::Nothing(format!("topic \"{topic}\" is empty")),
-        Pick::Offset(offset) => PeekError::Nothing(format!(
+        RecordSelector::Last => PeekError::Nothing(format!("topic \"{topic}\" is empty")),
+        RecordSelector::Offset(offset) => PeekError::Nothing(format!(
             "topic \"{topic}\" has none from offset {offset} on"
         )),
     })
@@ -122,7 +122,7 @@ pub(crate) fn choose(
     partitions: Vec<i32>,
     topic: &str,
     partition: Option<i32>,
-    pick: Pick,
+    pick: RecordSelector,
 ) -> Result<Vec<i32>, PeekError> {
     let (topic, count) = (topic.to_owned(), partitions.len());
     match (partition, pick) {
@@ -132,7 +132,9 @@ pub(crate) fn choose(
             partition,
             count,
         }),
-        (None, Pick::Offset(_)) if count > 1 => Err(PeekError::WhichPartition { topic, count }),
+        (None, RecordSelector::Offset(_)) if count > 1 => {
+            Err(PeekError::WhichPartition { topic, count })
+        }
         (None, _) => Ok(partitions),
     }
 }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use crate::diagnose::CONSOLE_LOG;
 use crate::error::LabError;
-use crate::process::Identity;
+use crate::host_tools;
+use crate::process::ProcessIdentity;
 use crate::state;
-use crate::tool;
 
 /// What every broker of a lab is started with.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Launch {
             .args(self.common_arguments(node_id))
             .args(["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"])
             .arg(self.properties_file(node_id));
-        let (status, said) = tool::run(&mut command, "formatting storage", stop)?;
+        let (status, said) = host_tools::run(&mut command, "formatting storage", stop)?;
         if status.success() {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Launch {
             .spawn()
             .map_err(failed)?;
         // A child that has not been waited for keeps its entry, even when it has ended.
-        let identity = Identity::of(child.id())
+        let identity = ProcessIdentity::of(child.id())
             .ok_or_else(|| failed(io::Error::other("its process cannot be seen in /proc")))?;
         Ok(BrokerProcess {
             identity,
@@ -129,7 +129,7 @@ impl Launch {
 /// A broker's process, started here or found running.
 #[derive(Debug)]
 pub(crate) struct BrokerProcess {
-    pub(crate) identity: Identity,
+    pub(crate) identity: ProcessIdentity,
     /// Present when it was started here, so that it is reaped.
     child: Option<Child>,
     /// The pipe to its watcher.
@@ -138,7 +138,7 @@ pub(crate) struct BrokerProcess {
 
 impl BrokerProcess {
     /// A broker that another process started.
-    pub(crate) fn found(identity: Identity) -> Self {
+    pub(crate) fn found(identity: ProcessIdentity) -> Self {
         Self {
             identity,
             child: None,
@@ -173,9 +173,9 @@ impl BrokerProcess {
 
     /// Waits for the end until `deadline`, then kills; false if even that did not help.
     pub(crate) fn wait_or_kill(&mut self, deadline: Instant) -> bool {
-        if !self.identity.wait_gone(deadline) {
+        if !self.identity.wait_exited(deadline) {
             self.identity.kill();
-            if !self.identity.wait_gone(Instant::now() + KILL_PATIENCE) {
+            if !self.identity.wait_exited(Instant::now() + KILL_TIMEOUT) {
                 return false;
             }
         }
@@ -242,4 +242,4 @@ const JVM: [&str; 7] = [
     "-XX:+ExitOnOutOfMemoryError",
 ];
 
-const KILL_PATIENCE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);

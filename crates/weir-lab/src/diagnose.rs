@@ -30,7 +30,7 @@ pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) 
     LabError::BrokerDied {
         node_id: node.node_id,
         status,
-        detail: decisive_lines(&text),
+        detail: error_lines(&text),
         log: log_file(&logs),
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) 
 /// What the log of a node says last, in one line; empty when it says nothing.
 pub(crate) fn last_words(dir: &Path, node_id: i32) -> (String, PathBuf) {
     let logs = state::log_dir(dir, node_id);
-    (decisive_lines(&tail(&logs)), log_file(&logs))
+    (error_lines(&tail(&logs)), log_file(&logs))
 }
 
 /// Whether a node's log says that the disk is full.
@@ -47,7 +47,7 @@ pub(crate) fn disk_was_full(dir: &Path, node_id: i32) -> bool {
 }
 
 /// The lines with errors, or else the last ones; at most three.
-fn decisive_lines(text: &str) -> String {
+fn error_lines(text: &str) -> String {
     let is_error = |line: &&str| {
         [" ERROR ", " FATAL ", "Exception", "Error: ", "error: "]
             .iter()

@@ -61,8 +61,8 @@ fn fetch(
         ],
     };
     maven::fetch(&wanted, dir, progress, stop).map_err(|trouble| match trouble {
-        maven::Trouble::Lab(error) => error,
-        maven::Trouble::NotFound { artifact } => LabError::NoSuchVersion {
+        maven::MavenError::Lab(error) => error,
+        maven::MavenError::NotFound { artifact } => LabError::NoSuchVersion {
             version: version.to_owned(),
             detail: format!("no artifact {artifact}"),
         },

@@ -1,6 +1,6 @@
 //! A lab as a value: started, asked, its brokers stopped and started again, and stopped.
 
-mod earlier;
+mod existing;
 mod options;
 mod start;
 
@@ -160,7 +160,7 @@ impl Lab {
     /// Whether another process stopped this lab by its directory (`weir lab down`). Waits for that
     /// process if it is just about it.
     #[must_use]
-    pub fn was_taken_down(&self) -> bool {
+    pub fn was_stopped_externally(&self) -> bool {
         let _lock = status::lock_when_free(&self.launch.dir);
         !self.is_still_ours()
     }

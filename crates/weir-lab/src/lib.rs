@@ -14,7 +14,9 @@ mod diagnose;
 mod disk;
 pub mod driver;
 mod error;
+mod host_tools;
 mod kafka;
+mod kafka_tools;
 mod lab;
 mod maven;
 pub mod ports;
@@ -23,15 +25,13 @@ mod ready;
 pub mod sdk;
 mod state;
 mod status;
-mod tool;
-mod tools;
 
 pub use error::{Fault, LabError};
+pub use host_tools::java_version_found as java_version;
+pub use kafka_tools::KafkaTools;
 pub use lab::{Broker, Lab, LabOptions, SecondListener};
 pub use state::LabState;
 pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
-pub use tool::java_version_found as java_version;
-pub use tools::KafkaTools;
 
 /// The release of Apache Kafka that a lab starts unless told otherwise.
 pub const KAFKA_VERSION: &str = "4.3.1";

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use crate::error::LabError;
-use crate::tool;
+use crate::host_tools;
 
 /// What Maven is to resolve.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Why there are no jars.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum MavenError {
     /// The repository answers and does not have one of them.
     NotFound {
         /// As Maven names it.
@@ -37,7 +37,7 @@ pub(crate) fn fetch(
     dir: &Path,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
-) -> Result<(), Trouble> {
+) -> Result<(), MavenError> {
     let what = &wanted.what;
     let missing = || LabError::MissingTool {
         tool: "mvn",
@@ -45,14 +45,15 @@ pub(crate) fn fetch(
         purpose: format!("to fetch {what}, which is not cached yet"),
         remedy: "install Maven (Debian, Ubuntu: apt install maven)",
     };
-    let maven = tool::find("mvn").ok_or_else(|| Trouble::Lab(missing()))?;
+    let maven = host_tools::find("mvn").ok_or_else(|| MavenError::Lab(missing()))?;
     progress(&format!(
         "fetching {what} through Maven (about {}, once)",
         wanted.size
     ));
     let pom = dir.join("pom.xml");
-    fs::write(&pom, pom_text(&wanted.dependencies))
-        .map_err(|error| Trouble::Lab(LabError::io(format!("write {}", pom.display()), error)))?;
+    fs::write(&pom, pom_text(&wanted.dependencies)).map_err(|error| {
+        MavenError::Lab(LabError::io(format!("write {}", pom.display()), error))
+    })?;
     let mut command = Command::new(&maven);
     command
         .args(["-q", "-B", "-U", "-Dstyle.color=never", "-f"])
@@ -61,8 +62,8 @@ pub(crate) fn fetch(
         .arg("-DincludeScope=runtime")
         .arg(format!("-DoutputDirectory={}", dir.join("libs").display()))
         .current_dir(dir);
-    let (status, said) =
-        tool::run(&mut command, "fetching jars through Maven", stop).map_err(Trouble::Lab)?;
+    let (status, said) = host_tools::run(&mut command, "fetching jars through Maven", stop)
+        .map_err(MavenError::Lab)?;
     let (_, artifact, version) = wanted.dependencies[0];
     let jar = dir.join(format!("libs/{artifact}-{version}.jar"));
     if status.success() && jar.is_file() {
@@ -72,7 +73,7 @@ pub(crate) fn fetch(
 }
 
 /// The line of Maven's output that matters; newer releases spread it over several.
-pub(crate) fn telling_line(said: &str) -> &str {
+pub(crate) fn relevant_line(said: &str) -> &str {
     let errors = || {
         said.lines()
             .filter_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))
@@ -89,14 +90,14 @@ pub(crate) fn telling_line(said: &str) -> &str {
     line.split(" -> [Help").next().unwrap_or(line)
 }
 
-fn trouble(what: &str, said: &str) -> Trouble {
-    let line = telling_line(said);
+fn trouble(what: &str, said: &str) -> MavenError {
+    let line = relevant_line(said);
     if let Some(artifact) = line.strip_prefix(NOT_FOUND) {
-        return Trouble::NotFound {
+        return MavenError::NotFound {
             artifact: artifact.to_owned(),
         };
     }
-    Trouble::Lab(LabError::Fetch {
+    MavenError::Lab(LabError::Fetch {
         what: what.to_owned(),
         detail: line.to_owned(),
     })
@@ -134,7 +135,7 @@ mod tests {
         let said = "[ERROR] Failed to execute goal on project kafka: Could not resolve \
                     dependencies: Could not find artifact org.apache.kafka:kafka_2.13:jar:9.9.9 \
                     in central (somewhere) -> [Help 1]\n[ERROR] more\n";
-        let Trouble::NotFound { artifact } = trouble("Apache Kafka 9.9.9", said) else {
+        let MavenError::NotFound { artifact } = trouble("Apache Kafka 9.9.9", said) else {
             panic!("not told apart");
         };
         assert!(
@@ -152,7 +153,7 @@ mod tests {
                           artifacts could not be resolved: x (absent): Could not transfer \
                           artifact y: Connection refused\n[ERROR] -> [Help 1]\n";
         for said in [in_one_line, in_several] {
-            let Trouble::Lab(error) = trouble("Apache Kafka 4.3.1", said) else {
+            let MavenError::Lab(error) = trouble("Apache Kafka 4.3.1", said) else {
                 panic!("taken for a missing artifact");
             };
             assert!(matches!(error, LabError::Fetch { .. }), "{error}");

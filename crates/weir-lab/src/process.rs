@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 /// A process of this boot of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     pub(crate) pid: u32,
     /// Clock ticks from boot to the start of the process.
     pub(crate) start_ticks: u64,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// The process that has this id now, if there is one.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let start_ticks = stat(pid)?.start_ticks;
@@ -42,7 +42,7 @@ impl Identity {
     }
 
     /// Waits until the process is gone; false when `deadline` passes first.
-    pub(crate) fn wait_gone(&self, deadline: Instant) -> bool {
+    pub(crate) fn wait_exited(&self, deadline: Instant) -> bool {
         while self.is_alive() {
             if Instant::now() >= deadline {
                 return false;
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn a_recycled_pid_is_not_the_same_process() {
-        let own = Identity::of(std::process::id()).unwrap();
+        let own = ProcessIdentity::of(std::process::id()).unwrap();
         assert!(own.is_alive());
-        let other = Identity {
+        let other = ProcessIdentity {
             start_ticks: own.start_ticks + 1,
             ..own
         };
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn a_process_that_is_not_reaped_counts_as_gone() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let identity = Identity::of(child.id()).unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
         identity.terminate();
-        assert!(identity.wait_gone(Instant::now() + Duration::from_secs(10)));
+        assert!(identity.wait_exited(Instant::now() + Duration::from_secs(10)));
         child.wait().unwrap();
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// The node ids that the broker at `host:port` lists, sorted.
 pub(crate) fn listed_brokers(host: Ipv4Addr, port: u16) -> io::Result<Vec<i32>> {
-    let mut socket = TcpStream::connect_timeout(&SocketAddr::from((host, port)), PATIENCE)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut socket = TcpStream::connect_timeout(&SocketAddr::from((host, port)), PROBE_TIMEOUT)?;
+    socket.set_read_timeout(Some(PROBE_TIMEOUT))?;
+    socket.set_write_timeout(Some(PROBE_TIMEOUT))?;
     socket.write_all(&request())?;
     let mut size = [0; 4];
     socket.read_exact(&mut size)?;
@@ -80,7 +80,7 @@ const METADATA: i16 = 3;
 const CORRELATION_ID: i32 = 7;
 const ANSWER_BYTES_MAX: u32 = 1 << 20;
 /// A broker that is alive answers this in a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

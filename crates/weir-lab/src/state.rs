@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::NodePorts;
 use crate::error::LabError;
-use crate::process::{self, Identity};
+use crate::process::{self, ProcessIdentity};
 
 /// How far a lab is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub(crate) struct Node {
     pub(crate) node_id: i32,
     pub(crate) port: u16,
     pub(crate) controller_port: u16,
-    pub(crate) process: Option<Identity>,
+    pub(crate) process: Option<ProcessIdentity>,
 }
 
 impl Node {
@@ -94,7 +94,7 @@ impl LabState {
     }
 
     /// The process of `node`, if it still runs.
-    pub(crate) fn running(&self, node: &Node) -> Option<Identity> {
+    pub(crate) fn running(&self, node: &Node) -> Option<ProcessIdentity> {
         node.process
             .filter(|process| self.boot_id == process::boot_id() && process.is_alive())
     }

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_lab::driver::{
-    Configure, Driver, DriverError, DriverProgram, KNOWN, Limit, Produce, ProducerState, Reason,
-    Role, Settings, Steady,
+    Configure, Driver, DriverError, DriverFailure, DriverProgram, KNOWN, Limit, Produce,
+    ProducerState, Role, Settings, Steady,
 };
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Long for an answer that comes.
-const PATIENT: Limit<'static> = Limit {
+const TEST_TIMEOUT: Limit<'static> = Limit {
     within: Duration::from_secs(60),
     stop: &NEVER,
 };
@@ -26,7 +26,7 @@ read -r line
 
 /// A driver that says hello, reads one command, and goes on as `rest` says.
 fn driver(folder: &Path, name: &str, rest: &str) -> Driver {
-    let started = scripted(folder, name, &format!("{HELLO}{rest}"), PATIENT);
+    let started = scripted(folder, name, &format!("{HELLO}{rest}"), TEST_TIMEOUT);
     started.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -66,7 +66,7 @@ fn produce() -> Produce {
 fn produced(folder: &Path, name: &str, fields: &str) -> DriverError {
     let answer = format!("echo '{{\"id\":2,\"ok\":true,{fields}}}'\nread -r line\n");
     let mut driver = driver(folder, name, &answer);
-    let error = driver.produce(&produce(), PATIENT).unwrap_err();
+    let error = driver.produce(&produce(), TEST_TIMEOUT).unwrap_err();
     assert!(!driver.is_alive());
     error
 }
@@ -97,13 +97,13 @@ echo '{"id":4,"ok":true}'
     let mut driver = driver(folder.path(), "tame", text);
     assert_eq!(driver.hello().runtime, "sh");
     assert!(driver.can("produce.cold") && !driver.can("produce.warm"));
-    let error = driver.configure(&configure(), PATIENT).unwrap_err();
+    let error = driver.configure(&configure(), TEST_TIMEOUT).unwrap_err();
     assert!(!error.is_fatal() && driver.is_alive());
     assert_eq!(
         error.to_string(),
         "driver tame, configure: refused: no such broker"
     );
-    driver.configure(&configure(), PATIENT).unwrap();
+    driver.configure(&configure(), TEST_TIMEOUT).unwrap();
     driver.bye().unwrap();
     let transcript = fs::read_to_string(folder.path().join("tame.jsonl")).unwrap();
     assert_eq!(transcript.lines().count(), 8, "{transcript}");
@@ -114,7 +114,7 @@ echo '{"id":4,"ok":true}'
 fn a_crash_tells_how_and_the_last_words() {
     let folder = tempfile::tempdir().unwrap();
     let mut driver = driver(folder.path(), "frail", "echo 'out of cheese' >&2\nexit 3\n");
-    let error = driver.configure(&configure(), PATIENT).unwrap_err();
+    let error = driver.configure(&configure(), TEST_TIMEOUT).unwrap_err();
     assert_eq!(
         error.to_string(),
         "driver frail, configure: crashed (exit code 3); it said: out of cheese"
@@ -122,15 +122,18 @@ fn a_crash_tells_how_and_the_last_words() {
     let log = fs::read_to_string(folder.path().join("frail.log")).unwrap();
     assert_eq!(log, "out of cheese\n");
     // It stays given up.
-    let again = driver.gc(PATIENT).unwrap_err();
-    assert!(matches!(again.reason, Reason::NotStarted(_)), "{again}");
+    let again = driver.gc(TEST_TIMEOUT).unwrap_err();
+    assert!(
+        matches!(again.reason, DriverFailure::NotStarted(_)),
+        "{again}"
+    );
 }
 
 #[test]
 fn a_crash_by_a_signal_is_one_too() {
     let folder = tempfile::tempdir().unwrap();
     let mut driver = driver(folder.path(), "shot", "kill -9 $$\n");
-    let text = driver.gc(PATIENT).unwrap_err().to_string();
+    let text = driver.gc(TEST_TIMEOUT).unwrap_err().to_string();
     assert_eq!(
         text,
         "driver shot, gc: crashed (signal 9); it said: nothing"
@@ -141,7 +144,7 @@ fn a_crash_by_a_signal_is_one_too() {
 fn a_program_that_is_not_there_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let program = DriverProgram::given("absent=/no/such/program").unwrap();
-    let error = Driver::start(&program, folder.path(), PATIENT).unwrap_err();
+    let error = Driver::start(&program, folder.path(), TEST_TIMEOUT).unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with("driver absent, hello: crashed (exit code 127)"),
@@ -184,7 +187,10 @@ fn one_that_is_interrupted_is_killed() {
         stop: &stop,
     };
     let error = driver.produce(&produce(), limit).unwrap_err();
-    assert!(matches!(error.reason, Reason::Interrupted), "{error}");
+    assert!(
+        matches!(error.reason, DriverFailure::Interrupted),
+        "{error}"
+    );
     is_gone(&driver.pid().to_string());
 }
 
@@ -239,7 +245,7 @@ fn what_is_no_answer_is_caught() {
         ),
     ] {
         let mut driver = driver(folder.path(), name, text);
-        let error = driver.produce(&produce(), PATIENT).unwrap_err();
+        let error = driver.produce(&produce(), TEST_TIMEOUT).unwrap_err();
         assert!(error.is_fatal() && !driver.is_alive());
         let text = error.to_string();
         assert!(
@@ -259,9 +265,9 @@ echo '{"id":3,"ok":true}'
 while read -r line; do echo "{\"id\":$id,\"ok\":true}"; id=$((id + 1)); done
 "#;
     let mut driver = driver(folder.path(), "eager", text);
-    driver.gc(PATIENT).unwrap();
+    driver.gc(TEST_TIMEOUT).unwrap();
     // It is found before the next command, or taken for its answer, and then the true one is too many.
-    let error = (0..2).find_map(|_| driver.gc(PATIENT).err());
+    let error = (0..2).find_map(|_| driver.gc(TEST_TIMEOUT).err());
     assert_eq!(error.map(|error| error.kind()), Some("garbled"));
 }
 
@@ -271,7 +277,7 @@ fn lies_are_caught() {
     let honest = r#""marks":{"t0":5,"t1":6,"t2":7},"cpu_us":1,"acked":10,"failed":0,"errors":[]"#;
     let answer = format!("echo '{{\"id\":2,\"ok\":true,{honest}}}'\n");
     let mut good = driver(folder.path(), "honest", &answer);
-    good.produce(&produce(), PATIENT).unwrap();
+    good.produce(&produce(), TEST_TIMEOUT).unwrap();
     for (name, from, to, expected) in [
         (
             "miscounts",
@@ -327,10 +333,10 @@ read -r line
     let mut told = Vec::new();
     let mut on_second = |second: &weir_lab::driver::Second| told.push(second.records);
     let mut steady = driver(folder.path(), "steady", text);
-    let done = steady.steady(&asked, PATIENT, &mut on_second).unwrap();
+    let done = steady.steady(&asked, TEST_TIMEOUT, &mut on_second).unwrap();
     assert_eq!((done.records, told.as_slice()), (7, &[3, 4][..]));
     let mut odd = driver(folder.path(), "odd", &text.replace(":7,", ":8,"));
-    let error = odd.steady(&asked, PATIENT, &mut |_| ()).unwrap_err();
+    let error = odd.steady(&asked, TEST_TIMEOUT, &mut |_| ()).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("records is 8, its seconds add up to 7"),
@@ -342,7 +348,7 @@ read -r line
 fn another_protocol_is_not_spoken() {
     let folder = tempfile::tempdir().unwrap();
     let text = HELLO.replace("\"protocol\":1", "\"protocol\":2");
-    let error = scripted(folder.path(), "newer", &text, PATIENT).unwrap_err();
+    let error = scripted(folder.path(), "newer", &text, TEST_TIMEOUT).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("it speaks protocol 2, this program speaks 1"),

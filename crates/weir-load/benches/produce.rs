@@ -25,7 +25,7 @@ use weir_load::worker::{EventSender, Link};
 
 const ROUNDS: usize = 7;
 const RECORDS_PER_ROUND: u64 = 100_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() {
     println!(
@@ -99,7 +99,7 @@ fn making(kind: Kind) {
 }
 
 fn sending(bootstrap: &str, kind: Kind, records: u64, idempotent: bool) {
-    let admin = Admin::connect(bootstrap, PATIENCE).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
     let topic = format!("bench-{kind}-{idempotent}-{}", std::process::id());
     admin.create_topic(&topic, 4, 1, &[]).expect("a new topic");
     let (mut alone, mut ours) = (Vec::new(), Vec::new());
@@ -183,7 +183,7 @@ fn send_alone(bootstrap: &str, topic: &str, kind: Kind, records: u64, idempotent
             }
         }
     }
-    assert_eq!(producer.flush(PATIENCE), 0, "all acknowledged");
+    assert_eq!(producer.flush(TEST_TIMEOUT), 0, "all acknowledged");
 }
 
 /// All of them due at once.
@@ -195,7 +195,7 @@ fn send_with_producer(bootstrap: &str, topic: &str, kind: Kind, records: u64, id
         kind,
         count: Some(records),
         idempotent,
-        drain: PATIENCE,
+        drain: TEST_TIMEOUT,
         ..ProducerOptions::default()
     };
     let (commands, receiver) = mpsc::sync_channel(1);

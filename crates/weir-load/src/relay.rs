@@ -15,7 +15,7 @@ const LISTENER: Token = Token(usize::MAX);
 /// Read at once; the same as the proxy's, so that the difference is what it does with them.
 const READ_BYTES: usize = 256 * 1024;
 /// Reads of one connection before others get their turn.
-const READS_PER_TURN: usize = 8;
+const READS_PER_ITERATION: usize = 8;
 /// How often the stop flag is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -113,12 +113,12 @@ impl Relay {
         let mut events = Events::with_capacity(256);
         let mut again = Vec::new();
         while !stop.load(Ordering::Relaxed) {
-            let patience = if again.is_empty() {
+            let timeout = if again.is_empty() {
                 LOOK
             } else {
                 Duration::ZERO
             };
-            match self.poll.poll(&mut events, Some(patience)) {
+            match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
@@ -225,7 +225,7 @@ fn copy(from: &mut End, to: &mut End, buffer: &mut [u8], count: &AtomicU64) -> i
         let written = to.write(&waiting)?;
         to.waiting.extend_from_slice(&waiting[written..]);
     }
-    for _ in 0..READS_PER_TURN {
+    for _ in 0..READS_PER_ITERATION {
         if !from.readable || from.ended || !to.waiting.is_empty() {
             return Ok(false);
         }

@@ -25,7 +25,7 @@ use weir_load::worker::{EventSender, Link};
 use weir_stats::Histogram;
 
 /// Bounds every wait; only a failing test takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;
 
 fn bootstrap() -> &'static str {
@@ -49,7 +49,7 @@ fn topic(partitions: i32) -> String {
     static TOPICS: AtomicU32 = AtomicU32::new(0);
     let number = TOPICS.fetch_add(1, Ordering::Relaxed);
     let topic = format!("load-test-{}-{number}", std::process::id());
-    let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("a broker that answers");
     admin
         .create_topic(&topic, partitions, 1, &[])
         .expect("a new topic");
@@ -85,7 +85,10 @@ impl<T: Send + 'static> Worker<T> {
     /// The port and connections of `ready`.
     fn ready(&self) -> (u64, Option<u16>) {
         loop {
-            let event = self.events.recv_timeout(PATIENCE).expect("ready in time");
+            let event = self
+                .events
+                .recv_timeout(TEST_TIMEOUT)
+                .expect("ready in time");
             if let Event::Ready { connections, port } = event {
                 return (connections, port);
             }
@@ -96,7 +99,7 @@ impl<T: Send + 'static> Worker<T> {
     fn finish(self) -> (Vec<Event>, T) {
         let mut events = Vec::new();
         loop {
-            match self.events.recv_timeout(PATIENCE) {
+            match self.events.recv_timeout(TEST_TIMEOUT) {
                 Ok(event) => events.push(event),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end; last {:?}", events.last()),
@@ -127,7 +130,7 @@ fn options(topic: &str, rate: f64) -> ProducerOptions {
         rate: Rate::per_second(rate).expect("a rate"),
         producers: 4,
         size: 100,
-        drain: PATIENCE,
+        drain: TEST_TIMEOUT,
         ..ProducerOptions::default()
     }
 }
@@ -404,7 +407,9 @@ impl FloorClient {
     fn connect(port: u16, key: &str) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut socket = TcpStream::connect(address).expect("the floor listens");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         socket
             .write_all(format!("{key}\n").as_bytes())
             .expect("written");
@@ -572,7 +577,7 @@ fn a_missing_topic_is_named_with_the_remedy_and_can_be_created() {
     };
     let worker = Worker::start(move |link| producer::run(&creating, link));
     worker.ready();
-    let admin = Admin::connect(bootstrap(), PATIENCE).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("a broker that answers");
     assert_eq!(admin.partitions(&topic), Ok(Some(2)));
     // Told to stop before it began, it ends in order.
     worker.command(Command::Stop);

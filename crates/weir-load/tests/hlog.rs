@@ -11,7 +11,8 @@ const BASE_UNIX_NS: u64 = 1_700_000_000 * SECOND_NS;
 /// Ten seconds of two stages that have nothing in common; and each stage merged.
 fn log() -> (String, [(&'static str, Histogram); 2]) {
     let mut writer =
-        hlog::Writer::new(Vec::new(), BASE_UNIX_NS, &["a cell", "in nanoseconds"]).unwrap();
+        hlog::IntervalLogWriter::new(Vec::new(), BASE_UNIX_NS, &["a cell", "in nanoseconds"])
+            .unwrap();
     let mut merged = [
         ("response", Histogram::new()),
         ("publish_ack", Histogram::new()),

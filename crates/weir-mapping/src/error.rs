@@ -316,7 +316,7 @@ pub enum ItemNameError {
 #[error("cannot extract {place} by [{expression}]: {reason}")]
 pub struct ExtractionError {
     /// The template parameter or field that asked for it.
-    pub place: ExtractionPlace,
+    pub place: ExtractionTarget,
     /// The expression.
     pub expression: Arc<str>,
     /// Why it failed.
@@ -325,7 +325,7 @@ pub struct ExtractionError {
 
 /// What an extraction was for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExtractionPlace {
+pub enum ExtractionTarget {
     /// A parameter of an item template.
     Template {
         /// Template name.
@@ -337,7 +337,7 @@ pub enum ExtractionPlace {
     Field(Arc<str>),
 }
 
-impl fmt::Display for ExtractionPlace {
+impl fmt::Display for ExtractionTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Template {

@@ -25,12 +25,12 @@ mod text;
 
 pub use command::{COMMAND_FIELD, Command, CommandEvent, CommandMode, KEY_FIELD};
 pub use config::{
-    AdaptersFile, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy, Parameter,
-    ParameterStatus, ParseOptions, ReferencedFile, RefusedConnection, Severity, Source, Status,
-    Survey, Threads,
+    AdaptersFile, ConfigReport, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy,
+    Parameter, ParameterStatus, ParseOptions, ReferencedFile, RefusedConnection, Severity, Source,
+    Status, Threads,
 };
 pub use error::{
-    ConfigError, ExpressionError, ExtractionError, ExtractionPlace, ExtractionReason,
+    ConfigError, ExpressionError, ExtractionError, ExtractionReason, ExtractionTarget,
     ItemNameError, Location, PayloadError, PayloadProblem, Problem, TemplateError,
 };
 pub use evaluator::Evaluator;

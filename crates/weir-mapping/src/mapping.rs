@@ -7,13 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
-use crate::error::{ExtractionError, ExtractionPlace, ExtractionReason, ItemNameError};
+use crate::error::{ExtractionError, ExtractionReason, ExtractionTarget, ItemNameError};
 use crate::evaluator::Evaluator;
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::json::NodeId;
-use crate::payload::{Aim, Part, Payloads, Plans};
+use crate::payload::{Part, Payloads, Plans, WantedPaths};
 use crate::record_view::RecordView;
 use crate::selector::{Found, Selector, is_tombstone};
 
@@ -233,7 +233,7 @@ impl Mapping {
         let Some((position, topic)) = topics.find(|(_, topic)| *topic.name == *record.topic) else {
             return Ok(());
         };
-        let (plans, aim) = (&self.item_plans, Aim::Topic(position));
+        let (plans, aim) = (&self.item_plans, WantedPaths::Topic(position));
         if out.payloads.turn(plans, |before| *before == aim) {
             out.payloads.want(plans, aim, topic.places.iter().copied());
         }
@@ -273,11 +273,11 @@ impl Mapping {
         let turned = out.payloads_mut();
         if turned.turn(
             plans,
-            |before| matches!(before, Aim::Fields(set) if set == wanted),
+            |before| matches!(before, WantedPaths::Fields(set) if set == wanted),
         ) {
             let fields = wanted.iter().filter_map(|index| self.fields.get(index));
             let places = fields.filter_map(|field| field.selector.place());
-            turned.want(plans, Aim::Fields(wanted.clone()), places);
+            turned.want(plans, WantedPaths::Fields(wanted.clone()), places);
         }
         let rows = &self.rows;
         let is_deletion = rows
@@ -294,7 +294,7 @@ impl Mapping {
             if let Err(reason) = self.set_field(index, field, record, out) {
                 out.clear();
                 return Err(ExtractionError {
-                    place: ExtractionPlace::Field(Arc::clone(&field.name)),
+                    place: ExtractionTarget::Field(Arc::clone(&field.name)),
                     expression: Arc::clone(&field.expression),
                     reason,
                 });
@@ -399,7 +399,7 @@ impl Template {
 
     fn error(&self, parameter: &TemplateParameter, reason: ExtractionReason) -> ExtractionError {
         ExtractionError {
-            place: ExtractionPlace::Template {
+            place: ExtractionTarget::Template {
                 template: Arc::clone(&self.name),
                 parameter: Arc::clone(&parameter.name),
             },

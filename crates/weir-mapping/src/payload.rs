@@ -7,7 +7,7 @@ use crate::error::{ExtractionReason, PayloadError, PayloadProblem};
 use crate::evaluator::{Evaluator, Separators, append_kvp, append_text, kvp_value};
 use crate::expression::Step;
 use crate::field_set::FieldSet;
-use crate::json::{JsonCheck, JsonError, JsonReader, Missing, NodeId, Plan};
+use crate::json::{JsonCheck, JsonError, JsonReader, Missing, NodeId, PathTree};
 use crate::record_view::RecordView;
 use crate::selector::Found;
 
@@ -31,19 +31,19 @@ impl std::fmt::Display for Part {
 
 /// How one part of the records of a connection is read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PartSettings {
+pub(crate) struct PartConfig {
     pub(crate) evaluator: Evaluator,
     pub(crate) separators: Separators,
 }
 
 /// Something for the key and something for the value.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Both<T> {
+pub(crate) struct KeyAndValue<T> {
     pub(crate) key: T,
     pub(crate) value: T,
 }
 
-impl<T> Both<T> {
+impl<T> KeyAndValue<T> {
     pub(crate) fn of(&self, part: Part) -> &T {
         match part {
             Part::Key => &self.key,
@@ -60,11 +60,11 @@ impl<T> Both<T> {
 }
 
 /// The JSON paths of a connection's templates, or of its fields.
-pub(crate) type Plans = Both<Arc<Plan>>;
+pub(crate) type Plans = KeyAndValue<Arc<PathTree>>;
 
 /// Which selectors the next records are read for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum WantedPaths {
     /// Those of the templates of a topic, by its position.
     Topic(usize),
     /// Those of these fields.
@@ -74,9 +74,9 @@ pub(crate) enum Aim {
 /// Reusable memory for reading the payloads of one record after the other.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Payloads {
-    readers: Both<Reader>,
+    readers: KeyAndValue<Reader>,
     plans: Option<Plans>,
-    aim: Option<Aim>,
+    aim: Option<WantedPaths>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,7 @@ struct Reader {
 impl Payloads {
     /// Turns to the next record. True if the wanted places must be named by [`Self::want`]
     /// because they, or the plans, are not those of the record before.
-    pub(crate) fn turn(&mut self, plans: &Plans, is_same: impl Fn(&Aim) -> bool) -> bool {
+    pub(crate) fn turn(&mut self, plans: &Plans, is_same: impl Fn(&WantedPaths) -> bool) -> bool {
         self.readers.key.outcome = None;
         self.readers.value.outcome = None;
         let same_plans = self.plans.as_ref().is_some_and(|old| {
@@ -102,7 +102,7 @@ impl Payloads {
     pub(crate) fn want(
         &mut self,
         plans: &Plans,
-        aim: Aim,
+        aim: WantedPaths,
         places: impl Iterator<Item = (Part, NodeId)> + Clone,
     ) {
         for part in [Part::Key, Part::Value] {

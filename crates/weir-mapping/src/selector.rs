@@ -4,16 +4,18 @@ use crate::command::Command;
 use crate::error::{ExpressionError, ExtractionReason};
 use crate::evaluator::{Evaluator, Separators, append_text};
 use crate::expression::{Expression, Root, Step};
-use crate::json::{JsonCheck, NodeId, Plan};
+use crate::json::{JsonCheck, NodeId, PathTree};
 use crate::number::append_integer;
-use crate::payload::{Both, Part, PartSettings, Payloads, append_pairs, append_scalar, payload};
+use crate::payload::{
+    KeyAndValue, Part, PartConfig, Payloads, append_pairs, append_scalar, payload,
+};
 use crate::record_view::RecordView;
 
 /// Binds expressions to the evaluators of a connection and collects the JSON paths among them.
 pub(crate) struct Compiler {
-    pub(crate) settings: Both<PartSettings>,
+    pub(crate) settings: KeyAndValue<PartConfig>,
     pub(crate) json_check: JsonCheck,
-    pub(crate) plans: Both<Plan>,
+    pub(crate) plans: KeyAndValue<PathTree>,
 }
 
 /// What a selector found; text goes to the buffer of the caller.
@@ -38,13 +40,13 @@ pub(crate) enum Selector {
 }
 
 impl Compiler {
-    pub(crate) fn new(settings: Both<PartSettings>, json_check: JsonCheck) -> Self {
+    pub(crate) fn new(settings: KeyAndValue<PartConfig>, json_check: JsonCheck) -> Self {
         Self {
             settings,
             json_check,
-            plans: Both {
-                key: Plan::new(),
-                value: Plan::new(),
+            plans: KeyAndValue {
+                key: PathTree::new(),
+                value: PathTree::new(),
             },
         }
     }

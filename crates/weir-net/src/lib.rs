@@ -11,11 +11,11 @@ pub mod listener;
 pub mod log;
 mod mailbox;
 pub mod memory;
-mod outbox;
+mod send_queue;
 pub mod server;
 pub mod timer;
 pub mod tls;
 pub mod watchdog;
 pub mod websocket;
 
-pub use mailbox::{MailReceiver, MailSender, PostError, mailbox};
+pub use mailbox::{MailboxReceiver, MailboxSender, PostError, mailbox};

@@ -11,20 +11,20 @@ use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
 
 /// The posting end; clones share one queue.
 #[derive(Debug)]
-pub struct MailSender<T> {
+pub struct MailboxSender<T> {
     queue: Sender<T>,
-    bell: Arc<Bell>,
+    bell: Arc<WakeState>,
 }
 
 /// The loop's end.
 #[derive(Debug)]
-pub struct MailReceiver<T> {
+pub struct MailboxReceiver<T> {
     queue: Receiver<T>,
-    bell: Arc<Bell>,
+    bell: Arc<WakeState>,
 }
 
 #[derive(Debug)]
-struct Bell {
+struct WakeState {
     asleep: AtomicBool,
     waker: mio::Waker,
 }
@@ -41,25 +41,25 @@ pub enum PostError<T> {
 }
 
 /// An inbox for `capacity` mails; `waker` wakes the loop that drains it.
-pub fn mailbox<T>(waker: mio::Waker, capacity: usize) -> (MailSender<T>, MailReceiver<T>) {
+pub fn mailbox<T>(waker: mio::Waker, capacity: usize) -> (MailboxSender<T>, MailboxReceiver<T>) {
     let (sender, receiver) = crossbeam_channel::bounded(capacity);
-    let bell = Arc::new(Bell {
+    let bell = Arc::new(WakeState {
         asleep: AtomicBool::new(false),
         waker,
     });
     (
-        MailSender {
+        MailboxSender {
             queue: sender,
             bell: Arc::clone(&bell),
         },
-        MailReceiver {
+        MailboxReceiver {
             queue: receiver,
             bell,
         },
     )
 }
 
-impl<T> Clone for MailSender<T> {
+impl<T> Clone for MailboxSender<T> {
     fn clone(&self) -> Self {
         Self {
             queue: self.queue.clone(),
@@ -68,14 +68,14 @@ impl<T> Clone for MailSender<T> {
     }
 }
 
-impl<T> MailSender<T> {
-    /// Posts `mail`, waiting up to `patience` while the queue is full.
-    pub fn post(&self, mail: T, patience: Duration) -> Result<(), PostError<T>> {
+impl<T> MailboxSender<T> {
+    /// Posts `mail`, waiting up to `timeout` while the queue is full.
+    pub fn post(&self, mail: T, timeout: Duration) -> Result<(), PostError<T>> {
         let posted = match self.queue.try_send(mail) {
             Ok(()) => Ok(()),
             Err(crossbeam_channel::TrySendError::Full(mail)) => self
                 .queue
-                .send_timeout(mail, patience)
+                .send_timeout(mail, timeout)
                 .map_err(|error| match error {
                     SendTimeoutError::Timeout(mail) => PostError::Full(mail),
                     SendTimeoutError::Disconnected(mail) => PostError::Closed(mail),
@@ -99,7 +99,7 @@ impl<T> MailSender<T> {
     }
 }
 
-impl<T> MailReceiver<T> {
+impl<T> MailboxReceiver<T> {
     /// The next mail, if any.
     pub fn take(&self) -> Option<T> {
         self.queue.try_recv().ok()
@@ -123,7 +123,7 @@ impl<T> MailReceiver<T> {
     }
 }
 
-impl Bell {
+impl WakeState {
     fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {

@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Shard, ShardOptions,
+    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
 };
 use weir_net::watchdog::{Heartbeat, Watchdog, WatchdogConfig, join_until};
 
@@ -148,7 +148,12 @@ impl Handler for Data {
 fn data(
     limits: Limits,
     blocker: Receiver<()>,
-) -> (SocketAddr, Arc<Heartbeat>, MailSender<()>, JoinHandle<()>) {
+) -> (
+    SocketAddr,
+    Arc<Heartbeat>,
+    MailboxSender<()>,
+    JoinHandle<()>,
+) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let socket = listen_shared(any, 1).expect("a port").remove(0);
     let address = socket.local_addr().expect("an address");
@@ -161,7 +166,7 @@ fn data(
         epoch,
         heartbeat: Arc::clone(&heartbeat),
     };
-    let (shard, mail) = Shard::new(options, Data { blocker }).expect("a loop");
+    let (shard, mail) = EventLoop::new(options, Data { blocker }).expect("a loop");
     let thread = std::thread::Builder::new().name("shard-0".to_owned());
     let thread = thread
         .spawn(move || shard.run().expect("an end in order"))

@@ -8,21 +8,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::http1::{HttpRequest, ParseLimits, Response, push_chunk};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Shard, ShardOptions,
+    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `/now` is answered at once, `/later` and `/stream` when the test says so, `/move` elsewhere.
 #[derive(Default)]
 struct Desk {
     last: Option<ConnId>,
     closed: Vec<u64>,
-    other: Option<MailSender<Mail>>,
+    other: Option<MailboxSender<Mail>>,
 }
 
 #[derive(Debug)]
@@ -85,7 +85,9 @@ impl Handler for Desk {
 
     fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
         let other = self.other.as_ref().expect("a place to go");
-        other.post(Mail::Adopt(connection), PATIENCE).expect("room");
+        other
+            .post(Mail::Adopt(connection), TEST_TIMEOUT)
+            .expect("room");
     }
 
     fn on_mail(&mut self, io: &mut Io, mail: Mail) {
@@ -118,7 +120,7 @@ impl Handler for Desk {
 
 struct Server {
     address: SocketAddr,
-    mail: MailSender<Mail>,
+    mail: MailboxSender<Mail>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -138,7 +140,7 @@ impl Server {
             other: other.map(|other| other.mail.clone()),
             ..Desk::default()
         };
-        let (shard, mail) = Shard::new(options, desk).expect("a loop");
+        let (shard, mail) = EventLoop::new(options, desk).expect("a loop");
         let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
         Self {
             address,
@@ -148,22 +150,26 @@ impl Server {
     }
 
     fn post(&self, mail: Mail) {
-        self.mail.post(mail, PATIENCE).expect("a loop that runs");
+        self.mail
+            .post(mail, TEST_TIMEOUT)
+            .expect("a loop that runs");
     }
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         stream
     }
 
     /// Waits for a report that is as wanted.
     fn wait(&self, wanted: impl Fn(bool, &[u64]) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = mpsc::channel();
             self.post(Mail::Report(sender));
-            let (asked, closed) = receiver.recv_timeout(PATIENCE).expect("a report");
+            let (asked, closed) = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
             if wanted(asked, &closed) {
                 return;
             }
@@ -175,7 +181,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(Mail::Stop, PATIENCE);
+        let _ = self.mail.post(Mail::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
@@ -345,7 +351,7 @@ fn a_loop_that_ends_closes_its_doors_and_those_who_wait_for_nothing() {
     server.post(Mail::StopAccepting);
     server.post(Mail::CloseIdle);
     assert_eq!(rest(idle), "");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while TcpStream::connect(server.address).is_ok() {
         assert!(Instant::now() < deadline, "somebody still listens");
     }

@@ -5,16 +5,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Offer, Shard,
-    ShardOptions,
+    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
+    TrySend,
 };
 use weir_net::websocket::{Deflater, Event, FrameReader, Opcode, Role, push_client_frame};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Echoes texts, answers HTTP with the path, closes on "bye", floods on "flood", offers until it
 /// is told to wait on "offer", charges the input budget on "heavy".
@@ -27,7 +27,7 @@ struct Echo {
     frames: u32,
     last: Option<ConnId>,
     /// Where detached connections go.
-    other: Option<MailSender<Mail>>,
+    other: Option<MailboxSender<Mail>>,
 }
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Handler for Echo {
             }
             "move" => io.detach(conn),
             "offer" => {
-                while io.offer(conn, frame(&[b'x'; 60_000])) == Offer::Queued {}
+                while io.offer(conn, frame(&[b'x'; 60_000])) == TrySend::Queued {}
                 io.send_text(conn, b"behind");
             }
             "bye" => io.close(conn, None, false),
@@ -110,12 +110,14 @@ impl Handler for Echo {
 
     fn on_room(&mut self, io: &mut Io, conn: ConnId, tag: u64) {
         assert_eq!(tag, 7);
-        assert_eq!(io.offer(conn, frame(b"room")), Offer::Queued);
+        assert_eq!(io.offer(conn, frame(b"room")), TrySend::Queued);
     }
 
     fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
         let other = self.other.as_ref().expect("a place to go");
-        other.post(Mail::Adopt(connection), PATIENCE).expect("room");
+        other
+            .post(Mail::Adopt(connection), TEST_TIMEOUT)
+            .expect("room");
     }
 
     fn on_mail(&mut self, io: &mut Io, mail: Mail) {
@@ -155,7 +157,7 @@ fn frame(text: &[u8]) -> bytes::Bytes {
 
 struct Server {
     address: SocketAddr,
-    mail: MailSender<Mail>,
+    mail: MailboxSender<Mail>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -182,7 +184,7 @@ impl Server {
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };
-        let (shard, mail) = Shard::new(options, echo).expect("a loop");
+        let (shard, mail) = EventLoop::new(options, echo).expect("a loop");
         let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
         Self {
             address,
@@ -193,7 +195,9 @@ impl Server {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         stream
     }
 
@@ -232,13 +236,13 @@ impl Server {
 
     /// Waits until the handler has seen that many ends.
     fn closed(&self, count: usize) -> Vec<CloseReason> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = std::sync::mpsc::channel();
             self.mail
-                .post(Mail::Report(sender), PATIENCE)
+                .post(Mail::Report(sender), TEST_TIMEOUT)
                 .expect("a loop that runs");
-            let closed = receiver.recv_timeout(PATIENCE).expect("a report");
+            let closed = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
             if closed.len() >= count {
                 return closed;
             }
@@ -250,7 +254,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(Mail::Stop, PATIENCE);
+        let _ = self.mail.post(Mail::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
@@ -331,7 +335,10 @@ fn heavy_input_of_one_peer_does_not_hold_up_another() {
     let server = Server::start(Limits::default());
     let (mut attacker, mut other) = (server.upgrade(), server.upgrade());
     let (begin, held) = std::sync::mpsc::channel();
-    server.mail.post(Mail::Hold(held), PATIENCE).expect("room");
+    server
+        .mail
+        .post(Mail::Hold(held), TEST_TIMEOUT)
+        .expect("room");
     let mut input = Vec::new();
     for _ in 0..HEAVY {
         push_client_frame(&mut input, Opcode::Text, [1; 4], b"heavy");
@@ -549,11 +556,11 @@ fn all_that_is_sent_in_a_turn_leaves_in_one_call() {
     let mut socket = server.upgrade();
     socket.send(Opcode::Text, b"hello");
     assert_eq!(socket.next().as_deref(), Some("hello"));
-    let post = |mail| server.mail.post(mail, PATIENCE).expect("room");
+    let post = |mail| server.mail.post(mail, TEST_TIMEOUT).expect("room");
     let writes = || {
         let (sender, receiver) = std::sync::mpsc::channel();
         post(Mail::Writes(sender));
-        receiver.recv_timeout(PATIENCE).expect("a number")
+        receiver.recv_timeout(TEST_TIMEOUT).expect("a number")
     };
     let before = writes();
     let (release, held) = std::sync::mpsc::channel();

@@ -13,20 +13,20 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
 };
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::client;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, Handler, Io, IoCounters, Limits, Listener, Offer, Shard,
-    ShardOptions,
+    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, IoCounters, Limits, Listener,
+    ShardOptions, TrySend,
 };
 use weir_net::tls::{ClientTls, Identity, TlsAcceptor};
 use weir_net::watchdog::{Watchdog, WatchdogConfig, join_until};
 use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame, push_server_text};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 const SERVER: (&[u8], &[u8]) = (
     include_bytes!("tls/server.pem"),
     include_bytes!("tls/server.key"),
@@ -41,7 +41,7 @@ type Tls = StreamOwned<ClientConnection, TcpStream>;
 /// Echoes; "flood" offers until it is told to wait, "move" sends the connection to `other`.
 #[derive(Default)]
 struct Echo {
-    other: Option<MailSender<Mail>>,
+    other: Option<MailboxSender<Mail>>,
 }
 
 enum Mail {
@@ -67,7 +67,7 @@ impl Handler for Echo {
     fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
         io.set_tag(conn, 1);
         match text {
-            "flood" => while io.offer(conn, frame(&[b'x'; 50_000])) == Offer::Queued {},
+            "flood" => while io.offer(conn, frame(&[b'x'; 50_000])) == TrySend::Queued {},
             "move" => io.detach(conn),
             "bye" => io.close(conn, None, false),
             text => assert!(io.send(conn, frame(text.as_bytes()))),
@@ -84,7 +84,7 @@ impl Handler for Echo {
 
     fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
         let other = self.other.as_ref().expect("a place to go");
-        assert!(other.post(Mail::Adopt(connection), PATIENCE).is_ok());
+        assert!(other.post(Mail::Adopt(connection), TEST_TIMEOUT).is_ok());
     }
 
     fn on_mail(&mut self, io: &mut Io, mail: Mail) {
@@ -117,13 +117,13 @@ struct Server {
     tls: SocketAddr,
     plain: SocketAddr,
     acceptor: Arc<TlsAcceptor>,
-    mail: MailSender<Mail>,
+    mail: MailboxSender<Mail>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     fn start() -> Self {
-        Self::start_with(PATIENCE, None)
+        Self::start_with(TEST_TIMEOUT, None)
     }
 
     fn start_with(handshake: Duration, other: Option<&Self>) -> Self {
@@ -153,7 +153,7 @@ impl Server {
         let echo = Echo {
             other: other.map(|other| other.mail.clone()),
         };
-        let (shard, mail) = Shard::new(options, echo).expect("a loop");
+        let (shard, mail) = EventLoop::new(options, echo).expect("a loop");
         let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
         Self {
             tls,
@@ -166,7 +166,9 @@ impl Server {
 
     fn socket(&self) -> TcpStream {
         let stream = TcpStream::connect(self.tls).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         stream.set_nodelay(true).expect("an option");
         stream
     }
@@ -177,12 +179,12 @@ impl Server {
 
     /// Waits until the counters are as `want` says.
     fn await_counters(&self, want: impl Fn(&IoCounters) -> bool) -> IoCounters {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = channel();
-            let posted = self.mail.post(Mail::Counters(sender), PATIENCE);
+            let posted = self.mail.post(Mail::Counters(sender), TEST_TIMEOUT);
             assert!(posted.is_ok(), "the loop runs");
-            let counters = receiver.recv_timeout(PATIENCE).expect("counters");
+            let counters = receiver.recv_timeout(TEST_TIMEOUT).expect("counters");
             if want(&counters) {
                 return counters;
             }
@@ -194,7 +196,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(Mail::Stop, PATIENCE);
+        let _ = self.mail.post(Mail::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
@@ -479,7 +481,7 @@ fn damaged_records_end_the_connection_only() {
 #[test]
 fn a_connection_moves_with_its_keys() {
     let there = Server::start();
-    let here = Server::start_with(PATIENCE, Some(&there));
+    let here = Server::start_with(TEST_TIMEOUT, Some(&there));
     let mut socket = WebSocket::open(here.connect(&any_version()));
     let mut frames = Vec::new();
     for text in ["move", "after"] {
@@ -618,7 +620,7 @@ fn admin_port_serves_pages_over_tls_only() {
     let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
     let options = AdminOptions {
         listener: TcpListener::bind("127.0.0.1:0").expect("a port"),
-        tls: Some(Arc::new(TlsAcceptor::new(identity(SERVER), PATIENCE))),
+        tls: Some(Arc::new(TlsAcceptor::new(identity(SERVER), TEST_TIMEOUT))),
         token: None,
         hosts: Vec::new(),
         vitals: watchdog.vitals(),
@@ -626,7 +628,9 @@ fn admin_port_serves_pages_over_tls_only() {
     let server = AdminServer::start(options, AdminEcho).expect("an admin port");
     let connect = || {
         let socket = TcpStream::connect(server.address()).expect("a connection");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         socket
     };
     let mut encrypted = StreamOwned::new(session(&any_version()), connect());
@@ -634,6 +638,6 @@ fn admin_port_serves_pages_over_tls_only() {
     assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     assert!(response.ends_with("\r\n\r\na=1"), "{response}");
     assert!(!ask_admin(&mut connect()).contains("HTTP/1.1"));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     assert_eq!(join_until(vec![server.stop()], deadline), [""; 0]);
 }

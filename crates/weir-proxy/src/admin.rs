@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::admin::{AdminPages, Page, metrics_page};
 use weir_net::http1::Response;
 
-use crate::data::{ConnectionRow, Mail};
+use crate::data::{ConnectionInfo, LoopEvent};
 use crate::proxy::Cluster;
 
 /// The most connections a list has, per event loop.
 const ROWS_MAX: usize = 10_000;
 /// How long event loops may take to tell of theirs.
-const PATIENCE: Duration = Duration::from_secs(2);
+const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the pages are made from.
 pub(crate) struct Pages {
     pub(crate) registry: Registry,
     pub(crate) clusters: Arc<Vec<Cluster>>,
-    pub(crate) loops: Vec<MailSender<Mail>>,
+    pub(crate) loops: Vec<MailboxSender<LoopEvent>>,
     pub(crate) draining: Arc<AtomicBool>,
 }
 
@@ -58,7 +58,7 @@ impl Pages {
     }
 }
 
-fn connections(clusters: &[Cluster], loops: &[MailSender<Mail>]) -> Response {
+fn connections(clusters: &[Cluster], loops: &[MailboxSender<LoopEvent>]) -> Response {
     let rows = rows(loops);
     let clusters: Vec<_> = clusters
         .iter()
@@ -81,15 +81,15 @@ fn connections(clusters: &[Cluster], loops: &[MailSender<Mail>]) -> Response {
     }
 }
 
-fn rows(loops: &[MailSender<Mail>]) -> Vec<ConnectionRow> {
+fn rows(loops: &[MailboxSender<LoopEvent>]) -> Vec<ConnectionInfo> {
     let (reply, answers) = crossbeam_channel::bounded(loops.len());
     for one in loops {
         // A loop that has ended has no connections.
-        let _ = one.post(Mail::List(ROWS_MAX, reply.clone()), PATIENCE);
+        let _ = one.post(LoopEvent::List(ROWS_MAX, reply.clone()), POST_TIMEOUT);
     }
     drop(reply);
     let mut rows = Vec::new();
-    while let Ok(more) = answers.recv_timeout(PATIENCE) {
+    while let Ok(more) = answers.recv_timeout(POST_TIMEOUT) {
         rows.extend(more);
     }
     rows

@@ -14,7 +14,7 @@ use weir_net::tls::{ClientTls, TlsAcceptor};
 use weir_net::watchdog::WatchdogConfig;
 
 use crate::error::ProxyError;
-use crate::filter::{FilterLimits, Filters};
+use crate::filter::{FilterChain, FilterLimits};
 use crate::tls::TlsFiles;
 use crate::wire::FrameLimits;
 
@@ -65,7 +65,7 @@ pub struct ClusterConfig {
     /// Brokers whose ports are open from the start and stay so.
     pub brokers: Vec<(i32, HostPort)>,
     /// What sees records on their way, in order.
-    pub filters: Arc<Filters>,
+    pub filters: Arc<FilterChain>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
     /// TLS with brokers.

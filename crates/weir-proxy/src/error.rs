@@ -52,7 +52,7 @@ pub enum ProxyError {
 impl ProxyError {
     /// Whether the operator can mend it in a configuration or on the command line.
     #[must_use]
-    pub fn is_configuration(&self) -> bool {
+    pub fn is_config_error(&self) -> bool {
         !matches!(self, Self::System(_))
     }
 }

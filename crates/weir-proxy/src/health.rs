@@ -11,7 +11,7 @@ const REPEAT: Duration = Duration::from_secs(60);
 
 /// State of a cluster, as the probe found it.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
+pub(crate) struct ClusterHealth {
     answers: AtomicBool,
     brokers: Mutex<Vec<BrokerHealth>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct BrokerHealth {
     logged: Instant,
 }
 
-impl Health {
+impl ClusterHealth {
     /// Returns `true` if any broker answered last time.
     pub(crate) fn answers(&self) -> bool {
         self.answers.load(Ordering::Relaxed)
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn one_broker_that_answers_makes_the_cluster_ready() {
-        let health = Health::default();
+        let health = ClusterHealth::default();
         let [a, b] = ["a", "b"].map(|host| HostPort::new(host, 9092));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);

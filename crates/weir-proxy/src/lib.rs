@@ -4,15 +4,15 @@
 //! Frames that nobody wants to see pass unopened. Addresses of brokers in answers are replaced by
 //! the proxy's own.
 
+mod address_cache;
 mod admin;
+mod broker_registry;
 pub mod config;
 mod data;
-mod directory;
 pub mod error;
 pub mod filter;
 mod health;
 mod metrics;
-mod place_cache;
 mod probe;
 mod proxy;
 mod resolve;
@@ -20,9 +20,9 @@ mod tls;
 pub mod versions;
 pub mod wire;
 
+pub use broker_registry::BrokerInfo;
 pub use config::{Overrides, ProxyConfig};
-pub use data::ConnectionRow;
-pub use directory::BrokerRow;
+pub use data::ConnectionInfo;
 pub use error::ProxyError;
 pub use proxy::Proxy;
 pub use tls::TlsFiles;

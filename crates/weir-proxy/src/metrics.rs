@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use weir_net::admin::ProcessMetrics;
 use weir_net::watchdog::Vitals;
 
-use crate::data::{FilterPool, Kind, LoopMetrics, METRICS, Memory};
+use crate::data::{FilterPool, LoopMetrics, METRICS, Memory, MetricKind};
 use crate::proxy::Cluster;
 use crate::tls::TlsReloads;
 
@@ -45,7 +45,7 @@ impl Collector for Sources {
         put(
             &mut encoder,
             "weir_proxy_clusters_ready",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Clusters that answered when last asked.",
             answering.count() as u64,
         )?;
@@ -57,7 +57,7 @@ impl Collector for Sources {
         put(
             &mut encoder,
             "weir_proxy_brokers",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Brokers that have a port here.",
             brokers as u64,
         )?;
@@ -100,31 +100,31 @@ impl Sources {
         let rows = [
             (
                 "weir_proxy_buffered_bytes",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Bytes of memory claimed for frames that are held whole.",
                 used as u64,
             ),
             (
                 "weir_proxy_buffer_waiting",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Frames that wait for memory.",
                 waiting as u64,
             ),
             (
                 "weir_proxy_buffer_waits",
-                Kind::Counter,
+                MetricKind::Counter,
                 "Frames that had to wait for memory.",
                 waits,
             ),
             (
                 "weir_proxy_filter_waiting",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Frames that wait for a filter thread.",
                 tasks as u64,
             ),
             (
                 "weir_proxy_filter_cpu_milliseconds",
-                Kind::Counter,
+                MetricKind::Counter,
                 "CPU time of filter threads.",
                 cpu.as_millis() as u64,
             ),
@@ -144,21 +144,21 @@ impl Sources {
         put(
             encoder,
             "weir_proxy_tls_reloads",
-            Kind::Counter,
+            MetricKind::Counter,
             "Times that the files of a table with certificates were read again.",
             done,
         )?;
         put(
             encoder,
             "weir_proxy_tls_reload_failures",
-            Kind::Counter,
+            MetricKind::Counter,
             "Times that they could not be used and what was in use stayed.",
             failed,
         )?;
         put(
             encoder,
             "weir_proxy_tls_certificate_end_seconds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "When the first of the certificates shown to clients ends, in seconds since 1970; 0 if unknown.",
             ends.unwrap_or(0),
         )
@@ -168,16 +168,16 @@ impl Sources {
 fn put(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
-    kind: Kind,
+    kind: MetricKind,
     help: &str,
     value: u64,
 ) -> Result<(), fmt::Error> {
     match kind {
-        Kind::Counter => {
+        MetricKind::Counter => {
             let described = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(described)
         }
-        Kind::Gauge => {
+        MetricKind::Gauge => {
             let described = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(described)
         }

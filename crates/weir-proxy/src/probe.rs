@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use weir_net::tls::ClientTls;
 
+use crate::address_cache::AddressCache;
+use crate::broker_registry::BrokerRegistry;
 use crate::config::HostPort;
-use crate::directory::Directory;
-use crate::health::Health;
-use crate::place_cache::PlaceCache;
+use crate::health::ClusterHealth;
 use crate::resolve::resolve;
 use crate::versions::{API_VERSIONS, METADATA};
 use crate::wire;
@@ -20,9 +20,9 @@ use crate::wire;
 /// How often a cluster is asked.
 const PERIOD: Duration = Duration::from_secs(5);
 /// How soon again while a broker does not answer.
-const PERIOD_IN_TROUBLE: Duration = Duration::from_millis(500);
+const FAILED_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a broker may take to connect or to answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Brokers asked at the same time.
 const ASKED_AT_ONCE: usize = 16;
 /// The most an answer may have: Metadata without topics lists brokers.
@@ -30,12 +30,12 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// A cluster to be asked.
 #[derive(Debug)]
-pub(crate) struct Probe {
+pub(crate) struct HealthProbe {
     pub(crate) name: String,
     pub(crate) upstream: Vec<HostPort>,
     pub(crate) tls: Option<ClientTls>,
-    pub(crate) directory: Arc<Directory>,
-    pub(crate) health: Arc<Health>,
+    pub(crate) directory: Arc<BrokerRegistry>,
+    pub(crate) health: Arc<ClusterHealth>,
     /// How long a broker may be silent before connections that wait for it are closed.
     pub(crate) response: Duration,
     /// The brokers want to know who asks before they say more, so more is not asked.
@@ -65,7 +65,7 @@ impl Stop {
     }
 }
 
-impl Probe {
+impl HealthProbe {
     /// Asks until told to stop.
     pub(crate) fn run(self, stop: &Stop) {
         loop {
@@ -76,7 +76,7 @@ impl Probe {
             self.directory.forget(Instant::now());
             let period = match all_answer {
                 true => PERIOD,
-                false => PERIOD_IN_TROUBLE,
+                false => FAILED_PROBE_INTERVAL,
             };
             if stop.wait(period) {
                 return;
@@ -113,7 +113,7 @@ impl Probe {
         let outcome = self.ask_one(host).map_err(|error| match error.kind() {
             // The system's words for it would not be understood.
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                format!("no answer within {} s", PATIENCE.as_secs())
+                format!("no answer within {} s", PROBE_TIMEOUT.as_secs())
             }
             _ => error.to_string(),
         });
@@ -129,7 +129,7 @@ impl Probe {
         // No topics, brokers only.
         match exchange(&mut stream, METADATA, 1, &0_i32.to_be_bytes()) {
             Ok(answer) => {
-                let mut places = PlaceCache::new(Arc::clone(&self.directory));
+                let mut places = AddressCache::new(Arc::clone(&self.directory));
                 wire::learn(&answer, METADATA, 1, &mut places).map_err(io::Error::other)
             }
             Err(_) => {
@@ -148,15 +148,15 @@ impl<T: Read + Write> ReadWrite for T {}
 fn connect(host: &HostPort, tls: Option<&ClientTls>) -> io::Result<Box<dyn ReadWrite>> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name is not known");
     for address in resolve(host) {
-        let stream = match TcpStream::connect_timeout(&address, PATIENCE) {
+        let stream = match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
             Ok(stream) => stream,
             Err(error) => {
                 failed = error;
                 continue;
             }
         };
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
         stream.set_nodelay(true)?;
         let Some(tls) = tls else {
             return Ok(Box::new(stream));

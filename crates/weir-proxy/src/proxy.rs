@@ -6,30 +6,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::listener::listen_shared;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
+use crate::address_cache::AddressCache;
 use crate::admin::Pages;
+use crate::broker_registry::{BrokerInfo, BrokerRegistry};
 use crate::config::{ClusterConfig, ProxyConfig};
 use crate::data::{
-    Admission, ClusterParts, EventLoop, FilterPool, LoopMetrics, LoopOptions, Mail, Memory, Target,
+    Admission, EventLoop, FilterPool, ListenerTarget, LoopCluster, LoopEvent, LoopMetrics,
+    LoopOptions, Memory,
 };
-use crate::directory::{BrokerRow, Directory};
 use crate::error::ProxyError;
 use crate::filter::Direction;
-use crate::health::Health;
+use crate::health::ClusterHealth;
 use crate::metrics::{self, Sources};
-use crate::place_cache::PlaceCache;
-use crate::probe::{Probe, Stop};
+use crate::probe::{HealthProbe, Stop};
 use crate::resolve::Resolver;
 use crate::tls::TlsReloads;
-use crate::versions::Offer;
-use crate::wire::Node;
+use crate::versions::SupportedVersions;
+use crate::wire::BrokerNode;
 
 /// How long an event loop's inbox may be full.
-const PATIENCE: Duration = Duration::from_secs(1);
+const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longest wait for full inboxes at the end.
 const LAST_POST: Duration = Duration::from_millis(300);
@@ -41,8 +42,8 @@ const LAST_JOIN: Duration = Duration::from_millis(500);
 pub(crate) struct Cluster {
     pub(crate) name: String,
     pub(crate) listen: SocketAddr,
-    pub(crate) directory: Arc<Directory>,
-    pub(crate) health: Arc<Health>,
+    pub(crate) directory: Arc<BrokerRegistry>,
+    pub(crate) health: Arc<ClusterHealth>,
 }
 
 impl Cluster {
@@ -72,7 +73,7 @@ pub struct Proxy {
     admin: AdminServer,
     /// It looks at the event loops until the proxy is gone.
     _watchdog: Watchdog,
-    posts: Vec<MailSender<Mail>>,
+    posts: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     probes: Vec<JoinHandle<()>>,
     stop_probes: Arc<Stop>,
@@ -123,7 +124,7 @@ impl Proxy {
             clusters.push(Cluster {
                 name: cluster.name.clone(),
                 listen,
-                directory: Arc::new(Directory::new(index, cluster, config.loops)),
+                directory: Arc::new(BrokerRegistry::new(index, cluster, config.loops)),
                 health: Arc::default(),
             });
         }
@@ -139,9 +140,9 @@ impl Proxy {
         }
         for (index, sockets) in doors.into_iter().enumerate() {
             for (socket, post) in sockets.into_iter().zip(&posts) {
-                let mail = Mail::Listen(index, Target::Bootstrap, socket);
+                let mail = LoopEvent::Listen(index, ListenerTarget::Bootstrap, socket);
                 // They have just been started, with room for more than this.
-                let _ = post.post(mail, PATIENCE);
+                let _ = post.post(mail, POST_TIMEOUT);
             }
         }
         let stop_probes = Arc::new(Stop::default());
@@ -149,7 +150,7 @@ impl Proxy {
         let response = Duration::from_millis(config.limits.response_ms);
         for (cluster, config) in clusters.iter().zip(&config.clusters) {
             for (id, address) in &config.brokers {
-                let node = Node {
+                let node = BrokerNode {
                     id: *id,
                     host: &address.host,
                     port: address.port,
@@ -217,7 +218,7 @@ impl Proxy {
 
     /// The brokers of a virtual cluster that have a port.
     #[must_use]
-    pub fn brokers(&self, cluster: &str) -> Vec<BrokerRow> {
+    pub fn brokers(&self, cluster: &str) -> Vec<BrokerInfo> {
         let found = self.clusters.iter().find(|one| one.name == cluster);
         found.map_or_else(Vec::new, |one| one.directory.rows())
     }
@@ -248,11 +249,11 @@ impl Proxy {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_probes.stop();
         let until = Instant::now() + self.drain;
-        self.tell(|| Mail::Drain);
+        self.tell(|| LoopEvent::Drain);
         while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.tell(|| Mail::Stop);
+        self.tell(|| LoopEvent::Stop);
         self.loops.append(&mut self.probes);
         if let Some(filters) = self.filters.take() {
             filters.pool.stop();
@@ -264,7 +265,7 @@ impl Proxy {
         stuck
     }
 
-    fn tell(&self, mail: impl Fn() -> Mail) {
+    fn tell(&self, mail: impl Fn() -> LoopEvent) {
         for post in &self.posts {
             // A loop that has ended needs to be told nothing.
             let _ = post.post(mail(), LAST_POST / self.posts.len() as u32);
@@ -273,7 +274,7 @@ impl Proxy {
 }
 
 type Loops = (
-    Vec<MailSender<Mail>>,
+    Vec<MailboxSender<LoopEvent>>,
     Vec<JoinHandle<()>>,
     Vec<Arc<LoopMetrics>>,
     Vec<Arc<Heartbeat>>,
@@ -292,20 +293,24 @@ fn start_loops(
     let offers: Vec<_> = config
         .clusters
         .iter()
-        .map(|cluster| Arc::new(Offer::new(|key| cluster.filters.version_max(key))))
+        .map(|cluster| {
+            Arc::new(SupportedVersions::new(|key| {
+                cluster.filters.version_max(key)
+            }))
+        })
         .collect();
     let mut started = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let epoch = Instant::now();
     for number in 0..config.loops {
         let parts = clusters.iter().zip(&config.clusters).zip(&offers);
-        let parts = parts.map(|((cluster, config), offer)| ClusterParts {
+        let parts = parts.map(|((cluster, config), offer)| LoopCluster {
             name: cluster.name.clone(),
             offer: Arc::clone(offer),
             filters: Arc::clone(&config.filters),
             upstream: config.upstream.clone(),
             directory: Arc::clone(&cluster.directory),
             health: Arc::clone(&cluster.health),
-            places: PlaceCache::new(Arc::clone(&cluster.directory)),
+            places: AddressCache::new(Arc::clone(&cluster.directory)),
             tls: config.tls.clone(),
             upstream_tls: config.upstream_tls.clone(),
         });
@@ -365,7 +370,7 @@ fn start_probe(
     response: Duration,
     stop: &Arc<Stop>,
 ) -> Result<JoinHandle<()>, ProxyError> {
-    let probe = Probe {
+    let probe = HealthProbe {
         name: cluster.name.clone(),
         upstream: config.upstream.clone(),
         tls: config.upstream_tls.clone(),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::limited;
 use weir_net::log::Truncated;
 
 use crate::config::HostPort;
-use crate::data::{Mail, PairId};
+use crate::data::{LoopEvent, PairId};
 
 /// Look-ups that may wait; a pair more is closed.
 const QUESTIONS_MAX: usize = 4096;
@@ -20,20 +20,20 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Names that are kept.
 const NAMES_MAX: usize = 4096;
 /// How long an event loop's inbox may be full.
-const PATIENCE: Duration = Duration::from_secs(1);
+const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a pair wants to know.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ResolveRequest {
     pub(crate) pair: PairId,
     pub(crate) hosts: Vec<HostPort>,
-    pub(crate) reply: MailSender<Mail>,
+    pub(crate) reply: MailboxSender<LoopEvent>,
 }
 
 /// Where questions go.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
-    questions: Sender<Question>,
+    questions: Sender<ResolveRequest>,
 }
 
 impl Resolver {
@@ -47,12 +47,15 @@ impl Resolver {
     }
 
     /// Asks, unless too many wait already.
-    pub(crate) fn try_send(&self, question: Question) -> Result<(), TrySendError<Question>> {
+    pub(crate) fn try_send(
+        &self,
+        question: ResolveRequest,
+    ) -> Result<(), TrySendError<ResolveRequest>> {
         self.questions.try_send(question)
     }
 }
 
-fn answer_all(inbox: &Receiver<Question>) {
+fn answer_all(inbox: &Receiver<ResolveRequest>) {
     let mut kept = HashMap::new();
     for question in inbox {
         let mut candidates = Vec::new();
@@ -60,15 +63,15 @@ fn answer_all(inbox: &Receiver<Question>) {
             let addresses = look_up(host, &mut kept);
             candidates.extend(addresses.map(|address| (address, Arc::clone(&host.host))));
         }
-        let mail = Mail::Resolved(question.pair, candidates);
+        let mail = LoopEvent::Resolved(question.pair, candidates);
         // A loop that does not take it has the pair end by its timer.
-        let _ = question.reply.post(mail, PATIENCE);
+        let _ = question.reply.post(mail, POST_TIMEOUT);
     }
 }
 
-type Kept = HashMap<(Arc<str>, u16), (Instant, Vec<SocketAddr>)>;
+type CachedLookup = HashMap<(Arc<str>, u16), (Instant, Vec<SocketAddr>)>;
 
-fn look_up(host: &HostPort, kept: &mut Kept) -> impl Iterator<Item = SocketAddr> {
+fn look_up(host: &HostPort, kept: &mut CachedLookup) -> impl Iterator<Item = SocketAddr> {
     let key = (Arc::clone(&host.host), host.port);
     let fresh = kept
         .get(&key)

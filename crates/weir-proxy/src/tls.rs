@@ -15,14 +15,14 @@ use crate::probe::Stop;
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// Reads files and has what they say used from now on.
-type ReadAgain = dyn Fn() -> Result<(), ProxyError> + Send + Sync;
+type ReloadFn = dyn Fn() -> Result<(), ProxyError> + Send + Sync;
 
 /// The files of one table of the configuration.
 pub struct TlsFiles {
     /// The table, as in messages.
     table: String,
     watched: Watched,
-    read: Box<ReadAgain>,
+    read: Box<ReloadFn>,
 }
 
 impl TlsFiles {
@@ -89,7 +89,7 @@ impl TlsReloads {
     /// Reads all files now. New connections get what they say; open ones go on as they are.
     pub(crate) fn reload(&self) {
         for files in &self.files {
-            files.watched.anyway(|| self.read(files));
+            files.watched.run_now(|| self.read(files));
         }
     }
 

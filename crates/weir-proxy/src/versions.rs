@@ -116,18 +116,18 @@ pub fn name(key: i16) -> &'static str {
 
 /// The versions that clients of one virtual cluster may use.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct SupportedVersions {
     /// By number: lowest and highest version; nothing if the second is lower.
     by_key: [(i16, i16); KEY_END as usize],
 }
 
-impl fmt::Debug for Offer {
+impl fmt::Debug for SupportedVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Offer").finish_non_exhaustive()
     }
 }
 
-impl Offer {
+impl SupportedVersions {
     /// All that is carried, with the highest versions lowered to what `version_max` says; -1 hides
     /// an API.
     #[must_use]
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn versions_with_addresses_behind_records_are_not_offered() {
-        let offer = Offer::new(|_| None);
+        let offer = SupportedVersions::new(|_| None);
         assert!(offer.has(FETCH, 15) && !offer.has(FETCH, 16));
         assert!(offer.has(55, 1) && !offer.has(55, 2));
         assert!(!offer.has(58, 0), "Envelope is between brokers");
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn limits_lower_and_hide() {
-        let offer = Offer::new(|key| match key {
+        let offer = SupportedVersions::new(|key| match key {
             FETCH => Some(12),
             SHARE_FETCH => Some(-1),
             METADATA => Some(99),

@@ -8,7 +8,7 @@ use crate::escape::{markdown, terminal};
 use crate::format;
 
 /// What to say where each side has one repetition, from which no difference can be told from chance.
-pub(crate) fn told_by_one(comparison: &Comparison) -> Option<String> {
+pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> {
     let mut metrics = comparison
         .subjects
         .iter()
@@ -29,7 +29,7 @@ pub(crate) fn told_by_one(comparison: &Comparison) -> Option<String> {
 /// The comparison as aligned text; with `color` verdicts are coloured by ANSI sequences. `all`: metrics that do
 /// not decide as well.
 pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> String {
-    if let Some(text) = told_by_one(comparison).filter(|_| !all) {
+    if let Some(text) = single_repetition_note(comparison).filter(|_| !all) {
         return format!("{}\n", terminal(&text));
     }
     let mut out = format!(
@@ -297,7 +297,7 @@ mod tests {
             };
             let row_of = |base: &[f64], other: &[f64]| {
                 let (base, other) = (run(cells(base)), run(cells(other)));
-                let named = |run| compare::Named { label: "", run };
+                let named = |run| compare::NamedRun { label: "", run };
                 let options = compare::Options::default();
                 let found = compare::runs(named(&base), named(&other), &[], &options);
                 row(&found.subjects[0].metrics[0])

@@ -7,7 +7,7 @@ use crate::view::{self, FLOOR, Level, Row, State};
 
 /// One subject at one level.
 #[derive(Debug, Clone)]
-pub(crate) struct Offer {
+pub(crate) struct CostOption {
     pub(crate) name: String,
     pub(crate) is_floor: bool,
     pub(crate) clients: u64,
@@ -21,32 +21,32 @@ pub(crate) struct Offer {
 }
 
 /// Everything that was measured at one level.
-pub(crate) struct Choice {
+pub(crate) struct LevelCosts {
     pub(crate) clients: u64,
-    pub(crate) offers: Vec<Offer>,
+    pub(crate) offers: Vec<CostOption>,
 }
 
-impl Choice {
+impl LevelCosts {
     /// The offer that held with the fewest cores; the floor is a yardstick and no product.
-    pub(crate) fn best(&self) -> Option<&Offer> {
+    pub(crate) fn best(&self) -> Option<&CostOption> {
         self.held().find(|offer| offer.cores.is_some())
     }
 
     /// What else held, by cores.
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Offer> {
-        let mut held: Vec<&Offer> = self
+    pub(crate) fn held(&self) -> impl Iterator<Item = &CostOption> {
+        let mut held: Vec<&CostOption> = self
             .offers
             .iter()
             .filter(|offer| !offer.is_floor && offer.trouble.is_none())
             .collect();
-        let cores = |offer: &Offer| offer.cores.unwrap_or(f64::INFINITY);
+        let cores = |offer: &CostOption| offer.cores.unwrap_or(f64::INFINITY);
         held.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
         held.into_iter()
     }
 }
 
 /// Level by level; empty if the run compares nothing that one could choose, or has other coordinates than clients.
-pub(crate) fn choices(run: &Run) -> Vec<Choice> {
+pub(crate) fn choices(run: &Run) -> Vec<LevelCosts> {
     let architectures = run.architectures();
     let products = architectures.iter().filter(|name| **name != FLOOR).count();
     if view::is_grid(run) || products < 2 {
@@ -54,25 +54,25 @@ pub(crate) fn choices(run: &Run) -> Vec<Choice> {
     }
     view::levels(run)
         .iter()
-        .map(|level| Choice {
+        .map(|level| LevelCosts {
             clients: level.clients,
             offers: offers(level),
         })
         .collect()
 }
 
-fn offers(level: &Level<'_>) -> Vec<Offer> {
+fn offers(level: &Level<'_>) -> Vec<CostOption> {
     level.rows.iter().map(|row| offer(level, row)).collect()
 }
 
-fn offer(level: &Level<'_>, row: &Row<'_>) -> Offer {
+fn offer(level: &Level<'_>, row: &Row<'_>) -> CostOption {
     let trouble = match &row.state {
         State::Skipped(reason) => Some(format!("not run: {reason}")),
         State::Invalid(_) => Some("no figure that counts".to_owned()),
         State::Valid => row.limit().or_else(|| lossy(row)),
     };
     let repetitions = row.repetitions();
-    Offer {
+    CostOption {
         name: row.name.clone(),
         is_floor: row.is_floor(),
         clients: level.clients,
@@ -129,7 +129,7 @@ pub(crate) const CAPTION: &str = "Chosen is what held the level and lost nothing
      between the lines carries further than the figures.";
 
 /// One line of the table of choices.
-pub(crate) fn row(choice: &Choice) -> [String; 8] {
+pub(crate) fn row(choice: &LevelCosts) -> [String; 8] {
     let clients = format::count(choice.clients);
     let Some(best) = choice.best() else {
         let mut fields = std::array::from_fn(|_| none());
@@ -153,7 +153,7 @@ fn none() -> String {
 }
 
 /// The comparison with the next best, else that nothing else held.
-pub(crate) fn because(choice: &Choice, best: &Offer) -> String {
+pub(crate) fn because(choice: &LevelCosts, best: &CostOption) -> String {
     let next = choice.held().find(|offer| offer.name != best.name);
     let ratio = next.and_then(|next| Some((next, next.cores? / best.cores?)));
     match (next, ratio) {

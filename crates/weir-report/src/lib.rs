@@ -9,7 +9,6 @@ mod compare;
 mod cost;
 mod csv;
 mod escape;
-mod folder;
 mod format;
 mod grid;
 mod html;
@@ -18,6 +17,7 @@ mod markdown;
 mod overhead;
 mod overlay;
 mod published;
+mod run_dir;
 mod sweep_table;
 mod table;
 mod timeline;
@@ -27,9 +27,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use compare::{comparison_markdown, render_comparison, render_find_max};
-pub use folder::{ReportError, RunData};
 pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use overlay::overlay;
+pub use run_dir::{ReportError, RunData};
 pub use table::render_table;
 
 /// Rebuilds every output of a run folder and returns the paths written.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_stats::run::{Outcome, Run};
 
-use crate::folder::{ReportError, RunData};
+use crate::run_dir::{ReportError, RunData};
 
 /// Name of the plan of a made-up run.
 pub(crate) const PLAN: &str = "side by side";

@@ -4,8 +4,8 @@ use std::fmt;
 
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-use crate::codec;
-pub use crate::codec::HistogramError;
+use crate::hdr_codec;
+pub use crate::hdr_codec::HistogramError;
 
 /// Highest value kept apart, one hour; longer ones are counted here and told by [`Histogram::clamped`].
 pub const TOP_NS: u64 = 3_600_000_000_000;
@@ -125,7 +125,7 @@ impl Histogram {
         V2DeflateSerializer::new()
             .serialize(&self.inner, &mut bytes)
             .expect("serializing into memory cannot fail");
-        codec::to_base64(&bytes)
+        hdr_codec::to_base64(&bytes)
     }
 
     /// Reads the V2 encoding, compressed or not, of any significant digits.
@@ -134,7 +134,7 @@ impl Histogram {
     /// When the text is not base64, not V2, damaged, or larger than a histogram can be.
     pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
         let mut histogram = Self::new();
-        codec::decode(text, |value_ns, count| histogram.record_n(value_ns, count))?;
+        hdr_codec::decode(text, |value_ns, count| histogram.record_n(value_ns, count))?;
         Ok(histogram)
     }
 }

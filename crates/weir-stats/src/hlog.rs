@@ -15,12 +15,12 @@ const MAX_UNIT_NS: f64 = 1e6;
 
 /// Writes an interval log; every line is complete when the call returns.
 #[derive(Debug)]
-pub struct Writer<W: Write> {
+pub struct IntervalLogWriter<W: Write> {
     out: W,
     base_unix_ns: u64,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> IntervalLogWriter<W> {
     /// Writes the header; intervals are then given relative to `base_unix_ns`, cut to milliseconds.
     ///
     /// # Errors
@@ -119,13 +119,13 @@ pub enum HlogError {
 
 /// Reads a log line by line; a damaged line yields an error and the next line goes on.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct IntervalLogReader<'a> {
     lines: std::iter::Enumerate<std::str::Lines<'a>>,
     start_s: Option<f64>,
     base_s: Option<f64>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> IntervalLogReader<'a> {
     /// A reader over the text of a log.
     pub fn new(text: &'a str) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Iterator for Reader<'_> {
+impl Iterator for IntervalLogReader<'_> {
     type Item = Result<Interval, HlogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -208,7 +208,7 @@ impl Iterator for Reader<'_> {
 pub fn merged_by_tag(text: &str) -> (BTreeMap<String, Histogram>, Vec<HlogError>) {
     let mut merged: BTreeMap<String, Histogram> = BTreeMap::new();
     let mut damaged = Vec::new();
-    for interval in Reader::new(text) {
+    for interval in IntervalLogReader::new(text) {
         match interval {
             Ok(interval) => merged
                 .entry(interval.tag)
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn log(intervals: &[(&str, u64, Vec<u64>)]) -> String {
-        let mut writer = Writer::new(Vec::new(), BASE_NS, &["two\nlines"]).unwrap();
+        let mut writer = IntervalLogWriter::new(Vec::new(), BASE_NS, &["two\nlines"]).unwrap();
         for (tag, start_ms, values_ns) in intervals {
             let from_ns = BASE_NS + start_ms * 1_000_000;
             writer
@@ -313,7 +313,7 @@ mod tests {
             \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n\
             0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=\n\
             Tag=A,1.134,0.999,0.442,HISTFAAAAEJ42pNpmSzMwMAgxwABTBDKT4GBgdnNYMcCBvsPEBEWLj45FTExAT4pBSEBKa6UkAgBi1uM7xjfMMlwMDABAC0CCjM=\n";
-        let intervals: Vec<Interval> = Reader::new(text).map(Result::unwrap).collect();
+        let intervals: Vec<Interval> = IntervalLogReader::new(text).map(Result::unwrap).collect();
         assert_eq!(intervals.len(), 2);
         assert_eq!(intervals[1].tag, "A");
         assert!((intervals[0].start_s - 1_441_812_279.601).abs() < 1e-3);
@@ -350,7 +350,7 @@ mod tests {
         ) {
             let rows: Vec<_> =
                 intervals.iter().map(|(tag, at, values)| (tag.as_str(), *at, values.clone())).collect();
-            let read: Vec<Interval> = Reader::new(&log(&rows)).map(Result::unwrap).collect();
+            let read: Vec<Interval> = IntervalLogReader::new(&log(&rows)).map(Result::unwrap).collect();
             prop_assert_eq!(read.len(), rows.len());
             for (interval, (tag, start_ms, values_ns)) in read.iter().zip(rows) {
                 prop_assert_eq!(interval.tag.as_str(), tag);
@@ -362,7 +362,7 @@ mod tests {
 
         #[test]
         fn random_text_never_panics(text in "(\\PC|[\n,=#\\[]|Tag=|#\\[BaseTime: ){0,40}") {
-            let _ = Reader::new(&text).count();
+            let _ = IntervalLogReader::new(&text).count();
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::compare::LogRatio;
-use crate::student;
+use crate::student_t;
 
 /// A figure and the interval that holds the true one with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -176,7 +176,7 @@ fn normal_ranks(count: usize) -> (usize, usize) {
 
 /// 97.5 % quantile of Student's t.
 fn t_quantile(degrees: usize) -> f64 {
-    student::quantile(0.5 + CONFIDENCE / 2.0, degrees as f64)
+    student_t::quantile(0.5 + CONFIDENCE / 2.0, degrees as f64)
 }
 
 #[cfg(test)]

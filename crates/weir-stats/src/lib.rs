@@ -2,9 +2,9 @@
 //!
 //! Pure: no clock, no files, no randomness. Callers hand in bytes and instants and get values back.
 
-mod codec;
 pub mod compact;
 pub mod compare;
+mod hdr_codec;
 pub mod histogram;
 pub mod hlog;
 pub mod interval;
@@ -13,8 +13,8 @@ pub mod libraries;
 pub mod metric;
 pub mod perf;
 pub mod run;
-pub mod steady;
-pub mod student;
+pub mod steady_state;
+pub mod student_t;
 pub mod trend;
 pub mod utc;
 

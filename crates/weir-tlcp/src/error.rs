@@ -8,7 +8,7 @@ use crate::server::{write_conerr, write_error, write_reqerr};
 
 /// Which line must carry a refused request's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ErrorLine {
     /// `CONERR`: the request was a `create_session` or `bind_session`.
     ConErr,
     /// `REQERR` with this request id.
@@ -21,13 +21,13 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("request refused with code {code}: {message}")]
 pub struct RequestError {
-    answer: Answer,
+    answer: ErrorLine,
     code: i32,
     message: Cow<'static, str>,
 }
 
 impl RequestError {
-    pub(crate) fn new(answer: Answer, fault: Fault) -> Self {
+    pub(crate) fn new(answer: ErrorLine, fault: RequestFault) -> Self {
         Self {
             answer,
             code: fault.code,
@@ -36,7 +36,7 @@ impl RequestError {
     }
 
     /// The line that must carry the answer.
-    pub fn answer(&self) -> &Answer {
+    pub fn answer(&self) -> &ErrorLine {
         &self.answer
     }
 
@@ -53,8 +53,8 @@ impl RequestError {
     /// The request id, if one could be read.
     pub fn request_id(&self) -> Option<&str> {
         match &self.answer {
-            Answer::ReqErr(id) => Some(id),
-            Answer::ConErr | Answer::Error => None,
+            ErrorLine::ReqErr(id) => Some(id),
+            ErrorLine::ConErr | ErrorLine::Error => None,
         }
     }
 
@@ -62,21 +62,23 @@ impl RequestError {
     pub fn write(&self, out: &mut Vec<u8>) {
         let message = &self.message;
         match &self.answer {
-            Answer::ConErr => write_conerr(out, SessionCode::from_code(self.code), message),
-            Answer::ReqErr(id) => write_reqerr(out, id, ControlCode::from_code(self.code), message),
-            Answer::Error => write_error(out, ControlCode::from_code(self.code), message),
+            ErrorLine::ConErr => write_conerr(out, SessionCode::from_code(self.code), message),
+            ErrorLine::ReqErr(id) => {
+                write_reqerr(out, id, ControlCode::from_code(self.code), message)
+            }
+            ErrorLine::Error => write_error(out, ControlCode::from_code(self.code), message),
         }
     }
 }
 
 /// A code and a message that do not know their line yet.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RequestFault {
     pub(crate) code: i32,
     pub(crate) message: Cow<'static, str>,
 }
 
-impl Fault {
+impl RequestFault {
     pub(crate) fn plain(code: ControlCode) -> Self {
         Self {
             code: code.code(),

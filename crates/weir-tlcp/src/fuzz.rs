@@ -2,7 +2,7 @@
 
 use crate::client::{ItemState, Line, Lines, explicit_field, field_tokens, parse_line};
 use crate::diff::{
-    DiffBudget, DiffFormat, DiffOrder, DiffSettings, DiffTry, FieldDiffs, apply_json_patch,
+    DiffBudget, DiffFormat, DiffOrder, DiffOutcome, DiffSettings, FieldDiffs, apply_json_patch,
     apply_tlcp_diff, push_json_patch, push_tlcp_diff,
 };
 use crate::request::{Diffs, parse_http_request, parse_ws_message};
@@ -191,8 +191,8 @@ pub fn diffs(data: &[u8], formats: &[DiffFormat], portable: bool) {
                         scratch: &mut String::new(),
                     };
                     match field.push(out, before, value, patched) {
-                        DiffTry::Pushed(DiffFormat::JsonPatch) => patched = true,
-                        DiffTry::Pushed(DiffFormat::TlcpDiff) => {}
+                        DiffOutcome::Pushed(DiffFormat::JsonPatch) => patched = true,
+                        DiffOutcome::Pushed(DiffFormat::TlcpDiff) => {}
                         _ => {
                             push_value(out, value);
                             patched = false;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use weir_tlcp::client::{
-    AddParams, ClientPlan, ClientSession, ClientState, CreateParams, Event, ItemState, Line, Lines,
-    parse_line,
+    AddParams, ClientSession, ClientSessionConfig, ClientState, CreateParams, Event, ItemState,
+    Line, Lines, parse_line,
 };
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, CreateSession, Request, parse_ws_message};
 use weir_tlcp::server::{
-    Place, Session, SessionConfig, SessionId, Subscription, Wake, push_delta_payload,
-    push_full_payload, push_overflow, push_update_prefix, write_conerr, write_end, write_loop,
-    write_reqerr, write_reqok, write_wsok,
+    Session, SessionConfig, SessionId, SessionLocation, Subscription, WakeOutcome,
+    push_delta_payload, push_full_payload, push_overflow, push_update_prefix, write_conerr,
+    write_end, write_loop, write_reqerr, write_reqok, write_wsok,
 };
 
 const FIELDS: usize = 2;
@@ -64,7 +64,7 @@ impl Server {
             let code = SessionCode::ADAPTER_SET_UNKNOWN;
             return write_conerr(&mut self.out, code, "no such set, sorry");
         }
-        let id = SessionId::new(Place { shard: 0, slot: 0 }, &[0; 16]);
+        let id = SessionId::new(SessionLocation { shard: 0, slot: 0 }, &[0; 16]);
         let ip = "127.0.0.1";
         let session = Session::create(id, create, &self.config, ip, now_ms, &mut self.out);
         self.session = Some(session);
@@ -96,7 +96,7 @@ impl Server {
                 }
                 session.write_subok(add.sub_id, 1, FIELDS as u32, out);
                 session.write_conf(add.sub_id, None, out);
-                session.note_data(2);
+                session.count_data(2);
             }
             ControlOp::Delete { sub_id } => match session.remove_subscription(*sub_id) {
                 None => {
@@ -106,7 +106,7 @@ impl Server {
                 Some(_) => {
                     write_reqok(out, Some(id));
                     session.write_unsub(*sub_id, out);
-                    session.note_data(1);
+                    session.count_data(1);
                 }
             },
             ControlOp::Destroy {
@@ -138,7 +138,7 @@ impl Server {
         }
         self.out.extend_from_slice(b"\r\n");
         *slot = Some(values.map(|value| value.map(str::to_owned)).into());
-        session.note_data(1);
+        session.count_data(1);
     }
 }
 
@@ -147,13 +147,13 @@ struct Pair<'a> {
     now_ms: u64,
     server: Server,
     client: ClientSession,
-    plan: ClientPlan<'a>,
+    plan: ClientSessionConfig<'a>,
     items: BTreeMap<u32, ItemState>,
     log: Vec<String>,
 }
 
 impl<'a> Pair<'a> {
-    fn new(plan: ClientPlan<'a>) -> Self {
+    fn new(plan: ClientSessionConfig<'a>) -> Self {
         Self {
             now_ms: 1_000_000,
             server: Server::new(),
@@ -225,7 +225,7 @@ impl<'a> Pair<'a> {
                 break;
             }
             self.now_ms = wake;
-            if session.on_wake(wake, &mut self.server.out) == Wake::Inactive {
+            if session.on_wake(wake, &mut self.server.out) == WakeOutcome::Inactive {
                 self.server.session = None;
             }
             self.settle();
@@ -239,10 +239,10 @@ impl<'a> Pair<'a> {
     }
 }
 
-fn plan<'a>(adds: Vec<AddParams<'a>>) -> ClientPlan<'a> {
-    ClientPlan {
+fn plan<'a>(adds: Vec<AddParams<'a>>) -> ClientSessionConfig<'a> {
+    ClientSessionConfig {
         adds,
-        ..ClientPlan::default()
+        ..ClientSessionConfig::default()
     }
 }
 
@@ -318,9 +318,9 @@ fn sync_lines_come_in_their_period_and_replace_probes() {
         send_sync: true,
         ..CreateParams::default()
     };
-    let mut pair = Pair::new(ClientPlan {
+    let mut pair = Pair::new(ClientSessionConfig {
         create,
-        ..ClientPlan::default()
+        ..ClientSessionConfig::default()
     });
     pair.settle();
     pair.log();
@@ -334,17 +334,17 @@ fn a_late_wake_up_does_not_repeat_what_was_missed() {
         send_sync: true,
         ..CreateParams::default()
     };
-    let mut pair = Pair::new(ClientPlan {
+    let mut pair = Pair::new(ClientSessionConfig {
         create,
-        ..ClientPlan::default()
+        ..ClientSessionConfig::default()
     });
     pair.settle();
     let session = pair.server.session.as_mut().expect("a session");
     let mut out = Vec::new();
     let late = pair.now_ms + 60_500;
-    assert_eq!(session.on_wake(late, &mut out), Wake::Written);
+    assert_eq!(session.on_wake(late, &mut out), WakeOutcome::Written);
     assert_eq!(out, b"SYNC,60\r\n");
-    assert_eq!(session.on_wake(late, &mut out), Wake::Idle);
+    assert_eq!(session.on_wake(late, &mut out), WakeOutcome::Idle);
     assert_eq!(session.next_wake_ms(), late + 4_000);
 }
 
@@ -359,9 +359,9 @@ fn keepalive_is_granted_within_limits() {
             keepalive_ms: asked,
             ..CreateParams::default()
         };
-        let mut pair = Pair::new(ClientPlan {
+        let mut pair = Pair::new(ClientSessionConfig {
             create,
-            ..ClientPlan::default()
+            ..ClientSessionConfig::default()
         });
         pair.settle();
         assert_eq!(pair.client.keepalive_ms(), granted);
@@ -377,9 +377,9 @@ fn a_reduced_head_is_the_connok_alone() {
         reduce_head: true,
         ..CreateParams::default()
     };
-    let mut pair = Pair::new(ClientPlan {
+    let mut pair = Pair::new(ClientSessionConfig {
         create,
-        ..ClientPlan::default()
+        ..ClientSessionConfig::default()
     });
     pair.settle();
     let lines: Vec<_> = pair
@@ -397,9 +397,9 @@ fn a_broken_promise_to_be_heard_is_noticed() {
         inactivity_ms: Some(2_000),
         ..CreateParams::default()
     };
-    let mut pair = Pair::new(ClientPlan {
+    let mut pair = Pair::new(ClientSessionConfig {
         create,
-        ..ClientPlan::default()
+        ..ClientSessionConfig::default()
     });
     pair.settle();
     pair.pass(4_000);
@@ -413,7 +413,7 @@ fn a_broken_promise_to_be_heard_is_noticed() {
 #[test]
 fn a_combo_request_saves_the_round_trip() {
     let adds = vec![AddParams::raw(1, "a", "x y"), AddParams::raw(2, "b", "x y")];
-    let mut pair = Pair::new(ClientPlan {
+    let mut pair = Pair::new(ClientSessionConfig {
         combo: true,
         ..plan(adds)
     });
@@ -491,7 +491,7 @@ fn lost_updates_are_reported_and_counted() {
     pair.settle();
     let session = pair.server.session.as_mut().expect("a session");
     push_overflow(&mut pair.server.out, 1, 1, 12);
-    session.note_data(1);
+    session.count_data(1);
     pair.settle();
     assert_eq!(pair.log().pop().as_deref(), Some("» OV,1,1,12"));
     assert_eq!(pair.client.data_count(), 3);
@@ -503,9 +503,9 @@ fn a_refused_session_is_closed() {
         adapter_set: Some("OTHER"),
         ..CreateParams::default()
     };
-    let mut pair = Pair::new(ClientPlan {
+    let mut pair = Pair::new(ClientSessionConfig {
         create,
-        ..ClientPlan::default()
+        ..ClientSessionConfig::default()
     });
     pair.settle();
     assert_eq!(

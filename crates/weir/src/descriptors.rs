@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit of open descriptors to the hard one, also for processes started from here
 /// on, and returns it.
-pub(crate) fn raise_limit() -> u64 {
+pub(crate) fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
         current: limit.maximum,

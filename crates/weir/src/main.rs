@@ -10,7 +10,7 @@ mod cli;
 mod cmd;
 mod descriptors;
 mod exit;
-mod pages;
+mod huge_pages;
 mod signal;
 
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    be_silent_without_a_reader();
+    ignore_broken_pipe();
     let cli = cli::Cli::parse();
     let log = cli::init_logging(&cli);
     let result = cmd::run(cli.command);
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 
 /// `weir ... | head` ends when its reader has seen enough: what was started is stopped as ever, but there is
 /// nobody to tell, and nothing to tell.
-fn be_silent_without_a_reader() {
+fn ignore_broken_pipe() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>();

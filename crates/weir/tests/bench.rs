@@ -466,7 +466,7 @@ fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) -> String {
 /// The answer of a server to a request for a page.
 fn get(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
@@ -478,7 +478,7 @@ fn get(address: &str, path: &str) -> String {
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         std::thread::sleep(LOOK);
@@ -487,7 +487,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
 
 /// Waits for the end; killed if it takes too long.
 fn exit_code(child: &mut Child) -> Option<i32> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
@@ -499,7 +499,7 @@ fn exit_code(child: &mut Child) -> Option<i32> {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const BROKER_GONE: &str = "the broker started for this run has ended";
 /// Pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);

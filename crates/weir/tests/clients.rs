@@ -12,7 +12,7 @@ use serde_json::Value;
 use support::{Broker, Process, Signal, send_signal, text, weir};
 
 /// Bounds every wait; only a failing test takes this long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A gateway and where its clients connect.
 struct Gateway {
@@ -103,7 +103,7 @@ impl Clients {
 
     /// Reads until the clients have got `updates` in all.
     fn updates(&mut self, updates: u64) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let progress = self.event("progress");
             if progress["counters"]["updates"].as_u64().unwrap() >= updates {
@@ -131,11 +131,11 @@ impl Clients {
     }
 }
 
-trait Complaint {
+trait ErrorText {
     fn wait_with_output_of(&mut self) -> String;
 }
 
-impl Complaint for Child {
+impl ErrorText for Child {
     /// How it ended and what it said.
     fn wait_with_output_of(&mut self) -> String {
         let mut said = String::new();

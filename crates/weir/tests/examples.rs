@@ -15,7 +15,7 @@ use weir_kafka::{Admin, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
 
 /// Bounds every wait; only a failing test takes this long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a record may be on its way before the next one is written.
 const PERIOD: Duration = Duration::from_millis(200);
 
@@ -54,12 +54,12 @@ fn node_and_python_show_live_records() {
     let python = weir_lab::sdk::python(&mut |_| {}, &stop).unwrap();
     let options = LabOptions {
         heap_mb: 256,
-        ready_within: 2 * PATIENCE,
+        ready_within: 2 * TEST_TIMEOUT,
         ..LabOptions::default()
     };
     let lab = Lab::up(&options, &mut |_| {}, &stop).unwrap();
     let bootstrap = lab.bootstrap();
-    let admin = Admin::connect(&bootstrap, PATIENCE).unwrap();
+    let admin = Admin::connect(&bootstrap, TEST_TIMEOUT).unwrap();
     admin.create_topic("LTest", 2, 1, &[]).unwrap();
     let config = ProducerConfig {
         bootstrap_servers: bootstrap.clone(),
@@ -77,7 +77,7 @@ fn node_and_python_show_live_records() {
     in_python.arg(examples().join("python/live.py"));
     for command in [&mut in_node, &mut in_python] {
         let (_program, lines) = start(command.args([server.as_str(), "Apple", "Kiwi"]));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let line = loop {
             let (key, value) = (Some(&b"Kiwi"[..]), "grün 猕猴桃".as_bytes());
             producer

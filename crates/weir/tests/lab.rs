@@ -34,7 +34,7 @@ impl Lab {
         command
     }
 
-    /// `weir lab up` with small brokers and much patience.
+    /// `weir lab up` with small brokers and much timeout.
     fn up(&self) -> Command {
         let mut command = self.command("up");
         command.args(["--heap-mb", "256", "--ready-within", "180"]);

@@ -2,17 +2,17 @@
 
 /// How a column comes from a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum ColumnSource {
     /// As it is.
     Now,
     /// Its growth per second.
     PerSecond,
 }
 
-use How::{Now, PerSecond};
+use ColumnSource::{Now, PerSecond};
 
 /// Columns from metrics of shards: column, how, metric.
-pub(super) const SHARDS: &[(&str, How, &str)] = &[
+pub(super) const SHARDS: &[(&str, ColumnSource, &str)] = &[
     ("sessions", Now, "weir_gateway_sessions"),
     (
         "sessions.ws_streaming",
@@ -49,7 +49,7 @@ pub(super) const SHARDS: &[(&str, How, &str)] = &[
 ];
 
 /// Columns from metrics of Kafka connections, summed over them.
-pub(super) const CONNECTIONS: &[(&str, How, &str)] = &[
+pub(super) const CONNECTIONS: &[(&str, ColumnSource, &str)] = &[
     ("records", PerSecond, "weir_gateway_kafka_records"),
     ("record_bytes", PerSecond, "weir_gateway_kafka_record_bytes"),
     ("records_failed", PerSecond, "weir_gateway_kafka_failed"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::ring::Ring;
+use self::ring::SampleRing;
 use self::sampler::Sampler;
 use crate::metrics::Sources;
 
@@ -42,7 +42,7 @@ pub(crate) struct Dashboard {
 #[derive(Debug)]
 struct History {
     sampler: Sampler,
-    ring: Ring,
+    ring: SampleRing,
     started_unix_ms: u64,
 }
 
@@ -55,7 +55,7 @@ impl Dashboard {
             history: Mutex::new(History {
                 started_unix_ms: sampler.unix_ms(),
                 sampler,
-                ring: Ring::new(KEPT),
+                ring: SampleRing::new(KEPT),
             }),
         }
     }
@@ -78,7 +78,7 @@ impl Dashboard {
                 "error": connection.state.error(),
             })
         });
-        let limits = crate::guard::Limit::ALL
+        let limits = crate::admission::AdmissionLimit::ALL
             .iter()
             .map(|limit| json!({ "limit": limit.label(), "met": self.sources.guard.met(*limit) }));
         let tls = self.sources.tls.as_deref();

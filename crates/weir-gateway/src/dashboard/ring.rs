@@ -7,14 +7,14 @@ pub(super) type Sample = Vec<f32>;
 
 /// At most so many samples.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct SampleRing {
     capacity: usize,
     samples: VecDeque<Sample>,
     /// The number of the next one.
     next: u64,
 }
 
-impl Ring {
+impl SampleRing {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_newest_are_kept_and_given_once() {
-        let mut ring = Ring::new(3);
+        let mut ring = SampleRing::new(3);
         assert_eq!(ring.after(0), (vec![], 0));
         for value in 1..=5 {
             ring.push(vec![value as f32]);

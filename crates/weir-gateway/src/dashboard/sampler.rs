@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::columns::{CONNECTIONS, How, LAG, SHARDS};
+use super::columns::{CONNECTIONS, ColumnSource, LAG, SHARDS};
 use super::procfs::{self, Core, TICKS_PER_S, Thread};
 use super::ring::Sample;
-use crate::latency::LatencyCounts;
+use crate::latency::AgeHistogram;
 use crate::metrics::{Sources, UNKNOWN};
 
 /// Shards and cores with a column of their own; more are only in the sums.
@@ -21,7 +21,7 @@ pub(super) struct Sampler {
     shards: Vec<u64>,
     connections: Vec<u64>,
     limits: u64,
-    latency: LatencyCounts,
+    latency: AgeHistogram,
     threads: Vec<Thread>,
     cores: Vec<Core>,
 }
@@ -77,7 +77,7 @@ impl Sampler {
             sample.push(value(*how, sources.of_connections(metric), last, seconds));
         }
         sample.push(value(
-            How::PerSecond,
+            ColumnSource::PerSecond,
             limits(sources),
             &mut self.limits,
             seconds,
@@ -169,15 +169,15 @@ fn is_kafka(name: &str) -> bool {
 }
 
 fn limits(sources: &Sources) -> u64 {
-    let all = crate::guard::Limit::ALL.iter();
+    let all = crate::admission::AdmissionLimit::ALL.iter();
     all.map(|limit| sources.guard.met(*limit)).sum()
 }
 
-fn value(how: How, now: u64, last: &mut u64, seconds: f32) -> f32 {
+fn value(how: ColumnSource, now: u64, last: &mut u64, seconds: f32) -> f32 {
     let before = std::mem::replace(last, now);
     match how {
-        How::Now => now as f32,
-        How::PerSecond => now.saturating_sub(before) as f32 / seconds,
+        ColumnSource::Now => now as f32,
+        ColumnSource::PerSecond => now.saturating_sub(before) as f32 / seconds,
     }
 }
 

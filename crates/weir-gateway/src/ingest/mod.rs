@@ -1,16 +1,16 @@
 //! The threads of one Kafka connection: one polls, keeps positions and stores offsets; the records
 //! are mapped here or, with `record.consume.with.num.threads`, by a crew of workers.
 
-mod crew;
+mod commit_schedule;
+mod interest_inbox;
 mod last_values;
 mod late;
-mod pace;
-mod post;
 mod resume;
+mod shard_senders;
 mod skips;
 mod status;
-mod wish_box;
 mod worker;
+mod worker_pool;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,17 +21,17 @@ use weir_kafka::{
     Hold, IngestConfig, KafkaIngest, LentRecord, Offsets, Reader, SourceError, StartFrom,
 };
 use weir_mapping::ConsumeFrom;
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 
-use self::crew::Crew;
-use self::pace::Pace;
-use self::post::Post;
+use self::commit_schedule::CommitSchedule;
 use self::resume::{Release, ResumeGate};
+use self::shard_senders::Post;
 use self::worker::Mapper;
+use self::worker_pool::Mappers;
 use crate::connection::Connection;
-use crate::shard::ShardMail;
+use crate::shard::ShardEvent;
 
-pub(crate) use self::wish_box::WishBox;
+pub(crate) use self::interest_inbox::InterestInbox;
 
 /// Longest wait for records, so that stopping and status reports are not late.
 const POLL: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ impl Ingest {
     pub(crate) fn new(
         connection: Arc<Connection>,
         number: u16,
-        shards: Vec<MailSender<ShardMail>>,
+        shards: Vec<MailboxSender<ShardEvent>>,
         stop: Arc<AtomicBool>,
         last_bytes: usize,
         resume_delay: Duration,
@@ -105,7 +105,7 @@ impl Ingest {
             gate: ResumeGate::new(delay),
             held: config.hold == Hold::All,
             late_until: None,
-            pace: Pace::new(Instant::now()),
+            pace: CommitSchedule::new(Instant::now()),
             looked_at: Instant::now(),
         };
         let mut source = KafkaIngest::start(&config)?;
@@ -116,7 +116,7 @@ impl Ingest {
         drop(mappers);
         drop(posted);
         let mut reader = source.reader();
-        if self.connection.demand.has_begun() {
+        if self.connection.demand.was_ever_subscribed() {
             let positions = reader.positions();
             reader.commit(&positions)?;
             if !reader.await_commits(LAST_COMMIT) {
@@ -152,7 +152,7 @@ impl Ingest {
             let reading = Reading {
                 ingest: self,
                 progress,
-                crew: Crew::start(scope, mappers, order)?,
+                crew: Mappers::start(scope, mappers, order)?,
                 checkpoint: None,
             };
             reading.run(&mut reader)
@@ -175,7 +175,7 @@ struct Progress {
     held: bool,
     /// Until then subscriptions count as late.
     late_until: Option<Instant>,
-    pace: Pace,
+    pace: CommitSchedule,
     looked_at: Instant,
 }
 
@@ -183,9 +183,9 @@ struct Progress {
 struct Reading<'s, 'a> {
     ingest: &'s Ingest,
     progress: &'s mut Progress,
-    crew: Crew<'s, 'a>,
+    crew: Mappers<'s, 'a>,
     /// Positions to be stored once the records before them are posted.
-    checkpoint: Option<(Offsets, crew::Pending)>,
+    checkpoint: Option<(Offsets, worker_pool::InFlightBatches)>,
 }
 
 impl<'a> Reading<'_, 'a> {
@@ -225,7 +225,7 @@ impl<'a> Reading<'_, 'a> {
             self.release(reader)?;
         }
         reader.poll(POLL, POLL_RECORDS, batch)?;
-        if self.ingest.last_bytes == 0 && demand.is_none() && demand.has_begun() {
+        if self.ingest.last_bytes == 0 && demand.is_none() && demand.was_ever_subscribed() {
             // The last subscriber left. What it has not seen is kept for the next one, beginning
             // with what was polled after its last word.
             reader.hold(batch)?;
@@ -266,7 +266,7 @@ impl<'a> Reading<'_, 'a> {
 
     fn commit(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
         let connection = &self.ingest.connection;
-        if connection.config.group_id.is_none() || !connection.demand.has_begun() {
+        if connection.config.group_id.is_none() || !connection.demand.was_ever_subscribed() {
             return Ok(());
         }
         if let Some((offsets, pending)) = self.checkpoint.take() {

@@ -109,13 +109,13 @@ impl Cause {
 #[cfg(test)]
 mod tests {
     use weir_kafka::HeaderList;
-    use weir_mapping::{ExtractionPlace, ExtractionReason};
+    use weir_mapping::{ExtractionReason, ExtractionTarget};
 
     use super::*;
 
     fn error(field: &str) -> ExtractionError {
         ExtractionError {
-            place: ExtractionPlace::Field(field.into()),
+            place: ExtractionTarget::Field(field.into()),
             expression: "VALUE.a".into(),
             reason: ExtractionReason::NotFound("a".into()),
         }

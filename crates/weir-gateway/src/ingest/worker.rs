@@ -12,11 +12,11 @@ use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNa
 
 use super::last_values::LastValues;
 use super::late::PassedRecords;
-use super::post::Post;
+use super::shard_senders::Post;
 use super::skips::Skips;
 use crate::connection::{Connection, Worker, add};
-use crate::routing::{Known, Route, RoutingTable, Wish};
-use crate::shard::ShardMail;
+use crate::routing::{Interest, Known, Route, RoutingTable};
+use crate::shard::ShardEvent;
 
 /// Withdrawn items that are forgotten before the next records; more of them if many wait.
 const WITHDRAWN_PER_TURN: usize = 1_000;
@@ -33,7 +33,7 @@ pub(super) struct Mapper {
     names: ItemNames,
     values: FieldValues,
     /// Items that shards want no more, to be forgotten in slices.
-    withdrawn: VecDeque<Wish>,
+    withdrawn: VecDeque<Interest>,
     last: Option<LastValues>,
     /// After a restart from stored offsets, for a while.
     passed: Option<PassedRecords>,
@@ -72,13 +72,13 @@ impl Mapper {
 
     /// To be called when records have been taken from Kafka and before they are mapped: a record
     /// written after a client got its `SUBOK` then finds the wish that its shard left before.
-    pub(super) fn read_wishes(&mut self) {
+    pub(super) fn apply_interests(&mut self) {
         let now = Instant::now();
         self.skips.sum_up(&self.connection.config.name, now);
         self.look_at_late(now);
         let connection = Arc::clone(&self.connection);
         connection.workers[self.index].wishes.take(|wish| {
-            if matches!(wish, Wish::Unsubscribe { .. }) {
+            if matches!(wish, Interest::Unsubscribe { .. }) {
                 return self.withdrawn.push_back(wish);
             }
             self.count_passed(&wish);
@@ -112,8 +112,8 @@ impl Mapper {
     }
 
     /// Counts the records of an item that passed before a shard wanted it.
-    fn count_passed(&self, wish: &Wish) {
-        let (Some(passed), Wish::Subscribe { name, shard, .. }) = (&self.passed, wish) else {
+    fn count_passed(&self, wish: &Interest) {
+        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, wish) else {
             return;
         };
         let targets = self.table.route(name).map_or(&[][..], Route::targets);
@@ -137,8 +137,8 @@ impl Mapper {
     }
 
     /// Tells a shard that begins to want an item, or more fields of it, the values it has now.
-    fn tell_known(&mut self, wish: &Wish) {
-        let Wish::Subscribe {
+    fn tell_known(&mut self, wish: &Interest) {
+        let Interest::Subscribe {
             name,
             shard,
             item,
@@ -154,7 +154,7 @@ impl Mapper {
             return;
         };
         let counters = &self.connection.workers[self.index].counters;
-        let mail = ShardMail::Known {
+        let mail = ShardEvent::Known {
             item: *item,
             update,
             fields,
@@ -163,7 +163,7 @@ impl Mapper {
     }
 
     /// Sends a shard that begins to want rows or last updates those that are there.
-    fn tell_past(&self, wish: &Wish) {
+    fn tell_past(&self, wish: &Interest) {
         let counters = &self.connection.workers[self.index].counters;
         for mail in self.table.answers(wish) {
             self.post.send(wish.shard(), mail, counters);
@@ -225,12 +225,12 @@ impl Mapper {
             // Another shard may come to want the item.
             for route in &routes {
                 route.keep(&update, &fields);
-                route.keep_row(&update, &fields);
+                route.cache_row(&update, &fields);
                 route.keep_update(&update, &fields, record.timestamp_ms);
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {
-            let mail = ShardMail::Update {
+            let mail = ShardEvent::Update {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
@@ -262,7 +262,7 @@ impl Mapper {
             );
             let connection = self.number;
             self.post
-                .send_to_all(|| ShardMail::ForceUnsubscribe { connection }, counters);
+                .send_to_all(|| ShardEvent::ForceUnsubscribe { connection }, counters);
         }
     }
 }

@@ -14,9 +14,9 @@ use weir_net::admin::ProcessMetrics;
 use weir_net::watchdog::Vitals;
 
 use super::{CONNECTION_METRICS, Kind, SHARD_METRICS, ShardMetrics, UNKNOWN};
+use crate::admission::{Admission, AdmissionLimit};
 use crate::connection::Connection;
-use crate::guard::{Guard, Limit};
-use crate::latency::LatencyCounts;
+use crate::latency::AgeHistogram;
 use crate::tls::TlsFiles;
 
 /// One metric of the certificate.
@@ -50,7 +50,7 @@ const TLS_METRICS: [TlsMetric; 3] = {
 };
 
 /// One metric of limits that hold over all event loops.
-struct GuardMetric(&'static str, &'static str, fn(&Guard) -> u64);
+struct GuardMetric(&'static str, &'static str, fn(&Admission) -> u64);
 
 const GUARD_METRICS: [GuardMetric; 4] = [
     GuardMetric(
@@ -81,7 +81,7 @@ pub(crate) struct Sources {
     pub(crate) shards: Vec<Arc<ShardMetrics>>,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) tls: Option<Arc<TlsFiles>>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) guard: Arc<Admission>,
 }
 
 impl Sources {
@@ -105,8 +105,8 @@ impl Sources {
     }
 
     /// Ages of delivered updates, over all shards.
-    pub(crate) fn latency(&self) -> LatencyCounts {
-        let mut counts = LatencyCounts::new();
+    pub(crate) fn latency(&self) -> AgeHistogram {
+        let mut counts = AgeHistogram::new();
         self.shards
             .iter()
             .for_each(|shard| shard.latency.add_to(&mut counts));
@@ -168,7 +168,7 @@ impl Collector for Sources {
             None,
             MetricType::Counter,
         )?;
-        for limit in Limit::ALL {
+        for limit in AdmissionLimit::ALL {
             let labels = [("limit", limit.label())];
             let met = self.guard.met(*limit);
             Kind::Counter.encode(met, described.encode_family(&labels)?)?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::FrozenValues;
 
-use super::queue::{Queue, Shed};
+use super::queue::{OverflowCounts, Queue};
 use super::session::SessionKey;
 use super::work::visit;
 
@@ -87,17 +87,17 @@ impl Backlog {
         &mut self,
         session: SessionKey,
         at: At,
-        add: impl FnOnce(&mut Queue, usize) -> Shed,
-    ) -> Shed {
+        add: impl FnOnce(&mut Queue, usize) -> OverflowCounts,
+    ) -> OverflowCounts {
         let Some(waiting) = self.sessions.get_mut(&session) else {
-            return Shed::default();
+            return OverflowCounts::default();
         };
         let Some((_, behind)) = waiting.items.get_mut(&at) else {
-            return Shed::default();
+            return OverflowCounts::default();
         };
         let before = behind.bytes();
         let Some(queue) = &mut behind.queue else {
-            return Shed::default();
+            return OverflowCounts::default();
         };
         let others = waiting.bytes - before;
         let shed = add(queue, self.queue_bytes.saturating_sub(others));

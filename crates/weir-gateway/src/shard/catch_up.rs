@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use weir_mapping::{Command, FrozenValues};
-use weir_net::server::Offer;
+use weir_net::server::TrySend;
 
 use super::Shard;
 use super::backlog::{Behind, NEVER};
-use super::class::{Basis, ClassKey, FrameClass, Progress};
-use super::courier::{Courier, Urgency};
-use super::diffing::Encoder;
-use super::encode::{Mark, mark_frame, update_frame};
+use super::class::{ClassKey, FrameClass, PayloadSource, Progress};
+use super::diffs::Encoder;
+use super::encode::{ItemNotice, notice_frame, update_frame};
 use super::frame::Frame;
-use super::pacing::{Paced, Wait};
-use super::queue::{Queue, Slot};
+use super::frequency::{FrequencyScope, SendDelay};
+use super::queue::{Queue, QueuedUpdate};
+use super::row_table::Table;
 use super::session::{SessionEntry, SessionKey};
-use super::table::Table;
+use super::session_writer::{QueuePolicy, SessionWriter};
 use super::wire::Wire;
 use crate::metrics::ShardCounters;
 
@@ -24,7 +24,7 @@ pub(super) const ALARM: u64 = u64::MAX;
 
 /// How far one item came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum CatchUpProgress {
     All,
     /// The rest may be sent at that instant.
     Until(u64),
@@ -43,12 +43,12 @@ impl Shard {
         let now_ms = wire.now_ms();
         let next_ms = loop {
             let sent = waiting.send_first(now_ms, |behind| {
-                match self.tell_item(wire, session, behind) {
-                    Told::All => Ok(None),
-                    Told::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
-                    Told::SessionUntil(at_ms) => Err(at_ms),
+                match self.send_item(wire, session, behind) {
+                    CatchUpProgress::All => Ok(None),
+                    CatchUpProgress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
+                    CatchUpProgress::SessionUntil(at_ms) => Err(at_ms),
                     // The connection calls when it takes more.
-                    Told::Blocked => Err(NEVER),
+                    CatchUpProgress::Blocked => Err(NEVER),
                 }
             });
             match sent {
@@ -68,10 +68,10 @@ impl Shard {
         if self.backlog.wake_at(session, at_ms) {
             self.alarms.set(session, at_ms);
         }
-        self.arm_alarms(wire);
+        self.arm_session_timers(wire);
     }
 
-    pub(super) fn arm_alarms(&mut self, wire: &mut impl Wire) {
+    pub(super) fn arm_session_timers(&mut self, wire: &mut impl Wire) {
         if let Some(at_ms) = self.alarms.arm() {
             wire.set_timer(at_ms, ALARM);
         }
@@ -84,27 +84,27 @@ impl Shard {
             self.backlog.rang(session);
             self.catch_up(wire, session);
         }
-        self.arm_alarms(wire);
+        self.arm_session_timers(wire);
     }
 
-    fn tell_item(
+    fn send_item(
         &mut self,
         wire: &mut impl Wire,
         session: SessionKey,
         behind: &mut Behind,
-    ) -> Told {
+    ) -> CatchUpProgress {
         let Some(entry) = self.sessions.get_mut(session) else {
-            return Told::All;
+            return CatchUpProgress::All;
         };
         let Some(subscription) = entry.core.subscription(behind.sub_id) else {
-            return Told::All;
+            return CatchUpProgress::All;
         };
         let subscribed = &subscription.handle;
         let place = subscribed.places.get(behind.position as usize - 1);
         let Some((place, item)) =
             place.and_then(|place| Some(((*place)?, self.items.at_mut((*place)?.slot)?)))
         else {
-            return Told::All;
+            return CatchUpProgress::All;
         };
         let schema = Arc::clone(&subscribed.schema);
         let diffs = subscribed.diffs.clone();
@@ -121,7 +121,7 @@ impl Shard {
         };
         let (table, class) = item.table_and_class_mut(key);
         let Some(class) = class else {
-            return Told::All;
+            return CatchUpProgress::All;
         };
         let mut post = Post {
             wire,
@@ -131,8 +131,8 @@ impl Shard {
             encoder: &mut self.encoder,
         };
         let told = match &mut behind.queue {
-            None => post.tell_newest(class, &mut behind.seen, newest.as_ref()),
-            Some(queue) => post.tell_queue(class, &mut behind.seen, queue, table),
+            None => post.send_latest(class, &mut behind.seen, newest.as_ref()),
+            Some(queue) => post.send_queue(class, &mut behind.seen, queue, table),
         };
         let in_step = match (&behind.seen, &newest) {
             (Some(seen), Some(newest)) => Arc::ptr_eq(seen, newest),
@@ -140,8 +140,8 @@ impl Shard {
         };
         if let Some(member) = class.members.get_mut(place.member as usize) {
             member.progress = match told {
-                Told::All if in_step => Progress::InStep,
-                Told::All => Progress::New,
+                CatchUpProgress::All if in_step => Progress::InStep,
+                CatchUpProgress::All => Progress::New,
                 _ => Progress::Behind,
             };
         }
@@ -153,42 +153,42 @@ impl Shard {
 struct Post<'a, W> {
     wire: &'a mut W,
     entry: &'a mut SessionEntry,
-    courier: &'a mut Courier,
+    courier: &'a mut SessionWriter,
     counters: &'a mut ShardCounters,
     encoder: &'a mut Encoder,
 }
 
 impl<W: Wire> Post<'_, W> {
-    fn tell_newest(
+    fn send_latest(
         &mut self,
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
         newest: Option<&Arc<FrozenValues>>,
-    ) -> Told {
+    ) -> CatchUpProgress {
         let Some(newest) = newest else {
             *seen = None;
             self.counters.conflated += 1;
-            return Told::All;
+            return CatchUpProgress::All;
         };
-        self.tell_values(class, seen, newest, Paced::Item)
+        self.send_values(class, seen, newest, FrequencyScope::Item)
     }
 
     /// An update, unless it changes nothing.
-    fn tell_values(
+    fn send_values(
         &mut self,
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
         values: &Arc<FrozenValues>,
-        what: Paced<'_>,
-    ) -> Told {
+        what: FrequencyScope<'_>,
+    ) -> CatchUpProgress {
         if let Some(wait) = self.wait(class, what) {
             return wait;
         }
         match update_frame(class, seen.as_ref(), values, self.encoder) {
             None => self.counters.conflated += 1,
             Some(frame) if frame.bytes() > self.entry.line_max as usize => {
-                let told = self.tell_mark(class, Mark::Lost(1));
-                if told == Told::All {
+                let told = self.send_notice(class, ItemNotice::Lost(1));
+                if told == CatchUpProgress::All {
                     let now_ms = self.wire.now_ms();
                     self.courier
                         .note_too_long(self.entry, frame.bytes(), now_ms);
@@ -199,58 +199,63 @@ impl<W: Wire> Post<'_, W> {
                 return told;
             }
             Some(frame) => match self.send(class, &frame, what) {
-                Told::All => self.counters.updates_out += 1,
+                CatchUpProgress::All => self.counters.updates_out += 1,
                 not_yet => return not_yet,
             },
         }
         *seen = Some(Arc::clone(values));
-        Told::All
+        CatchUpProgress::All
     }
 
     /// Returns why nothing may be sent yet. Looked at before a frame is made for nothing.
-    fn wait(&mut self, class: &FrameClass, what: Paced<'_>) -> Option<Told> {
+    fn wait(&mut self, class: &FrameClass, what: FrequencyScope<'_>) -> Option<CatchUpProgress> {
         let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
         Some(match self.entry.wait(at, what, now_ms)? {
-            Wait::Session(at_ms) => Told::SessionUntil(at_ms),
-            Wait::Item(at_ms) => Told::Until(at_ms),
+            SendDelay::Session(at_ms) => CatchUpProgress::SessionUntil(at_ms),
+            SendDelay::Item(at_ms) => CatchUpProgress::Until(at_ms),
         })
     }
 
-    fn send(&mut self, class: &FrameClass, frame: &Frame, what: Paced<'_>) -> Told {
+    fn send(
+        &mut self,
+        class: &FrameClass,
+        frame: &Frame,
+        what: FrequencyScope<'_>,
+    ) -> CatchUpProgress {
         let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
         match self
             .courier
-            .data(self.wire, self.entry, frame, 1, Urgency::CanWait)
+            .data(self.wire, self.entry, frame, 1, QueuePolicy::CanWait)
         {
-            Offer::Queued => {
+            TrySend::Queued => {
                 let bytes = frame.lines().len();
                 self.entry.note_paced(at, what, bytes, now_ms);
-                Told::All
+                CatchUpProgress::All
             }
-            Offer::Behind | Offer::Gone => Told::Blocked,
+            TrySend::Behind | TrySend::Gone => CatchUpProgress::Blocked,
         }
     }
 
-    fn tell_queue(
+    fn send_queue(
         &mut self,
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
         queue: &mut Queue,
         table: Option<&Table>,
-    ) -> Told {
+    ) -> CatchUpProgress {
         while let Some(index) = queue.next(self.wire.now_ms()) {
-            match self.tell_slot(class, seen, queue.get(index), table) {
-                Told::All => {
-                    let is_loss = matches!(queue.get(index), Some(Slot::Lost(_)));
+            match self.send_entry(class, seen, queue.get(index), table) {
+                CatchUpProgress::All => {
+                    let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
                     queue.take(index);
-                    if is_loss && queue.must_renew() {
+                    if is_loss && queue.needs_resync() {
                         let rows = table.into_iter().flat_map(Table::rows);
                         let rows = rows.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values)));
-                        queue.renew(rows);
+                        queue.resync(rows);
                     }
                 }
                 // Another row may be due already.
-                Told::Until(at_ms) if class.delivery.basis() == Basis::Row => {
+                CatchUpProgress::Until(at_ms) if class.delivery.basis() == PayloadSource::Row => {
                     queue.put_off(index, at_ms);
                 }
                 not_yet => {
@@ -261,23 +266,27 @@ impl<W: Wire> Post<'_, W> {
         }
         let later_ms = queue.later_ms();
         match queue.trim() {
-            true => Told::All,
-            false => Told::Until(later_ms),
+            true => CatchUpProgress::All,
+            false => CatchUpProgress::Until(later_ms),
         }
     }
 
-    fn tell_slot(
+    fn send_entry(
         &mut self,
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
-        slot: Option<&Slot>,
+        slot: Option<&QueuedUpdate>,
         table: Option<&Table>,
-    ) -> Told {
+    ) -> CatchUpProgress {
         match slot {
-            None | Some(Slot::Gone) => Told::All,
-            Some(Slot::Past(values)) => self.tell_values(class, seen, values, Paced::Free),
-            Some(Slot::Update(values)) => self.tell_values(class, seen, values, Paced::Item),
-            Some(Slot::Row {
+            None | Some(QueuedUpdate::Gone) => CatchUpProgress::All,
+            Some(QueuedUpdate::Past(values)) => {
+                self.send_values(class, seen, values, FrequencyScope::Free)
+            }
+            Some(QueuedUpdate::Update(values)) => {
+                self.send_values(class, seen, values, FrequencyScope::Item)
+            }
+            Some(QueuedUpdate::Row {
                 key,
                 command,
                 values,
@@ -287,33 +296,33 @@ impl<W: Wire> Post<'_, W> {
                     Some(table) => table.with_command(values, *command),
                     None => Arc::clone(values),
                 };
-                let what = Paced::row(key, *command);
+                let what = FrequencyScope::row(key, *command);
                 match (command, &seen) {
                     (Command::Delete, None) => {
                         // The next one goes out whole again: this has no values but the key's.
-                        let told = self.tell_values(class, seen, &values, what);
+                        let told = self.send_values(class, seen, &values, what);
                         *seen = None;
                         told
                     }
                     (Command::Delete, Some(last)) => {
                         let rest = values.over(last, |_| true);
                         let values = rest.map_or(values, Arc::new);
-                        self.tell_values(class, seen, &values, what)
+                        self.send_values(class, seen, &values, what)
                     }
-                    _ => self.tell_values(class, seen, &values, what),
+                    _ => self.send_values(class, seen, &values, what),
                 }
             }
-            Some(Slot::Lost(lost)) => self.tell_mark(class, Mark::Lost(*lost)),
-            Some(Slot::Clear) => self.tell_mark(class, Mark::Clear),
-            Some(Slot::EndOfSnapshot) => self.tell_mark(class, Mark::EndOfSnapshot),
+            Some(QueuedUpdate::Lost(lost)) => self.send_notice(class, ItemNotice::Lost(*lost)),
+            Some(QueuedUpdate::Clear) => self.send_notice(class, ItemNotice::Clear),
+            Some(QueuedUpdate::EndOfSnapshot) => self.send_notice(class, ItemNotice::EndOfSnapshot),
         }
     }
 
-    fn tell_mark(&mut self, class: &FrameClass, mark: Mark) -> Told {
-        if let Some(wait) = self.wait(class, Paced::Free) {
+    fn send_notice(&mut self, class: &FrameClass, mark: ItemNotice) -> CatchUpProgress {
+        if let Some(wait) = self.wait(class, FrequencyScope::Free) {
             return wait;
         }
-        let frame = mark_frame(class, mark, self.encoder);
-        self.send(class, &frame, Paced::Free)
+        let frame = notice_frame(class, mark, self.encoder);
+        self.send(class, &frame, FrequencyScope::Free)
     }
 }

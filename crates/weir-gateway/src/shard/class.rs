@@ -8,15 +8,15 @@ use std::sync::Arc;
 use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
-use super::courier::Urgency;
-use super::diffing::ClassDiffs;
+use super::diffs::ClassDiffs;
 use super::schema::Schema;
 use super::session::SessionKey;
+use super::session_writer::QueuePolicy;
 use super::work::visit;
 
 /// What subscribers are owed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Delivery {
+pub(super) enum DeliveryMode {
     /// Every update as it came (RAW; DISTINCT, `unfiltered`): a field it does not have is null.
     Events,
     /// As events; of those that wait the oldest may be dropped (DISTINCT).
@@ -35,7 +35,7 @@ pub(super) enum Delivery {
 
 /// What the bytes of a delivery are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Basis {
+pub(super) enum PayloadSource {
     /// The update.
     Event,
     /// The values after it.
@@ -44,7 +44,7 @@ pub(super) enum Basis {
     Row,
 }
 
-impl Delivery {
+impl DeliveryMode {
     /// What a subscription request asks for.
     pub(super) fn of(add: &Add<'_>) -> Self {
         let unfiltered = add.requested_max_frequency == Frequency::Unfiltered;
@@ -63,34 +63,34 @@ impl Delivery {
         }
     }
 
-    pub(super) fn basis(self) -> Basis {
+    pub(super) fn basis(self) -> PayloadSource {
         match self {
-            Self::Events | Self::List => Basis::Event,
-            Self::States | Self::Newest | Self::Buffered => Basis::State,
-            Self::Rows | Self::AllRows => Basis::Row,
+            Self::Events | Self::List => PayloadSource::Event,
+            Self::States | Self::Newest | Self::Buffered => PayloadSource::State,
+            Self::Rows | Self::AllRows => PayloadSource::Row,
         }
     }
 
     /// Whether a snapshot that is asked for has an end that is told. (RAW has none at all.)
     pub(super) fn has_end_of_snapshot(self) -> bool {
-        self.basis() != Basis::State
+        self.basis() != PayloadSource::State
     }
 
     /// Updates that may be merged or left out wait as values, not as bytes.
-    pub(super) fn urgency(self) -> Urgency {
+    pub(super) fn urgency(self) -> QueuePolicy {
         match self {
-            Self::Events | Self::States | Self::AllRows => Urgency::Must,
-            Self::List | Self::Newest | Self::Buffered | Self::Rows => Urgency::CanWait,
+            Self::Events | Self::States | Self::AllRows => QueuePolicy::Must,
+            Self::List | Self::Newest | Self::Buffered | Self::Rows => QueuePolicy::CanWait,
         }
     }
 
     /// Whether no more waits than whatever is newest.
-    pub(super) fn waits_as_newest(self) -> bool {
+    pub(super) fn conflates_to_latest(self) -> bool {
         self == Self::Newest
     }
 
     /// Whether an update that changes nothing is sent.
-    pub(super) fn tells_unchanged(self) -> bool {
+    pub(super) fn sends_unchanged(self) -> bool {
         !matches!(self, Self::Newest | Self::Buffered)
     }
 }
@@ -102,7 +102,7 @@ pub(super) struct FrameClass {
     pub(super) sub_id: u32,
     /// The item's position in the subscription, from 1.
     pub(super) position: u32,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: DeliveryMode,
     /// `None` if its members get none.
     pub(super) diffs: Option<Box<ClassDiffs>>,
     pub(super) members: Vec<Member>,
@@ -116,7 +116,7 @@ pub(super) struct ClassKey<'a> {
     pub(super) schema: &'a Arc<Schema>,
     pub(super) sub_id: u32,
     pub(super) position: u32,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: DeliveryMode,
     pub(super) diffs: Option<&'a Arc<DiffSettings>>,
 }
 
@@ -144,7 +144,7 @@ pub(super) enum Progress {
 
 /// Where a subscription's item stands in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MemberSlot {
     pub(super) slot: u32,
     /// Index in the class's member list; changes when another member leaves.
     pub(super) member: u32,
@@ -153,8 +153,10 @@ pub(super) struct Place {
 impl Member {
     /// Whether it gets what was there before the shard wanted it; `changes` tells that it changes
     /// what others have got. A row it is not told leaves it behind what others have got last.
-    pub(super) fn wants_past(&mut self, delivery: Delivery, changes: bool) -> bool {
-        if self.awaits || (delivery.basis() == Basis::State && self.progress != Progress::New) {
+    pub(super) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
+        if self.awaits
+            || (delivery.basis() == PayloadSource::State && self.progress != Progress::New)
+        {
             return self.awaits || changes;
         }
         if self.progress == Progress::InStep {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::FieldSet;
 
-use super::class::{Basis, ClassKey, Delivery, FrameClass};
+use super::class::{ClassKey, DeliveryMode, FrameClass, PayloadSource};
 use super::work::visit;
 
 /// Classes from which on they are indexed.
@@ -37,7 +37,7 @@ struct ClassId {
     diffs: usize,
     sub_id: u32,
     position: u32,
-    delivery: Delivery,
+    delivery: DeliveryMode,
 }
 
 impl ClassId {
@@ -143,7 +143,7 @@ impl Classes {
     }
 
     /// Returns `true` if any class has this basis.
-    pub(super) fn has(&self, basis: Basis) -> bool {
+    pub(super) fn has(&self, basis: PayloadSource) -> bool {
         match &self.index {
             None => self
                 .list
@@ -191,7 +191,11 @@ mod tests {
     use super::super::work::visits;
     use super::*;
 
-    const DELIVERIES: [Delivery; 3] = [Delivery::Events, Delivery::Newest, Delivery::Rows];
+    const DELIVERIES: [DeliveryMode; 3] = [
+        DeliveryMode::Events,
+        DeliveryMode::Newest,
+        DeliveryMode::Rows,
+    ];
 
     proptest! {
         /// With and without an index the classes are those of a list that is searched.
@@ -245,7 +249,7 @@ mod tests {
             schema: &schema,
             sub_id,
             position: 1,
-            delivery: Delivery::Events,
+            delivery: DeliveryMode::Events,
             diffs: None,
         };
         let cost = |count: u32| {

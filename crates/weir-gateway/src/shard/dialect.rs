@@ -6,9 +6,9 @@ use weir_tlcp::Version;
 use weir_tlcp::server::LineLimits;
 
 use super::Shard;
-use super::courier::Courier;
 use super::frame::Framing;
 use super::session::SessionEntry;
+use super::session_writer::SessionWriter;
 
 /// What the client of a connection speaks and reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Shard {
     }
 }
 
-impl Courier {
+impl SessionWriter {
     /// Logs an update that is too long for its client, one in so many milliseconds.
     pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
         const PAUSE_MS: u64 = 10_000;

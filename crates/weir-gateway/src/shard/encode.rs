@@ -9,12 +9,12 @@ use weir_tlcp::server::{
 };
 
 use super::class::{FrameClass, Progress};
-use super::diffing::Encoder;
+use super::diffs::Encoder;
 use super::frame::Frame;
-use super::step::Emission;
+use super::transition::Emission;
 
 /// The two forms of an update within a class, each made when first needed.
-pub(super) struct Forms<'a> {
+pub(super) struct EncodedForms<'a> {
     class: &'a FrameClass,
     emission: &'a Emission<'a>,
     full: Option<Frame>,
@@ -22,7 +22,7 @@ pub(super) struct Forms<'a> {
     delta: Option<Option<Frame>>,
 }
 
-impl<'a> Forms<'a> {
+impl<'a> EncodedForms<'a> {
     pub(super) fn new(class: &'a FrameClass, emission: &'a Emission<'a>) -> Self {
         Self {
             class,
@@ -82,7 +82,7 @@ fn delta_frame(
         None => push_delta_payload(&mut encoder.line, before, values),
         Some(diffs) => encoder.push_delta(diffs, before, values),
     };
-    (changed || class.delivery.tells_unchanged()).then(|| framed_update(encoder))
+    (changed || class.delivery.sends_unchanged()).then(|| framed_update(encoder))
 }
 
 fn begin_update(class: &FrameClass, encoder: &mut Encoder) {
@@ -97,7 +97,7 @@ fn framed_update(encoder: &mut Encoder) -> Frame {
 
 /// What is told about an item besides updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum ItemNotice {
     /// All rows are gone.
     Clear,
     EndOfSnapshot,
@@ -106,14 +106,14 @@ pub(super) enum Mark {
 }
 
 /// A mark as the members of a class get it.
-pub(super) fn mark_frame(class: &FrameClass, mark: Mark, encoder: &mut Encoder) -> Frame {
+pub(super) fn notice_frame(class: &FrameClass, mark: ItemNotice, encoder: &mut Encoder) -> Frame {
     let line = &mut encoder.line;
     line.clear();
     let (sub_id, position) = (class.sub_id, class.position);
     match mark {
-        Mark::Clear => push_clear_snapshot(line, sub_id, position),
-        Mark::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
-        Mark::Lost(lost) => push_overflow(line, sub_id, position, lost),
+        ItemNotice::Clear => push_clear_snapshot(line, sub_id, position),
+        ItemNotice::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
+        ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),
     }
     Frame::of(line)
 }

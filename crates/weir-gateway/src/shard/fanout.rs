@@ -4,21 +4,21 @@
 use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
-use weir_net::server::Offer;
+use weir_net::server::TrySend;
 
 use super::backlog::{Backlog, Behind};
-use super::class::{Basis, FrameClass, Member, Progress};
-use super::courier::{Courier, Urgency};
-use super::diffing::Encoder;
-use super::encode::{Forms, Mark, mark_frame};
+use super::class::{FrameClass, Member, PayloadSource, Progress};
+use super::diffs::Encoder;
+use super::encode::{EncodedForms, ItemNotice, notice_frame};
+use super::frequency::{FrequencyScope, SendDelay, SessionTimers};
 use super::item::ItemTable;
-use super::pacing::{Alarms, Paced, Wait};
-use super::queue::{Queue, Shed};
+use super::queue::{OverflowCounts, Queue};
+use super::row_table::{BackfilledRow, RowStep};
 use super::session::{SessionKey, Sessions};
-use super::step::Emission;
-use super::table::{Learned, RowStep};
+use super::session_writer::{QueuePolicy, SessionWriter};
+use super::transition::Emission;
 use super::wire::Wire;
-use super::{Shard, ToldHistory, ToldRows};
+use super::{RowBackfill, Shard, ToldHistory};
 use crate::metrics::ShardCounters;
 use crate::routing::ItemKey;
 
@@ -39,23 +39,23 @@ impl Shard {
         let step = item.advance(update, extracted, &mut pass.counters.rows);
         for class in &mut item.classes {
             let fields = match class.delivery.basis() {
-                Basis::Event | Basis::Row => extracted,
-                Basis::State => &item.known,
+                PayloadSource::Event | PayloadSource::Row => extracted,
+                PayloadSource::State => &item.known,
             };
             if !class.schema.wanted().is_subset(fields) {
                 // Read before this class asked for its fields: its members joined later.
                 class.miss();
             } else if let Some(emission) = step.emission(class.delivery) {
-                pass.spread(class, &emission);
+                pass.send_to_class(class, &emission);
             } else {
                 match step.row {
-                    Some(RowStep::Clear) => pass.mark(class, Mark::Clear),
-                    Some(RowStep::EndOfSnapshot) => pass.mark(class, Mark::EndOfSnapshot),
+                    Some(RowStep::Clear) => pass.mark(class, ItemNotice::Clear),
+                    Some(RowStep::EndOfSnapshot) => pass.mark(class, ItemNotice::EndOfSnapshot),
                     Some(RowStep::Row(_)) | None => {}
                 }
             }
         }
-        self.arm_alarms(wire);
+        self.arm_session_timers(wire);
     }
 
     /// Takes in the present values of an item, from before this shard wanted it or some of their
@@ -74,19 +74,19 @@ impl Shard {
         };
         let step = item.learn(values, fields);
         for class in &mut item.classes {
-            let is_state = class.delivery.basis() == Basis::State;
+            let is_state = class.delivery.basis() == PayloadSource::State;
             if is_state && class.schema.wanted().is_subset(&item.known) {
                 if let Some(emission) = step.emission(class.delivery) {
-                    pass.spread(class, &emission.past());
+                    pass.send_to_class(class, &emission.past());
                 }
             }
         }
-        self.arm_alarms(wire);
+        self.arm_session_timers(wire);
     }
 
     /// Takes in the rows that a worker knows from before this shard wanted them. They go to those
     /// who wait for their snapshot, whose end is told when all workers have answered.
-    pub(super) fn learn_rows(&mut self, wire: &mut impl Wire, told: &ToldRows) {
+    pub(super) fn backfill_rows(&mut self, wire: &mut impl Wire, told: &RowBackfill) {
         let (items, mut pass) = self.pass(wire);
         let Some(item) = items.get_mut(told.item) else {
             return;
@@ -98,27 +98,27 @@ impl Shard {
             return;
         };
         let (rows, counts) = (told.rows.iter(), &mut pass.counters.rows);
-        let learned: Vec<Learned> = rows.filter_map(|row| table.learn(row, counts)).collect();
+        let learned: Vec<BackfilledRow> = rows.filter_map(|row| table.learn(row, counts)).collect();
         let is_complete = table.hear(told.in_snapshot);
         for class in &mut item.classes {
-            if class.delivery.basis() != Basis::Row {
+            if class.delivery.basis() != PayloadSource::Row {
                 continue;
             }
-            for Learned { change, told } in &learned {
+            for BackfilledRow { change, told } in &learned {
                 let emission = Emission::of_row(change);
                 let told = told.as_ref();
                 if told.is_some_and(|told| class.schema.differs(told, &change.values)) {
                     // Also for those who have seen what it was until now.
-                    pass.spread(class, &emission);
+                    pass.send_to_class(class, &emission);
                 } else {
-                    pass.spread(class, &emission.past());
+                    pass.send_to_class(class, &emission.past());
                 }
             }
             if is_complete {
-                pass.mark(class, Mark::EndOfSnapshot);
+                pass.mark(class, ItemNotice::EndOfSnapshot);
             }
         }
-        self.arm_alarms(wire);
+        self.arm_session_timers(wire);
     }
 
     /// Takes in updates from before this shard kept a history of their item. When all workers have
@@ -135,7 +135,7 @@ impl Shard {
         };
         let mut ready = Vec::new();
         for class in &mut item.classes {
-            if class.delivery.basis() != Basis::Event {
+            if class.delivery.basis() != PayloadSource::Event {
                 continue;
             }
             let (wanted, at) = (class.schema.wanted(), (class.sub_id, class.position));
@@ -179,8 +179,8 @@ struct Pass<'a, W> {
     wire: &'a mut W,
     sessions: &'a mut Sessions,
     backlog: &'a mut Backlog,
-    alarms: &'a mut Alarms,
-    courier: &'a mut Courier,
+    alarms: &'a mut SessionTimers,
+    courier: &'a mut SessionWriter,
     counters: &'a mut ShardCounters,
     encoder: &'a mut Encoder,
     now_ms: u64,
@@ -188,15 +188,15 @@ struct Pass<'a, W> {
 
 impl<W: Wire> Pass<'_, W> {
     /// Sends an update to the members of a class, beginning with another one each time.
-    fn spread(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
+    fn send_to_class(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
         let mut members = std::mem::take(&mut class.members);
         let start = class.start % members.len().max(1);
         let before = emission.before.filter(|_| !emission.is_news);
         let changes = before.is_none_or(|before| class.schema.differs(before, emission.values));
-        let mut forms = Forms::new(class, emission);
+        let mut forms = EncodedForms::new(class, emission);
         let (second, first) = members.split_at_mut(start);
         for member in first.iter_mut().chain(second) {
-            if !emission.is_news && !member.wants_past(class.delivery, changes) {
+            if !emission.is_news && !member.wants_backfill(class.delivery, changes) {
                 continue;
             }
             if member.progress == Progress::Behind {
@@ -219,30 +219,30 @@ impl<W: Wire> Pass<'_, W> {
             let at = (class.sub_id, class.position);
             if has_limits {
                 if let Some(wait) = session.wait(at, paced(emission), self.now_ms) {
-                    self.fall_behind(class, member, emission, Some(wait));
+                    self.start_lagging(class, member, emission, Some(wait));
                     continue;
                 }
             }
             let urgency = class.delivery.urgency();
             match (self.courier).data(self.wire, session, frame, 1, urgency) {
-                Offer::Queued => {
+                TrySend::Queued => {
                     // A row that is deleted has no values that changes could refer to.
                     let values = Arc::ptr_eq(emission.values, emission.whole);
                     if values || member.progress == Progress::InStep {
                         member.progress = Progress::InStep;
                     }
-                    member.awaits &= class.delivery.basis() == Basis::Row;
+                    member.awaits &= class.delivery.basis() == PayloadSource::Row;
                     self.counters.updates_out += 1;
                     if has_limits {
                         let bytes = frame.lines().len();
                         session.note_paced(at, paced(emission), bytes, self.now_ms);
                     }
                 }
-                Offer::Behind => self.fall_behind(class, member, emission, None),
-                Offer::Gone => {
+                TrySend::Behind => self.start_lagging(class, member, emission, None),
+                TrySend::Gone => {
                     // No room, or no connection: then another one may come.
                     self.wire.want_room(session.conn);
-                    self.fall_behind(class, member, emission, None);
+                    self.start_lagging(class, member, emission, None);
                 }
             }
         }
@@ -263,29 +263,29 @@ impl<W: Wire> Pass<'_, W> {
             return;
         };
         self.courier.note_too_long(session, bytes, self.now_ms);
-        let told = mark_frame(class, Mark::Lost(1), self.encoder);
-        let sent = (self.courier).data(self.wire, session, &told, 1, Urgency::Must);
-        if sent != Offer::Queued {
+        let told = notice_frame(class, ItemNotice::Lost(1), self.encoder);
+        let sent = (self.courier).data(self.wire, session, &told, 1, QueuePolicy::Must);
+        if sent != TrySend::Queued {
             self.wire.want_room(session.conn);
-            return self.fall_behind(class, member, emission, None);
+            return self.start_lagging(class, member, emission, None);
         }
         member.progress = Progress::New;
-        member.awaits &= class.delivery.basis() == Basis::Row;
+        member.awaits &= class.delivery.basis() == PayloadSource::Row;
         self.counters.too_long += 1;
     }
 
     /// The first update that a member does not get now.
-    fn fall_behind(
+    fn start_lagging(
         &mut self,
         class: &FrameClass,
         member: &mut Member,
         emission: &Emission<'_>,
-        wait: Option<Wait>,
+        wait: Option<SendDelay>,
     ) {
         let in_step = member.progress == Progress::InStep;
         member.progress = Progress::Behind;
         // What waits now is its snapshot.
-        member.awaits &= class.delivery.basis() == Basis::Row;
+        member.awaits &= class.delivery.basis() == PayloadSource::Row;
         let behind = Behind {
             sub_id: class.sub_id,
             position: class.position,
@@ -294,14 +294,14 @@ impl<W: Wire> Pass<'_, W> {
         };
         let queues = behind.queue.is_some();
         let due_ms = match wait {
-            Some(Wait::Item(at_ms)) => at_ms,
-            Some(Wait::Session(_)) | None => self.now_ms,
+            Some(SendDelay::Item(at_ms)) => at_ms,
+            Some(SendDelay::Session(_)) | None => self.now_ms,
         };
         self.backlog.push(member.session, behind, due_ms);
         if queues {
             self.queue_up(class, member, emission);
         }
-        if let Some(Wait::Session(at_ms) | Wait::Item(at_ms)) = wait {
+        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = wait {
             self.wake_at(member.session, at_ms);
         }
     }
@@ -319,7 +319,7 @@ impl<W: Wire> Pass<'_, W> {
 
     /// A further update for a member that has not got an earlier one.
     fn queue_up(&mut self, class: &FrameClass, member: &Member, emission: &Emission<'_>) {
-        if class.delivery.waits_as_newest() {
+        if class.delivery.conflates_to_latest() {
             self.counters.conflated += 1;
             return;
         }
@@ -333,40 +333,40 @@ impl<W: Wire> Pass<'_, W> {
         self.count(shed);
         if let (true, Some(change)) = (member.paced, emission.row) {
             // Rows are paced one by one, so this one may be due before those that wait.
-            let what = Paced::row(&change.key, change.command);
+            let what = FrequencyScope::row(&change.key, change.command);
             let session = self.sessions.get_mut(member.session);
             let at_ms = match session.and_then(|session| session.wait(at, what, self.now_ms)) {
                 None => self.now_ms,
-                Some(Wait::Session(at_ms) | Wait::Item(at_ms)) => at_ms,
+                Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) => at_ms,
             };
             self.backlog.hasten(member.session, at, at_ms);
             self.wake_at(member.session, at_ms);
         }
     }
 
-    fn count(&mut self, shed: Shed) {
+    fn count(&mut self, shed: OverflowCounts) {
         self.counters.conflated += shed.conflated;
         self.counters.dropped += shed.dropped;
         self.counters.lost += shed.lost;
     }
 
     /// Tells the members of a class something that is no update.
-    fn mark(&mut self, class: &mut FrameClass, mark: Mark) {
-        if class.delivery.basis() != Basis::Row {
+    fn mark(&mut self, class: &mut FrameClass, mark: ItemNotice) {
+        if class.delivery.basis() != PayloadSource::Row {
             return;
         }
-        let frame = mark_frame(class, mark, self.encoder);
+        let frame = notice_frame(class, mark, self.encoder);
         let mut members = std::mem::take(&mut class.members);
         for member in &mut members {
-            if mark == Mark::EndOfSnapshot && !std::mem::take(&mut member.awaits) {
+            if mark == ItemNotice::EndOfSnapshot && !std::mem::take(&mut member.awaits) {
                 continue;
             }
             if member.progress != Progress::Behind {
                 let Some(session) = self.sessions.get_mut(member.session) else {
                     continue;
                 };
-                let sent = (self.courier).data(self.wire, session, &frame, 1, Urgency::Must);
-                if sent == Offer::Queued {
+                let sent = (self.courier).data(self.wire, session, &frame, 1, QueuePolicy::Must);
+                if sent == TrySend::Queued {
                     continue;
                 }
                 self.wire.want_room(session.conn);
@@ -383,10 +383,10 @@ impl<W: Wire> Pass<'_, W> {
             let at = (class.sub_id, class.position);
             self.backlog.append(member.session, at, |queue, _| {
                 match mark {
-                    Mark::Clear => queue.push_clear(),
+                    ItemNotice::Clear => queue.push_clear(),
                     _ => queue.push_end(),
                 }
-                Shed::default()
+                OverflowCounts::default()
             });
         }
         class.members = members;
@@ -394,9 +394,9 @@ impl<W: Wire> Pass<'_, W> {
 }
 
 /// What a limit of frequency means for an update.
-fn paced<'a>(emission: &Emission<'a>) -> Paced<'a> {
+fn paced<'a>(emission: &Emission<'a>) -> FrequencyScope<'a> {
     match emission.row {
-        Some(change) => Paced::row(&change.key, change.command),
-        None => Paced::Item,
+        Some(change) => FrequencyScope::row(&change.key, change.command),
+        None => FrequencyScope::Item,
     }
 }

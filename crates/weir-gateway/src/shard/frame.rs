@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use bytes::Bytes;
 use weir_net::{http1, websocket};
 
-use super::compressing::Compressor;
+use super::compression::Compressor;
 
 /// How a connection frames lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

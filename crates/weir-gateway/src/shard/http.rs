@@ -9,7 +9,7 @@ use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
 use super::Shard;
 use super::dialect::Dialect;
-use super::requests::{Fate, Reply, Via};
+use super::requests::{MessageOutcome, Reply, RequestTransport};
 use super::wire::Wire;
 
 /// Answers one request on the data port.
@@ -100,11 +100,11 @@ fn tlcp(
     shard.hears(conn, Dialect::of(Version::NEWEST, user_agent));
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.reply);
-    let mut reply = Reply::on(conn, Via::Http { origin }, buffer);
-    let mut fate = Fate::Stays;
+    let mut reply = Reply::on(conn, RequestTransport::Http { origin }, buffer);
+    let mut fate = MessageOutcome::Stays;
     match std::str::from_utf8(&request.body) {
         Ok(body) => parse_http_request(name, request.query, body, &mut |parsed| {
-            if fate == Fate::Stays {
+            if fate == MessageOutcome::Stays {
                 fate = match parsed {
                     Ok(Request::CreateSession(_) | Request::BindSession(_))
                         if !request.takes_chunks =>
@@ -112,13 +112,13 @@ fn tlcp(
                         let text = "sessions need HTTP/1.1 from proxies too";
                         shard.counters.sessions_refused += 1;
                         write_conerr(&mut reply.lines, SessionCode::MALFORMED, text);
-                        Fate::Stays
+                        MessageOutcome::Stays
                     }
                     Ok(request) => shard.handle_request(wire, &request, &mut reply),
                     Err(error) => {
                         shard.counters.requests_refused += 1;
                         error.write(&mut reply.lines);
-                        Fate::Stays
+                        MessageOutcome::Stays
                     }
                 };
             }
@@ -129,11 +129,11 @@ fn tlcp(
         }
     }
     if !reply.foreign.is_empty() {
-        shard.send_errands(reply);
+        shard.forward_requests(reply);
         return Answer::Later;
     }
     match (fate, &reply.via) {
-        (Fate::Stays, Via::Http { origin }) => {
+        (MessageOutcome::Stays, RequestTransport::Http { origin }) => {
             let lines_so_far = std::mem::take(&mut reply.lines);
             Answer::Reply(lines(lines_so_far, origin.as_deref()))
         }

@@ -6,14 +6,14 @@ use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::class::{Basis, ClassKey, FrameClass, Member, Place, Progress};
+use super::class::{ClassKey, FrameClass, Member, MemberSlot, PayloadSource, Progress};
 use super::classes::Classes;
-use super::kept::{History, Keep, More};
+use super::item_history::{History, More, Retention};
+use super::row_table::{RowTableCounters, Table};
 use super::schema::Schema;
 use super::session::SessionKey;
-use super::step::Step;
-use super::table::{Table, TableCounts};
-use crate::routing::{HistoryWish, ItemKey, RowsWish};
+use super::transition::Transition;
+use crate::routing::{HistoryWish, ItemKey, RowInterest};
 
 /// An item's identity: the connection's number and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
@@ -58,7 +58,7 @@ pub(super) struct Item {
 
 /// What ingest must be told about an item after somebody joined it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum InterestUpdate {
     /// It knows all.
     Nothing,
     /// The item is new here.
@@ -73,7 +73,7 @@ pub(super) struct Demand {
     pub(super) item: ItemKey,
     pub(super) fields: FieldSet,
     /// Its rows, for mode COMMAND.
-    pub(super) rows: Option<RowsWish>,
+    pub(super) rows: Option<RowInterest>,
     /// Its last updates, for mode DISTINCT.
     pub(super) history: Option<HistoryWish>,
 }
@@ -128,8 +128,8 @@ impl ItemTable {
         name: &ItemName,
         key: ClassKey<'_>,
         session: SessionKey,
-        keep: Keep,
-    ) -> (Place, Ask) {
+        keep: Retention,
+    ) -> (MemberSlot, InterestUpdate) {
         let (slot, new) = match self.by_name.get(name) {
             Some(slot) => (*slot, false),
             None => (self.insert(name), true),
@@ -141,9 +141,9 @@ impl ItemTable {
         let epoch = item.epoch;
         let demand = || item.demand(ItemKey { slot, epoch });
         let ask = match (new, grew) {
-            (true, _) => Ask::New(demand()),
-            (false, true) => Ask::More(demand()),
-            (false, false) => Ask::Nothing,
+            (true, _) => InterestUpdate::New(demand()),
+            (false, true) => InterestUpdate::More(demand()),
+            (false, false) => InterestUpdate::Nothing,
         };
         let classes = item.classes.len();
         let class = item.classes.get_or_add(key);
@@ -159,7 +159,7 @@ impl ItemTable {
         let member = (class.members.len() - 1) as u32;
         self.size.members += 1;
         self.size.classes += item.classes.len() - classes;
-        (Place { slot, member }, ask)
+        (MemberSlot { slot, member }, ask)
     }
 
     /// Returns `true` if a subscriber would need a frame class that the item may not have.
@@ -191,7 +191,7 @@ impl ItemTable {
     }
 
     /// Removes a subscriber by its place, in constant time: the class's last member takes it.
-    pub(super) fn remove(&mut self, place: Place, key: ClassKey<'_>) -> Removal {
+    pub(super) fn remove(&mut self, place: MemberSlot, key: ClassKey<'_>) -> Removal {
         let mut removal = Removal::default();
         let slot = place.slot as usize;
         let Some(item) = self.items.get_mut(slot) else {
@@ -288,21 +288,21 @@ impl Item {
     }
 
     /// Returns what workers keep of it for other shards, as far as this shard knows.
-    fn kept(&self) -> (Option<RowsWish>, Option<HistoryWish>) {
+    fn kept(&self) -> (Option<RowInterest>, Option<HistoryWish>) {
         let history = self.more.as_ref().and_then(|more| more.history.wish());
         (self.table().map(Table::wish), history)
     }
 
     /// Begins to keep what a subscriber needs; what is kept already stays. Returns `true` if
     /// workers are to be asked for what was before.
-    fn keep(&mut self, keep: Keep, schema: &Schema, generation: u32) -> bool {
+    fn keep(&mut self, keep: Retention, schema: &Schema, generation: u32) -> bool {
         match keep {
-            Keep::Values => false,
-            Keep::History(most, workers) => {
+            Retention::Values => false,
+            Retention::History(most, workers) => {
                 let history = &mut self.more.get_or_insert_default().history;
                 history.begin(most, generation, workers)
             }
-            Keep::Rows(rules, workers) => {
+            Retention::Rows(rules, workers) => {
                 let table = &mut self.more.get_or_insert_default().table;
                 let is_new = table.is_none();
                 if is_new {
@@ -317,7 +317,10 @@ impl Item {
 
     /// Forgets the table and the history if no class is left that needs them; the rows forgotten.
     fn forget_unneeded(&mut self) -> usize {
-        let (events, rows) = (self.classes.has(Basis::Event), self.classes.has(Basis::Row));
+        let (events, rows) = (
+            self.classes.has(PayloadSource::Event),
+            self.classes.has(PayloadSource::Row),
+        );
         let Some(more) = &mut self.more else {
             return 0;
         };
@@ -355,14 +358,14 @@ impl Item {
         &mut self,
         event: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
-        counts: &mut TableCounts,
-    ) -> Step {
+        counts: &mut RowTableCounters,
+    ) -> Transition {
         let row = match &mut self.more {
             None => None,
             Some(more) => more.advance(&event, extracted, counts),
         };
         let (state, state_before) = self.merge(&event, extracted);
-        Step {
+        Transition {
             event_before: self.last.replace(Arc::clone(&event)),
             event,
             state,
@@ -378,7 +381,11 @@ impl Item {
 
     /// Takes in values that are no update, as far as they are not known: those that are may be newer,
     /// where several workers read the item's records.
-    pub(super) fn learn(&mut self, values: Arc<FrozenValues>, fields: &Arc<FieldSet>) -> Step {
+    pub(super) fn learn(
+        &mut self,
+        values: Arc<FrozenValues>,
+        fields: &Arc<FieldSet>,
+    ) -> Transition {
         let state_before = self.state.take();
         let state = match &state_before {
             None => Arc::clone(&values),
@@ -395,7 +402,7 @@ impl Item {
         let mut known = FieldSet::clone(&self.known);
         known.union_with(fields);
         self.known = Arc::new(known);
-        Step {
+        Transition {
             event_before: None,
             event: values,
             state,
@@ -432,11 +439,11 @@ impl Item {
     }
 
     /// What subscribers of a delivery who are in step have got last.
-    pub(super) fn last(&self, basis: Basis) -> Option<&Arc<FrozenValues>> {
+    pub(super) fn last(&self, basis: PayloadSource) -> Option<&Arc<FrozenValues>> {
         match basis {
-            Basis::Event => self.last.as_ref(),
-            Basis::State => self.state.as_ref(),
-            Basis::Row => self.table()?.last(),
+            PayloadSource::Event => self.last.as_ref(),
+            PayloadSource::State => self.state.as_ref(),
+            PayloadSource::Row => self.table()?.last(),
         }
     }
 
@@ -476,7 +483,7 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
-    use super::super::class::Delivery;
+    use super::super::class::DeliveryMode;
     use super::*;
 
     fn session(index: u32) -> SessionKey {
@@ -488,7 +495,7 @@ mod tests {
             schema,
             sub_id,
             position,
-            delivery: Delivery::Events,
+            delivery: DeliveryMode::Events,
             diffs: None,
         }
     }
@@ -502,9 +509,9 @@ mod tests {
         }
     }
 
-    fn new(ask: Ask) -> ItemKey {
+    fn new(ask: InterestUpdate) -> ItemKey {
         match ask {
-            Ask::New(demand) => demand.item,
+            InterestUpdate::New(demand) => demand.item,
             other => panic!("the item is new, but {other:?}"),
         }
     }
@@ -517,13 +524,13 @@ mod tests {
             Arc::new(Schema::of([Some(0), Some(5)])),
         );
         let name: ItemName = (0, "item".into());
-        let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Keep::Values);
+        let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Retention::Values);
         let key = new(first);
         let fields = [0, 1, 5].into_iter().collect();
-        let (place, second) = table.add(&name, class(&more, 1, 1), session(1), Keep::Values);
-        assert_eq!(second, Ask::More(demand(key, fields)));
-        let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Keep::Values);
-        assert_eq!(third, Ask::Nothing);
+        let (place, second) = table.add(&name, class(&more, 1, 1), session(1), Retention::Values);
+        assert_eq!(second, InterestUpdate::More(demand(key, fields)));
+        let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Retention::Values);
+        assert_eq!(third, InterestUpdate::Nothing);
         let removal = table.remove(place, class(&more, 1, 1));
         let fields = [0, 1].into_iter().collect();
         assert_eq!(removal.narrowed, Some((name, demand(key, fields))));
@@ -534,16 +541,16 @@ mod tests {
         let mut table = ItemTable::new();
         let schema = Arc::new(Schema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
-        let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0), Keep::Values);
-        let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Keep::Values);
+        let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
+        let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Retention::Values);
         let key = new(ask);
-        assert!(again == Ask::Nothing && table.get_mut(key).is_some());
+        assert!(again == InterestUpdate::Nothing && table.get_mut(key).is_some());
 
         let removal = table.remove(first, class(&schema, 1, 1));
         assert_eq!(removal.moved, Some(session(1)));
         assert!(removal.emptied.is_none());
 
-        let moved = Place {
+        let moved = MemberSlot {
             member: first.member,
             ..second
         };
@@ -551,7 +558,7 @@ mod tests {
         assert_eq!(removal.emptied, Some((name.clone(), key)));
         assert!(table.get_mut(key).is_none() && table.len() == 0);
 
-        let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2), Keep::Values);
+        let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2), Retention::Values);
         assert_ne!(new(renewed).epoch, key.epoch);
     }
 
@@ -563,10 +570,10 @@ mod tests {
             Arc::new(Schema::of([Some(1)])),
         );
         let name: ItemName = (0, "item".into());
-        let (place, key) = table.add(&name, class(&one, 1, 1), session(0), Keep::Values);
-        table.add(&name, class(&two, 1, 1), session(1), Keep::Values);
-        table.add(&name, class(&one, 2, 1), session(2), Keep::Values);
-        table.add(&name, class(&one, 1, 2), session(3), Keep::Values);
+        let (place, key) = table.add(&name, class(&one, 1, 1), session(0), Retention::Values);
+        table.add(&name, class(&two, 1, 1), session(1), Retention::Values);
+        table.add(&name, class(&one, 2, 1), session(2), Retention::Values);
+        table.add(&name, class(&one, 1, 2), session(3), Retention::Values);
         let key = new(key);
         assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(4));
         table.remove(place, class(&one, 1, 1));

@@ -2,16 +2,16 @@
 
 use weir_net::limited;
 use weir_net::log::Truncated;
-use weir_net::server::{ConnId, Offer};
+use weir_net::server::{ConnId, TrySend};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::SessionRef;
-use weir_tlcp::server::{Wake, write_end};
+use weir_tlcp::server::{WakeOutcome, write_end};
 
-use super::courier::Urgency;
 use super::frame::{Frame, Framing};
-use super::session::{Link, SessionKey, Way};
+use super::session::{OtherBinding, SessionKey, StreamBinding};
+use super::session_writer::QueuePolicy;
 use super::wire::Wire;
-use super::{Shard, ShardMail};
+use super::{Shard, ShardEvent};
 
 /// Stands for no connection.
 pub(super) const NOWHERE: ConnId = ConnId::from_parts(u32::MAX, 0);
@@ -24,8 +24,8 @@ impl Shard {
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
         let frame = Frame::of(lines);
-        let offer = (self.courier).data(wire, entry, &frame, count, Urgency::Must);
-        if offer != Offer::Queued {
+        let offer = (self.courier).data(wire, entry, &frame, count, QueuePolicy::Must);
+        if offer != TrySend::Queued {
             self.end_slow(wire, key);
         }
     }
@@ -42,7 +42,7 @@ impl Shard {
     /// got all there is ends, unless it may wait for more.
     pub(super) fn resume(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| self.courier.pump(wire, entry)) {
+        if entry.is_some_and(|entry| self.courier.drain_pending(wire, entry)) {
             self.catch_up(wire, key);
             self.settle(wire, key);
         }
@@ -55,11 +55,11 @@ impl Shard {
             return;
         };
         let done = match &entry.link {
-            Link::Other(way) => match &**way {
-                Way::Poll(poll) => poll.fed || poll.until_ms <= now_ms,
-                Way::Http { .. } | Way::Unbound { .. } => false,
+            StreamBinding::Other(way) => match &**way {
+                OtherBinding::Poll(poll) => poll.fed || poll.until_ms <= now_ms,
+                OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => false,
             },
-            Link::WebSocket => false,
+            StreamBinding::WebSocket => false,
         };
         let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
         if done && !waits {
@@ -139,10 +139,10 @@ impl Shard {
 
     /// A client has started over and tells which session it has given up: that one need not wait
     /// for its time to run out.
-    pub(super) fn retire(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
+    pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
         if let Some(shard) = self.elsewhere(old) {
             let id = old.clone().into_owned();
-            return self.post(shard, ShardMail::Retire(id));
+            return self.post(shard, ShardEvent::Retire(id));
         }
         if let Some(key) = self.sessions.find(self.number, old) {
             let session = Truncated(old);
@@ -166,19 +166,19 @@ impl Shard {
         if now_ms < entry.next_wake_ms() {
             return entry.arm(wire);
         }
-        if let Link::Other(way) = &entry.link {
+        if let StreamBinding::Other(way) = &entry.link {
             match **way {
-                Way::Unbound { .. } => return self.expire(wire, key),
-                Way::Poll(_) => {
+                OtherBinding::Unbound { .. } => return self.expire(wire, key),
+                OtherBinding::Poll(_) => {
                     self.settle(wire, key);
                     return self.look_again(wire, key);
                 }
-                Way::Http { .. } => {}
+                OtherBinding::Http { .. } => {}
             }
         }
         let mut lines = Vec::new();
         let conn = entry.conn;
-        if entry.core.on_wake(now_ms, &mut lines) == Wake::Inactive {
+        if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
             limited!(debug, "inactive client", session = %entry.core.id(), "client broke its promise to be heard");
             wire.close(conn, None, true);
             return self.lost(wire, key);
@@ -198,8 +198,8 @@ impl Shard {
         const LOOK_MS: u64 = 1_000;
         let now_ms = wire.now_ms();
         if let Some(entry) = self.sessions.get_mut(key) {
-            if let Link::Other(way) = &mut entry.link {
-                if let Way::Poll(poll) = &mut **way {
+            if let StreamBinding::Other(way) = &mut entry.link {
+                if let OtherBinding::Poll(poll) = &mut **way {
                     poll.until_ms = poll.until_ms.max(now_ms + LOOK_MS);
                 }
             }
@@ -218,7 +218,7 @@ impl Shard {
     }
 
     /// Ends the polls that have got something.
-    pub(super) fn settle_polls(&mut self, wire: &mut impl Wire) {
+    pub(super) fn end_fed_polls(&mut self, wire: &mut impl Wire) {
         for key in std::mem::take(&mut self.courier.fed) {
             self.settle(wire, key);
         }

@@ -1,42 +1,42 @@
 //! One shard: an event loop's handler with its own sessions, items and subscriptions.
 
+mod admission;
 mod backlog;
 mod catch_up;
 mod class;
 mod classes;
-mod compressing;
-mod controls;
-mod courier;
+mod compression;
+mod control_requests;
 mod dialect;
-mod diffing;
+mod diffs;
 mod drain;
 mod encode;
-mod errands;
 mod fanout;
+mod forwarding;
 mod frame;
-mod guarding;
+mod frequency;
+mod handover;
 mod http;
+mod interest_sender;
 mod item;
+mod item_history;
 mod journal;
-mod kept;
 mod lifecycle;
 #[cfg(test)]
 mod model;
-mod pacing;
 mod queue;
-mod rebind;
 mod requests;
+mod row_table;
 mod schema;
 mod session;
+mod session_writer;
 mod simulator;
-mod step;
 #[cfg(test)]
 mod stream_tests;
 mod subscribe;
-mod table;
 mod teardown;
+mod transition;
 mod wire;
-mod wishes;
 mod work;
 
 use std::collections::{HashMap, VecDeque};
@@ -45,7 +45,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_mapping::{FieldSet, FrozenValues};
-use weir_net::MailSender;
+use weir_net::MailboxSender;
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{Answer, CloseReason, ConnId, Detached, Handler, Io};
@@ -55,34 +55,34 @@ use weir_tlcp::server::{SessionConfig, Subscription};
 
 use self::backlog::Backlog;
 use self::catch_up::ALARM;
-use self::class::{ClassKey, Place};
-pub(crate) use self::compressing::CompressionCounters;
-use self::compressing::Compressor;
-use self::courier::Courier;
+use self::class::{ClassKey, MemberSlot};
+pub(crate) use self::compression::CompressionCounters;
+use self::compression::Compressor;
 use self::dialect::Dialect;
-pub(crate) use self::diffing::DiffCounters;
-use self::diffing::Encoder;
+pub(crate) use self::diffs::DiffCounters;
+use self::diffs::Encoder;
 use self::drain::Drain;
-use self::errands::{Errand, Errands, Outcome};
+use self::forwarding::{Errand, Forwarding, Outcome};
+use self::frequency::SessionTimers;
+use self::handover::{Handover, HandoverTarget};
+use self::interest_sender::InterestSender;
 use self::item::{ItemTable, Removal};
 use self::journal::JournalLimits;
-use self::pacing::Alarms;
-use self::rebind::{Departure, Handover};
 use self::schema::SchemaCache;
-use self::session::{SessionKey, Sessions, Subscribed};
+use self::session::{ItemSubscription, SessionKey, Sessions};
+use self::session_writer::SessionWriter;
 use self::wire::Wire;
-use self::wishes::Wishes;
+use crate::admission::{Admission, AdmissionId, Held};
 use crate::compression::Compression;
 use crate::config::{Limits, Simulator, UnknownNames};
 use crate::connection::Connection;
-use crate::guard::{Guard, Held, Ticket};
-use crate::latency::Sent;
+use crate::latency::PendingAges;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
 
 pub(crate) use self::item::shrinks;
-pub(crate) use self::kept::PastUpdate;
-pub(crate) use self::table::{Table, TableCounts, TableRules};
+pub(crate) use self::item_history::PastUpdate;
+pub(crate) use self::row_table::{RowTableConfig, RowTableCounters, Table};
 
 /// Timer tokens; those of sessions are never that small.
 const DRAIN_OVER: u64 = 0;
@@ -99,7 +99,7 @@ const LOST: Activity = Activity(Activity::FIRST_OWN + 2);
 
 /// What other threads tell a shard.
 #[derive(Debug)]
-pub(crate) enum ShardMail {
+pub(crate) enum ShardEvent {
     /// An item has a new event.
     Update {
         item: ItemKey,
@@ -117,7 +117,7 @@ pub(crate) enum ShardMail {
         fields: Arc<FieldSet>,
     },
     /// The rows of an item that one worker knows from before the shard began to want them.
-    Rows(Box<ToldRows>),
+    Rows(Box<RowBackfill>),
     /// The last updates of an item that one worker knows from before the shard began to want them.
     History(Box<ToldHistory>),
     /// A connection takes its items away from everybody.
@@ -134,9 +134,9 @@ pub(crate) enum ShardMail {
     Drain { spread_ms: u64, within_ms: u64 },
 }
 
-/// See [`ShardMail::Rows`].
+/// See [`ShardEvent::Rows`].
 #[derive(Debug)]
-pub(crate) struct ToldRows {
+pub(crate) struct RowBackfill {
     pub(crate) item: ItemKey,
     /// Of the wish that it answers.
     pub(crate) generation: u32,
@@ -145,7 +145,7 @@ pub(crate) struct ToldRows {
     pub(crate) in_snapshot: bool,
 }
 
-/// See [`ShardMail::History`].
+/// See [`ShardEvent::History`].
 #[derive(Debug)]
 pub(crate) struct ToldHistory {
     pub(crate) item: ItemKey,
@@ -157,13 +157,13 @@ pub(crate) struct ToldHistory {
 
 /// What all shards know and none changes.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ShardContext {
     pub(crate) set_id: String,
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) session: SessionConfig,
     pub(crate) limits: Limits,
     pub(crate) unknown_names: UnknownNames,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) guard: Arc<Admission>,
     /// What the start item of the published simulator says, if it is served.
     pub(crate) simulator: Option<Simulator>,
     pub(crate) compression: Compression,
@@ -172,32 +172,32 @@ pub(crate) struct Shared {
     /// How many there are.
     pub(crate) shards: usize,
     /// The shards' inboxes, set once all of them exist.
-    pub(crate) peers: OnceLock<Vec<MailSender<ShardMail>>>,
+    pub(crate) peers: OnceLock<Vec<MailboxSender<ShardEvent>>>,
 }
 
 /// The handler of one event loop.
 pub(crate) struct Shard {
     number: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ShardContext>,
     sessions: Sessions,
     items: ItemTable,
     backlog: Backlog,
-    alarms: Alarms,
-    courier: Courier,
+    alarms: SessionTimers,
+    courier: SessionWriter,
     schemas: SchemaCache,
-    wishes: Wishes,
+    wishes: InterestSender,
     counters: ShardCounters,
     metrics: Arc<ShardMetrics>,
     drain: Option<Drain>,
-    errands: Errands,
+    errands: Forwarding,
     /// The connection in hand goes there when its message is dealt with.
-    departure: Option<Departure>,
+    departure: Option<HandoverTarget>,
     /// Makes `U` lines.
     encoder: Encoder,
     /// Updates of this pass over the connections, for their latency.
-    sent: Sent,
+    sent: PendingAges,
     /// What the guard counts sessions under, where it does.
-    tickets: HashMap<SessionKey, Ticket>,
+    tickets: HashMap<SessionKey, AdmissionId>,
     /// Of connections whose client is not like most.
     dialects: HashMap<ConnId, Dialect>,
     /// Sessions that have ended and still have items.
@@ -219,7 +219,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(number: u16, shared: Arc<Shared>, metrics: Arc<ShardMetrics>) -> Self {
+    pub(crate) fn new(number: u16, shared: Arc<ShardContext>, metrics: Arc<ShardMetrics>) -> Self {
         let limits = &shared.limits;
         let journal = JournalLimits {
             bytes: limits.recovery_bytes,
@@ -230,21 +230,21 @@ impl Shard {
         let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_ms);
         Self {
             number,
-            wishes: Wishes::new(number),
-            courier: Courier::new(queue_bytes, unbound_ms, journal, compressor),
+            wishes: InterestSender::new(number),
+            courier: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
             backlog: Backlog::new(queue_bytes),
             shared,
             sessions: Sessions::new(),
             items: ItemTable::new(),
-            alarms: Alarms::default(),
+            alarms: SessionTimers::default(),
             schemas: SchemaCache::new(),
             counters: ShardCounters::default(),
             metrics,
             drain: None,
-            errands: Errands::default(),
+            errands: Forwarding::default(),
             departure: None,
             encoder,
-            sent: Sent::default(),
+            sent: PendingAges::default(),
             tickets: HashMap::new(),
             dialects: HashMap::new(),
             departing: VecDeque::new(),
@@ -259,8 +259,8 @@ impl Shard {
     }
 
     /// Takes a subscription's items out of the table.
-    fn release(&mut self, session: SessionKey, subscription: Subscription<Subscribed>) {
-        let Subscribed {
+    fn release(&mut self, session: SessionKey, subscription: Subscription<ItemSubscription>) {
+        let ItemSubscription {
             schema,
             delivery,
             diffs,
@@ -290,7 +290,7 @@ impl Shard {
     }
 
     /// Takes one subscriber of an item out of the table.
-    fn release_item(&mut self, place: Place, class: ClassKey<'_>) {
+    fn release_item(&mut self, place: MemberSlot, class: ClassKey<'_>) {
         self.item_work += 1;
         let Removal {
             moved,
@@ -322,7 +322,7 @@ impl Shard {
                 continue;
             };
             let of_connection =
-                |one: &&Subscription<Subscribed>| one.handle.connection == connection;
+                |one: &&Subscription<ItemSubscription>| one.handle.connection == connection;
             let all = entry.core.subscriptions().iter().filter(of_connection);
             let ids: Vec<u32> = all.map(|one| one.sub_id).collect();
             lines.clear();
@@ -353,7 +353,7 @@ impl Shard {
 
     fn publish(&mut self, io: &Io) {
         self.counters.sessions = self.sessions.len() as u64;
-        self.take_census(io.now_ms());
+        self.count_transports(io.now_ms());
         self.counters.items = self.items.len() as u64;
         self.counters.lagging = self.backlog.len() as u64;
         self.counters.unbound = self.courier.unbound;
@@ -369,7 +369,7 @@ impl Shard {
 }
 
 impl Handler for Shard {
-    type Mail = ShardMail;
+    type Mail = ShardEvent;
 
     fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
         self.shared.guard.enter(peer.ip()).ok()
@@ -380,7 +380,7 @@ impl Handler for Shard {
     }
 
     fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
-        let answer = match self.turn_away(io, conn, request) {
+        let answer = match self.reject_request(io, conn, request) {
             Some(refusal) => Answer::Reply(refusal),
             None => http::answer(self, io, conn, request),
         };
@@ -417,7 +417,7 @@ impl Handler for Shard {
         match token {
             DRAIN_OVER => io.stop(),
             DRAIN_STEP => self.drain_step(io),
-            SETTLE_POLLS => self.settle_polls(io),
+            SETTLE_POLLS => self.end_fed_polls(io),
             ALARM => self.on_alarm(io),
             session => self.wake(io, SessionKey::from_bits(session)),
         }
@@ -431,9 +431,9 @@ impl Handler for Shard {
         self.resume(io, SessionKey::from_bits(tag));
     }
 
-    fn on_mail(&mut self, io: &mut Io, mail: ShardMail) {
+    fn on_mail(&mut self, io: &mut Io, mail: ShardEvent) {
         match mail {
-            ShardMail::Update {
+            ShardEvent::Update {
                 item,
                 update,
                 fields,
@@ -446,19 +446,19 @@ impl Handler for Shard {
                     self.count_sent();
                 }
             }
-            ShardMail::Known {
+            ShardEvent::Known {
                 item,
                 update,
                 fields,
             } => self.learn(io, item, update, &fields),
-            ShardMail::Rows(told) => self.learn_rows(io, &told),
-            ShardMail::History(told) => self.learn_history(io, *told),
-            ShardMail::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
-            ShardMail::Adopt(handover) => self.adopt(io, *handover),
-            ShardMail::Errand(errand) => self.receive_errand(io, *errand),
-            ShardMail::Outcome(outcome) => self.take_outcome(io, *outcome),
-            ShardMail::Retire(id) => self.retire(io, &id),
-            ShardMail::Drain {
+            ShardEvent::Rows(told) => self.backfill_rows(io, &told),
+            ShardEvent::History(told) => self.learn_history(io, *told),
+            ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
+            ShardEvent::Adopt(handover) => self.accept_handover(io, *handover),
+            ShardEvent::Errand(errand) => self.receive_errand(io, *errand),
+            ShardEvent::Outcome(outcome) => self.take_outcome(io, *outcome),
+            ShardEvent::Retire(id) => self.discard_replaced(io, &id),
+            ShardEvent::Drain {
                 spread_ms,
                 within_ms,
             } => self.drain(io, spread_ms, within_ms),
@@ -472,7 +472,7 @@ impl Handler for Shard {
     fn on_turn(&mut self, io: &mut Io) {
         self.begin_turn(io);
         self.publish(io);
-        self.retry_posts(io);
+        self.retry_sends(io);
         if self.drained() {
             io.close_idle();
             if io.connections() == 0 {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::{Command, FrozenValues};
 
-use super::class::Delivery;
-use super::table::RowChange;
+use super::class::DeliveryMode;
+use super::row_table::RowChange;
 use super::work::visit;
 
 /// What an update costs besides its texts.
@@ -17,7 +17,7 @@ const SLOT_BYTES: usize = 64;
 
 /// One thing to be told.
 #[derive(Debug)]
-pub(super) enum Slot {
+pub(super) enum QueuedUpdate {
     /// An update of the snapshot; neither paced nor dropped.
     Past(Arc<FrozenValues>),
     Update(Arc<FrozenValues>),
@@ -40,13 +40,13 @@ pub(super) enum Slot {
 /// Things to be told, in order.
 #[derive(Debug)]
 pub(super) struct Queue {
-    delivery: Delivery,
+    delivery: DeliveryMode,
     /// Updates that may wait.
     most: usize,
-    slots: VecDeque<Slot>,
-    /// Slots that are [`Slot::Gone`].
+    slots: VecDeque<QueuedUpdate>,
+    /// Slots that are [`QueuedUpdate::Gone`].
     gone: usize,
-    /// Index before which there is no [`Slot::Update`].
+    /// Index before which there is no [`QueuedUpdate::Update`].
     oldest: usize,
     updates: usize,
     /// Updates of the snapshot that may still come.
@@ -68,7 +68,7 @@ pub(super) struct Queue {
 
 /// What became of updates that were not queued as they came.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shed {
+pub(super) struct OverflowCounts {
     /// Merged into a newer or older one.
     pub(super) conflated: u64,
     /// Dropped as the oldest.
@@ -77,7 +77,7 @@ pub(super) struct Shed {
     pub(super) lost: u64,
 }
 
-impl Shed {
+impl OverflowCounts {
     fn conflated(conflated: u64) -> Self {
         Self {
             conflated,
@@ -99,7 +99,7 @@ fn cost(values: &FrozenValues) -> usize {
 
 impl Queue {
     /// A queue in which at most `most` updates wait, where the delivery has such a limit.
-    pub(super) fn new(delivery: Delivery, most: usize) -> Self {
+    pub(super) fn new(delivery: DeliveryMode, most: usize) -> Self {
         Self {
             delivery,
             most: most.max(1),
@@ -127,13 +127,13 @@ impl Queue {
         self.bytes
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Slot> {
+    pub(super) fn get(&self, index: usize) -> Option<&QueuedUpdate> {
         self.slots.get(index)
     }
 
     /// An update of the snapshot.
-    pub(super) fn push_past(&mut self, values: Arc<FrozenValues>) {
-        self.slots.push_back(Slot::Past(values));
+    pub(super) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
+        self.slots.push_back(QueuedUpdate::Past(values));
     }
 
     /// Leaves room for `most` further updates of the snapshot at the front.
@@ -145,7 +145,8 @@ impl Queue {
     pub(super) fn push_front(&mut self, values: &Arc<FrozenValues>) {
         if self.past_max > 0 {
             self.past_max -= 1;
-            self.slots.push_front(Slot::Past(Arc::clone(values)));
+            self.slots
+                .push_front(QueuedUpdate::Past(Arc::clone(values)));
             self.oldest += 1;
             self.look_again();
         }
@@ -159,31 +160,31 @@ impl Queue {
     pub(super) fn push_end(&mut self) {
         match self.renews {
             true => self.ends = true,
-            false => self.slots.push_back(Slot::EndOfSnapshot),
+            false => self.slots.push_back(QueuedUpdate::EndOfSnapshot),
         }
     }
 
     /// All rows are gone, and with them what would have been told about them.
     pub(super) fn push_clear(&mut self) {
         let lost = match self.slots.front() {
-            Some(Slot::Lost(lost)) => Some(*lost),
+            Some(QueuedUpdate::Lost(lost)) => Some(*lost),
             _ => None,
         };
         let ends = self.take_end();
         self.drop_all();
-        self.slots.extend(lost.map(Slot::Lost));
-        self.slots.push_back(Slot::Clear);
+        self.slots.extend(lost.map(QueuedUpdate::Lost));
+        self.slots.push_back(QueuedUpdate::Clear);
         self.renews = false;
         if ends {
-            self.slots.push_back(Slot::EndOfSnapshot);
+            self.slots.push_back(QueuedUpdate::EndOfSnapshot);
         }
     }
 
     /// An update, where updates and not rows are told; `room` is how many bytes may wait.
-    pub(super) fn push(&mut self, values: &Arc<FrozenValues>, room: usize) -> Shed {
+    pub(super) fn push(&mut self, values: &Arc<FrozenValues>, room: usize) -> OverflowCounts {
         let is_full = self.updates > 0 && self.bytes + cost(values) > room;
         match self.delivery {
-            Delivery::List => {
+            DeliveryMode::List => {
                 let mut dropped = 0;
                 while self.updates >= self.most
                     || (self.updates > 0 && self.bytes + cost(values) > room)
@@ -192,62 +193,64 @@ impl Queue {
                     dropped += 1;
                 }
                 self.append(values);
-                Shed {
+                OverflowCounts {
                     dropped,
-                    ..Shed::default()
+                    ..OverflowCounts::default()
                 }
             }
-            Delivery::Newest | Delivery::Buffered if is_full || self.updates >= self.most => {
+            DeliveryMode::Newest | DeliveryMode::Buffered
+                if is_full || self.updates >= self.most =>
+            {
                 self.pop_update();
                 self.append(values);
-                Shed::conflated(1)
+                OverflowCounts::conflated(1)
             }
-            Delivery::States if is_full => {
+            DeliveryMode::States if is_full => {
                 // The newest state is owed in any case; what it replaces is lost.
                 self.pop_update();
                 self.lose(1);
                 self.append(values);
-                Shed::lost(1)
+                OverflowCounts::lost(1)
             }
             _ if is_full => {
                 self.lose(1);
-                Shed::lost(1)
+                OverflowCounts::lost(1)
             }
             _ => {
                 self.append(values);
-                Shed::default()
+                OverflowCounts::default()
             }
         }
     }
 
     /// A change of a row.
-    pub(super) fn push_row(&mut self, change: &RowChange, room: usize) -> Shed {
+    pub(super) fn push_row(&mut self, change: &RowChange, room: usize) -> OverflowCounts {
         if self.renews {
             self.lose(1);
-            return Shed::lost(1);
+            return OverflowCounts::lost(1);
         }
         let values = match change.command {
             Command::Delete => &change.whole,
             _ => &change.values,
         };
-        if self.delivery == Delivery::Rows && !change.is_stranger {
+        if self.delivery == DeliveryMode::Rows && !change.is_stranger {
             if let Some(shed) = self.merge(change, values) {
                 return shed;
             }
         }
         if self.updates > 0 && self.bytes + cost(values) > room {
-            return self.give_up_rows();
+            return self.drop_rows();
         }
         let (key, bytes) = (Arc::clone(&change.key), cost(values));
         self.append_row(key, change.command, Arc::clone(values), bytes);
-        Shed::default()
+        OverflowCounts::default()
     }
 
     /// Merges a change into what waits about its row, if that is allowed.
-    fn merge(&mut self, change: &RowChange, newer: &Arc<FrozenValues>) -> Option<Shed> {
+    fn merge(&mut self, change: &RowChange, newer: &Arc<FrozenValues>) -> Option<OverflowCounts> {
         let number = *self.latest.get(&change.key)?;
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let Some(Slot::Row {
+        let Some(QueuedUpdate::Row {
             command,
             values,
             bytes,
@@ -261,7 +264,7 @@ impl Queue {
                 self.take(index);
                 // Else gaps would pile up while nothing is told.
                 self.trim();
-                Some(Shed::conflated(2))
+                Some(OverflowCounts::conflated(2))
             }
             (Command::Add | Command::Update, Command::Update)
             | (Command::Update, Command::Delete) => {
@@ -274,36 +277,36 @@ impl Queue {
                         self.later.push(Reverse((0, number)));
                     }
                 }
-                Some(Shed::conflated(1))
+                Some(OverflowCounts::conflated(1))
             }
             _ => None,
         }
     }
 
     /// Too many rows wait: all are lost, and the table will be told anew.
-    fn give_up_rows(&mut self) -> Shed {
+    fn drop_rows(&mut self) -> OverflowCounts {
         let lost = self.updates as u64 + 1;
         self.ends = self.take_end();
         self.drop_all();
         self.lose(lost);
         self.renews = true;
-        Shed::lost(lost)
+        OverflowCounts::lost(lost)
     }
 
-    /// Whether the table must be told anew, by [`Self::renew`].
-    pub(super) fn must_renew(&self) -> bool {
+    /// Whether the table must be told anew, by [`Self::resync`].
+    pub(super) fn needs_resync(&self) -> bool {
         self.renews
     }
 
     /// Has the whole table told, in place of the changes that were lost.
-    pub(super) fn renew(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
+    pub(super) fn resync(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
         self.renews = false;
-        self.slots.push_back(Slot::Clear);
+        self.slots.push_back(QueuedUpdate::Clear);
         for (key, values) in rows {
             self.append_row(key, Command::Add, values, 0);
         }
         if std::mem::take(&mut self.ends) {
-            self.slots.push_back(Slot::EndOfSnapshot);
+            self.slots.push_back(QueuedUpdate::EndOfSnapshot);
         }
     }
 
@@ -312,14 +315,14 @@ impl Queue {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        let slot = std::mem::replace(slot, Slot::Gone);
-        self.gone += usize::from(!matches!(slot, Slot::Gone));
+        let slot = std::mem::replace(slot, QueuedUpdate::Gone);
+        self.gone += usize::from(!matches!(slot, QueuedUpdate::Gone));
         match slot {
-            Slot::Update(values) => {
+            QueuedUpdate::Update(values) => {
                 self.updates -= 1;
                 self.bytes -= cost(&values);
             }
-            Slot::Row { key, bytes, .. } => {
+            QueuedUpdate::Row { key, bytes, .. } => {
                 self.updates -= 1;
                 self.bytes -= bytes;
                 if self.latest.get(&key) == Some(&(self.first + index as u64)) {
@@ -344,7 +347,7 @@ impl Queue {
             visit();
             let index = (self.fresh - self.first) as usize;
             match self.slots.get(index)? {
-                Slot::Gone => self.fresh += 1,
+                QueuedUpdate::Gone => self.fresh += 1,
                 _ => return Some(index),
             }
         }
@@ -378,7 +381,7 @@ impl Queue {
             visit();
             let index = number.checked_sub(self.first);
             match index.and_then(|index| self.slots.get(index as usize)) {
-                None | Some(Slot::Gone) => drop(self.later.pop()),
+                None | Some(QueuedUpdate::Gone) => drop(self.later.pop()),
                 Some(_) => return,
             }
         }
@@ -386,7 +389,7 @@ impl Queue {
 
     /// Forgets what has been told; true if nothing is left.
     pub(super) fn trim(&mut self) -> bool {
-        while let Some(Slot::Gone) = self.slots.front() {
+        while let Some(QueuedUpdate::Gone) = self.slots.front() {
             visit();
             self.slots.pop_front();
             self.first += 1;
@@ -402,13 +405,13 @@ impl Queue {
     fn close_up(&mut self) {
         self.slots.retain(|slot| {
             visit();
-            !matches!(slot, Slot::Gone)
+            !matches!(slot, QueuedUpdate::Gone)
         });
         (self.gone, self.oldest) = (0, 0);
         self.look_again();
         self.latest.clear();
         for (index, slot) in self.slots.iter().enumerate() {
-            if let Slot::Row { key, .. } = slot {
+            if let QueuedUpdate::Row { key, .. } = slot {
                 self.latest
                     .insert(Arc::clone(key), self.first + index as u64);
             }
@@ -418,7 +421,8 @@ impl Queue {
     fn append(&mut self, values: &Arc<FrozenValues>) {
         self.updates += 1;
         self.bytes += cost(values);
-        self.slots.push_back(Slot::Update(Arc::clone(values)));
+        self.slots
+            .push_back(QueuedUpdate::Update(Arc::clone(values)));
     }
 
     fn append_row(
@@ -432,7 +436,7 @@ impl Queue {
         self.bytes += bytes;
         let number = self.first + self.slots.len() as u64;
         self.latest.insert(Arc::clone(&key), number);
-        self.slots.push_back(Slot::Row {
+        self.slots.push_back(QueuedUpdate::Row {
             key,
             command,
             values,
@@ -442,13 +446,13 @@ impl Queue {
 
     fn lose(&mut self, count: u64) {
         match self.slots.back_mut() {
-            Some(Slot::Lost(lost)) => *lost += count,
-            _ => self.slots.push_back(Slot::Lost(count)),
+            Some(QueuedUpdate::Lost(lost)) => *lost += count,
+            _ => self.slots.push_back(QueuedUpdate::Lost(count)),
         }
     }
 
     fn pop_update(&mut self) {
-        if let Some(Slot::Update(_)) = self.slots.back() {
+        if let Some(QueuedUpdate::Update(_)) = self.slots.back() {
             self.take(self.slots.len() - 1);
             self.slots.pop_back();
             self.gone -= 1;
@@ -459,7 +463,7 @@ impl Queue {
         loop {
             visit();
             match self.slots.get(self.oldest) {
-                Some(Slot::Update(_)) => break self.take(self.oldest),
+                Some(QueuedUpdate::Update(_)) => break self.take(self.oldest),
                 Some(_) => self.oldest += 1,
                 // It cannot be: there are as many as were counted.
                 None => break self.updates = 0,
@@ -478,7 +482,7 @@ impl Queue {
     }
 
     fn take_end(&mut self) -> bool {
-        let is_end = |slot: &Slot| matches!(slot, Slot::EndOfSnapshot);
+        let is_end = |slot: &QueuedUpdate| matches!(slot, QueuedUpdate::EndOfSnapshot);
         std::mem::take(&mut self.ends) || self.slots.iter().any(is_end)
     }
 }

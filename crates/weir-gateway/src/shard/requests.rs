@@ -10,18 +10,18 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
+use super::admission::NO_MEMORY;
 use super::frame::Framing;
-use super::guarding::NO_MEMORY;
 use super::lifecycle::NOWHERE;
 use super::session::{AdapterSet, SessionKey};
 use super::wire::Wire;
 use super::{Shard, simulator};
-use crate::guard::Limit;
-use crate::resolve::Refusal;
+use crate::admission::AdmissionLimit;
+use crate::resolve::SubscriptionError;
 
 /// What becomes of the connection after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum MessageOutcome {
     /// It gets its answer.
     Stays,
     /// The answer has begun: it is a session's stream.
@@ -32,7 +32,7 @@ pub(super) enum Fate {
 
 /// What a request came by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Via {
+pub(crate) enum RequestTransport {
     WebSocket,
     /// With the `Origin` that the answer must name.
     Http {
@@ -40,7 +40,7 @@ pub(crate) enum Via {
     },
 }
 
-impl Via {
+impl RequestTransport {
     /// How a stream is framed that comes this way.
     pub(super) fn framing(&self) -> Framing {
         match self {
@@ -54,7 +54,7 @@ impl Via {
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) conn: ConnId,
-    pub(super) via: Via,
+    pub(super) via: RequestTransport,
     pub(super) lines: Vec<u8>,
     /// Requests that other shards must answer, each with the lines before it.
     pub(super) foreign: Vec<(Vec<u8>, u16, Request<'static>)>,
@@ -62,7 +62,7 @@ pub(super) struct Reply {
 
 impl Reply {
     /// With a buffer that may have been used before.
-    pub(super) fn on(conn: ConnId, via: Via, mut lines: Vec<u8>) -> Self {
+    pub(super) fn on(conn: ConnId, via: RequestTransport, mut lines: Vec<u8>) -> Self {
         lines.clear();
         Self {
             conn,
@@ -92,24 +92,24 @@ impl Shard {
             return self.put_off(wire, conn, text);
         }
         let lines = std::mem::take(&mut self.reply);
-        let mut reply = Reply::on(conn, Via::WebSocket, lines);
-        let mut fate = Fate::Stays;
+        let mut reply = Reply::on(conn, RequestTransport::WebSocket, lines);
+        let mut fate = MessageOutcome::Stays;
         parse_ws_message(text, &mut |parsed| {
-            if fate == Fate::Stays {
+            if fate == MessageOutcome::Stays {
                 fate = match parsed {
                     Ok(request) => self.handle_request(wire, &request, &mut reply),
                     Err(error) => {
                         self.counters.requests_refused += 1;
                         error.write(&mut reply.lines);
-                        Fate::Stays
+                        MessageOutcome::Stays
                     }
                 };
             }
         });
         if !reply.foreign.is_empty() {
-            return self.send_errands(reply);
+            return self.forward_requests(reply);
         }
-        if fate == Fate::Stays {
+        if fate == MessageOutcome::Stays {
             self.flush(wire, &mut reply);
         }
         self.reply = reply.lines;
@@ -130,7 +130,7 @@ impl Shard {
 
     /// Sends the answers so far; over HTTP they are one answer in the end.
     fn flush(&mut self, wire: &mut impl Wire, reply: &mut Reply) {
-        if reply.via != Via::WebSocket {
+        if reply.via != RequestTransport::WebSocket {
             return;
         }
         if !reply.lines.is_empty() && !wire.send_text(reply.conn, &reply.lines) {
@@ -175,16 +175,16 @@ impl Shard {
         wire: &mut impl Wire,
         request: &Request<'_>,
         reply: &mut Reply,
-    ) -> Fate {
+    ) -> MessageOutcome {
         let named = match request {
-            Request::Wsok if reply.via == Via::WebSocket => {
+            Request::Wsok if reply.via == RequestTransport::WebSocket => {
                 write_wsok(&mut reply.lines);
-                return Fate::Stays;
+                return MessageOutcome::Stays;
             }
             Request::Wsok => {
                 let text = "wsok is for WebSocket";
                 write_error(&mut reply.lines, ControlCode::MALFORMED, text);
-                return Fate::Stays;
+                return MessageOutcome::Stays;
             }
             Request::CreateSession(create) => return self.create(wire, create, reply),
             Request::BindSession(bind) => return self.bind(wire, bind, reply),
@@ -196,11 +196,11 @@ impl Shard {
             let before = std::mem::take(&mut reply.lines);
             let request = request.clone().into_owned();
             reply.foreign.push((before, shard, request));
-            return Fate::Stays;
+            return MessageOutcome::Stays;
         }
         let key = self.addressed(wire, reply.conn, named);
         self.carry_out(wire, key, request, reply);
-        Fate::Stays
+        MessageOutcome::Stays
     }
 
     /// A request about a session of this shard, or about none.
@@ -219,7 +219,7 @@ impl Shard {
             Request::Control(control) => self.control(wire, key, control, reply),
             Request::Message(message) => self.refuse_message(wire, key, message, reply),
             // Only HTTP needs an answer; a session that is not there is no error.
-            Request::Heartbeat(_) if reply.via != Via::WebSocket => {
+            Request::Heartbeat(_) if reply.via != RequestTransport::WebSocket => {
                 write_reqok(&mut reply.lines, None);
             }
             _ => {}
@@ -228,7 +228,7 @@ impl Shard {
 
     /// The shard that keeps a session, if it is another one.
     pub(super) fn elsewhere(&self, id: &str) -> Option<u16> {
-        let place = SessionId::place_of(id)?;
+        let place = SessionId::location_of(id)?;
         let peers = self.shared.peers.get()?;
         let known = usize::from(place.shard) < peers.len();
         (known && place.shard != self.number).then_some(place.shard)
@@ -239,7 +239,7 @@ impl Shard {
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
         reply: &mut Reply,
-    ) -> Fate {
+    ) -> MessageOutcome {
         limited!(
             debug,
             "create_session",
@@ -249,7 +249,7 @@ impl Shard {
             "create_session"
         );
         if let Some(old) = &create.old_session {
-            self.retire(wire, old);
+            self.discard_replaced(wire, old);
         }
         let opened = match self.may_stream(wire, reply) {
             Ok(()) => self.open(wire, create, reply),
@@ -260,7 +260,7 @@ impl Shard {
             Err((code, message)) => {
                 self.counters.sessions_refused += 1;
                 write_conerr(&mut reply.lines, code, &message);
-                Fate::Stays
+                MessageOutcome::Stays
             }
         }
     }
@@ -295,7 +295,7 @@ impl Shard {
         for control in &create.controls {
             let done = match &control.op {
                 ControlOp::Add(add) => self.subscribe(key, add, &mut notes),
-                _ => Err(Refusal {
+                _ => Err(SubscriptionError {
                     code: ControlCode::BAD_VALUE,
                     message: "only LS_op=add goes with create_session".to_owned(),
                 }),
@@ -347,11 +347,11 @@ impl Shard {
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
         if self.shared.guard.overload.is_on() {
-            self.shared.guard.note(Limit::Memory);
+            self.shared.guard.note(AdmissionLimit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
         if self.sessions.len() + self.departing.len() >= self.shared.limits.sessions_per_shard {
-            self.shared.guard.note(Limit::Sessions);
+            self.shared.guard.note(AdmissionLimit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         Ok(())

@@ -11,10 +11,10 @@ use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::class::{Delivery, Place};
+use super::class::{DeliveryMode, MemberSlot};
 use super::frame::Framing;
+use super::frequency::FrequencyLimit;
 use super::journal::Journal;
-use super::pacing::Pacing;
 use super::schema::Schema;
 use super::wire::Wire;
 
@@ -53,14 +53,14 @@ pub(super) enum AdapterSet {
 /// One client's session.
 #[derive(Debug)]
 pub(super) struct SessionEntry {
-    pub(super) core: Session<Subscribed>,
+    pub(super) core: Session<ItemSubscription>,
     /// The stream connection it is bound to, or was before it was unbound.
     pub(super) conn: ConnId,
     index: u32,
     serial: u32,
     /// Low bits of the instant of the timer that fires first; others of this session are void.
     armed_ms: u32,
-    pub(super) link: Link,
+    pub(super) link: StreamBinding,
     /// Its WebSocket takes compressed messages that refer no farther back.
     pub(super) window: Option<Window>,
     /// What was sent of late and what waits to be sent; absent if that is nothing.
@@ -78,10 +78,10 @@ pub(super) struct SessionEntry {
 
 /// How a session reaches its client.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum StreamBinding {
     /// It streams on a WebSocket, as nearly all do.
     WebSocket,
-    Other(Box<Way>),
+    Other(Box<OtherBinding>),
 }
 
 /// The four ways that metrics tell apart.
@@ -95,7 +95,7 @@ pub(super) enum Transport {
 
 /// What is not streaming on a WebSocket.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum OtherBinding {
     /// Not at all: the client has until this instant to bind it again.
     Unbound {
         until_ms: u64,
@@ -146,32 +146,34 @@ impl SessionEntry {
     /// How its stream frames lines, if it has one.
     pub(super) fn framing(&self) -> Option<Framing> {
         match &self.link {
-            Link::WebSocket => Some(Framing::WebSocket),
-            Link::Other(way) => match &**way {
-                Way::Unbound { .. } => None,
-                Way::Http { .. } => Some(Framing::Chunk),
-                Way::Poll(poll) => Some(poll.framing),
+            StreamBinding::WebSocket => Some(Framing::WebSocket),
+            StreamBinding::Other(way) => match &**way {
+                OtherBinding::Unbound { .. } => None,
+                OtherBinding::Http { .. } => Some(Framing::Chunk),
+                OtherBinding::Poll(poll) => Some(poll.framing),
             },
         }
     }
 
     /// How it reaches its client, if it does.
     fn transport(&self) -> Option<Transport> {
-        let Link::Other(way) = &self.link else {
+        let StreamBinding::Other(way) = &self.link else {
             return Some(Transport::WebSocketStream);
         };
         match &**way {
-            Way::Unbound { .. } => None,
-            Way::Http { .. } => Some(Transport::HttpStream),
-            Way::Poll(poll) if poll.framing == Framing::WebSocket => Some(Transport::WebSocketPoll),
-            Way::Poll(_) => Some(Transport::HttpPoll),
+            OtherBinding::Unbound { .. } => None,
+            OtherBinding::Http { .. } => Some(Transport::HttpStream),
+            OtherBinding::Poll(poll) if poll.framing == Framing::WebSocket => {
+                Some(Transport::WebSocketPoll)
+            }
+            OtherBinding::Poll(_) => Some(Transport::HttpPoll),
         }
     }
 
     /// Leaves it without a stream, for at most so long.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
         let until_ms = wire.now_ms().saturating_add(wait_ms);
-        self.link = Link::Other(Box::new(Way::Unbound { until_ms }));
+        self.link = StreamBinding::Other(Box::new(OtherBinding::Unbound { until_ms }));
         self.arm(wire);
     }
 
@@ -186,11 +188,11 @@ impl SessionEntry {
     /// When something may be due.
     pub(super) fn next_wake_ms(&self) -> u64 {
         match &self.link {
-            Link::WebSocket => self.core.next_wake_ms(),
-            Link::Other(way) => match &**way {
-                Way::Unbound { until_ms } => *until_ms,
-                Way::Http { .. } => self.core.next_wake_ms(),
-                Way::Poll(poll) => poll.until_ms,
+            StreamBinding::WebSocket => self.core.next_wake_ms(),
+            StreamBinding::Other(way) => match &**way {
+                OtherBinding::Unbound { until_ms } => *until_ms,
+                OtherBinding::Http { .. } => self.core.next_wake_ms(),
+                OtherBinding::Poll(poll) => poll.until_ms,
             },
         }
     }
@@ -222,17 +224,17 @@ impl SessionEntry {
 
 /// A subscription's hold on the item table.
 #[derive(Debug)]
-pub(super) struct Subscribed {
+pub(super) struct ItemSubscription {
     /// The connection's number.
     pub(super) connection: u16,
     pub(super) schema: Arc<Schema>,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: DeliveryMode,
     /// Which diffs its values are sent as.
     pub(super) diffs: Option<Arc<DiffSettings>>,
     /// Limits that the client has asked for.
-    pub(super) pacing: Option<Box<Pacing>>,
+    pub(super) pacing: Option<Box<FrequencyLimit>>,
     /// One per item of the group, `None` for an item no template admits.
-    pub(super) places: SmallVec<[Option<Place>; 1]>,
+    pub(super) places: SmallVec<[Option<MemberSlot>; 1]>,
     /// Bytes that its client's address is charged for it.
     pub(super) charged: u32,
 }
@@ -265,7 +267,7 @@ impl Sessions {
         shard: u16,
         conn: ConnId,
         set: AdapterSet,
-        make: impl FnOnce(server::Place) -> Session<Subscribed>,
+        make: impl FnOnce(server::SessionLocation) -> Session<ItemSubscription>,
     ) -> SessionKey {
         // Serial 0 is skipped: a connection tag of 0 means "no session".
         self.serial = self.serial.wrapping_add(1).max(1);
@@ -273,12 +275,12 @@ impl Sessions {
         let slot = self.entries.vacant_entry();
         let index = slot.key() as u32;
         slot.insert(SessionEntry {
-            core: make(server::Place { shard, slot: index }),
+            core: make(server::SessionLocation { shard, slot: index }),
             conn,
             index,
             serial,
             armed_ms: 0,
-            link: Link::WebSocket,
+            link: StreamBinding::WebSocket,
             window: None,
             journal: None,
             bandwidth: None,
@@ -292,7 +294,7 @@ impl Sessions {
 
     /// The session with this id, if it is one of this shard.
     pub(super) fn find(&self, shard: u16, id: &str) -> Option<SessionKey> {
-        let place = SessionId::place_of(id).filter(|place| place.shard == shard)?;
+        let place = SessionId::location_of(id).filter(|place| place.shard == shard)?;
         let index = place.slot;
         let entry = self
             .entries
@@ -367,7 +369,7 @@ mod tests {
         assert_eq!(size_of::<super::super::class::Member>(), 12);
     }
 
-    fn session(place: server::Place) -> Session<Subscribed> {
+    fn session(place: server::SessionLocation) -> Session<ItemSubscription> {
         let mut made = None;
         parse_ws_message("create_session\r\nLS_cid=x", &mut |request| {
             if let Ok(Request::CreateSession(create)) = request {

@@ -8,11 +8,11 @@ use weir_tlcp::request::{Add, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_full_payload, push_line_end, push_update_prefix};
 
 use super::Shard;
-use super::class::Delivery;
+use super::class::DeliveryMode;
 use super::schema::Schema;
-use super::session::{SessionKey, Subscribed};
+use super::session::{ItemSubscription, SessionKey};
 use crate::config::Simulator;
-use crate::resolve::Refusal;
+use crate::resolve::SubscriptionError;
 
 /// The adapter set's name.
 pub(super) const ADAPTER_SET: &str = "LOAD_TESTS";
@@ -35,8 +35,8 @@ fn value(simulator: &Simulator, field: &str) -> Option<String> {
     })
 }
 
-fn refuse(code: ControlCode, message: String) -> Result<(), Refusal> {
-    Err(Refusal { code, message })
+fn refuse(code: ControlCode, message: String) -> Result<(), SubscriptionError> {
+    Err(SubscriptionError { code, message })
 }
 
 impl Shard {
@@ -47,7 +47,7 @@ impl Shard {
         key: SessionKey,
         add: &Add<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubscriptionError> {
         let (Some(simulator), Some(entry)) = (&self.shared.simulator, self.sessions.get_mut(key))
         else {
             return Ok(());
@@ -70,10 +70,10 @@ impl Shard {
             sub_id: add.sub_id,
             mode: add.mode,
             unfiltered: false,
-            handle: Subscribed {
+            handle: ItemSubscription {
                 connection: u16::MAX,
                 schema: Schema::of([]).into(),
-                delivery: Delivery::Newest,
+                delivery: DeliveryMode::Newest,
                 diffs: None,
                 pacing: None,
                 places: [None].into_iter().collect(),

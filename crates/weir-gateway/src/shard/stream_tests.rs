@@ -10,19 +10,19 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use weir_mapping::{AdaptersFile, ParseOptions};
 use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
-use weir_net::server::{Answer, ConnId, Offer};
+use weir_net::server::{Answer, ConnId, TrySend};
 use weir_net::websocket::{Window, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
 use super::session::SessionKey;
 use super::wire::Wire;
-use super::{DRAIN_STEP, SETTLE_POLLS, Shard, Shared, http};
+use super::{DRAIN_STEP, SETTLE_POLLS, Shard, ShardContext, http};
 use crate::config::Limits;
 use crate::connection::Connection;
 use weir_net::memory::MemoryUse;
 
-use super::teardown::ITEMS_PER_TURN;
-use crate::guard::{Guard, Origins};
+use super::teardown::ITEMS_PER_ITERATION;
+use crate::admission::{Admission, Origins};
 use crate::metrics::ShardMetrics;
 
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
@@ -98,10 +98,10 @@ impl Wire for ScriptedWire {
         open
     }
 
-    fn offer(&mut self, id: ConnId, chunk: Bytes) -> Offer {
+    fn offer(&mut self, id: ConnId, chunk: Bytes) -> TrySend {
         match self.send(id, chunk) {
-            true => Offer::Queued,
-            false => Offer::Behind,
+            true => TrySend::Queued,
+            false => TrySend::Behind,
         }
     }
 
@@ -164,17 +164,17 @@ impl Wire for ScriptedWire {
     }
 }
 
-struct World {
+struct TestEnv {
     shard: Shard,
     wire: ScriptedWire,
 }
 
-impl World {
+impl TestEnv {
     fn new(limits: Limits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
             connections: vec![Arc::new(Connection::new(config, &Default::default()))],
             session: SessionConfig::default(),
@@ -183,7 +183,7 @@ impl World {
             simulator: None,
             compression: Default::default(),
             diff_bytes_per_second: 0,
-            guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), 1)),
+            guard: Arc::new(Admission::new(&Limits::default(), Origins::default(), 1)),
             shards: 1,
             peers: OnceLock::new(),
         });
@@ -253,7 +253,7 @@ impl World {
             self.wire.now_ms = self.wire.now_ms.max(at_ms);
             for token in tokens {
                 match token {
-                    SETTLE_POLLS => self.shard.settle_polls(&mut self.wire),
+                    SETTLE_POLLS => self.shard.end_fed_polls(&mut self.wire),
                     DRAIN_STEP => self.shard.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
@@ -282,7 +282,7 @@ const POLL: &str = "&LS_polling=true&LS_polling_millis=300&LS_idle_millis=8000&L
 
 #[test]
 fn answers_of_unknown_length_need_a_client_that_can_read_them() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "");
     let refusal = ["CONERR,67,sessions need HTTP/1.1 from proxies too"];
     for (number, name, body) in [
@@ -300,7 +300,7 @@ fn answers_of_unknown_length_need_a_client_that_can_read_them() {
 
 #[test]
 fn silence_is_broken_on_streams_and_ends_polls() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let first = world.create(1, "&LS_keepalive_millis=2000");
     let second = world.create(2, "");
     let bind = format!(
@@ -332,7 +332,7 @@ fn silence_is_broken_on_streams_and_ends_polls() {
 fn sessions_without_a_stream_end_in_their_time() {
     let limits = Limits::default();
     let (unbound_ms, recovery_ms) = (limits.unbound_ms, limits.recovery_ms);
-    let mut world = World::new(limits);
+    let mut world = TestEnv::new(limits);
     world.create(1, "&LS_polling=true&LS_polling_millis=300");
     world.pass(unbound_ms + 299);
     assert_eq!(world.sessions(), 1);
@@ -370,7 +370,7 @@ fn sessions_without_a_stream_end_in_their_time() {
 fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
     let limits = Limits::default();
     let recovery_ms = limits.recovery_ms;
-    let mut world = World::new(limits);
+    let mut world = TestEnv::new(limits);
     let id = world.create(1, "");
     world.add(&id, 1);
     assert!(world.shard.courier.kept_bytes > 0);
@@ -393,7 +393,7 @@ fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
 
 #[test]
 fn heartbeats_keep_a_promise_over_any_connection() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "&LS_inactivity_millis=1000");
     for _ in 0..10 {
         world.pass(2_999);
@@ -409,7 +409,7 @@ fn heartbeats_keep_a_promise_over_any_connection() {
 
 #[test]
 fn an_answer_keeps_to_its_length() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "");
     let bind =
         format!("LS_session={id}&LS_content_length=1000&LS_send_sync=false&LS_reduce_head=true");
@@ -443,7 +443,7 @@ fn an_answer_keeps_to_its_length() {
 
 #[test]
 fn timers_do_not_pile_up() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, POLL);
     for sub_id in 1..500 {
         world.add(&id, sub_id);
@@ -457,7 +457,7 @@ fn timers_do_not_pile_up() {
 
 #[test]
 fn a_full_connection_gets_what_waited_before_anything_new() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "");
     world.ws(1, "control\r\nLS_reqId=7&LS_op=force_rebind");
     world.add(&id, 1);
@@ -481,7 +481,7 @@ fn a_full_connection_gets_what_waited_before_anything_new() {
 
 #[test]
 fn a_drain_takes_the_time_it_is_given() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     for number in 1..=50 {
         world.create(number, "");
     }
@@ -522,26 +522,26 @@ fn add_many(sub_id: u32, first: usize, count: usize) -> String {
 
 #[test]
 fn items_of_an_ended_session_are_released_in_slices() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let unused = world.shard.items.size();
-    let subscribe = |world: &mut World, number: u32, sub_id: u32| {
-        let first = sub_id as usize * ITEMS_PER_TURN;
-        world.ws(number, &add_many(sub_id, first, ITEMS_PER_TURN));
+    let subscribe = |world: &mut TestEnv, number: u32, sub_id: u32| {
+        let first = sub_id as usize * ITEMS_PER_ITERATION;
+        world.ws(number, &add_many(sub_id, first, ITEMS_PER_ITERATION));
         world.shard.item_work = 0;
     };
     for number in [1, 2] {
         world.create(number, "");
         (0..3).for_each(|sub_id| subscribe(&mut world, number, sub_id + 1));
     }
-    assert_eq!(world.shard.items.size().members, 6 * ITEMS_PER_TURN);
+    assert_eq!(world.shard.items.size().members, 6 * ITEMS_PER_ITERATION);
     let held = world.shard.shared.guard.held.bytes();
-    assert!(held > 3 * ITEMS_PER_TURN * 1_000, "{held}");
+    assert!(held > 3 * ITEMS_PER_ITERATION * 1_000, "{held}");
 
     let destroy = "control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=false";
     world.ws(1, destroy);
     assert_eq!(world.sessions(), 1, "it counts no more");
     assert!(
-        world.shard.items.size().members >= 5 * ITEMS_PER_TURN,
+        world.shard.items.size().members >= 5 * ITEMS_PER_ITERATION,
         "most is still to do"
     );
     // Others who share its items leave meanwhile.
@@ -553,7 +553,7 @@ fn items_of_an_ended_session_are_released_in_slices() {
         world.shard.item_work = 0;
         world.shard.tear_down();
         let released = before - world.shard.items.size().members;
-        assert!(released <= ITEMS_PER_TURN, "{released} in one turn");
+        assert!(released <= ITEMS_PER_ITERATION, "{released} in one turn");
         turns += 1;
         assert!(turns < 20, "nothing goes on");
     }
@@ -575,7 +575,7 @@ fn a_session_has_a_limit_of_items() {
         items_per_session: 5,
         ..Limits::default()
     };
-    let mut world = World::new(limits);
+    let mut world = TestEnv::new(limits);
     world.create(1, "");
     world.ws(1, &add_many(1, 0, 3));
     let refused = world.ws(1, &add_many(2, 3, 3));
@@ -589,7 +589,7 @@ fn a_session_has_a_limit_of_items() {
 
 #[test]
 fn short_memory_sends_new_sessions_away_for_a_while() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "");
     let overload = &world.shard.shared.guard.overload;
     overload.observe(MemoryUse {

@@ -7,22 +7,22 @@ use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
 use super::Shard;
+use super::admission::no_memory;
 use super::backlog::{Behind, NEVER};
-use super::class::{Basis, ClassKey, Delivery, Progress};
-use super::guarding::no_memory;
-use super::item::{Ask, Item, ItemName};
-use super::kept::Keep;
-use super::pacing::Pacing;
+use super::class::{ClassKey, DeliveryMode, PayloadSource, Progress};
+use super::frequency::FrequencyLimit;
+use super::item::{InterestUpdate, Item, ItemName};
+use super::item_history::Retention;
 use super::queue::Queue;
-use super::session::{AdapterSet, SessionKey, Subscribed};
-use super::table::TableRules;
+use super::row_table::RowTableConfig;
+use super::session::{AdapterSet, ItemSubscription, SessionKey};
 use super::teardown::TEXT_PER_ITEM;
-use crate::guard::Limit;
-use crate::resolve::{Refusal, Resolved, resolve};
+use crate::admission::AdmissionLimit;
+use crate::resolve::{Resolved, SubscriptionError, resolve};
 
 /// A refusal with the code's own text.
-pub(super) fn refusal(code: ControlCode) -> Refusal {
-    Refusal {
+pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
+    SubscriptionError {
         code,
         message: code.text().to_owned(),
     }
@@ -34,14 +34,14 @@ impl Shard {
         key: SessionKey,
         add: &Add<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubscriptionError> {
         let shared = Arc::clone(&self.shared);
         let set = self.sessions.get_mut(key).map(|entry| entry.set);
         if set == Some(AdapterSet::LoadTests) {
             return self.subscribe_start_item(key, add, out);
         }
         if self.shared.guard.overload.is_on() {
-            self.shared.guard.note(Limit::Memory);
+            self.shared.guard.note(AdmissionLimit::Memory);
             return Err(no_memory());
         }
         // Names cost work also if they are refused.
@@ -60,7 +60,7 @@ impl Shard {
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
-        let delivery = Delivery::of(add);
+        let delivery = DeliveryMode::of(add);
         let diffs = shared.connections[usize::from(connection)]
             .diffs
             .of(entry.diffs);
@@ -75,7 +75,7 @@ impl Shard {
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
-        let pacing = Pacing::of(add);
+        let pacing = FrequencyLimit::of(add);
         let frequency = pacing.as_ref().and_then(|pacing| pacing.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
         let subscription = Subscription {
@@ -83,7 +83,7 @@ impl Shard {
             mode: add.mode,
             unfiltered: add.mode == Mode::Raw
                 || add.requested_max_frequency == Frequency::Unfiltered,
-            handle: Subscribed {
+            handle: ItemSubscription {
                 connection,
                 schema: Arc::clone(&schema),
                 delivery,
@@ -97,7 +97,7 @@ impl Shard {
         let core = &mut entry.core;
         core.add_subscription(subscription, most).map_err(|code| {
             if code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
-                shared.guard.note(Limit::SessionSubscriptions);
+                shared.guard.note(AdmissionLimit::SessionSubscriptions);
             }
             refusal(code)
         })?;
@@ -109,18 +109,18 @@ impl Shard {
         core.write_conf(add.sub_id, frequency, out);
         let keep = match add.mode {
             Mode::Command => {
-                let rules = TableRules {
+                let rules = RowTableConfig {
                     mode: mapping.command_mode(),
                     fields: mapping.command_fields(),
                     keys_max: shared.limits.command_keys,
                 };
-                Keep::Rows(rules, self.workers_to_hear(connection))
+                Retention::Rows(rules, self.workers_with_rows(connection))
             }
             Mode::Distinct => {
                 let most = shared.limits.distinct_snapshot;
-                Keep::History(most, self.workers_to_hear(connection))
+                Retention::History(most, self.workers_with_rows(connection))
             }
-            Mode::Raw | Mode::Merge => Keep::Values,
+            Mode::Raw | Mode::Merge => Retention::Values,
         };
         for (index, name) in items.into_iter().enumerate() {
             let class = class(index);
@@ -144,14 +144,14 @@ impl Shard {
         connection: u16,
         items: &[Option<Arc<str>>],
         class: impl Fn(usize) -> ClassKey<'a>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubscriptionError> {
         let most = self.shared.limits.frame_classes_per_item;
         for (index, name) in items.iter().enumerate() {
             let Some(name) = name else { continue };
             let name = (connection, Arc::clone(name));
             if self.items.is_full(&name, class(index), most) {
-                self.shared.guard.note(Limit::FrameClasses);
-                return Err(Refusal {
+                self.shared.guard.note(AdmissionLimit::FrameClasses);
+                return Err(SubscriptionError {
                     code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
                     message: "an item has too many different subscriptions, try again later"
                         .to_owned(),
@@ -162,7 +162,7 @@ impl Shard {
     }
 
     /// Ingest workers of a connection who may know rows of an item that this shard does not.
-    fn workers_to_hear(&self, connection: u16) -> usize {
+    fn workers_with_rows(&self, connection: u16) -> usize {
         match self.shared.shards {
             0 | 1 => 0,
             _ => {
@@ -178,7 +178,7 @@ impl Shard {
         key: SessionKey,
         name: &ItemName,
         class: ClassKey<'_>,
-        keep: Keep,
+        keep: Retention,
         snapshot: Snapshot,
     ) {
         let (place, asked) = self.items.add(name, class, key, keep);
@@ -215,9 +215,9 @@ impl Shard {
         ingest.late.note();
         let name = Arc::clone(&name.1);
         match asked {
-            Ask::Nothing => {}
-            Ask::New(demand) => self.wishes.subscribe(ingest, name, demand),
-            Ask::More(demand) => self.wishes.change(ingest, name, demand),
+            InterestUpdate::Nothing => {}
+            InterestUpdate::New(demand) => self.wishes.subscribe(ingest, name, demand),
+            InterestUpdate::More(demand) => self.wishes.change(ingest, name, demand),
         }
     }
 
@@ -229,7 +229,7 @@ impl Shard {
         wanted: Option<Frequency>,
         now_ms: u64,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubscriptionError> {
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
@@ -278,7 +278,7 @@ impl Shard {
         key: SessionKey,
         sub_id: u32,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubscriptionError> {
         let entry = self.sessions.get_mut(key);
         let removed = entry.and_then(|entry| {
             let subscription = entry.core.remove_subscription(sub_id)?;
@@ -290,7 +290,7 @@ impl Shard {
                 self.release(key, subscription);
                 Ok(())
             }
-            None => Err(Refusal {
+            None => Err(SubscriptionError {
                 code: ControlCode::SUBSCRIPTION_NOT_FOUND,
                 message: format!("no subscription {sub_id} in this session"),
             }),
@@ -328,7 +328,7 @@ impl super::session::SessionEntry {
         };
         let awaits = fill(&mut queue, item, class, asked);
         // What is older must be told first. Rows may come in any order before their end.
-        let is_held = awaits && class.delivery.basis() == Basis::Event;
+        let is_held = awaits && class.delivery.basis() == PayloadSource::Event;
         Some(Waits {
             behind: (queue.len() > 0).then(|| behind(Some(queue))),
             awaits,
@@ -340,14 +340,14 @@ impl super::session::SessionEntry {
 /// Puts the snapshot of an item into a queue; whether something of it is still to come.
 fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
     match class.delivery.basis() {
-        Basis::State => {
+        PayloadSource::State => {
             let known = item.snapshot(class.schema);
             known
                 .into_iter()
-                .for_each(|values| queue.push_past(Arc::clone(values)));
+                .for_each(|values| queue.push_snapshot(Arc::clone(values)));
             return known.is_none();
         }
-        Basis::Event if class.delivery.has_end_of_snapshot() => {
+        PayloadSource::Event if class.delivery.has_end_of_snapshot() => {
             let most = match asked {
                 Snapshot::Length(most) => most as usize,
                 Snapshot::Yes | Snapshot::No => usize::MAX,
@@ -358,12 +358,13 @@ fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) ->
                 let most = most.min(item.history_max());
                 queue.await_past(most - past.len());
             }
-            past.into_iter().for_each(|values| queue.push_past(values));
+            past.into_iter()
+                .for_each(|values| queue.push_snapshot(values));
             queue.push_end();
             return awaits;
         }
-        Basis::Event => return false,
-        Basis::Row => {
+        PayloadSource::Event => return false,
+        PayloadSource::Row => {
             let Some(table) = item.table() else {
                 return false;
             };

@@ -11,7 +11,7 @@ use super::class::ClassKey;
 use super::session::SessionKey;
 
 /// Items that one iteration joins or releases before the rest waits; about 2 ms.
-pub(super) const ITEMS_PER_TURN: usize = 1_000;
+pub(super) const ITEMS_PER_ITERATION: usize = 1_000;
 /// Characters of an item group that cost as much to resolve as an item to join.
 pub(super) const TEXT_PER_ITEM: usize = 32;
 /// Bytes of input that cost as much as one item joined or released.
@@ -23,7 +23,7 @@ const SWEEP_INTERVAL_MS: u64 = 1_000;
 impl Shard {
     /// Releases items of ended sessions, as many as this iteration may.
     pub(super) fn tear_down(&mut self) {
-        while self.item_work < ITEMS_PER_TURN {
+        while self.item_work < ITEMS_PER_ITERATION {
             let Some(key) = self.departing.front().copied() else {
                 break;
             };

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use weir_net::http1::Response;
-use weir_net::server::{ConnId, Io, Offer};
+use weir_net::server::{ConnId, Io, TrySend};
 use weir_net::websocket::Window;
 
 use super::frame::message;
@@ -13,7 +13,7 @@ use super::frame::message;
 pub(super) trait Wire {
     fn now_ms(&self) -> u64;
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool;
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer;
+    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend;
     fn want_room(&mut self, conn: ConnId);
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool);
     fn begin_body(&mut self, conn: ConnId, head: &Response);
@@ -42,7 +42,7 @@ impl Wire for Io {
         self.send(conn, chunk)
     }
 
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
+    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
         self.offer(conn, chunk)
     }
 

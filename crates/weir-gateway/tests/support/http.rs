@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 
 /// A connection that is kept open, and the answer that is read from it.
 pub struct Http {
@@ -22,7 +22,9 @@ impl Http {
     }
 
     pub fn over(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         Self {
             stream: BufReader::new(stream),
             head: String::new(),
@@ -93,7 +95,7 @@ impl Http {
 
     /// The next line of the answer that is no `PROBE`; `None` when it is over.
     pub fn next(&mut self) -> Option<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             while let Some(end) = self.body.find("\r\n") {
                 let line: String = self.body.drain(..end + 2).collect();

@@ -25,7 +25,7 @@ use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The published configuration of seed scenario 2.
 const SCENARIO_2: &str =
@@ -48,7 +48,7 @@ fn bootstrap() -> &'static str {
 }
 
 /// One test's topic and what is needed to write to it.
-pub struct World {
+pub struct TestEnv {
     pub topic: String,
     pub admin: Admin,
     bootstrap: String,
@@ -56,7 +56,7 @@ pub struct World {
     dir: tempfile::TempDir,
 }
 
-impl World {
+impl TestEnv {
     pub fn new() -> Self {
         Self::partitioned(1)
     }
@@ -69,7 +69,7 @@ impl World {
     pub fn on(bootstrap: &str, partitions: i32) -> Self {
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
         let topic = format!("gateway-test-{}-{number}", std::process::id());
-        let admin = Admin::connect(bootstrap, PATIENCE).expect("a broker that answers");
+        let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
         admin
             // The records' timestamps are old enough for a broker to delete them.
             .create_topic(&topic, partitions, 1, &[("retention.ms", "-1")])
@@ -96,7 +96,7 @@ impl World {
     /// Starts a gateway and waits until it is ready.
     pub fn ready(&self, config: GatewayConfig) -> Gateway {
         let gateway = Gateway::start(config).expect("a gateway");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while !gateway.ready() {
             assert!(
                 Instant::now() < deadline,
@@ -142,7 +142,7 @@ impl World {
     }
 
     pub fn flush(&self) {
-        let left = self.producer.flush(PATIENCE);
+        let left = self.producer.flush(TEST_TIMEOUT);
         assert_eq!(left, 0, "the broker takes the records");
     }
 
@@ -203,7 +203,9 @@ impl Client {
     /// Opens a WebSocket on a connection.
     pub fn connect_over(stream: TcpStream) -> Self {
         let address = stream.peer_addr().expect("an open connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         let mut request = format!("ws://{address}/lightstreamer")
             .into_client_request()
             .expect("a request");
@@ -272,7 +274,7 @@ impl Client {
 
     /// The next line that is no `PROBE`.
     pub fn line(&mut self) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let line = self.any_line().expect("one more line");
             assert!(Instant::now() < deadline, "only probes");
@@ -311,7 +313,9 @@ impl Client {
 /// One HTTP exchange on a fresh connection: head and body of the answer.
 pub fn http(address: SocketAddr, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a timeout");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
@@ -333,7 +337,7 @@ pub fn metric(gateway: &Gateway, name: &str) -> u64 {
 
 /// Waits until a metric has a value.
 pub fn wait_metric(gateway: &Gateway, name: &str, wanted: impl Fn(u64) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let value = metric(gateway, name);
         if wanted(value) {

@@ -17,7 +17,7 @@ use weir_gateway::config::Overrides;
 use weir_gateway::{Gateway, GatewayConfig, GatewayError};
 use weir_mapping::ParseOptions;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A `gateway.toml` in a folder of its own.
 struct Files {
@@ -67,7 +67,9 @@ fn fixture(name: &str) -> PathBuf {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a timeout");
     stream
 }
 
@@ -131,7 +133,7 @@ fn metrics(gateway: &Gateway) -> String {
 
 /// Waits until a line of the metrics is there.
 fn await_metric(gateway: &Gateway, line: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let metrics = metrics(gateway);
         if metrics.lines().any(|one| one == line) {

@@ -19,7 +19,7 @@ fn json(gateway: &Gateway, after: u64) -> Value {
 
 /// Waits for samples after a number.
 fn await_rows(gateway: &Gateway, after: u64) -> Value {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let answer = json(gateway, after);
         if answer["rows"]

@@ -99,7 +99,7 @@ fn a_renewed_certificate_is_shown_without_a_restart() {
     assert_eq!(shown(old.get_ref()), certificate("server.pem"));
     // Nobody says so: the files are looked at.
     install(&files, "second");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let new = upgrade(connect_tls(address), None).expect("a WebSocket");
         if shown(new.get_ref()) == certificate("second.pem") {

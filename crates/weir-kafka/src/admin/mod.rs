@@ -1,6 +1,6 @@
 //! Topics of a cluster: create, grow, delete, look up. Calls block and end by a deadline.
 
-mod many;
+mod batch;
 mod view;
 
 use std::future::Future;

@@ -14,12 +14,12 @@ use super::state::Shared;
 
 /// The reader's end. Dropping it ends the thread, unless a broker keeps that waiting.
 pub(super) struct Committer {
-    desk: Arc<Desk>,
+    desk: Arc<PendingCommit>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct PendingCommit {
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -36,7 +36,7 @@ impl Committer {
         consumer: &Arc<BaseConsumer<Context>>,
         shared: &Arc<Shared>,
     ) -> Result<Self, SourceError> {
-        let desk = Arc::new(Desk::default());
+        let desk = Arc::new(PendingCommit::default());
         let (consumer, shared) = (Arc::clone(consumer), Arc::clone(shared));
         let theirs = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
@@ -58,7 +58,7 @@ impl Committer {
     }
 
     /// Whether every list handed over was sent and answered or replaced within `patience`.
-    pub(super) fn settled_within(&self, patience: Duration) -> bool {
+    pub(super) fn wait_committed(&self, patience: Duration) -> bool {
         let open = |inner: &mut Inner| inner.busy || inner.waiting.is_some();
         let waited = self
             .desk
@@ -84,7 +84,7 @@ impl Drop for Committer {
     }
 }
 
-impl Desk {
+impl PendingCommit {
     fn serve(&self, consumer: &BaseConsumer<Context>, shared: &Shared) {
         while let Some(list) = self.next() {
             let outcome = consumer.commit(&list, CommitMode::Sync);

@@ -12,7 +12,7 @@ use super::bounds::{self, AllBounds};
 use super::client::Context;
 use super::identity::Identities;
 use super::moves::{Move, Moves};
-use super::state::{LookedUp, Shared};
+use super::state::{Shared, TopicLookup};
 use super::{IngestConfig, SourceError, StartFrom};
 
 /// Starts the thread; it ends when `shared` says so and returns the topic ids it knows.
@@ -75,7 +75,7 @@ impl Discovery {
             if self.shared.stopping() {
                 return;
             }
-            if let Err(error) = self.look_up(index) {
+            if let Err(error) = self.look_up_topic(index) {
                 let topic = &self.topics[index];
                 self.shared.probed(false);
                 self.shared
@@ -134,7 +134,7 @@ impl Discovery {
     }
 
     /// Asks for one topic's partitions and notes the new ones.
-    fn look_up(&mut self, index: usize) -> KafkaResult<()> {
+    fn look_up_topic(&mut self, index: usize) -> KafkaResult<()> {
         let name = self.topics[index].clone();
         let name = name.as_str();
         let metadata = self.consumer.fetch_metadata(Some(name), REQUEST_TIMEOUT)?;
@@ -159,12 +159,12 @@ impl Discovery {
             .shared
             .with_topics(|topics| topics[index].looked_up(partitions));
         match looked_up {
-            LookedUp::Same => Ok(()),
-            LookedUp::Grew => {
+            TopicLookup::Same => Ok(()),
+            TopicLookup::Grew => {
                 tracing::info!(topic = name, partitions, "reading topic");
                 Ok(())
             }
-            LookedUp::Deleted => {
+            TopicLookup::Deleted => {
                 tracing::warn!(topic = name, "topic was deleted");
                 self.identities.deleted(name);
                 self.forget(index)

@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn await_commits(&self, patience: Duration) -> bool {
         self.committer
-            .is_none_or(|committer| committer.settled_within(patience))
+            .is_none_or(|committer| committer.wait_committed(patience))
     }
 
     /// How the source is doing; asks no broker.

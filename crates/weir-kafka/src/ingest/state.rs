@@ -68,7 +68,7 @@ pub(super) struct Partition {
 
 /// What a lookup of a topic told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LookedUp {
+pub(super) enum TopicLookup {
     Same,
     Grew,
     /// It was there and is no more: offsets of a topic with its name start anew.
@@ -395,10 +395,10 @@ impl Topic {
     /// Takes over what the cluster says: `None` if it has no such topic, else the number of
     /// partitions. One answer without the topic may come from a broker that has just started; two
     /// in a row mean that it was deleted.
-    pub(super) fn looked_up(&mut self, partitions: Option<i32>) -> LookedUp {
+    pub(super) fn looked_up(&mut self, partitions: Option<i32>) -> TopicLookup {
         if partitions.is_none() && self.exists && self.missed == 0 {
             self.missed = 1;
-            return LookedUp::Same;
+            return TopicLookup::Same;
         }
         let late = self.looked_up;
         let deleted = self.exists && partitions.is_none();
@@ -406,7 +406,7 @@ impl Topic {
         self.missed = 0;
         self.exists = partitions.is_some();
         if deleted {
-            return LookedUp::Deleted;
+            return TopicLookup::Deleted;
         }
         let mut grew = false;
         for partition in 0..partitions.unwrap_or(0) {
@@ -418,7 +418,11 @@ impl Topic {
                 }
             });
         }
-        if grew { LookedUp::Grew } else { LookedUp::Same }
+        if grew {
+            TopicLookup::Grew
+        } else {
+            TopicLookup::Same
+        }
     }
 
     fn started(&self) -> usize {
@@ -482,15 +486,15 @@ mod tests {
     #[test]
     fn partitions_seen_first_are_not_late_and_others_are() {
         let mut topic = Topic::default();
-        assert_eq!(topic.looked_up(Some(1)), LookedUp::Grew);
-        assert_eq!(topic.looked_up(Some(2)), LookedUp::Grew);
-        assert_eq!(topic.looked_up(Some(2)), LookedUp::Same);
+        assert_eq!(topic.looked_up(Some(1)), TopicLookup::Grew);
+        assert_eq!(topic.looked_up(Some(2)), TopicLookup::Grew);
+        assert_eq!(topic.looked_up(Some(2)), TopicLookup::Same);
         assert!(!topic.partitions[&0].late);
         assert!(topic.partitions[&1].late);
 
         let mut topic = Topic::default();
-        assert_eq!(topic.looked_up(None), LookedUp::Same);
-        assert_eq!(topic.looked_up(Some(1)), LookedUp::Grew);
+        assert_eq!(topic.looked_up(None), TopicLookup::Same);
+        assert_eq!(topic.looked_up(Some(1)), TopicLookup::Grew);
         assert!(topic.partitions[&0].late, "created after the first look");
     }
 
@@ -498,13 +502,13 @@ mod tests {
     fn a_topic_is_deleted_when_two_answers_say_so() {
         let mut topic = Topic::default();
         topic.looked_up(Some(1));
-        assert_eq!(topic.looked_up(None), LookedUp::Same);
+        assert_eq!(topic.looked_up(None), TopicLookup::Same);
         assert!(topic.exists);
-        assert_eq!(topic.looked_up(Some(1)), LookedUp::Same);
-        assert_eq!(topic.looked_up(None), LookedUp::Same);
-        assert_eq!(topic.looked_up(None), LookedUp::Deleted);
+        assert_eq!(topic.looked_up(Some(1)), TopicLookup::Same);
+        assert_eq!(topic.looked_up(None), TopicLookup::Same);
+        assert_eq!(topic.looked_up(None), TopicLookup::Deleted);
         assert!(!topic.exists);
-        assert_eq!(topic.looked_up(None), LookedUp::Same);
+        assert_eq!(topic.looked_up(None), TopicLookup::Same);
     }
 
     #[test]

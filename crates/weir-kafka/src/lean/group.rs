@@ -12,12 +12,12 @@ use bytes::BytesMut;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::connect_pacer::Backoff;
 use super::connection::Connection;
-use super::pace::Backoff;
 use super::state::Shared;
-use super::{LeanError, LeanGroups, LeanSink, start_links};
-use crate::wire::group::membership::{self, Joined, Patience};
-use crate::wire::group::{self as wire, Caller, offsets, subscription};
+use super::{LeanError, LeanGroups, LeanSink, start_fetchers};
+use crate::wire::group::membership::{self, GroupTimeouts, JoinResponse};
+use crate::wire::group::{self as wire, MemberIdentity, offsets, subscription};
 use crate::wire::{EncodeError, WireError};
 
 /// Who is a member, and whether they are to leave.
@@ -126,14 +126,14 @@ impl<S: LeanSink + 'static> Member<S> {
     /// One connection to the coordinator, until it fails or the run is over.
     async fn serve(&mut self, backoff: &mut Backoff) -> Result<(), LeanError> {
         let mut link = self.coordinator().await?;
-        let outcome = self.belong(&mut link, backoff).await;
+        let outcome = self.run_membership(&mut link, backoff).await;
         if matches!(outcome, Err(LeanError::Connection { .. })) {
             self.shared.count(|report| report.disconnects += 1);
         }
         outcome
     }
 
-    async fn belong(
+    async fn run_membership(
         &mut self,
         link: &mut Connection,
         backoff: &mut Backoff,
@@ -215,7 +215,7 @@ impl<S: LeanSink + 'static> Member<S> {
     async fn join(&mut self, link: &mut Connection) -> Result<bool, LeanError> {
         let topic = self.shared.config.topic.clone();
         let caller = self.caller();
-        let patience = Patience {
+        let patience = GroupTimeouts {
             session_ms: millis(self.groups.session_timeout),
             rebalance_ms: millis(REBALANCE_TIMEOUT),
         };
@@ -245,7 +245,7 @@ impl<S: LeanSink + 'static> Member<S> {
         }
         self.id.clone_from(&joined.member);
         let shares = self.divide(&joined)?;
-        let caller = Caller {
+        let caller = MemberIdentity {
             generation: joined.generation,
             ..self.caller()
         };
@@ -266,18 +266,18 @@ impl<S: LeanSink + 'static> Member<S> {
             }
             code => return Err(self.failed("sync", code)),
         }
-        let partitions = subscription::read_share(&share, &topic)?;
+        let partitions = subscription::read_assignment(&share, &topic)?;
         let share = self.committed(link, &partitions).await?;
         self.generation = Some(joined.generation);
         self.committed = known(&share);
         self.shared.assign(self.consumer, &share);
         self.shared.count(|report| report.assignments += 1);
-        start_links(&self.shared, self.consumer);
+        start_fetchers(&self.shared, self.consumer);
         Ok(true)
     }
 
     /// As the leader: every member's share. Members with other topics only get none.
-    fn divide(&self, joined: &Joined) -> Result<Vec<(String, Vec<u8>)>, LeanError> {
+    fn divide(&self, joined: &JoinResponse) -> Result<Vec<(String, Vec<u8>)>, LeanError> {
         if !joined.is_leader() {
             return Ok(Vec::new());
         }
@@ -294,7 +294,7 @@ impl<S: LeanSink + 'static> Member<S> {
         let shares = subscription::divide(self.shared.partitions.get(), ours);
         let none = others.into_iter().map(|member| (member, Vec::new()));
         let written = |(member, partitions): (String, Vec<i32>)| {
-            (member, subscription::write_share(topic, &partitions))
+            (member, subscription::write_assignment(topic, &partitions))
         };
         Ok(shares.into_iter().chain(none).map(written).collect())
     }
@@ -436,8 +436,8 @@ impl<S: LeanSink + 'static> Member<S> {
         answer.ok_or_else(|| self.failed("read answer", -1))
     }
 
-    fn caller(&self) -> Caller<'_> {
-        Caller {
+    fn caller(&self) -> MemberIdentity<'_> {
+        MemberIdentity {
             client_id: &self.shared.config.client_id,
             group: &self.group,
             member: &self.id,

@@ -5,10 +5,10 @@
 //! Partitions added later are not read.
 
 mod cluster;
+mod connect_pacer;
 mod connection;
+mod fetcher;
 mod group;
-mod link;
-mod pace;
 mod state;
 
 use std::cell::RefCell;
@@ -297,7 +297,7 @@ async fn supervise<S: LeanSink + 'static>(shared: Rc<Shared<S>>) -> Result<(), L
     loop {
         changes.borrow_and_update();
         for consumer in 0..shared.config.consumers {
-            start_links(&shared, consumer);
+            start_fetchers(&shared, consumer);
         }
         if changes.changed().await.is_err() {
             return Ok(());
@@ -306,10 +306,10 @@ async fn supervise<S: LeanSink + 'static>(shared: Rc<Shared<S>>) -> Result<(), L
 }
 
 /// Starts what the consumer needs to read all it owns.
-fn start_links<S: LeanSink + 'static>(shared: &Rc<Shared<S>>, consumer: usize) {
+fn start_fetchers<S: LeanSink + 'static>(shared: &Rc<Shared<S>>, consumer: usize) {
     for leader in shared.cluster.leaders() {
-        if shared.claim_link(consumer, leader) {
-            let task = link::run(Rc::clone(shared), consumer, leader);
+        if shared.claim_fetcher(consumer, leader) {
+            let task = fetcher::run(Rc::clone(shared), consumer, leader);
             tokio::task::spawn_local(task);
         }
     }

@@ -7,16 +7,16 @@ use std::collections::HashSet;
 use bytes::BytesMut;
 
 use super::cluster::Cluster;
+use super::connect_pacer::ConnectPacer;
 use super::group::Members;
-use super::pace::Pacer;
 use super::{LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
-use crate::records::{Batches, Scratch};
+use crate::records::{Batches, DecompressBuffer};
 use crate::wire::fetch::FetchedPartition;
 
 pub(super) struct Shared<S> {
     pub(super) config: LeanConfig,
     pub(super) cluster: Cluster,
-    pub(super) pacer: Pacer,
+    pub(super) pacer: ConnectPacer,
     pub(super) report: Cell<LeanReport>,
     pub(super) members: Members,
     /// All sockets of the thread are read into this; only unfinished frames are kept elsewhere.
@@ -25,7 +25,7 @@ pub(super) struct Shared<S> {
     /// Partitions at the start; those added later are not read.
     pub(super) partitions: Cell<usize>,
     sink: RefCell<S>,
-    scratch: RefCell<Scratch>,
+    scratch: RefCell<DecompressBuffer>,
     consumers: RefCell<Vec<Consumer>>,
     links: RefCell<HashSet<(usize, i32)>>,
 }
@@ -54,7 +54,7 @@ impl<S: LeanSink> Shared<S> {
     pub(super) fn new(config: LeanConfig, sink: S) -> Self {
         Self {
             cluster: Cluster::new(&config),
-            pacer: Pacer::new(config.connect_rate_per_s),
+            pacer: ConnectPacer::new(config.connect_rate_per_s),
             report: Cell::default(),
             members: Members::default(),
             read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
@@ -86,11 +86,11 @@ impl<S: LeanSink> Shared<S> {
     }
 
     /// `true` once per running link.
-    pub(super) fn claim_link(&self, consumer: usize, broker: i32) -> bool {
+    pub(super) fn claim_fetcher(&self, consumer: usize, broker: i32) -> bool {
         self.links.borrow_mut().insert((consumer, broker))
     }
 
-    pub(super) fn release_link(&self, consumer: usize, broker: i32) {
+    pub(super) fn release_fetcher(&self, consumer: usize, broker: i32) {
         self.links.borrow_mut().remove(&(consumer, broker));
     }
 

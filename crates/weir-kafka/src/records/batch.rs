@@ -1,7 +1,7 @@
 //! The frame of a batch: its header, and the walk from batch to batch.
 
 use super::RecordsError;
-use super::compression::{self, Codec, Scratch};
+use super::compression::{self, Codec, DecompressBuffer};
 use super::record::Records;
 use crate::wire::WireError;
 use crate::wire::reader::Reader;
@@ -168,7 +168,10 @@ impl<'a> BatchView<'a> {
     }
 
     /// The records, in place or, if packed, in `scratch`.
-    pub fn records<'s>(&self, scratch: &'s mut Scratch) -> Result<Records<'s>, RecordsError>
+    pub fn records<'s>(
+        &self,
+        scratch: &'s mut DecompressBuffer,
+    ) -> Result<Records<'s>, RecordsError>
     where
         'a: 's,
     {
@@ -192,11 +195,11 @@ impl<'a> BatchView<'a> {
     /// [`RecordsError::Stopped`] once it returned `false`.
     pub fn unpack<'s>(
         &self,
-        scratch: &'s mut Scratch,
+        scratch: &'s mut DecompressBuffer,
         proceed: &mut dyn FnMut() -> bool,
     ) -> Result<&'s mut [u8], RecordsError> {
         compression::unpack(self.codec()?, self.payload, scratch, proceed)?;
-        Ok(scratch.unpacked_mut())
+        Ok(scratch.decompressed_mut())
     }
 }
 

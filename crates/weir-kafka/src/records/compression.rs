@@ -38,12 +38,12 @@ impl Codec {
 
 /// Where batches are unpacked; kept between batches, one per thread is enough.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct DecompressBuffer {
     unpacked: Vec<u8>,
     bytes_max: usize,
 }
 
-impl Scratch {
+impl DecompressBuffer {
     /// A batch that unpacks to more than `bytes_max` is an error.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
@@ -60,7 +60,7 @@ impl Scratch {
 
     /// What was unpacked last; it may be changed.
     #[must_use]
-    pub fn unpacked_mut(&mut self) -> &mut [u8] {
+    pub fn decompressed_mut(&mut self) -> &mut [u8] {
         &mut self.unpacked
     }
 
@@ -77,9 +77,9 @@ impl Scratch {
     }
 }
 
-impl Default for Scratch {
+impl Default for DecompressBuffer {
     fn default() -> Self {
-        Self::new(UNPACKED_BYTES_MAX)
+        Self::new(DECOMPRESSED_BYTES_MAX)
     }
 }
 
@@ -88,7 +88,7 @@ impl Default for Scratch {
 pub(super) fn unpack<'s>(
     codec: Codec,
     packed: &[u8],
-    scratch: &'s mut Scratch,
+    scratch: &'s mut DecompressBuffer,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<&'s [u8], RecordsError> {
     scratch.unpacked.clear();
@@ -111,7 +111,7 @@ pub(super) fn unpack<'s>(
         Codec::Zstd => zstd_decoder(input)
             .map_err(failed)
             .and_then(|decoder| read_bounded(codec, decoder, scratch)),
-        Codec::Snappy => unpack_snappy(packed, scratch),
+        Codec::Snappy => decompress_snappy(packed, scratch),
     };
     match unpacked {
         Err(RecordsError::Decompress { .. }) if stopped.get() => Err(RecordsError::Stopped),
@@ -137,7 +137,7 @@ fn decompress_error(codec: Codec, error: &io::Error) -> RecordsError {
 fn read_bounded(
     codec: Codec,
     decoder: impl Read,
-    scratch: &mut Scratch,
+    scratch: &mut DecompressBuffer,
 ) -> Result<(), RecordsError> {
     let limit = scratch.bytes_max as u64 + 1;
     let outcome = decoder.take(limit).read_to_end(&mut scratch.unpacked);
@@ -178,7 +178,7 @@ impl Read for Watched<'_> {
 
 /// Java writes a 16-byte header and then blocks, each behind its length; others write one bare
 /// block.
-fn unpack_snappy(packed: &[u8], scratch: &mut Scratch) -> Result<(), RecordsError> {
+fn decompress_snappy(packed: &[u8], scratch: &mut DecompressBuffer) -> Result<(), RecordsError> {
     let Some(mut blocks) = packed
         .strip_prefix(&XERIAL_MAGIC)
         .and_then(|rest| rest.get(XERIAL_VERSION_BYTES..))
@@ -200,7 +200,7 @@ fn unpack_snappy(packed: &[u8], scratch: &mut Scratch) -> Result<(), RecordsErro
     }
 }
 
-fn unpack_snappy_block(block: &[u8], scratch: &mut Scratch) -> Result<(), RecordsError> {
+fn unpack_snappy_block(block: &[u8], scratch: &mut DecompressBuffer) -> Result<(), RecordsError> {
     let failed = |error: snap::Error| snappy_error(&error.to_string());
     let length = snap::raw::decompress_len(block).map_err(failed)?;
     // Snappy cannot shrink anything below a 64th, so a larger claim is a lie: reserve nothing.
@@ -243,4 +243,4 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// 128 MiB, the limit of the library's own default.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 /// Brokers accept batches of 1 MiB by default; this leaves room for good compression.
-const UNPACKED_BYTES_MAX: usize = 64 << 20;
+const DECOMPRESSED_BYTES_MAX: usize = 64 << 20;

@@ -9,7 +9,7 @@ pub const BATCH_HEADER_BYTES: usize = LENGTH.end + HEADER_BYTES_AFTER_LENGTH;
 
 /// What lies at the front of some records' bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Front {
+pub enum FirstBatch {
     /// A batch of the current format, of so many bytes with its header.
     Batch(usize),
     /// A message of an old format, 0 or 1.
@@ -22,23 +22,23 @@ pub enum Front {
 
 /// Looks at the first batch of `records`, which must not be empty.
 #[must_use]
-pub fn front(records: &[u8]) -> Front {
+pub fn front(records: &[u8]) -> FirstBatch {
     let (Some(length), Some(magic)) = (records.get(LENGTH), records.get(MAGIC)) else {
-        return Front::Cut;
+        return FirstBatch::Cut;
     };
     match *magic as i8 {
         2 => {}
-        old @ 0..=1 => return Front::Old(old),
-        _ => return Front::Garbage,
+        old @ 0..=1 => return FirstBatch::Old(old),
+        _ => return FirstBatch::Garbage,
     }
     // Invariant: the range has four bytes.
     let length = i32::from_be_bytes(length.try_into().unwrap_or_default());
     match usize::try_from(length) {
         Ok(length) if length >= HEADER_BYTES_AFTER_LENGTH => match LENGTH.end + length {
-            whole if whole <= records.len() => Front::Batch(whole),
-            _ => Front::Cut,
+            whole if whole <= records.len() => FirstBatch::Batch(whole),
+            _ => FirstBatch::Cut,
         },
-        _ => Front::Garbage,
+        _ => FirstBatch::Garbage,
     }
 }
 
@@ -55,7 +55,7 @@ pub fn seal(batch: &mut [u8]) {
 ///
 /// # Panics
 /// If the bytes are shorter than a batch's header, which is the caller's mistake.
-pub fn seal_with_length(batch: &mut [u8]) {
+pub fn set_length_and_crc(batch: &mut [u8]) {
     // Invariant: batches lie in frames, whose size has 31 bits.
     let length = i32::try_from(batch.len() - LENGTH.end).unwrap_or(i32::MAX);
     batch[LENGTH].copy_from_slice(&length.to_be_bytes());

@@ -5,10 +5,10 @@
 //! not a batch are an error, never a panic.
 
 mod batch;
+mod compress;
 mod compression;
 mod edit;
 mod layout;
-mod pack;
 mod record;
 
 use thiserror::Error;
@@ -16,10 +16,10 @@ use thiserror::Error;
 use crate::wire::WireError;
 
 pub use batch::{BatchView, Batches};
-pub use compression::{Codec, Scratch};
-pub use edit::{BATCH_HEADER_BYTES, Front, front, seal, seal_with_length};
+pub use compress::{BatchCompressor, SnappyFraming};
+pub use compression::{Codec, DecompressBuffer};
+pub use edit::{BATCH_HEADER_BYTES, FirstBatch, front, seal, set_length_and_crc};
 pub use layout::{RecordLayout, put_record, put_varint, put_varint_bytes};
-pub use pack::{PackedForm, Packer};
 pub use record::{HeaderSlice, Headers, RecordSlice, Records};
 
 /// Record batches that cannot be read. Whoever wrote or stored them is at fault.

@@ -88,7 +88,7 @@ fn flat(record: &Record) -> Flat {
 }
 
 fn read_all(bytes: &[u8]) -> Result<Vec<Flat>, RecordsError> {
-    let mut scratch = Scratch::new(1 << 20);
+    let mut scratch = DecompressBuffer::new(1 << 20);
     let mut seen = Vec::new();
     for batch in Batches::new(bytes) {
         let batch = batch?;
@@ -203,7 +203,7 @@ fn log_append_time_counts_for_every_record() {
     bytes[22] |= 0x08;
     bytes[35..43].copy_from_slice(&77_i64.to_be_bytes());
     let batch = Batches::new(&bytes).next().expect("one").expect("good");
-    let mut scratch = Scratch::default();
+    let mut scratch = DecompressBuffer::default();
     let record = batch.records(&mut scratch).expect("plain").next();
     assert_eq!(record.expect("one").expect("good").timestamp_ms, 77);
 }
@@ -212,7 +212,7 @@ fn log_append_time_counts_for_every_record() {
 fn headers_are_found_by_name() {
     let bytes = encode(&[sample(b"v")], Compression::None);
     let batch = Batches::new(&bytes).next().expect("one").expect("good");
-    let mut scratch = Scratch::default();
+    let mut scratch = DecompressBuffer::default();
     let mut records = batch.records(&mut scratch).expect("plain");
     let record = records.next().expect("one").expect("good");
     assert_eq!(record.header("h"), Some(&b"1"[..]));
@@ -226,7 +226,7 @@ fn a_batch_that_unpacks_beyond_the_limit_is_refused() {
         let bytes = encode(&[sample(&zeros)], *compression);
         assert!(bytes.len() < 10_000, "{compression:?} does not compress");
         let batch = Batches::new(&bytes).next().expect("one").expect("good");
-        let mut scratch = Scratch::new(50_000);
+        let mut scratch = DecompressBuffer::new(50_000);
         let refused = batch
             .records(&mut scratch)
             .map(|_| ())
@@ -235,7 +235,7 @@ fn a_batch_that_unpacks_beyond_the_limit_is_refused() {
             matches!(refused, RecordsError::TooLarge { .. }),
             "{refused}"
         );
-        assert!(batch.records(&mut Scratch::new(200_000)).is_ok());
+        assert!(batch.records(&mut DecompressBuffer::new(200_000)).is_ok());
     }
 }
 

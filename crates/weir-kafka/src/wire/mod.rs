@@ -3,6 +3,7 @@
 //! Requests are built by `kafka-protocol`. Answers on hot or exposed paths are read here instead,
 //! because its decoder trusts array lengths and allocates what a peer claims.
 
+pub mod byte_edits;
 pub mod fetch;
 pub mod frame;
 pub mod group;
@@ -10,7 +11,6 @@ pub mod header;
 pub mod layout;
 pub mod list_offsets;
 pub mod metadata;
-pub mod patch;
 pub mod reader;
 
 use thiserror::Error;

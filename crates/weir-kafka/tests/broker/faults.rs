@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
 use weir_kafka::{Admin, RecordSource, StartFrom};
 
-use crate::support::{Broker, PATIENCE, lab, numbered, poll_until, read, until_ready, values};
+use crate::support::{Broker, TEST_TIMEOUT, lab, numbered, poll_until, read, until_ready, values};
 
 /// Tells the test thread what happens to consumers.
-struct Tell {
+struct EventLog {
     missing: usize,
     ready: mpsc::Sender<()>,
     seen: Vec<Vec<(i32, i64)>>,
@@ -20,7 +20,7 @@ struct Tell {
     stop: watch::Sender<bool>,
 }
 
-impl LeanSink for Tell {
+impl LeanSink for EventLog {
     fn on_ready(&mut self, _: usize) {
         self.missing -= 1;
         if self.missing == 0 {
@@ -51,7 +51,7 @@ fn undisturbed<T: Send + 'static>(
     const CONSUMERS: usize = 10;
     let (stop, stopped) = watch::channel(false);
     let (ready, is_ready) = mpsc::channel();
-    let sink = Rc::new(RefCell::new(Tell {
+    let sink = Rc::new(RefCell::new(EventLog {
         missing: CONSUMERS,
         ready,
         seen: vec![Vec::new(); CONSUMERS],
@@ -59,7 +59,7 @@ fn undisturbed<T: Send + 'static>(
         stop,
     }));
     let disturb = std::thread::spawn(move || {
-        is_ready.recv_timeout(PATIENCE).expect("all ready");
+        is_ready.recv_timeout(TEST_TIMEOUT).expect("all ready");
         disturb()
     });
     let config = LeanConfig {
@@ -71,7 +71,7 @@ fn undisturbed<T: Send + 'static>(
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("runtime");
     let work = lean::run(config, Rc::clone(&sink), stopped);
-    let outcome = runtime.block_on(async { tokio::time::timeout(2 * PATIENCE, work).await });
+    let outcome = runtime.block_on(async { tokio::time::timeout(2 * TEST_TIMEOUT, work).await });
     let disturbed = disturb.join().expect("produced");
     let report = outcome.expect("complete in time").expect("ran");
     for seen in &sink.borrow().seen {
@@ -134,7 +134,7 @@ fn lean_consumers_and_ingest_follow_moved_leaders() {
     let broker = Broker {
         bootstrap: lab.bootstrap(),
     };
-    let admin = Admin::connect(&broker.bootstrap, PATIENCE).expect("answers");
+    let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("answers");
     let topic = crate::support::unique("moved");
     let config = [("min.insync.replicas", "1")];
     admin.create_topic(&topic, 3, 3, &config).expect("created");

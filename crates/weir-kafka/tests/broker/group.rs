@@ -10,44 +10,44 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{oneshot, watch};
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use crate::support::{Broker, PATIENCE, broker, lab, numbered, unique};
+use crate::support::{Broker, TEST_TIMEOUT, broker, lab, numbered, unique};
 
 /// What consumers on another thread tell.
-enum Told {
+enum ConsumerEvent {
     Ready,
     Failed(String),
     Record(usize, String),
 }
 
-struct Teller(mpsc::Sender<Told>);
+struct EventSink(mpsc::Sender<ConsumerEvent>);
 
-impl Teller {
-    fn tell(&self, told: Told) {
+impl EventSink {
+    fn tell(&self, told: ConsumerEvent) {
         // A test that has seen enough no longer listens.
         let _ = self.0.send(told);
     }
 }
 
-impl LeanSink for Teller {
+impl LeanSink for EventSink {
     fn on_ready(&mut self, _: usize) {
-        self.tell(Told::Ready);
+        self.tell(ConsumerEvent::Ready);
     }
 
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
         let value = String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
-        self.tell(Told::Record(consumer, value));
+        self.tell(ConsumerEvent::Record(consumer, value));
     }
 
     fn on_error(&mut self, _: usize, error: &LeanError) {
-        self.tell(Told::Failed(error.to_string()));
+        self.tell(ConsumerEvent::Failed(error.to_string()));
     }
 
     fn on_bytes(&mut self, _: usize, _: usize) {}
 }
 
 /// Consumers on a thread of their own.
-struct Crowd {
-    told: Receiver<Told>,
+struct TestConsumers {
+    told: Receiver<ConsumerEvent>,
     stop: watch::Sender<bool>,
     kill: oneshot::Sender<()>,
     thread: JoinHandle<Option<LeanReport>>,
@@ -57,7 +57,7 @@ struct Crowd {
     seen: BTreeMap<usize, Vec<String>>,
 }
 
-impl Crowd {
+impl TestConsumers {
     fn start(config: LeanConfig) -> Self {
         let (teller, told) = mpsc::channel();
         let (stop, stopped) = watch::channel(false);
@@ -67,7 +67,7 @@ impl Crowd {
             let runtime = runtime.enable_all().build().expect("runtime");
             runtime.block_on(async {
                 tokio::select! {
-                    report = lean::run(config, Teller(teller), stopped) => Some(report.expect("ran")),
+                    report = lean::run(config, EventSink(teller), stopped) => Some(report.expect("ran")),
                     // The sockets close without a word, as those of a killed process.
                     Ok(()) = killed => None,
                 }
@@ -86,13 +86,13 @@ impl Crowd {
 
     /// Takes what is told until `done`.
     fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while !done(self) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.told.recv_timeout(left) {
-                Ok(Told::Ready) => self.ready += 1,
-                Ok(Told::Failed(error)) => self.errors.push(error),
-                Ok(Told::Record(consumer, value)) => {
+                Ok(ConsumerEvent::Ready) => self.ready += 1,
+                Ok(ConsumerEvent::Failed(error)) => self.errors.push(error),
+                Ok(ConsumerEvent::Record(consumer, value)) => {
                     self.seen.entry(consumer).or_default().push(value);
                 }
                 Err(_) => {
@@ -151,10 +151,10 @@ fn until_committed(broker: &Broker, group: &str, topic: &str, expected: &[i64]) 
     let mut asked = TopicPartitionList::new();
     let partitions = i32::try_from(expected.len()).expect("few");
     asked.add_partition_range(topic, 0, partitions - 1);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let found = client
-            .committed_offsets(asked.clone(), PATIENCE)
+            .committed_offsets(asked.clone(), TEST_TIMEOUT)
             .expect("an answer");
         let offsets = found.elements().into_iter().map(|it| it.offset());
         let offsets: Vec<_> = offsets.collect();
@@ -178,7 +178,7 @@ fn until_committed(broker: &Broker, group: &str, topic: &str, expected: &[i64]) 
 fn listed(broker: &Broker, group: &str) -> (String, usize) {
     let client = other_client(broker, group);
     let list = client
-        .fetch_group_list(Some(group), PATIENCE)
+        .fetch_group_list(Some(group), TEST_TIMEOUT)
         .expect("an answer");
     let found = list
         .groups()
@@ -200,7 +200,7 @@ fn two_hundred_groups_join_commit_and_leave() {
     let sender = broker.producer();
     sender.store(&topic, 0, &numbered("old", 5));
     let prefix = unique("crowd");
-    let mut crowd = Crowd::start(config(&broker, &topic, GROUPS, LeanGroups::new(&prefix)));
+    let mut crowd = TestConsumers::start(config(&broker, &topic, GROUPS, LeanGroups::new(&prefix)));
     crowd.until_ready(GROUPS);
     let group = |index: usize| format!("{prefix}{index}");
     for index in [0, 1, 117, GROUPS - 1] {
@@ -223,7 +223,7 @@ fn two_hundred_groups_join_commit_and_leave() {
     for index in [0, 117] {
         let client = other_client(&broker, &group(index));
         let list = client
-            .fetch_group_list(Some(&group(index)), PATIENCE)
+            .fetch_group_list(Some(&group(index)), TEST_TIMEOUT)
             .expect("an answer");
         assert_eq!(list.groups()[0].members().len(), 0);
         assert_eq!(list.groups()[0].state(), "Empty");
@@ -240,13 +240,13 @@ fn a_group_goes_on_where_it_left() {
         commit_every: Duration::from_secs(3600),
         ..LeanGroups::new(&unique("resume"))
     };
-    let mut first = Crowd::start(config(&broker, &topic, 1, groups.clone()));
+    let mut first = TestConsumers::start(config(&broker, &topic, 1, groups.clone()));
     first.until_ready(1);
     sender.store(&topic, 0, &numbered("a", 7));
     first.until("records", |crowd| crowd.records() == 7);
     first.stop();
     sender.store(&topic, 0, &numbered("missed", 3));
-    let mut second = Crowd::start(config(&broker, &topic, 1, groups));
+    let mut second = TestConsumers::start(config(&broker, &topic, 1, groups));
     second.until_ready(1);
     sender.store(&topic, 0, &numbered("b", 2));
     second.until("records", |crowd| crowd.records() == 5);
@@ -268,9 +268,9 @@ fn members_of_a_group_share_its_partitions() {
         ..LeanGroups::new(&unique("share"))
     };
     let group = groups.prefix.clone() + "0";
-    let mut crowd = Crowd::start(config(&broker, &topic, 2, groups));
+    let mut crowd = TestConsumers::start(config(&broker, &topic, 2, groups));
     crowd.until_ready(2);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while listed(&broker, &group) != ("Stable".to_owned(), 2) {
         assert!(Instant::now() < deadline, "{:?}", listed(&broker, &group));
     }
@@ -303,11 +303,11 @@ fn what_a_killed_member_had_goes_to_the_living() {
         ..LeanGroups::new(&unique("kill"))
     };
     let group = groups.prefix.clone() + "0";
-    let mut living = Crowd::start(config(&broker, &topic, 1, groups.clone()));
+    let mut living = TestConsumers::start(config(&broker, &topic, 1, groups.clone()));
     living.until_ready(1);
-    let mut dying = Crowd::start(config(&broker, &topic, 1, groups));
+    let mut dying = TestConsumers::start(config(&broker, &topic, 1, groups));
     dying.until_ready(1);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while listed(&broker, &group) != ("Stable".to_owned(), 2) {
         assert!(Instant::now() < deadline, "{:?}", listed(&broker, &group));
     }
@@ -354,7 +354,7 @@ fn groups_follow_their_coordinators() {
         ..LeanGroups::new(&unique("moved"))
     };
     let prefix = groups.prefix.clone();
-    let mut crowd = Crowd::start(config(&broker, &topic, GROUPS, groups));
+    let mut crowd = TestConsumers::start(config(&broker, &topic, GROUPS, groups));
     crowd.until_ready(GROUPS);
     sender.store(&topic, 0, &numbered("before", 5));
     crowd.until("records", |crowd| crowd.records() >= GROUPS * 5);

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use weir_kafka::Acks;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
 
-use crate::support::{Broker, PATIENCE, broker, numbered};
+use crate::support::{Broker, TEST_TIMEOUT, broker, numbered};
 use crate::wire;
 
 /// Gathers what consumers get; calls `produce` when all are ready and stops at `expected` records
@@ -85,7 +85,7 @@ fn gather(
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("runtime");
     let work = lean::run(config, Rc::clone(&sink), stopped);
-    let outcome = runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await });
+    let outcome = runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, work).await });
     let sink = Rc::into_inner(sink).expect("run is over").into_inner();
     let outcome = outcome.unwrap_or_else(|_| {
         let counts: Vec<_> = sink.seen.iter().map(Vec::len).collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_kafka::{Acks, SendError, StartFrom};
 
-use crate::support::{PATIENCE, broker, numbered, read, values};
+use crate::support::{TEST_TIMEOUT, broker, numbered, read, values};
 
 #[test]
 fn keys_headers_and_null_values_survive_the_round_trip() {
@@ -25,9 +25,12 @@ fn keys_headers_and_null_values_survive_the_round_trip() {
         .producer
         .send(&topic, part, None, b"", &[], None, 9)
         .expect("queued");
-    assert_eq!(sender.producer.flush(PATIENCE), 0);
+    assert_eq!(sender.producer.flush(TEST_TIMEOUT), 0);
     for (token, offset) in [(7, 0), (8, 1), (9, 2)] {
-        let delivery = sender.deliveries.recv_timeout(PATIENCE).expect("reported");
+        let delivery = sender
+            .deliveries
+            .recv_timeout(TEST_TIMEOUT)
+            .expect("reported");
         assert_eq!((delivery.token, delivery.result), (token, Ok((0, offset))));
     }
 
@@ -82,7 +85,7 @@ fn metadata_is_waited_for_and_a_missing_topic_is_told() {
     let broker = broker();
     let topic = broker.topic("known", 3);
     let sender = broker.producer();
-    assert_eq!(sender.producer.partitions(&topic, PATIENCE), Ok(3));
+    assert_eq!(sender.producer.partitions(&topic, TEST_TIMEOUT), Ok(3));
     let error = sender
         .producer
         .partitions("no-such-topic", Duration::from_secs(5));

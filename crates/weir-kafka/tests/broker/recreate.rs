@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_kafka::{KafkaIngest, Producer, ProducerConfig, RecordSource, StartFrom};
 
 use crate::support::{
-    Broker, Owned, PATIENCE, broker, lab, numbered, poll_until, read, until_ready,
+    Broker, Owned, TEST_TIMEOUT, broker, lab, numbered, poll_until, read, until_ready,
 };
 
 /// Longest wait for the records of a topic that was created again.
@@ -16,7 +16,7 @@ const RESUMES_WITHIN: Duration = Duration::from_secs(10);
 fn recreate(broker: &Broker, topic: &str) {
     let admin = broker.admin();
     admin.delete_topic(topic).expect("deleted");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while let Err(error) = admin.create_topic(topic, 1, 1, &[]) {
         assert!(Instant::now() < deadline, "{error}");
         std::thread::yield_now();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_kafka::{Hold, IngestConfig, KafkaIngest, LentRecord, Reader, RecordSource, StartFrom};
 
-use crate::support::{Broker, PATIENCE, broker, numbered, read, unique, until_ready, values};
+use crate::support::{Broker, TEST_TIMEOUT, broker, numbered, read, unique, until_ready, values};
 
 fn source(broker: &Broker, topic: &str, from: StartFrom, hold: Hold, group: &str) -> KafkaIngest {
     let config = IngestConfig {
@@ -24,7 +24,7 @@ fn source(broker: &Broker, topic: &str, from: StartFrom, hold: Hold, group: &str
 
 /// Waits without reading.
 fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !done(source) {
         assert!(
             Instant::now() < deadline,
@@ -37,7 +37,7 @@ fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> boo
 }
 
 fn lent<'a>(reader: &mut Reader<'a>, count: usize) -> Vec<LentRecord<'a>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut records = Vec::new();
     while records.len() < count {
         assert!(Instant::now() < deadline, "only {} records", records.len());
@@ -122,7 +122,7 @@ fn a_group_resumes_where_it_stored_and_starts_as_told_only_once() {
         let mut positions = reader.positions();
         positions.set(&topic, 0, 3);
         reader.commit(&positions).expect("sent");
-        assert!(reader.await_commits(PATIENCE), "{:?}", reader.status());
+        assert!(reader.await_commits(TEST_TIMEOUT), "{:?}", reader.status());
         reader.commit(&positions).expect("nothing new to store");
         assert_eq!(
             (reader.status().commits, reader.status().commit_errors),
@@ -174,7 +174,7 @@ fn a_topic_replaced_at_once_is_read_from_its_beginning_and_counted() {
     assert_eq!(read(&mut source, 20).len(), 20);
     let admin = broker.admin();
     admin.delete_topic(&topic).expect("deleted");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while admin.create_topic(&topic, 1, 1, &[]).is_err() {
         assert!(Instant::now() < deadline, "the name stays taken");
         std::thread::yield_now();

@@ -11,7 +11,7 @@ use weir_kafka::{
 use weir_lab::{Lab, LabOptions};
 
 /// Bounds every wait; only a failing test takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A broker to test against.
 pub(crate) struct Broker {
@@ -31,7 +31,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
     let options = LabOptions {
         brokers,
         heap_mb: 384,
-        ready_within: 2 * PATIENCE,
+        ready_within: 2 * TEST_TIMEOUT,
         ..LabOptions::default()
     };
     Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
@@ -39,7 +39,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
 
 impl Broker {
     pub(crate) fn admin(&self) -> Admin {
-        Admin::connect(&self.bootstrap, PATIENCE).expect("broker answers")
+        Admin::connect(&self.bootstrap, TEST_TIMEOUT).expect("broker answers")
     }
 
     /// Creates a topic that no other test uses.
@@ -110,9 +110,16 @@ impl TestProducer {
                 )
                 .expect("queued");
         }
-        assert_eq!(self.producer.flush(PATIENCE), 0, "records not acknowledged");
+        assert_eq!(
+            self.producer.flush(TEST_TIMEOUT),
+            0,
+            "records not acknowledged"
+        );
         for _ in values {
-            let delivery = self.deliveries.recv_timeout(PATIENCE).expect("reported");
+            let delivery = self
+                .deliveries
+                .recv_timeout(TEST_TIMEOUT)
+                .expect("reported");
             assert!(delivery.result.is_ok(), "{delivery:?}");
         }
     }
@@ -174,7 +181,7 @@ pub(crate) fn poll_until(
     what: &str,
     done: impl Fn(&mut KafkaIngest, &[Owned]) -> bool,
 ) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !done(source, seen) {
         let status = source.status();
         assert!(

@@ -11,14 +11,14 @@ use super::program::{DriverProgram, Known};
 use super::sources::{Source, hash};
 use crate::cache;
 use crate::error::LabError;
+use crate::host_tools;
 use crate::maven;
 use crate::sdk::npm::{self, Packages};
 use crate::sdk::python::Wanted;
-use crate::tool;
 
 /// How a driver is built and run.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Recipe {
+pub(super) enum BuildSystem {
     /// `target/driver.jar` with what it needs in `target/libs`.
     Maven,
     /// One program.
@@ -43,36 +43,36 @@ pub(super) fn build(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<DriverProgram, LabError> {
-    let mut site = Site {
+    let mut site = DriverBuild {
         known,
         progress,
         stop,
     };
     match known.recipe {
-        Recipe::Maven => site.maven(),
-        Recipe::Go => site.go(),
-        Recipe::Python => site.python(),
-        Recipe::Node { package } => site.node(package),
-        Recipe::DotNet { argument } => site.dotnet(argument),
+        BuildSystem::Maven => site.maven(),
+        BuildSystem::Go => site.go(),
+        BuildSystem::Python => site.python(),
+        BuildSystem::Node { package } => site.node(package),
+        BuildSystem::DotNet { argument } => site.dotnet(argument),
     }
 }
 
 /// One driver that is being made ready.
-struct Site<'a> {
+struct DriverBuild<'a> {
     known: &'static Known,
     progress: &'a mut dyn FnMut(&str),
     stop: &'a AtomicBool,
 }
 
-impl Site<'_> {
+impl DriverBuild<'_> {
     fn maven(&mut self) -> Result<DriverProgram, LabError> {
-        let java = tool::java(&self.purpose())?;
+        let java = host_tools::java(&self.purpose())?;
         let dir = self.entry(|site, dir| {
             let maven = site.tool("mvn", "install Maven (Debian, Ubuntu: apt install maven)")?;
             let mut command = Command::new(maven);
             command.args(["-q", "-B", "-Dstyle.color=never", "package"]);
             site.run(command, dir, "target/driver.jar", |said| {
-                maven::telling_line(said).to_owned()
+                maven::relevant_line(said).to_owned()
             })
         })?;
         let class_path = format!("{0}/driver.jar:{0}/libs/*", dir.join("target").display());
@@ -87,7 +87,7 @@ impl Site<'_> {
             let go = site.tool("go", "install Go 1.26 or newer from https://go.dev/dl")?;
             let mut command = Command::new(go);
             command.args(["build", "-trimpath", "-o", "driver", "."]);
-            site.run(command, dir, "driver", go_trouble)
+            site.run(command, dir, "driver", go_error_line)
         })?;
         let argv = [dir.join("driver").into()];
         Ok(DriverProgram::new(self.known.name, argv))
@@ -135,7 +135,7 @@ impl Site<'_> {
         let dir = self.entry(|site, dir| {
             let mut command = Command::new(site.tool("dotnet", remedy)?);
             command.args(["publish", "--nologo", "-c", "Release", "-o", "out"]);
-            site.run(command, dir, "out/driver.dll", dotnet_trouble)
+            site.run(command, dir, "out/driver.dll", dotnet_error_line)
         })?;
         let assembly = dir.join("out/driver.dll");
         let argv = [dotnet.into(), assembly.into(), argument.into()];
@@ -145,14 +145,14 @@ impl Site<'_> {
     /// The entry with the sources, and with what `build` makes of them.
     fn entry(
         &mut self,
-        build: impl FnOnce(&mut Site<'_>, &Path) -> Result<(), LabError>,
+        build: impl FnOnce(&mut DriverBuild<'_>, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
         let (known, stop) = (self.known, self.stop);
         let sources: Vec<&Source> = known.sources.iter().collect();
         let name = format!("driver-{}-{}", known.name, hash(&sources));
         cache::entry(&name, BUILD_BYTES, self.progress, stop, |dir, progress| {
             sources.iter().try_for_each(|source| write(dir, source))?;
-            let mut site = Site {
+            let mut site = DriverBuild {
                 known,
                 progress,
                 stop,
@@ -171,7 +171,7 @@ impl Site<'_> {
     ) -> Result<(), LabError> {
         (self.progress)(&format!("building driver {} (once)", self.known.name));
         command.current_dir(dir);
-        let (status, said) = tool::run(&mut command, "building a driver", self.stop)?;
+        let (status, said) = host_tools::run(&mut command, "building a driver", self.stop)?;
         if status.success() && dir.join(product).is_file() {
             return Ok(());
         }
@@ -182,7 +182,7 @@ impl Site<'_> {
     }
 
     fn tool(&self, tool: &'static str, remedy: &'static str) -> Result<PathBuf, LabError> {
-        tool::find(tool).ok_or_else(|| LabError::MissingTool {
+        host_tools::find(tool).ok_or_else(|| LabError::MissingTool {
             tool,
             looked: " in PATH".to_owned(),
             purpose: self.purpose(),
@@ -210,7 +210,7 @@ fn write(dir: &Path, source: &Source) -> Result<(), LabError> {
 }
 
 /// What the Go tool says beside headings and progress.
-fn go_trouble(said: &str) -> String {
+fn go_error_line(said: &str) -> String {
     let lines = said.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let line = lines.find(|line| !line.starts_with("go: downloading"));
@@ -219,7 +219,7 @@ fn go_trouble(said: &str) -> String {
 }
 
 /// The first error, without the project it is in.
-fn dotnet_trouble(said: &str) -> String {
+fn dotnet_error_line(said: &str) -> String {
     let error = said.lines().find(|line| line.contains("error"));
     let line = error.or_else(|| said.lines().find(|line| !line.trim().is_empty()));
     let line = line.unwrap_or("dotnet ended without a word").trim();
@@ -241,11 +241,11 @@ mod tests {
     fn recipes_find_the_files_they_need() {
         for known in KNOWN {
             let needed: &[&str] = match known.recipe {
-                Recipe::Maven => &["pom.xml"],
-                Recipe::Go => &["go.mod", "go.sum", "main.go"],
-                Recipe::Python => &["requirements.txt", "driver.py", "weir_driver.py"],
-                Recipe::Node { .. } => &["package.json", "package-lock.json", "driver.js"],
-                Recipe::DotNet { .. } => &["driver.csproj"],
+                BuildSystem::Maven => &["pom.xml"],
+                BuildSystem::Go => &["go.mod", "go.sum", "main.go"],
+                BuildSystem::Python => &["requirements.txt", "driver.py", "weir_driver.py"],
+                BuildSystem::Node { .. } => &["package.json", "package-lock.json", "driver.js"],
+                BuildSystem::DotNet { .. } => &["driver.csproj"],
             };
             for path in needed {
                 let found = known.sources.iter().any(|source| source.path == *path);
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn trouble_is_one_line() {
         let said = "go: downloading x v1\n# weir/driver\n./main.go:3:1: undefined: y\n";
-        assert_eq!(go_trouble(said), "./main.go:3:1: undefined: y");
+        assert_eq!(go_error_line(said), "./main.go:3:1: undefined: y");
         let said = "  Determining projects\n/x/A.cs(3,1): error CS1: no [/x/driver.csproj]\n";
-        assert_eq!(dotnet_trouble(said), "/x/A.cs(3,1): error CS1: no");
+        assert_eq!(dotnet_error_line(said), "/x/A.cs(3,1): error CS1: no");
     }
 }

@@ -9,7 +9,7 @@ use super::protocol::{
 
 /// What was seen of a driver while it did a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct CommandObservation {
     /// From writing the command to reading the answer.
     pub(super) wall: Duration,
     /// Processor time of all its threads, where the system tells.
@@ -18,7 +18,7 @@ pub(super) struct Seen {
     pub(super) cores: f64,
 }
 
-type Verdict = Result<(), String>;
+type CheckResult = Result<(), String>;
 
 /// Fails with a text.
 macro_rules! hold {
@@ -31,7 +31,7 @@ macro_rules! hold {
     };
 }
 
-pub(super) fn hello(answer: &Hello) -> Verdict {
+pub(super) fn hello(answer: &Hello) -> CheckResult {
     hold!(
         answer.protocol == PROTOCOL,
         "it speaks protocol {}, this program speaks {PROTOCOL}",
@@ -45,7 +45,11 @@ pub(super) fn hello(answer: &Hello) -> Verdict {
     Ok(())
 }
 
-pub(super) fn warmed_up(asked: &WarmUp, answer: &WarmedUp, seen: &Seen) -> Verdict {
+pub(super) fn warmed_up(
+    asked: &WarmUp,
+    answer: &WarmedUp,
+    seen: &CommandObservation,
+) -> CheckResult {
     let per_record = answer.produce_cpu_us_per_record + answer.consume_cpu_us_per_record;
     positive(
         "produce_cpu_us_per_record",
@@ -58,7 +62,11 @@ pub(super) fn warmed_up(asked: &WarmUp, answer: &WarmedUp, seen: &Seen) -> Verdi
     seen.not_above(per_record * asked.count as f64)
 }
 
-pub(super) fn produced(asked: &Produce, answer: &Produced, seen: &Seen) -> Verdict {
+pub(super) fn produced(
+    asked: &Produce,
+    answer: &Produced,
+    seen: &CommandObservation,
+) -> CheckResult {
     let marks = &answer.marks;
     ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
     ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
@@ -82,7 +90,11 @@ pub(super) fn produced(asked: &Produce, answer: &Produced, seen: &Seen) -> Verdi
     Ok(())
 }
 
-pub(super) fn consumed(asked: &Consume, answer: &Consumed, seen: &Seen) -> Verdict {
+pub(super) fn consumed(
+    asked: &Consume,
+    answer: &Consumed,
+    seen: &CommandObservation,
+) -> CheckResult {
     let marks = &answer.marks;
     let mut order = vec![
         ("s0", marks.s0),
@@ -137,7 +149,11 @@ pub(super) fn consumed(asked: &Consume, answer: &Consumed, seen: &Seen) -> Verdi
     seen.allows(marks.s0, marks.s3, answer.cpu_us)
 }
 
-pub(super) fn round_tripped(asked: &RoundTrip, answer: &RoundTripped, seen: &Seen) -> Verdict {
+pub(super) fn round_tripped(
+    asked: &RoundTrip,
+    answer: &RoundTripped,
+    seen: &CommandObservation,
+) -> CheckResult {
     let marks = &answer.marks;
     for (name, mark) in [("t1", marks.t1), ("t2", marks.t2), ("r1", marks.r1)] {
         ascending(&[("t0", marks.t0), (name, mark)])?;
@@ -157,7 +173,12 @@ pub(super) fn round_tripped(asked: &RoundTrip, answer: &RoundTripped, seen: &See
 }
 
 /// `told` are the seconds that came before the answer.
-pub(super) fn steady(asked: &Steady, answer: &SteadyDone, told: &[Second], seen: &Seen) -> Verdict {
+pub(super) fn steady(
+    asked: &Steady,
+    answer: &SteadyDone,
+    told: &[Second],
+    seen: &CommandObservation,
+) -> CheckResult {
     hold!(
         told.len() as u64 == asked.seconds,
         "it told {} seconds, asked were {}",
@@ -208,7 +229,7 @@ pub(super) fn steady(asked: &Steady, answer: &SteadyDone, told: &[Second], seen:
 }
 
 /// Whether a distribution agrees with itself and has `count` values.
-fn distribution(name: &str, found: &Distribution, count: u64) -> Verdict {
+fn distribution(name: &str, found: &Distribution, count: u64) -> CheckResult {
     hold!(
         found.count == count,
         "{name} has {} values, there should be {count}",
@@ -263,9 +284,9 @@ fn near(exact: u64, rounded: u64) -> bool {
     exact.abs_diff(rounded) as f64 <= exact as f64 * 0.01 + 1.0
 }
 
-impl Seen {
+impl CommandObservation {
     /// Whether so much time between two marks, and so much processor time, can be.
-    fn allows(&self, first: u64, last: u64, cpu_us: f64) -> Verdict {
+    fn allows(&self, first: u64, last: u64, cpu_us: f64) -> CheckResult {
         positive("cpu_us", cpu_us)?;
         self.has_time_for(first, last)?;
         self.not_above(cpu_us)?;
@@ -282,7 +303,7 @@ impl Seen {
     }
 
     /// Whether these can be times of records within the command.
-    fn spread(&self, name: &str, found: &Distribution, count: u64) -> Verdict {
+    fn spread(&self, name: &str, found: &Distribution, count: u64) -> CheckResult {
         distribution(name, found, count)?;
         let wall = self.wall_us();
         hold!(
@@ -293,7 +314,7 @@ impl Seen {
         Ok(())
     }
 
-    fn has_time_for(&self, first: u64, last: u64) -> Verdict {
+    fn has_time_for(&self, first: u64, last: u64) -> CheckResult {
         let (span, wall) = (micros(last - first), self.wall_us());
         hold!(
             span <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US,
@@ -302,7 +323,7 @@ impl Seen {
         Ok(())
     }
 
-    fn not_above(&self, cpu_us: f64) -> Verdict {
+    fn not_above(&self, cpu_us: f64) -> CheckResult {
         let possible = self.wall_us() * self.cores;
         hold!(
             cpu_us <= possible + CPU_SLACK_US,
@@ -322,7 +343,7 @@ impl Seen {
     }
 }
 
-fn all_reported(count: u64, acked: u64, failed: u64) -> Verdict {
+fn all_reported(count: u64, acked: u64, failed: u64) -> CheckResult {
     hold!(
         acked.checked_add(failed) == Some(count),
         "acked {acked} and failed {failed} are not the {count} that were asked"
@@ -330,7 +351,7 @@ fn all_reported(count: u64, acked: u64, failed: u64) -> Verdict {
     Ok(())
 }
 
-fn ascending(marks: &[(&str, u64)]) -> Verdict {
+fn ascending(marks: &[(&str, u64)]) -> CheckResult {
     for two in marks.windows(2) {
         let ((before, first), (after, second)) = (two[0], two[1]);
         hold!(
@@ -341,7 +362,7 @@ fn ascending(marks: &[(&str, u64)]) -> Verdict {
     Ok(())
 }
 
-fn positive(name: &str, value: f64) -> Verdict {
+fn positive(name: &str, value: f64) -> CheckResult {
     hold!(value >= 0.0, "{name} is {value}");
     Ok(())
 }

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use super::super::protocol::{ConsumeMarks, ProduceMarks, ProducerState, RoundTripMarks, Via};
+use super::super::protocol::{
+    AssignmentMode, ConsumeMarks, ProduceMarks, ProducerState, RoundTripMarks,
+};
 use super::*;
 
-const SEEN: Seen = Seen {
+const SEEN: CommandObservation = CommandObservation {
     wall: Duration::from_millis(100),
     cpu_us: Some(50_000.0),
     cores: 2.0,
 };
 
-fn caught(verdict: Verdict, expected: &str) {
+fn caught(verdict: CheckResult, expected: &str) {
     let said = verdict.expect_err(expected);
     assert!(said.contains(expected), "{said}");
 }
@@ -75,7 +77,7 @@ fn produce_is_checked() {
         lie(&mut answer);
         caught(produced(&asked, &answer, &SEEN), expected);
     }
-    let blind = Seen {
+    let blind = CommandObservation {
         cpu_us: None,
         ..SEEN
     };
@@ -99,7 +101,7 @@ fn consume_is_checked() {
         len: 100,
         count: 10,
         seed: 1,
-        via: Via::Group,
+        via: AssignmentMode::Group,
         verify: false,
         commit: true,
     };

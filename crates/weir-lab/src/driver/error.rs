@@ -13,12 +13,12 @@ pub struct DriverError {
     /// At which command, or `start`.
     pub during: String,
     /// What happened.
-    pub reason: Reason,
+    pub reason: DriverFailure,
 }
 
 /// What happened to a driver.
 #[derive(Debug, thiserror::Error)]
-pub enum Reason {
+pub enum DriverFailure {
     /// It is not there: a missing toolchain, no network, code that does not compile.
     #[error("not built: {0}")]
     NotBuilt(#[source] Box<LabError>),
@@ -65,28 +65,28 @@ impl DriverError {
     /// Whether the driver is gone; otherwise it takes further commands.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
-        !matches!(self.reason, Reason::Refused(_))
+        !matches!(self.reason, DriverFailure::Refused(_))
     }
 
     /// One word for what happened.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.reason {
-            Reason::NotBuilt(_) => "not built",
-            Reason::NotStarted(_) => "not started",
-            Reason::Crashed { .. } => "crashed",
-            Reason::Hung { .. } => "hung",
-            Reason::Garbled { .. } => "garbled",
-            Reason::Lied { .. } => "lied",
-            Reason::Refused(_) => "refused",
-            Reason::Interrupted => "interrupted",
+            DriverFailure::NotBuilt(_) => "not built",
+            DriverFailure::NotStarted(_) => "not started",
+            DriverFailure::Crashed { .. } => "crashed",
+            DriverFailure::Hung { .. } => "hung",
+            DriverFailure::Garbled { .. } => "garbled",
+            DriverFailure::Lied { .. } => "lied",
+            DriverFailure::Refused(_) => "refused",
+            DriverFailure::Interrupted => "interrupted",
         }
     }
 
     pub(super) fn not_built(driver: &str, error: LabError) -> Self {
         let reason = match error {
-            LabError::Interrupted { .. } => Reason::Interrupted,
-            error => Reason::NotBuilt(Box::new(error)),
+            LabError::Interrupted { .. } => DriverFailure::Interrupted,
+            error => DriverFailure::NotBuilt(Box::new(error)),
         };
         Self {
             driver: driver.to_owned(),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::check::{self, Seen};
+use super::check::{self, CommandObservation};
 use super::protocol::{
-    Configured, Consume, Consumed, Distribution, Line, Produce, Produced, ProducerState, Role,
-    RoundTrip, RoundTripped, Second, Stats, Steady, SteadyDone, Via, WarmUp, WarmedUp, parse_line,
-    read_answer,
+    AssignmentMode, Configured, Consume, Consumed, Distribution, Line, Produce, Produced,
+    ProducerState, Role, RoundTrip, RoundTripped, Second, Stats, Steady, SteadyDone, WarmUp,
+    WarmedUp, parse_line, read_answer,
 };
 
 /// Reads the lines of a driver up to its answer. The first byte says to which command.
@@ -123,7 +123,7 @@ fn consume() -> Consume {
         len: BYTES,
         count: RECORDS,
         seed: 1,
-        via: Via::Assign,
+        via: AssignmentMode::Assign,
         verify: true,
         commit: false,
     }
@@ -162,7 +162,7 @@ fn warm_up() -> WarmUp {
 const ID: u64 = 7;
 const BYTES: u64 = 10;
 const RECORDS: u64 = 3;
-const SEEN: Seen = Seen {
+const SEEN: CommandObservation = CommandObservation {
     wall: Duration::from_millis(100),
     cpu_us: Some(50_000.0),
     cores: 2.0,

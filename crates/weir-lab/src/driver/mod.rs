@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-use check::Seen;
-use process::{DriverProcess, Silence};
+use check::CommandObservation;
+use process::{DriverProcess, ReadEnd};
 use protocol::{Line, parse_line, read_answer};
 
-pub use error::{DriverError, Reason};
+pub use error::{DriverError, DriverFailure};
 pub use program::{DriverProgram, KNOWN, Known, known};
 pub use protocol::{
-    CAPABILITIES, Command, Configure, Configured, Consume, ConsumeMarks, Consumed, Distribution,
-    Hello, Nothing, PROTOCOL, Produce, ProduceMarks, Produced, ProducerState, Request, Role,
-    RoundTrip, RoundTripMarks, RoundTripped, Second, Settings, Stats, Steady, SteadyDone, Via,
-    WarmUp, WarmedUp,
+    AssignmentMode, CAPABILITIES, Command, Configure, Configured, Consume, ConsumeMarks, Consumed,
+    Distribution, Hello, Nothing, PROTOCOL, Produce, ProduceMarks, Produced, ProducerState,
+    Request, Role, RoundTrip, RoundTripMarks, RoundTripped, Second, Settings, Stats, Steady,
+    SteadyDone, WarmUp, WarmedUp,
 };
 
 /// How long a command may take, and what ends it early.
@@ -85,7 +85,7 @@ impl Driver {
             cores: usage::cores(),
         };
         let command = Command::Hello { protocol: PROTOCOL };
-        let asked = |answer: &Hello, _: &Seen, _: &[Second]| check::hello(answer);
+        let asked = |answer: &Hello, _: &CommandObservation, _: &[Second]| check::hello(answer);
         driver.hello = driver.ask(command, limit, &mut |_| (), asked)?;
         Ok(driver)
     }
@@ -123,7 +123,7 @@ impl Driver {
     /// Sets what clients made from now on are like.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn configure(
         &mut self,
         asked: &Configure,
@@ -143,7 +143,7 @@ impl Driver {
     /// Produces and consumes; only the cost is told.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn warm_up(&mut self, asked: &WarmUp, limit: Limit<'_>) -> Result<WarmedUp, DriverError> {
         let command = Command::WarmUp(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
@@ -154,7 +154,7 @@ impl Driver {
     /// Produces a burst. Records that were not acknowledged are no error here.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn produce(&mut self, asked: &Produce, limit: Limit<'_>) -> Result<Produced, DriverError> {
         let command = Command::Produce(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
@@ -165,7 +165,7 @@ impl Driver {
     /// Consumes a burst. Records that are not as they should be are no error here.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn consume(&mut self, asked: &Consume, limit: Limit<'_>) -> Result<Consumed, DriverError> {
         let command = Command::Consume(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
@@ -176,7 +176,7 @@ impl Driver {
     /// Produces and consumes at once. Records that were not acknowledged are no error here.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn roundtrip(
         &mut self,
         asked: &RoundTrip,
@@ -191,7 +191,7 @@ impl Driver {
     /// Produces or consumes for a time; `on_second` hears of each second as it ends.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn steady(
         &mut self,
         asked: &Steady,
@@ -207,16 +207,16 @@ impl Driver {
     /// Collects garbage, if there is such a thing.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn gc(&mut self, limit: Limit<'_>) -> Result<(), DriverError> {
-        let fine = |_: &Nothing, _: &Seen, _: &[Second]| Ok(());
+        let fine = |_: &Nothing, _: &CommandObservation, _: &[Second]| Ok(());
         self.ask(Command::Gc, limit, &mut |_| (), fine).map(|_| ())
     }
 
     /// Tells memory and threads.
     ///
     /// # Errors
-    /// See [`Reason`].
+    /// See [`DriverFailure`].
     pub fn stats(&mut self, limit: Limit<'_>) -> Result<Stats, DriverError> {
         self.ask(Command::Stats, limit, &mut |_| (), |_, _, _| Ok(()))
     }
@@ -231,10 +231,10 @@ impl Driver {
             within: BYE_WITHIN,
             stop: &never,
         };
-        let fine = |_: &Nothing, _: &Seen, _: &[Second]| Ok(());
+        let fine = |_: &Nothing, _: &CommandObservation, _: &[Second]| Ok(());
         self.ask(Command::Bye, limit, &mut |_| (), fine)?;
         if !self.process.close(END_WITHIN) {
-            return Err(self.give_up("bye", |said| Reason::Hung {
+            return Err(self.give_up("bye", |said| DriverFailure::Hung {
                 within: END_WITHIN,
                 said,
             }));
@@ -251,11 +251,14 @@ impl Driver {
         command: Command,
         limit: Limit<'_>,
         on_second: &mut dyn FnMut(&Second),
-        check: impl FnOnce(&T, &Seen, &[Second]) -> Result<(), String>,
+        check: impl FnOnce(&T, &CommandObservation, &[Second]) -> Result<(), String>,
     ) -> Result<T, DriverError> {
         let during = command.name();
         if !self.is_alive {
-            return Err(self.error(during, Reason::NotStarted("it was given up".to_owned())));
+            return Err(self.error(
+                during,
+                DriverFailure::NotStarted("it was given up".to_owned()),
+            ));
         }
         let mut seconds = Vec::new();
         let seconds_max = match &command {
@@ -278,27 +281,29 @@ impl Driver {
                 }
                 Ok(Line::Second(_)) => {
                     let detail = "an event that nobody asked for".to_owned();
-                    return Err(self.give_up(during, |_| Reason::Garbled { detail }));
+                    return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
                 }
-                Err(detail) => return Err(self.give_up(during, |_| Reason::Garbled { detail })),
+                Err(detail) => {
+                    return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
+                }
             }
         };
-        let seen = Seen {
+        let seen = CommandObservation {
             wall: started.elapsed(),
             cpu_us: self.cpu_since(cpu_before),
             cores: self.cores,
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(text) => return Err(self.error(during, Reason::Refused(text))),
+            Err(text) => return Err(self.error(during, DriverFailure::Refused(text))),
         };
         let answer: T = match read_answer(answer) {
             Ok(answer) => answer,
-            Err(detail) => return Err(self.give_up(during, |_| Reason::Garbled { detail })),
+            Err(detail) => return Err(self.give_up(during, |_| DriverFailure::Garbled { detail })),
         };
         match check(&answer, &seen, &seconds) {
             Ok(()) => Ok(answer),
-            Err(detail) => Err(self.give_up(during, |_| Reason::Lied { detail })),
+            Err(detail) => Err(self.give_up(during, |_| DriverFailure::Lied { detail })),
         }
     }
 
@@ -307,7 +312,7 @@ impl Driver {
         let during = command.name();
         if let Some(line) = self.process.unasked() {
             let detail = format!("it said without being asked: {}", protocol::cut(&line));
-            return Err(self.give_up(during, |_| Reason::Garbled { detail }));
+            return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
         }
         self.commands += 1;
         let request = Request {
@@ -319,7 +324,7 @@ impl Driver {
             Ok(line) => self.process.send(line),
             Err(error) => {
                 let detail = format!("the command can not be written: {error}");
-                return Err(self.error(during, Reason::NotStarted(detail)));
+                return Err(self.error(during, DriverFailure::NotStarted(detail)));
             }
         }
         Ok(request.id)
@@ -329,31 +334,35 @@ impl Driver {
         Some(self.process.cpu_us()? - before?)
     }
 
-    fn silent(&mut self, during: &str, silence: Silence, within: Duration) -> DriverError {
+    fn silent(&mut self, during: &str, silence: ReadEnd, within: Duration) -> DriverError {
         match silence {
-            Silence::Closed => self.crashed(during),
-            Silence::Endless => self.give_up(during, |_| Reason::Garbled {
+            ReadEnd::Closed => self.crashed(during),
+            ReadEnd::Endless => self.give_up(during, |_| DriverFailure::Garbled {
                 detail: "a line without an end".to_owned(),
             }),
-            Silence::Timeout => self.give_up(during, |said| Reason::Hung { within, said }),
-            Silence::Stopped => self.give_up(during, |_| Reason::Interrupted),
+            ReadEnd::Timeout => self.give_up(during, |said| DriverFailure::Hung { within, said }),
+            ReadEnd::Stopped => self.give_up(during, |_| DriverFailure::Interrupted),
         }
     }
 
     fn crashed(&mut self, during: &str) -> DriverError {
         let status = process::ending(self.process.wait(CRASH_WITHIN));
-        self.give_up(during, |said| Reason::Crashed { status, said })
+        self.give_up(during, |said| DriverFailure::Crashed { status, said })
     }
 
     /// Kills it; `reason` gets its last words.
-    fn give_up(&mut self, during: &str, reason: impl FnOnce(String) -> Reason) -> DriverError {
+    fn give_up(
+        &mut self,
+        during: &str,
+        reason: impl FnOnce(String) -> DriverFailure,
+    ) -> DriverError {
         self.is_alive = false;
         self.process.kill();
         let reason = reason(self.process.last_words());
         self.error(during, reason)
     }
 
-    fn error(&self, during: &str, reason: Reason) -> DriverError {
+    fn error(&self, during: &str, reason: DriverFailure) -> DriverError {
         DriverError {
             driver: self.name.clone(),
             during: during.to_owned(),

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::error::Reason;
+use super::error::DriverFailure;
 use super::program::DriverProgram;
 use super::usage;
 
 /// How a wait for a driver ends without a line of its.
 #[derive(Debug)]
-pub(super) enum Silence {
+pub(super) enum ReadEnd {
     /// Its output has ended.
     Closed,
     /// The line is longer than any answer.
@@ -47,12 +47,13 @@ pub(super) struct DriverProcess {
 
 impl DriverProcess {
     /// Starts it; its standard error goes to `<name>.log`, what is said both ways to `<name>.jsonl`.
-    pub(super) fn start(program: &DriverProgram, folder: &Path) -> Result<Self, Reason> {
-        let failed = |error: io::Error| Reason::NotStarted(error.to_string());
+    pub(super) fn start(program: &DriverProgram, folder: &Path) -> Result<Self, DriverFailure> {
+        let failed = |error: io::Error| DriverFailure::NotStarted(error.to_string());
         let file = |ending: &str| {
             let path = folder.join(format!("{}.{ending}", program.name));
             let opened = File::options().create(true).append(true).open(&path);
-            opened.map_err(|error| Reason::NotStarted(format!("{}: {error}", path.display())))
+            opened
+                .map_err(|error| DriverFailure::NotStarted(format!("{}: {error}", path.display())))
         };
         let (log, transcript) = (file("log")?, file("jsonl")?);
         let mut child = program
@@ -63,7 +64,7 @@ impl DriverProcess {
             .process_group(0)
             .spawn()
             .map_err(|error| {
-                Reason::NotStarted(format!("{}: {error}", program.program().display()))
+                DriverFailure::NotStarted(format!("{}: {error}", program.program().display()))
             })?;
         let stdin = child.stdin.take();
         let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
@@ -116,10 +117,10 @@ impl DriverProcess {
         &mut self,
         deadline: Instant,
         stop: &AtomicBool,
-    ) -> Result<Vec<u8>, Silence> {
+    ) -> Result<Vec<u8>, ReadEnd> {
         loop {
             if stop.load(Ordering::Relaxed) {
-                return Err(Silence::Stopped);
+                return Err(ReadEnd::Stopped);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left.min(STOP_LOOK)) {
@@ -127,9 +128,9 @@ impl DriverProcess {
                     self.note(b"< ", &line);
                     return Ok(line);
                 }
-                Ok(Err(_)) => return Err(Silence::Endless),
-                Err(RecvTimeoutError::Disconnected) => return Err(Silence::Closed),
-                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(Silence::Timeout),
+                Ok(Err(_)) => return Err(ReadEnd::Endless),
+                Err(RecvTimeoutError::Disconnected) => return Err(ReadEnd::Closed),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(ReadEnd::Timeout),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -147,8 +148,8 @@ impl DriverProcess {
     }
 
     /// How it ended, once it has, waiting at most so long.
-    pub(super) fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + patience;
+    pub(super) fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
             if self.ended.is_none() {
                 self.ended = self.child.try_wait().ok().flatten();

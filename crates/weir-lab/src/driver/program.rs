@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::build::{self, Recipe};
+use super::build::{self, BuildSystem};
 use super::error::DriverError;
 use super::sources::{self, Source};
 use crate::error::LabError;
@@ -120,7 +120,7 @@ pub struct Known {
     pub needs: &'static str,
     /// Whether the conformance test runs it.
     pub is_tested: bool,
-    pub(super) recipe: Recipe,
+    pub(super) recipe: BuildSystem,
     pub(super) sources: &'static [Source],
 }
 
@@ -160,7 +160,7 @@ pub const KNOWN: &[Known] = &[
         library: "Apache Kafka's own client for Java",
         needs: "a JDK 17 or newer and Maven",
         is_tested: true,
-        recipe: Recipe::Maven,
+        recipe: BuildSystem::Maven,
         sources: sources::JAVA,
     },
     Known {
@@ -168,7 +168,7 @@ pub const KNOWN: &[Known] = &[
         library: "franz-go, for Go",
         needs: "Go 1.26 or newer",
         is_tested: true,
-        recipe: Recipe::Go,
+        recipe: BuildSystem::Go,
         sources: sources::FRANZ_GO,
     },
     Known {
@@ -176,7 +176,7 @@ pub const KNOWN: &[Known] = &[
         library: "confluent-kafka for Python, on librdkafka",
         needs: "Python 3 with venv",
         is_tested: true,
-        recipe: Recipe::Python,
+        recipe: BuildSystem::Python,
         sources: sources::CONFLUENT_KAFKA,
     },
     Known {
@@ -184,7 +184,7 @@ pub const KNOWN: &[Known] = &[
         library: "aiokafka, for Python",
         needs: "Python 3 with venv",
         is_tested: true,
-        recipe: Recipe::Python,
+        recipe: BuildSystem::Python,
         sources: sources::AIOKAFKA,
     },
     Known {
@@ -192,7 +192,7 @@ pub const KNOWN: &[Known] = &[
         library: "KafkaJS, for Node.js",
         needs: "Node.js 18 or newer and npm",
         is_tested: true,
-        recipe: Recipe::Node { package: "kafkajs" },
+        recipe: BuildSystem::Node { package: "kafkajs" },
         sources: sources::KAFKAJS,
     },
     Known {
@@ -200,7 +200,7 @@ pub const KNOWN: &[Known] = &[
         library: "Confluent.Kafka for .NET, on librdkafka",
         needs: "the .NET SDK",
         is_tested: false,
-        recipe: Recipe::DotNet {
+        recipe: BuildSystem::DotNet {
             argument: "confluent",
         },
         sources: sources::DOTNET,
@@ -210,7 +210,7 @@ pub const KNOWN: &[Known] = &[
         library: "KNet for .NET, on Apache Kafka's client for Java",
         needs: "the .NET SDK and a JDK",
         is_tested: false,
-        recipe: Recipe::DotNet { argument: "knet" },
+        recipe: BuildSystem::DotNet { argument: "knet" },
         sources: sources::DOTNET,
     },
 ];

@@ -156,7 +156,7 @@ pub struct Consume {
     /// Of the value.
     pub seed: u64,
     /// How it gets its partition.
-    pub via: Via,
+    pub via: AssignmentMode,
     /// Whether values are compared.
     pub verify: bool,
     /// Whether the position is stored afterwards.
@@ -166,7 +166,7 @@ pub struct Consume {
 /// How a consumer gets its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Via {
+pub enum AssignmentMode {
     /// As the only member of a new group.
     Group,
     /// By itself, from offset 0.

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::earlier::{self, Earlier};
+use super::existing::{self, ExistingLab};
 use super::{Broker, Lab, LabOptions, temporary_dir};
 use crate::broker::{self, BrokerProcess, Launch};
 use crate::config::{self, NodePorts};
 use crate::diagnose;
 use crate::disk;
 use crate::error::LabError;
+use crate::host_tools;
 use crate::kafka;
 use crate::ports;
 use crate::process;
 use crate::ready;
 use crate::state::{self, LabState, Node, Phase, SCHEMA};
 use crate::status::{self, GRACE};
-use crate::tool;
 
 /// See [`Lab::up`].
 pub(super) fn up(
@@ -33,7 +33,7 @@ pub(super) fn up(
     }
     let dir = status::lab_dir(options.dir.as_deref())?;
     disk::prepare(&dir, 0)?;
-    earlier::refuse_foreign(&dir)?;
+    existing::refuse_foreign(&dir)?;
     let _lock = status::lock(&dir)?;
     let lab = up_in(&dir, options, progress, stop);
     if lab.is_err() {
@@ -49,10 +49,10 @@ fn up_in(
     stop: &AtomicBool,
 ) -> Result<Lab, LabError> {
     let dir = dir.to_owned();
-    let kept = match earlier::look(&dir, options, progress)? {
-        Earlier::Running(state) => return attach(dir, *state, options),
-        Earlier::Kept(cluster_id) => Some(cluster_id),
-        Earlier::None => None,
+    let kept = match existing::look(&dir, options, progress)? {
+        ExistingLab::Running(state) => return attach(dir, *state, options),
+        ExistingLab::Kept(cluster_id) => Some(cluster_id),
+        ExistingLab::None => None,
     };
     start_or_clean(dir, false, kept, options, progress, stop)
 }
@@ -81,7 +81,7 @@ fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, La
         .map(|node| node.process.map(BrokerProcess::found))
         .collect();
     let launch = Launch {
-        java: tool::java("to run Apache Kafka")?,
+        java: host_tools::java("to run Apache Kafka")?,
         libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
         heap_mb: state.heap_mb,
         jvm_arguments: state.jvm_arguments.clone(),
@@ -137,7 +137,7 @@ fn start_or_clean(
             ports::require_free(options.host, port)?;
         }
     }
-    let java = tool::java("to run Apache Kafka")?;
+    let java = host_tools::java("to run Apache Kafka")?;
     let libs = kafka::libs(&options.kafka_version, progress, stop)?;
     disk::prepare(&dir, options.min_free_bytes)?;
     let launch = Launch {

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use super::INSTALL_BYTES;
 use crate::cache;
 use crate::error::LabError;
-use crate::maven::{self, Trouble, Wanted};
-use crate::tool;
+use crate::host_tools;
+use crate::maven::{self, MavenError, Wanted};
 
 /// Version of `com.lightstreamer:ls-javase-client`.
 pub const JAVA_SDK_VERSION: &str = "5.2.1";
@@ -27,7 +27,7 @@ pub struct JavaSdk {
 /// # Errors
 /// A missing or old `java`, a missing `mvn`, no network, or `stop` was set.
 pub fn java(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<JavaSdk, LabError> {
-    let java_bin = tool::java("to run the Lightstreamer client SDK for Java SE")?;
+    let java_bin = host_tools::java("to run the Lightstreamer client SDK for Java SE")?;
     let name = format!("sdk-java-{JAVA_SDK_VERSION}");
     let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
         fetch(dir, progress, stop)
@@ -57,8 +57,8 @@ fn fetch(dir: &Path, progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Resul
         dependencies: vec![("com.lightstreamer", "ls-javase-client", JAVA_SDK_VERSION)],
     };
     maven::fetch(&wanted, dir, progress, stop).map_err(|trouble| match trouble {
-        Trouble::Lab(error) => error,
-        Trouble::NotFound { artifact } => LabError::Fetch {
+        MavenError::Lab(error) => error,
+        MavenError::NotFound { artifact } => LabError::Fetch {
             what,
             detail: format!("no artifact {artifact}"),
         },

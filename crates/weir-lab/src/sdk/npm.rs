@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::write;
 use crate::error::LabError;
-use crate::tool;
+use crate::host_tools;
 
 /// What npm is to install, in exactly these versions.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ impl Packages {
 
 /// A Node that is new enough.
 pub(crate) fn node(purpose: &str) -> Result<PathBuf, LabError> {
-    let node_bin = tool::find("node").ok_or_else(|| LabError::MissingTool {
+    let node_bin = host_tools::find("node").ok_or_else(|| LabError::MissingTool {
         tool: "node",
         looked: " in PATH".to_owned(),
         purpose: purpose.to_owned(),
         remedy: NODE_REMEDY,
     })?;
-    let said = tool::first_words(&node_bin, "--version")?;
+    let said = host_tools::version_output(&node_bin, "--version")?;
     let found = said.trim().trim_start_matches('v');
     let major: Option<u32> = found.split('.').next().and_then(|text| text.parse().ok());
     if major.is_none_or(|major| major < NODE_OLDEST) {
@@ -56,7 +56,7 @@ pub(crate) fn install(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let npm = tool::find("npm").ok_or_else(|| LabError::MissingTool {
+    let npm = host_tools::find("npm").ok_or_else(|| LabError::MissingTool {
         tool: "npm",
         looked: " in PATH".to_owned(),
         purpose: format!("to fetch {what}, which is not cached yet"),
@@ -71,7 +71,7 @@ pub(crate) fn install(
         .args(["--no-audit", "--no-fund", "--no-update-notifier"])
         .args(["--loglevel=error", "--fetch-retries=1"])
         .current_dir(dir);
-    let (status, said) = tool::run(&mut command, "fetching an SDK", stop)?;
+    let (status, said) = host_tools::run(&mut command, "fetching an SDK", stop)?;
     let sdk = dir.join("node_modules").join(packages.wanted);
     if status.success() && sdk.join("package.json").is_file() {
         return Ok(());

@@ -8,7 +8,7 @@ use super::{INSTALL_BYTES, write};
 use crate::cache;
 use crate::disk;
 use crate::error::LabError;
-use crate::tool;
+use crate::host_tools;
 
 /// Version of `lightstreamer-client-lib` for Python.
 pub const PYTHON_SDK_VERSION: &str = "2.2.3";
@@ -89,13 +89,13 @@ impl Wanted {
         progress: &mut dyn FnMut(&str),
         stop: &AtomicBool,
     ) -> Result<(PathBuf, PathBuf), LabError> {
-        let python = tool::find("python3").ok_or_else(|| LabError::MissingTool {
+        let python = host_tools::find("python3").ok_or_else(|| LabError::MissingTool {
             tool: "python3",
             looked: " in PATH".to_owned(),
             purpose: format!("to run {}", self.what),
             remedy: PYTHON_REMEDY,
         })?;
-        let said = tool::first_words(&python, "--version")?;
+        let said = host_tools::version_output(&python, "--version")?;
         // An environment belongs to one minor release: its packages lie under that name.
         let release = said.trim().trim_start_matches("Python ");
         let minor: Vec<_> = release.split('.').take(2).collect();
@@ -124,7 +124,7 @@ impl Wanted {
         progress(&format!("fetching {what} through pip (once)"));
         let mut venv = Command::new(python);
         venv.args(["-m", "venv"]).arg(dir);
-        let (status, said) = tool::run(&mut venv, "making a virtual environment", stop)?;
+        let (status, said) = host_tools::run(&mut venv, "making a virtual environment", stop)?;
         if !status.success() {
             return Err(LabError::MissingTool {
                 tool: "python3-venv",
@@ -139,18 +139,18 @@ impl Wanted {
         pip.args(["-m", "pip", "install", "--no-input", "--retries", "1"])
             .args(["--disable-pip-version-check", "-r"])
             .arg(&requirements);
-        let (status, said) = tool::run(&mut pip, "fetching an SDK", stop)?;
+        let (status, said) = host_tools::run(&mut pip, "fetching an SDK", stop)?;
         if status.success() {
             return Ok(());
         }
-        let detail = pip_trouble(&said);
+        let detail = pip_error_line(&said);
         Err(LabError::Fetch { what, detail })
     }
 }
 
 /// The line of pip's output that says what happened: without a network its errors only say that
 /// it found nothing, the reason is in a warning before.
-fn pip_trouble(said: &str) -> String {
+fn pip_error_line(said: &str) -> String {
     let broken = said
         .lines()
         .find_map(|line| line.split_once("connection broken by ").map(|(_, why)| why));
@@ -191,8 +191,11 @@ mod tests {
     fn pip_without_network_is_its_reason() {
         let said = "WARNING: Retrying (Retry(total=0)) after connection broken by 'refused': /x/\n\
                     ERROR: Could not find a version that satisfies the requirement\n";
-        assert_eq!(pip_trouble(said), "'refused': /x/");
+        assert_eq!(pip_error_line(said), "'refused': /x/");
         let error = "Collecting x\nERROR: No matching distribution found for x\n";
-        assert_eq!(pip_trouble(error), "No matching distribution found for x");
+        assert_eq!(
+            pip_error_line(error),
+            "No matching distribution found for x"
+        );
     }
 }

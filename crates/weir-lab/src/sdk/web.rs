@@ -8,7 +8,7 @@ use super::INSTALL_BYTES;
 use super::npm::{self, Packages};
 use crate::cache;
 use crate::error::LabError;
-use crate::tool;
+use crate::host_tools;
 
 /// Version of `lightstreamer-client-web`.
 pub const WEB_SDK_VERSION: &str = "9.2.3";
@@ -67,13 +67,13 @@ pub fn browser() -> Result<PathBuf, LabError> {
     };
     if let Some(named) = env::var_os("WEIR_CHROMIUM").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(named);
-        return if tool::is_program(&path) {
+        return if host_tools::is_program(&path) {
             Ok(path)
         } else {
             Err(missing(format!(" at WEIR_CHROMIUM ({})", path.display())))
         };
     }
-    let found = BROWSERS.into_iter().find_map(tool::find);
+    let found = BROWSERS.into_iter().find_map(host_tools::find);
     found.ok_or_else(|| missing(format!(" in PATH as {}", BROWSERS.join(", "))))
 }
 

@@ -6,10 +6,10 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, Member};
-use super::door::{Door, Visitor, send_away};
+use super::agent_set::{AgentSet, Member};
 use super::engine::{Children, Engine};
 use super::error::AgentError;
+use super::listener::{Door, Visitor, reject};
 use super::wire::{self, Answer, FailedEvent, LINE_BYTES_MAX, read_line};
 use crate::clients::{ClientsOptions, Kind, Share};
 use crate::clock::Clock;
@@ -38,7 +38,7 @@ pub struct Coordinator {
     options: CoordinatorOptions,
     door: Option<Door>,
     address: SocketAddr,
-    crew: Crew,
+    crew: AgentSet,
     children: Children,
     clock: Clock,
     refused: Vec<String>,
@@ -81,7 +81,7 @@ impl Coordinator {
             options,
             door: Some(door),
             address,
-            crew: Crew::default(),
+            crew: AgentSet::default(),
             children: Children::default(),
             clock: Clock::start(),
             refused: Vec::new(),
@@ -174,7 +174,7 @@ impl Coordinator {
             } => (stream, peer, hello, clock),
             Visitor::Refused { peer, reason } => {
                 tracing::warn!(%peer, reason, "agent refused");
-                if self.refused.len() < REFUSED_KEPT_MAX {
+                if self.refused.len() < REJECTED_STORED_MAX {
                     self.refused.push(format!("{peer}: {reason}"));
                 }
                 return;
@@ -190,7 +190,7 @@ impl Coordinator {
         };
         let index = self.crew.members.len();
         if index >= self.options.agents || self.stopping {
-            return send_away(stream, "the run has all its agents");
+            return reject(stream, "the run has all its agents");
         }
         let name = format!(
             "agent {} of {} (pid {}, {peer})",
@@ -436,6 +436,6 @@ const PROGRESS_WITHIN: Duration = Duration::from_millis(1500);
 /// Agents report each second, whatever they do.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-const REFUSED_KEPT_MAX: usize = 8;
+const REJECTED_STORED_MAX: usize = 8;
 /// A tenth of the latencies the published tests are about.
 const CLOCK_DIFFERENCE_NS: u64 = 1_000_000;

@@ -1,11 +1,11 @@
 //! Load beyond one process: agents dial a coordinator, are given a share of the run, and report to it
 //! as any worker does. The coordinator behaves as one worker towards whoever started it.
 
+mod agent_set;
 mod coordinator;
-mod crew;
-mod door;
 mod engine;
 mod error;
+mod listener;
 mod wire;
 
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -34,7 +34,7 @@ pub struct AgentOptions {
     /// What the coordinator expects to be told.
     pub token: String,
     /// How long to try to reach it.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// A new secret for one run.
@@ -104,9 +104,9 @@ fn answer(input: &mut impl BufRead) -> io::Result<Answer> {
     }
 }
 
-/// Tries until it is there or patience ends: agents and coordinator may start in any order.
+/// Tries until it is there or timeout ends: agents and coordinator may start in any order.
 fn dial(options: &AgentOptions) -> Result<TcpStream, AgentError> {
-    let deadline = Instant::now() + options.patience;
+    let deadline = Instant::now() + options.timeout;
     loop {
         let attempt = connect(&options.coordinator);
         match attempt {

@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::worker::EventSender;
 use crate::worker::protocol::{Command, LedgerEntry, Schedule};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// What each client is owed.
 const RECORDS: u64 = 5;
 const TOKEN: &str = "0123456789abcdef";
@@ -99,7 +99,7 @@ impl Run {
         let options = AgentOptions {
             coordinator: self.address.to_string(),
             token: token.to_owned(),
-            patience: PATIENCE,
+            timeout: TEST_TIMEOUT,
         };
         thread::spawn(move || run(&options))
     }
@@ -122,7 +122,9 @@ impl Run {
 
     fn ready(&self) -> u64 {
         loop {
-            if let Event::Ready { connections, .. } = self.events.recv_timeout(PATIENCE).unwrap() {
+            if let Event::Ready { connections, .. } =
+                self.events.recv_timeout(TEST_TIMEOUT).unwrap()
+            {
                 return connections;
             }
         }
@@ -130,7 +132,7 @@ impl Run {
 
     fn hello(&self) {
         while !matches!(
-            self.events.recv_timeout(PATIENCE).unwrap(),
+            self.events.recv_timeout(TEST_TIMEOUT).unwrap(),
             Event::Hello { .. }
         ) {}
     }
@@ -180,7 +182,7 @@ fn always() -> Command {
 
 #[test]
 fn three_agents_say_what_one_would() {
-    let run = Run::start(3, 10, PATIENCE);
+    let run = Run::start(3, 10, TEST_TIMEOUT);
     // Those who come after a command get it too.
     run.commands.send(always()).unwrap();
     let agents = [(); 3].map(|()| run.agent(TOKEN));
@@ -207,7 +209,7 @@ fn three_agents_say_what_one_would() {
 
 #[test]
 fn shares_are_handed_out_once_each() {
-    let run = Run::start(3, 10, PATIENCE);
+    let run = Run::start(3, 10, TEST_TIMEOUT);
     let impostors = [(); 3].map(|()| run.impostor());
     let shares: BTreeSet<usize> = impostors
         .iter()
@@ -226,7 +228,7 @@ fn shares_are_handed_out_once_each() {
 
 #[test]
 fn a_lost_agent_ends_the_run_and_is_named() {
-    let run = Run::start(2, 4, PATIENCE);
+    let run = Run::start(2, 4, TEST_TIMEOUT);
     let (lost, _) = run.impostor();
     let other = run.agent(TOKEN);
     // The coordinator's own hello, then that of the other one, which has its work by then.
@@ -245,7 +247,7 @@ fn a_lost_agent_ends_the_run_and_is_named() {
 
 #[test]
 fn an_agent_that_talks_nonsense_is_lost() {
-    let run = Run::start(1, 1, PATIENCE);
+    let run = Run::start(1, 1, TEST_TIMEOUT);
     let (mut agent, _) = run.impostor();
     agent
         .get_mut()
@@ -257,7 +259,7 @@ fn an_agent_that_talks_nonsense_is_lost() {
 
 #[test]
 fn a_failing_agent_passes_its_fault_on() {
-    let run = Run::start(1, 1, PATIENCE);
+    let run = Run::start(1, 1, TEST_TIMEOUT);
     let (mut agent, _) = run.impostor();
     let failed = FailedEvent {
         event: Event::Error {
@@ -277,13 +279,13 @@ fn a_failing_agent_passes_its_fault_on() {
 
 #[test]
 fn strangers_are_refused_and_told_why() {
-    let run = Run::start(1, 1, PATIENCE);
+    let run = Run::start(1, 1, TEST_TIMEOUT);
     let refused = run.agent("wrong").join().unwrap().unwrap_err();
     assert!(refused.to_string().contains("wrong token"), "{refused}");
     let long = [b'x'; 2 * wire::HELLO_BYTES_MAX];
     for nonsense in [b"GET / HTTP/1.1\r\n".as_slice(), b"\n", &long] {
         let mut stream = TcpStream::connect(run.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         // The other side may have hung up on the long one.
         let _ = stream.write_all(nonsense);
         let mut answer = String::new();
@@ -336,7 +338,7 @@ fn silent_and_garbage_peers_do_not_keep_agents_out() {
 
 #[test]
 fn clocks_differ_only_beyond_the_error_of_the_comparison() {
-    let difference = |ahead_ns, error_ns| door::ClockDifference { ahead_ns, error_ns };
+    let difference = |ahead_ns, error_ns| listener::ClockDifference { ahead_ns, error_ns };
     assert!(difference(-7_000_000, 5_000_000).exceeds(1_000_000));
     assert!(!difference(-7_000_000, 6_000_000).exceeds(1_000_000));
     assert!(difference(2_000_000, 500_000).exceeds(1_000_000));
@@ -356,7 +358,7 @@ fn agents_that_do_not_come_are_counted() {
 
 #[test]
 fn a_run_that_is_stopped_before_it_began_has_nothing() {
-    let run = Run::start(2, 2, PATIENCE);
+    let run = Run::start(2, 2, TEST_TIMEOUT);
     run.commands.send(Command::Stop).unwrap();
     assert_eq!(
         run.thread.join().unwrap().unwrap(),

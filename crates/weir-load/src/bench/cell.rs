@@ -13,7 +13,7 @@ use weir_kafka::Admin;
 use weir_stats::run::{Cell, CellStatus};
 
 use super::BenchError;
-use super::child::{MESSAGES_QUEUED_MAX, Message, Part, PartProcess};
+use super::child::{MESSAGES_QUEUED_MAX, Message, ProcessRole, RoleProcess};
 use super::collect::Collected;
 use super::gateway::{GatewayFiles, GatewayReady};
 use super::observer::Observer;
@@ -105,14 +105,14 @@ impl Spec {
 }
 
 /// Why a cell has no figures.
-enum Abort {
+enum CellAbort {
     /// The user stopped the run before the window began.
     Interrupted,
     /// A part failed.
     Failed(String),
 }
 
-impl From<BenchError> for Abort {
+impl From<BenchError> for CellAbort {
     fn from(error: BenchError) -> Self {
         Self::Failed(error.to_string())
     }
@@ -136,12 +136,12 @@ pub(super) fn run(context: &Context<'_>, spec: Spec, observer: &mut dyn Observer
     running.collected.flush();
     match outcome {
         Ok(window) => running.result(cell, &window),
-        Err(Abort::Interrupted) => {
+        Err(CellAbort::Interrupted) => {
             let reason = "interrupted before its measured window".to_owned();
             cell.status = CellStatus::Skipped { reason };
             cell
         }
-        Err(Abort::Failed(reason)) => {
+        Err(CellAbort::Failed(reason)) => {
             let mut reasons = vec![reason];
             reasons.append(&mut running.collected.faults);
             cell.status = CellStatus::Invalid { reasons };
@@ -161,7 +161,7 @@ struct Running<'a> {
     receiver: Receiver<Message>,
     collected: Collected,
     usage: Usage,
-    parts: Vec<PartProcess>,
+    parts: Vec<RoleProcess>,
     gateway: Option<GatewayReady>,
     probe: Option<ProbeProcess>,
     notes: Vec<String>,
@@ -181,11 +181,11 @@ impl<'a> Running<'a> {
         let now_unix_ns = context.clock.now_unix_ns();
         let mut collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
         let has_background = context.plan.workload.marked_per_s > 0.0;
-        collected.background = has_background.then_some(Part::Produce);
+        collected.background = has_background.then_some(ProcessRole::Produce);
         let mut usage = Usage::default();
         if !context.broker_pids.is_empty() {
-            usage.watch(Part::Broker, &context.broker_pids);
-            usage.ready(Part::Broker, now_unix_ns);
+            usage.watch(ProcessRole::Broker, &context.broker_pids);
+            usage.ready(ProcessRole::Broker, now_unix_ns);
         }
         // The instant keeps topics of one existing broker apart from run to run.
         let own = || {
@@ -213,7 +213,7 @@ impl<'a> Running<'a> {
     }
 
     /// From the fresh topic to the settled deliveries.
-    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Window, Abort> {
+    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Window, CellAbort> {
         self.prepare_topic()?;
         let server = self.start_server(observer)?;
         self.start_receivers(server.as_deref(), observer)?;
@@ -226,7 +226,7 @@ impl<'a> Running<'a> {
     }
 
     /// A new topic, unless the plan names one that is there.
-    fn prepare_topic(&self) -> Result<(), Abort> {
+    fn prepare_topic(&self) -> Result<(), CellAbort> {
         let admin = self.context.admin;
         let workload = &self.context.plan.workload;
         if self.context.plan.topic.is_none() {
@@ -237,41 +237,42 @@ impl<'a> Running<'a> {
         }
         match admin.topic_exists(&self.topic).map_err(BenchError::from)? {
             true => Ok(()),
-            false => Err(Abort::Failed(format!(
+            false => Err(CellAbort::Failed(format!(
                 "topic \"{}\" does not exist: create it, or leave --topic out",
                 self.topic
             ))),
         }
     }
 
-    fn start_producers(&mut self, observer: &mut dyn Observer) -> Result<(), Abort> {
+    fn start_producers(&mut self, observer: &mut dyn Observer) -> Result<(), CellAbort> {
         let produce = self.workers().produce();
-        self.start_worker(Part::Produce, &produce)?;
+        self.start_worker(ProcessRole::Produce, &produce)?;
         if self.context.plan.workload.marked_per_s > 0.0 {
             let marked = self.workers().produce_marked();
-            self.start_worker(Part::ProduceMarked, &marked)?;
-            self.wait_ready(Part::ProduceMarked, PART_READY_WITHIN, observer)?;
+            self.start_worker(ProcessRole::ProduceMarked, &marked)?;
+            self.wait_ready(ProcessRole::ProduceMarked, PART_READY_WITHIN, observer)?;
         }
-        self.wait_ready(Part::Produce, PART_READY_WITHIN, observer)
+        self.wait_ready(ProcessRole::Produce, PART_READY_WITHIN, observer)
     }
 
     /// The part between the broker and the clients; its address, if the architecture has one.
-    fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, Abort> {
+    fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, CellAbort> {
         match self.spec.architecture {
             Architecture::Groups | Architecture::Standalone => Ok(None),
             Architecture::Floor => {
                 let floor = self.workers().floor();
-                self.start_worker(Part::Floor, &floor)?;
-                self.wait_ready(Part::Floor, PART_READY_WITHIN, observer)?;
+                self.start_worker(ProcessRole::Floor, &floor)?;
+                self.wait_ready(ProcessRole::Floor, PART_READY_WITHIN, observer)?;
                 let port = self.collected.port;
-                let port = port.ok_or_else(|| Abort::Failed("floor told no port".to_owned()))?;
+                let port =
+                    port.ok_or_else(|| CellAbort::Failed("floor told no port".to_owned()))?;
                 Ok(Some(format!("127.0.0.1:{port}")))
             }
             Architecture::Gateway => self.start_gateway(observer).map(Some),
         }
     }
 
-    fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, Abort> {
+    fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, CellAbort> {
         let files = GatewayFiles::write(
             &self.dir,
             (self.context.plan, self.spec.variant.as_deref()),
@@ -279,10 +280,10 @@ impl<'a> Running<'a> {
             &self.topic,
         )?;
         let exe = &self.context.exe;
-        let gateway = PartProcess::plain(
+        let gateway = RoleProcess::plain(
             exe,
             &files.args(ANY_PORT, ANY_PORT),
-            Part::Gateway,
+            ProcessRole::Gateway,
             &self.dir,
         )?;
         let pid = gateway.pid();
@@ -291,13 +292,13 @@ impl<'a> Running<'a> {
         self.wait(what, PART_READY_WITHIN, observer, |_| {
             files.ready().is_some()
         })?;
-        self.usage.watch(Part::Gateway, &[pid]);
+        self.usage.watch(ProcessRole::Gateway, &[pid]);
         self.usage
-            .ready(Part::Gateway, self.context.clock.now_unix_ns());
+            .ready(ProcessRole::Gateway, self.context.clock.now_unix_ns());
         self.gateway = files.ready();
         let ready = self
             .gateway
-            .ok_or_else(|| Abort::Failed("gateway told no port".to_owned()))?;
+            .ok_or_else(|| CellAbort::Failed("gateway told no port".to_owned()))?;
         Ok(ready.listen.to_string())
     }
 
@@ -305,7 +306,7 @@ impl<'a> Running<'a> {
         &mut self,
         server: Option<&str>,
         observer: &mut dyn Observer,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), CellAbort> {
         let architecture = self.spec.architecture;
         let part = receiving_part(architecture);
         let args = match server {
@@ -364,9 +365,9 @@ impl<'a> Running<'a> {
         self.probe = probe;
     }
 
-    fn start_worker(&mut self, part: Part, args: &[String]) -> Result<(), Abort> {
+    fn start_worker(&mut self, part: ProcessRole, args: &[String]) -> Result<(), CellAbort> {
         let messages = self.messages.clone();
-        let worker = PartProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
+        let worker = RoleProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
         // The schedule must hold even when the system under test takes all there is.
         if part.produces() && !worker.prefer() {
             let preferred = self.context.producers_preferred;
@@ -388,10 +389,10 @@ impl<'a> Running<'a> {
 
     fn wait_ready(
         &mut self,
-        part: Part,
+        part: ProcessRole,
         within: Duration,
         observer: &mut dyn Observer,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), CellAbort> {
         let what = format!("{} to be ready", part.name());
         self.wait(&what, within, observer, |seen| {
             seen.ready.contains_key(&part)
@@ -407,7 +408,7 @@ impl<'a> Running<'a> {
         within: Duration,
         observer: &mut dyn Observer,
         done: impl Fn(&Collected) -> bool,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), CellAbort> {
         let deadline = Instant::now().checked_add(within);
         let mut next_live = Instant::now();
         loop {
@@ -415,11 +416,11 @@ impl<'a> Running<'a> {
                 return Ok(());
             }
             if self.context.stop.load(Ordering::Relaxed) {
-                return Err(Abort::Interrupted);
+                return Err(CellAbort::Interrupted);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 let seconds = within.as_secs_f64();
-                return Err(Abort::Failed(format!(
+                return Err(CellAbort::Failed(format!(
                     "waited {seconds:.0} s in vain for {what}"
                 )));
             }
@@ -445,25 +446,29 @@ impl<'a> Running<'a> {
     }
 
     /// A part that has ended before it was asked to.
-    fn check_alive(&mut self) -> Result<(), Abort> {
+    fn check_alive(&mut self) -> Result<(), CellAbort> {
         if self.context.broker_is_gone() {
-            return Err(Abort::Failed(BROKER_GONE.to_owned()));
+            return Err(CellAbort::Failed(BROKER_GONE.to_owned()));
         }
         for process in &mut self.parts {
             let part = process.part;
             let is_final = match part {
                 part if part.produces() => self.collected.produced.contains_key(&part),
-                Part::Clients | Part::Consume => self.collected.delivery.is_some(),
+                ProcessRole::Clients | ProcessRole::Consume => self.collected.delivery.is_some(),
                 _ => false,
             };
             let has_ended = match part {
                 // Its output is read to the end first: the reason may be in there.
-                Part::Broker | Part::Gateway | Part::Proxy => process.ended().is_some(),
+                ProcessRole::Broker | ProcessRole::Gateway | ProcessRole::Proxy => {
+                    process.ended().is_some()
+                }
                 _ => self.collected.closed.contains(&part),
             };
             if has_ended && !is_final {
                 let (name, words) = (part.name(), process.last_words());
-                return Err(Abort::Failed(format!("{name} ended by itself: {words}")));
+                return Err(CellAbort::Failed(format!(
+                    "{name} ended by itself: {words}"
+                )));
             }
         }
         Ok(())

@@ -21,16 +21,16 @@ use crate::worker::protocol::{Command, Event};
 #[derive(Debug)]
 pub(super) enum Message {
     /// An event of a worker.
-    Event(Part, Event),
+    Event(ProcessRole, Event),
     /// A line that is no event.
-    Garbled(Part, String),
+    Garbled(ProcessRole, String),
     /// The end of a worker's output.
-    Closed(Part),
+    Closed(ProcessRole),
 }
 
 /// The part a process plays in a cell; also its name in the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum ProcessRole {
     Broker,
     Gateway,
     Floor,
@@ -42,7 +42,7 @@ pub(super) enum Part {
     ProduceMarked,
 }
 
-impl Part {
+impl ProcessRole {
     /// All parts, in the order results list them.
     pub(super) const ALL: [Self; 7] = [
         Self::Broker,
@@ -84,20 +84,20 @@ impl Part {
 
 /// A running child; killed when dropped.
 #[derive(Debug)]
-pub(super) struct PartProcess {
-    pub(super) part: Part,
+pub(super) struct RoleProcess {
+    pub(super) part: ProcessRole,
     child: Child,
     stdin: Option<ChildStdin>,
     log: PathBuf,
-    guard: Option<Guard>,
+    guard: Option<ParentWatchdog>,
 }
 
 /// Ends a process that would not notice the end of this one: a shell that waits for its input to
 /// close, which happens however this process ends.
 #[derive(Debug)]
-struct Guard(Child);
+struct ParentWatchdog(Child);
 
-impl Guard {
+impl ParentWatchdog {
     fn over(pid: u32) -> io::Result<Self> {
         Process::new("sh")
             .args(["-c", "cat >/dev/null; kill -TERM \"$0\"", &pid.to_string()])
@@ -110,7 +110,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ParentWatchdog {
     /// Before its input closes, so that it never sees that.
     fn drop(&mut self) {
         // Both fail only for a process that is gone.
@@ -119,13 +119,13 @@ impl Drop for Guard {
     }
 }
 
-impl PartProcess {
+impl RoleProcess {
     /// Starts a worker: its events go to `messages` and, as they come, to `<part>.jsonl` in `dir`;
     /// its log to `<part>.log`.
     pub(super) fn worker(
         exe: &Path,
         args: &[String],
-        part: Part,
+        part: ProcessRole,
         dir: &Path,
         messages: SyncSender<Message>,
     ) -> Result<Self, BenchError> {
@@ -142,11 +142,11 @@ impl PartProcess {
     pub(super) fn plain(
         exe: &Path,
         args: &[String],
-        part: Part,
+        part: ProcessRole,
         dir: &Path,
     ) -> Result<Self, BenchError> {
         let mut started = Self::spawn(exe, args, part, dir, false)?;
-        match Guard::over(started.pid()) {
+        match ParentWatchdog::over(started.pid()) {
             Ok(guard) => started.guard = Some(guard),
             Err(error) => tracing::warn!(%error, "{} is not guarded", part.name()),
         }
@@ -156,7 +156,7 @@ impl PartProcess {
     fn spawn(
         exe: &Path,
         args: &[String],
-        part: Part,
+        part: ProcessRole,
         dir: &Path,
         piped: bool,
     ) -> Result<Self, BenchError> {
@@ -245,7 +245,7 @@ impl PartProcess {
     }
 }
 
-impl Drop for PartProcess {
+impl Drop for RoleProcess {
     fn drop(&mut self) {
         if self.ended().is_none() {
             // Both fail only for a process that is gone.
@@ -256,7 +256,12 @@ impl Drop for PartProcess {
 }
 
 /// Hands events on until the output ends; each line is on disk before it is looked at.
-fn read_events(part: Part, stdout: impl io::Read, mut raw: File, messages: &SyncSender<Message>) {
+fn read_events(
+    part: ProcessRole,
+    stdout: impl io::Read,
+    mut raw: File,
+    messages: &SyncSender<Message>,
+) {
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(mut line) = line else { break };
         line.push(b'\n');
@@ -288,7 +293,7 @@ mod tests {
     #[test]
     fn what_is_guarded_ends_with_the_guards_input() {
         let mut guarded = Process::new("sleep").arg("600").spawn().unwrap();
-        let mut guard = Guard::over(guarded.id()).unwrap();
+        let mut guard = ParentWatchdog::over(guarded.id()).unwrap();
         // As if this process had ended.
         drop(guard.0.stdin.take());
         assert!(!guarded.wait().unwrap().success());
@@ -298,7 +303,7 @@ mod tests {
     #[test]
     fn a_guard_that_is_dropped_does_nothing() {
         let mut other = Process::new("sleep").arg("600").spawn().unwrap();
-        drop(Guard::over(other.id()).unwrap());
+        drop(ParentWatchdog::over(other.id()).unwrap());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

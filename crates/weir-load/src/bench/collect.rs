@@ -8,7 +8,7 @@ use std::path::Path;
 use weir_stats::{Histogram, hlog};
 
 use super::BenchError;
-use super::child::{Message, Part};
+use super::child::{Message, ProcessRole};
 use crate::delivery::DeliverySummary;
 use crate::worker::protocol::{
     Event, LedgerEntry, ProduceSummary, Progress, ScanSummary, Summary, Tag,
@@ -18,12 +18,12 @@ use crate::worker::protocol::{
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) tag: Tag,
-    pub(super) intervals: Vec<Span>,
+    pub(super) intervals: Vec<LatencySpan>,
 }
 
 /// Latencies from one instant to another.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct LatencySpan {
     pub(super) from_unix_ns: u64,
     pub(super) until_unix_ns: u64,
     pub(super) histogram: Histogram,
@@ -32,25 +32,25 @@ pub(super) struct Span {
 /// Everything of one cell that came by events; interval histograms go to disk as they come.
 #[derive(Debug)]
 pub(super) struct Collected {
-    log: hlog::Writer<BufWriter<File>>,
+    log: hlog::IntervalLogWriter<BufWriter<File>>,
     /// Intervals that begin before it are the warm-up: left out.
     pub(super) count_from_unix_ns: u64,
     /// Merged over the window, by stage.
     pub(super) stages: BTreeMap<Tag, Histogram>,
-    pub(super) progress: BTreeMap<Part, Vec<Progress>>,
-    pub(super) ready: BTreeMap<Part, u64>,
+    pub(super) progress: BTreeMap<ProcessRole, Vec<Progress>>,
+    pub(super) ready: BTreeMap<ProcessRole, u64>,
     pub(super) port: Option<u16>,
     /// Accounts of the producers.
-    pub(super) produced: BTreeMap<Part, ProduceSummary>,
+    pub(super) produced: BTreeMap<ProcessRole, ProduceSummary>,
     /// The producer whose records are background: its times are no latencies of the cell.
-    pub(super) background: Option<Part>,
+    pub(super) background: Option<ProcessRole>,
     pub(super) delivery: Option<DeliverySummary>,
     /// Of a consumer that reads from the begin.
     pub(super) scan: Option<ScanSummary>,
     /// The intervals of one stage, where they are asked for.
     pub(super) kept: Option<Kept>,
     /// Parts whose output has ended.
-    pub(super) closed: Vec<Part>,
+    pub(super) closed: Vec<ProcessRole>,
     /// What went wrong with the instrument.
     pub(super) faults: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl Collected {
     pub(super) fn new(path: &Path, cell: &str, now_unix_ns: u64) -> Result<Self, BenchError> {
         let file = File::create(path).map_err(|error| BenchError::file(path, error))?;
         let comments = [cell, "values in nanoseconds, measured window only"];
-        let log = hlog::Writer::new(BufWriter::new(file), now_unix_ns, &comments)
+        let log = hlog::IntervalLogWriter::new(BufWriter::new(file), now_unix_ns, &comments)
             .map_err(|error| BenchError::file(path, error))?;
         Ok(Self {
             log,
@@ -93,7 +93,7 @@ impl Collected {
         }
     }
 
-    fn event(&mut self, part: Part, event: Event) {
+    fn event(&mut self, part: ProcessRole, event: Event) {
         match event {
             Event::Hello { .. } | Event::Report { .. } => {}
             Event::Ready { connections, port } => {
@@ -129,7 +129,13 @@ impl Collected {
         }
     }
 
-    fn interval(&mut self, (part, tag): (Part, Tag), from: u64, until: u64, histogram: &Histogram) {
+    fn interval(
+        &mut self,
+        (part, tag): (ProcessRole, Tag),
+        from: u64,
+        until: u64,
+        histogram: &Histogram,
+    ) {
         // The warm-up is no part of the log either, from which a report may be made again.
         if from < self.count_from_unix_ns {
             return;
@@ -145,7 +151,7 @@ impl Collected {
                 .push(format!("interval log not written: {error}"));
         }
         if let Some(kept) = self.kept.as_mut().filter(|kept| kept.tag == tag) {
-            kept.intervals.push(Span {
+            kept.intervals.push(LatencySpan {
                 from_unix_ns: from,
                 until_unix_ns: until,
                 histogram: histogram.clone(),
@@ -171,7 +177,7 @@ impl Collected {
     }
 
     /// A counter of `part` at `unix_ns`, between its two nearest reports; `None` without any.
-    pub(super) fn counter_at(&self, part: Part, name: &str, unix_ns: u64) -> Option<f64> {
+    pub(super) fn counter_at(&self, part: ProcessRole, name: &str, unix_ns: u64) -> Option<f64> {
         let reports = self.progress.get(&part)?;
         let value = |report: &Progress| report.counters.get(name).map(|value| *value as f64);
         let after = reports.iter().position(|report| report.unix_ns >= unix_ns);
@@ -191,13 +197,13 @@ impl Collected {
     /// Records that brokers had acknowledged at an instant, of all producers.
     pub(super) fn acked_at(&self, unix_ns: u64) -> Option<f64> {
         let of = |part| self.counter_at(part, "acked", unix_ns);
-        Some(of(Part::Produce)? + of(Part::ProduceMarked).unwrap_or(0.0))
+        Some(of(ProcessRole::Produce)? + of(ProcessRole::ProduceMarked).unwrap_or(0.0))
     }
 
     /// Mean of a counter that is a gauge, over the reports inside a span of time.
     pub(super) fn gauge_mean(
         &self,
-        part: Part,
+        part: ProcessRole,
         name: &str,
         span_unix_ns: (u64, u64),
     ) -> Option<f64> {
@@ -224,7 +230,7 @@ mod tests {
             counters,
             ..Progress::default()
         };
-        Message::Event(Part::Clients, Event::Progress(progress))
+        Message::Event(ProcessRole::Clients, Event::Progress(progress))
     }
 
     #[test]
@@ -232,7 +238,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("weir-collect-{}.hlog", std::process::id()));
         let mut collected = Collected::new(&path, "test", 0).unwrap();
         let at = |collected: &Collected, unix_ns| {
-            collected.counter_at(Part::Clients, "updates", unix_ns)
+            collected.counter_at(ProcessRole::Clients, "updates", unix_ns)
         };
         assert_eq!(at(&collected, 5), None);
         for (unix_ns, updates) in [(100, 10), (200, 30)] {
@@ -241,12 +247,15 @@ mod tests {
         assert_eq!(at(&collected, 50), Some(10.0));
         assert_eq!(at(&collected, 150), Some(20.0));
         assert_eq!(at(&collected, 900), Some(30.0));
-        assert_eq!(collected.counter_at(Part::Clients, "other", 150), None);
         assert_eq!(
-            collected.gauge_mean(Part::Clients, "updates", (100, 200)),
+            collected.counter_at(ProcessRole::Clients, "other", 150),
+            None
+        );
+        assert_eq!(
+            collected.gauge_mean(ProcessRole::Clients, "updates", (100, 200)),
             Some(30.0)
         );
-        collected.take(Message::Garbled(Part::Floor, "x".to_owned()));
+        collected.take(Message::Garbled(ProcessRole::Floor, "x".to_owned()));
         assert_eq!(collected.faults, ["floor sent a line that is no event: x"]);
         std::fs::remove_file(path).unwrap();
     }
@@ -259,7 +268,12 @@ mod tests {
         let mut histogram = Histogram::new();
         histogram.record_ns(5);
         for (from, until) in [(50, 150), (150, 250)] {
-            collected.interval((Part::Produce, Tag::PublishAck), from, until, &histogram);
+            collected.interval(
+                (ProcessRole::Produce, Tag::PublishAck),
+                from,
+                until,
+                &histogram,
+            );
         }
         collected.flush();
         assert_eq!(collected.stages[&Tag::PublishAck].count(), 1);

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_stats::run::{
-    Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as Phase, FindMaxStep, Point,
+    Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as ClientPhase, FindMaxStep, Point,
 };
-use weir_stats::{steady, trend};
+use weir_stats::{steady_state, trend};
 
 use super::cell::{self, Context, Spec};
-use super::ladder::{self, Ladder, Limits};
+use super::ladder::{self, HostLimits, Ladder};
 use super::observer::Observer;
-use super::search::{Answer, Next, Range, Search, Tried};
+use super::search::{Answer, Next, Range, Search, Trial};
 use super::verdict;
 use crate::plan::{self, Architecture, Plan, StopRules, Subject};
 
@@ -64,7 +64,7 @@ pub struct FindMaxOptions {
 /// The search, step by step.
 pub(super) fn run(
     context: &Context<'_>,
-    limits: &Limits,
+    limits: &HostLimits,
     options: &FindMaxOptions,
     observer: &mut dyn Observer,
 ) -> (Vec<Cell>, FindMax) {
@@ -110,7 +110,7 @@ fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
 /// The loads that were tried.
 struct Steps<'a> {
     context: &'a Context<'a>,
-    limits: &'a Limits,
+    limits: &'a HostLimits,
     options: &'a FindMaxOptions,
     cells: Vec<Cell>,
     told: Vec<FindMaxStep>,
@@ -118,7 +118,7 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     /// Runs one load and judges it.
-    fn attempt(&mut self, value: f64, phase: Phase, observer: &mut dyn Observer) -> Tried {
+    fn attempt(&mut self, value: f64, phase: ClientPhase, observer: &mut dyn Observer) -> Trial {
         let mut plan = self.context.plan.clone();
         let mut clients = self.options.clients;
         match self.options.variable {
@@ -130,7 +130,7 @@ impl Steps<'_> {
             // Whole by the search's range.
             Variable::Clients => clients = value as u64,
         }
-        if phase == Phase::Confirm {
+        if phase == ClientPhase::Confirm {
             plan.hold = plan.hold.saturating_mul(CONFIRM_HOLDS);
         }
         let number = self.cells.len() + 1;
@@ -156,7 +156,7 @@ impl Steps<'_> {
             None => cell::run(&self.context.with_plan(&plan), spec, observer),
         };
         let tried = judge(&cell, &plan.stop, self.options.p99_ms);
-        if let Tried::NotHeld(why) = &tried {
+        if let Trial::NotHeld(why) = &tried {
             cell.not_sustained = Some(why.clone());
         }
         observer.note(&verdict::cell(&cell));
@@ -223,11 +223,11 @@ impl Steps<'_> {
     }
 }
 
-fn step(value: f64, phase: Phase, cell: &Cell, tried: &Tried) -> FindMaxStep {
+fn step(value: f64, phase: ClientPhase, cell: &Cell, tried: &Trial) -> FindMaxStep {
     let (held, why) = match tried {
-        Tried::Held => (Some(true), None),
-        Tried::NotHeld(why) => (Some(false), Some(why.clone())),
-        Tried::Unmeasured(why) => (None, Some(why.clone())),
+        Trial::Held => (Some(true), None),
+        Trial::NotHeld(why) => (Some(false), Some(why.clone())),
+        Trial::Unmeasured(why) => (None, Some(why.clone())),
     };
     FindMaxStep {
         value,
@@ -240,18 +240,18 @@ fn step(value: f64, phase: Phase, cell: &Cell, tried: &Tried) -> FindMaxStep {
 }
 
 /// What a cell says about its load.
-fn judge(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Tried {
+fn judge(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Trial {
     match &cell.status {
-        CellStatus::Skipped { reason } => Tried::Unmeasured(reason.clone()),
+        CellStatus::Skipped { reason } => Trial::Unmeasured(reason.clone()),
         // Records that found the producer's queue full are late because the broker took no more.
-        CellStatus::Invalid { .. } if queue_full(cell) > 0.0 => Tried::NotHeld(format!(
+        CellStatus::Invalid { .. } if queue_full(cell) > 0.0 => Trial::NotHeld(format!(
             "the broker did not take them in time: {:.0} records found the producer's queue full",
             queue_full(cell)
         )),
-        CellStatus::Invalid { reasons } => Tried::Unmeasured(reasons.join("; ")),
+        CellStatus::Invalid { reasons } => Trial::Unmeasured(reasons.join("; ")),
         CellStatus::Valid => match too_much(cell, rules, p99_ms) {
-            Some(why) => Tried::NotHeld(why),
-            None => Tried::Held,
+            Some(why) => Trial::NotHeld(why),
+            None => Trial::Held,
         },
     }
 }
@@ -295,7 +295,7 @@ fn rising(series: &[Point], hold_s: f64) -> Option<String> {
     let medians: Vec<(f64, f64)> = window
         .filter_map(|point| Some((point.t_s, point.p50_us? / 1e3)))
         .collect();
-    if medians.len() < steady::VALUES_MIN {
+    if medians.len() < steady_state::VALUES_MIN {
         return None;
     }
     let ms_per_s = trend::theil_sen(&medians)?;
@@ -304,12 +304,12 @@ fn rising(series: &[Point], hold_s: f64) -> Option<String> {
         .then(|| format!("ever later: the median response rises by {ms_per_s:.1} ms each second"))
 }
 
-fn phase_name(phase: Phase) -> &'static str {
+fn phase_name(phase: ClientPhase) -> &'static str {
     match phase {
-        Phase::Bracket => "trying",
-        Phase::Bisect => "trying, between,",
-        Phase::Confirm => "confirming",
-        Phase::ConfirmAbove => "trying again, just above,",
+        ClientPhase::Bracket => "trying",
+        ClientPhase::Bisect => "trying, between,",
+        ClientPhase::Confirm => "confirming",
+        ClientPhase::ConfirmAbove => "trying again, just above,",
     }
 }
 
@@ -356,9 +356,9 @@ mod tests {
 
     fn told(cell: &Cell, p99_ms: Option<f64>) -> String {
         match judge(cell, &StopRules::default(), p99_ms) {
-            Tried::Held => "held".to_owned(),
-            Tried::NotHeld(why) => why,
-            Tried::Unmeasured(why) => format!("unmeasured: {why}"),
+            Trial::Held => "held".to_owned(),
+            Trial::NotHeld(why) => why,
+            Trial::Unmeasured(why) => format!("unmeasured: {why}"),
         }
     }
 

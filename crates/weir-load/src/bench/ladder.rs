@@ -40,7 +40,7 @@ impl Ladder {
         subject: &Subject<'_>,
         point: Point,
         rules: &StopRules,
-        limits: &Limits,
+        limits: &HostLimits,
     ) -> Option<String> {
         let known = self.subjects.get(&subject.name());
         let failed = known.and_then(|known| {
@@ -55,7 +55,7 @@ impl Ladder {
     }
 
     /// Going by the largest cell that has run and is within this one.
-    fn too_many_cores(&self, known: &Known, point: Point, limits: &Limits) -> Option<String> {
+    fn too_many_cores(&self, known: &Known, point: Point, limits: &HostLimits) -> Option<String> {
         let load = |point: &Point| point.clients as f64 * point.rate_per_s;
         let within = known.cores.iter().filter(|(it, _)| point.is_beyond(it));
         let (nearest, cores) = within.max_by(|a, b| load(&a.0).total_cmp(&load(&b.0)))?;
@@ -132,7 +132,7 @@ fn too_many_connections(
     architecture: Architecture,
     clients: u64,
     rules: &StopRules,
-    limits: &Limits,
+    limits: &HostLimits,
 ) -> Option<String> {
     // The member of a group talks to its coordinator on a connection of its own.
     let connections = match architecture {
@@ -167,7 +167,7 @@ fn too_many_connections(
 
 /// What the machine allows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct HostLimits {
     /// Open files of one process.
     pub(super) descriptors: u64,
     /// Connections the broker can hold; `u64::MAX` if it is not ours.
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: HostLimits = HostLimits {
         descriptors: 20_000,
         broker_connections: 15_000,
         ports: 28_000,
@@ -302,7 +302,12 @@ mod tests {
                 .learn(&subject(architecture), point, cell, &StopRules::default());
         }
 
-        fn skip(&self, architecture: Architecture, clients: u64, limits: Limits) -> Option<String> {
+        fn skip(
+            &self,
+            architecture: Architecture,
+            clients: u64,
+            limits: HostLimits,
+        ) -> Option<String> {
             let rules = StopRules::default();
             self.0
                 .skip(&subject(architecture), at(clients), &rules, &limits)
@@ -383,7 +388,7 @@ mod tests {
     #[test]
     fn what_the_machine_does_not_have_bounds_the_level() {
         let mut ladder = Tested::default();
-        let few_ports = Limits {
+        let few_ports = HostLimits {
             ports: 10_000,
             ..LIMITS
         };

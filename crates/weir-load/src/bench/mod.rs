@@ -12,19 +12,19 @@ mod import;
 mod ladder;
 pub mod libraries;
 mod observer;
-mod order;
 pub mod overhead;
 mod probe;
-#[cfg(test)]
-mod proof;
 mod quality;
 mod result;
+mod rotation;
 mod saturation;
 mod search;
+mod serve;
 mod stages;
-mod stay;
 mod sweep;
 mod usage;
+#[cfg(test)]
+mod validation_tests;
 mod verdict;
 mod workers;
 
@@ -46,13 +46,13 @@ use crate::clients::descriptors_allowed;
 use crate::clock::Clock;
 use crate::plan::{self, Architecture, Plan};
 use cell::{Context, Spec};
-use ladder::{Ladder, Limits};
+use ladder::{HostLimits, Ladder};
 
 pub use error::BenchError;
 pub use find_max::{FindMaxOptions, Variable};
 pub use import::import;
 pub use observer::{Live, Observer};
-pub use stay::{LiveParts, stay};
+pub use serve::{LiveEndpoints, stay};
 pub use sweep::consumer_row;
 
 /// How to run a plan.
@@ -141,7 +141,7 @@ fn measure(
     options: &BenchOptions,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
-    work: impl FnOnce(&Context<'_>, &Limits, &mut dyn Observer) -> Work,
+    work: impl FnOnce(&Context<'_>, &HostLimits, &mut dyn Observer) -> Work,
 ) -> Result<Finished, BenchError> {
     let clock = Clock::start();
     let started_s = clock.now_unix_ns() / SECOND_NS;
@@ -231,7 +231,7 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
 }
 
 /// Point by point, the subjects in turn and each first once: what drifts, drifts for all of them.
-fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer) -> Vec<Cell> {
+fn run_cells(context: &Context<'_>, limits: &HostLimits, observer: &mut dyn Observer) -> Vec<Cell> {
     let plan = context.plan;
     let mut ladder = Ladder::new(plan.is_grid());
     let mut cells = Vec::new();
@@ -242,7 +242,7 @@ fn run_cells(context: &Context<'_>, limits: &Limits, observer: &mut dyn Observer
         plan.workload.rate_per_s = point.rate_per_s;
         let context = &context.with_plan(&plan);
         for repetition in 1..=u64::from(plan.repetitions) {
-            for subject in order::round(&subjects, repetition as usize - 1) {
+            for subject in rotation::round(&subjects, repetition as usize - 1) {
                 let spec = Spec {
                     architecture: subject.architecture,
                     variant: subject.variant.map(|variant| variant.name.clone()),
@@ -281,7 +281,7 @@ struct Broker {
     lab: Option<Lab>,
     bootstrap: String,
     pids: Vec<u32>,
-    limits: Limits,
+    limits: HostLimits,
     kafka_version: Option<String>,
 }
 
@@ -323,8 +323,8 @@ impl Broker {
 }
 
 /// What this machine allows, with a broker that can hold so many connections.
-fn limits(broker_connections: u64) -> Limits {
-    Limits {
+fn limits(broker_connections: u64) -> HostLimits {
+    HostLimits {
         descriptors: descriptors_allowed(),
         broker_connections,
         ports: environment::local_ports(),

@@ -7,9 +7,9 @@ use weir_stats::run::{
     Cell, GeneratorCost, LatencySummary, MachineUsage, NoisySpan, Point, RoleUsage,
     STAGE_SCHEDULE_LAG, Steadiness,
 };
-use weir_stats::{steady, trend};
+use weir_stats::{steady_state, trend};
 
-use super::child::Part;
+use super::child::ProcessRole;
 use super::environment;
 use super::find_max;
 use super::result::{Measured, Window};
@@ -41,14 +41,14 @@ impl Measured<'_> {
             cell.figures
                 .insert(find_max::QUEUE_FULL.to_owned(), waited as f64);
         }
-        cell.noisy = merge(self.noisy_seconds(cell, window, cores));
+        cell.noisy = merge(self.disturbed_seconds(cell, window, cores));
         cell.steadiness = steadiness(&cell.series, cell.hold_s);
         cell.notes.extend(remarks(cell, cores));
         load
     }
 
     /// Seconds of the window that something outside the system under test disturbed, and why.
-    fn noisy_seconds(&self, cell: &Cell, window: &Window, cores: u64) -> Vec<NoisySpan> {
+    fn disturbed_seconds(&self, cell: &Cell, window: &Window, cores: u64) -> Vec<NoisySpan> {
         let limit_us = self.plan.validity.schedule_lag_p99_ms * 1e3;
         let points: Vec<&Point> = inside(&cell.series, cell.hold_s).collect();
         // A second without deliveries has none, which says nothing against the others.
@@ -58,7 +58,7 @@ impl Measured<'_> {
             .filter_map(|(index, point)| Some((index, point.p99_us?)))
             .collect();
         let p99: Vec<f64> = timed.iter().map(|(_, p99_us)| *p99_us).collect();
-        let outliers: BTreeMap<usize, f64> = steady::outliers(&p99)
+        let outliers: BTreeMap<usize, f64> = steady_state::outliers(&p99)
             .into_iter()
             .map(|position| timed[position])
             .collect();
@@ -107,19 +107,19 @@ impl Measured<'_> {
 /// What producers and receivers cost.
 fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
     let instrument = [
-        Part::Produce,
-        Part::ProduceMarked,
-        Part::Clients,
-        Part::Consume,
+        ProcessRole::Produce,
+        ProcessRole::ProduceMarked,
+        ProcessRole::Clients,
+        ProcessRole::Consume,
     ]
-    .map(Part::name);
+    .map(ProcessRole::name);
     let is_instrument = |role: &&RoleUsage| instrument.contains(&role.role.as_str());
     let roles: Vec<&RoleUsage> = cell.roles.iter().filter(is_instrument).collect();
     let busy: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
     let records = cell.achieved_records_per_s.unwrap_or(0.0) * cell.hold_s;
     let (producing, receiving) = roles
         .iter()
-        .partition::<Vec<&RoleUsage>, _>(|role| role.role.starts_with(Part::Produce.name()));
+        .partition::<Vec<&RoleUsage>, _>(|role| role.role.starts_with(ProcessRole::Produce.name()));
     let cpu_us = |roles: &[&RoleUsage]| roles.iter().map(|role| role.cpu_us_total).sum::<u64>();
     let delivered = cell
         .delivery
@@ -165,12 +165,12 @@ pub(super) fn steadiness(series: &[Point], hold_s: f64) -> Option<Steadiness> {
         .collect();
     let begin_s = seconds.first()?.0 - 1.0;
     let medians: Vec<f64> = seconds.iter().map(|(_, us)| *us).collect();
-    if medians.len() < steady::VALUES_MIN {
+    if medians.len() < steady_state::VALUES_MIN {
         return None;
     }
     let window = seconds.iter().filter(|(t_s, _)| *t_s > 0.0);
     let drift_share = trend::drift_share(&window.map(|(_, us)| *us).collect::<Vec<_>>());
-    let settled = steady::warm_up_len(&medians);
+    let settled = steady_state::warm_up_len(&medians);
     let settled_s = settled.map(|skipped| skipped as f64 + begin_s);
     let in_time = settled_s.is_some_and(|at_s| at_s <= hold_s * LATE_SHARE);
     Some(Steadiness {
@@ -191,13 +191,13 @@ fn inside(series: &[Point], hold_s: f64) -> impl Iterator<Item = &Point> {
 fn remarks(cell: &Cell, cores: u64) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(machine) = &cell.machine {
-        if machine.steal_share > STEAL_SHARE_TOLD {
+        if machine.steal_share > STEAL_WARN_SHARE {
             let percent = machine.steal_share * 100.0;
             remarks.push(format!(
                 "another guest of the host took {percent:.1} % of the time"
             ));
         }
-        if machine.others_cores > cores as f64 * OTHERS_SHARE_TOLD {
+        if machine.others_cores > cores as f64 * OTHER_PROCESSES_WARN_SHARE {
             remarks.push(format!(
                 "processes outside the run took {:.2} of {cores} cores",
                 machine.others_cores
@@ -209,7 +209,7 @@ fn remarks(cell: &Cell, cores: u64) -> Vec<String> {
         .iter()
         .map(|span| span.until_s - span.from_s)
         .sum();
-    if noisy_s > cell.hold_s * NOISY_SHARE_TOLD {
+    if noisy_s > cell.hold_s * NOISY_WARN_SHARE {
         remarks.push(format!(
             "{noisy_s:.0} of {:.0} seconds were noisy",
             cell.hold_s
@@ -230,10 +230,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 const LATE_SHARE: f64 = 0.25;
 const DRIFT_SHARE_MAX: f64 = 0.5;
 /// Of the whole window.
-const STEAL_SHARE_TOLD: f64 = 0.01;
+const STEAL_WARN_SHARE: f64 = 0.01;
 /// The runner and the SDK client are among the others.
-const OTHERS_SHARE_TOLD: f64 = 0.15;
-const NOISY_SHARE_TOLD: f64 = 0.1;
+const OTHER_PROCESSES_WARN_SHARE: f64 = 0.15;
+const NOISY_WARN_SHARE: f64 = 0.1;
 /// Of one second, which is counted in hundredths.
 const STEAL_SHARE_NOISY: f64 = 0.05;
 const OTHERS_SHARE_NOISY: f64 = 0.3;

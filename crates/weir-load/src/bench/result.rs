@@ -6,7 +6,7 @@ use weir_stats::run::{
 };
 use weir_stats::{Histogram, NegativeCount};
 
-use super::child::Part;
+use super::child::ProcessRole;
 use super::collect::Collected;
 use super::derived;
 use super::gateway::{AGE_COUNT, AGE_SUM_US};
@@ -69,7 +69,7 @@ impl Window {
 #[derive(Clone, Copy)]
 pub(super) struct Measured<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) receiving: Part,
+    pub(super) receiving: ProcessRole,
     pub(super) collected: &'a Collected,
     pub(super) usage: &'a Usage,
 }
@@ -197,7 +197,7 @@ impl Measured<'_> {
     /// Of what plain consumers received, the deliveries of the key that a client of this number has;
     /// losses hit wanted and unwanted ones alike.
     fn wanted(&self, delivered: u64, lost: u64, clients: u64) -> Option<u64> {
-        if self.receiving != Part::Consume {
+        if self.receiving != ProcessRole::Consume {
             return None;
         }
         let (ledger, seed) = (self.collected.ledger(), self.plan.workload.seed);
@@ -206,7 +206,7 @@ impl Measured<'_> {
         Some((due as f64 * share).round() as u64)
     }
 
-    fn counter_in(&self, part: Part, name: &str, (from, until): (u64, u64)) -> Option<f64> {
+    fn counter_in(&self, part: ProcessRole, name: &str, (from, until): (u64, u64)) -> Option<f64> {
         let at = |unix_ns| self.collected.counter_at(part, name, unix_ns);
         Some(at(until)? - at(from)?)
     }
@@ -216,7 +216,7 @@ impl Measured<'_> {
         let is_known =
             self.plan.workload.timestamps == Timestamps::Broker && self.plan.topic.is_none();
         if is_known {
-            let counted = |name| self.counter_in(Part::Gateway, name, span);
+            let counted = |name| self.counter_in(ProcessRole::Gateway, name, span);
             let ages = counted(AGE_SUM_US).zip(counted(AGE_COUNT));
             cell.stages = stages::of(cell, self.receiving, ages);
         }
@@ -239,7 +239,7 @@ impl Measured<'_> {
     /// What the parts counted themselves: `/proc` counts no bytes per process.
     fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
         for role in roles {
-            let part = Part::COUNTING
+            let part = ProcessRole::COUNTING
                 .into_iter()
                 .find(|part| part.name() == role.role);
             let counted = |name| {
@@ -252,8 +252,8 @@ impl Measured<'_> {
                 role.network_source = "counted by the process".to_owned();
             } else if role.role == "broker" {
                 let counted = |part, name| self.counter_in(part, name, span).map(|b| b as u64);
-                role.network_rx_bytes = counted(Part::Produce, "bytes_sent");
-                let reads_all = self.receiving == Part::Consume;
+                role.network_rx_bytes = counted(ProcessRole::Produce, "bytes_sent");
+                let reads_all = self.receiving == ProcessRole::Consume;
                 role.network_tx_bytes =
                     counted(self.receiving, "bytes_received").filter(|_| reads_all);
                 role.network_source =
@@ -282,12 +282,13 @@ impl Measured<'_> {
             .map(|end| {
                 let span = (end.saturating_sub(SECOND_NS).max(window.start_unix_ns), end);
                 let received = self.report_in(self.receiving, span);
-                let produced = self.report_in(Part::Produce, span);
+                let produced = self.report_in(ProcessRole::Produce, span);
                 Point {
                     t_s: offset(end),
                     offered_per_s: Some(self.plan.workload.rate_per_s),
-                    achieved_per_s: rate(Part::Produce, "acked", span)
-                        .map(|own| own + rate(Part::ProduceMarked, "acked", span).unwrap_or(0.0)),
+                    achieved_per_s: rate(ProcessRole::Produce, "acked", span).map(|own| {
+                        own + rate(ProcessRole::ProduceMarked, "acked", span).unwrap_or(0.0)
+                    }),
                     delivered_per_s: rate(self.receiving, "updates", span),
                     p50_us: received.map(|(p50_us, _)| p50_us),
                     p99_us: received.map(|(_, p99_us)| p99_us),
@@ -309,7 +310,7 @@ impl Measured<'_> {
     }
 
     /// Median and 99th percentile that a part reported inside a span.
-    fn report_in(&self, part: Part, (from, until): (u64, u64)) -> Option<(f64, f64)> {
+    fn report_in(&self, part: ProcessRole, (from, until): (u64, u64)) -> Option<(f64, f64)> {
         let reports = self.collected.progress.get(&part)?;
         let inside = |at: u64| at > from && at <= until;
         let report = reports.iter().rev().find(|report| inside(report.unix_ns))?;
@@ -443,7 +444,7 @@ mod tests {
         assert_eq!((WINDOW.hold_s(), WINDOW.load_s()), (2.5, 4.5));
     }
 
-    fn progress(part: Part, at_s: f64, counters: &[(&str, u64)]) -> Message {
+    fn progress(part: ProcessRole, at_s: f64, counters: &[(&str, u64)]) -> Message {
         let counters = counters
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value));
@@ -472,8 +473,8 @@ mod tests {
                 ("bytes_received", count),
                 ("busy_permille", 100),
             ];
-            collected.take(progress(Part::Clients, at_s, &received));
-            collected.take(progress(Part::Produce, at_s, &[("acked", count)]));
+            collected.take(progress(ProcessRole::Clients, at_s, &received));
+            collected.take(progress(ProcessRole::Produce, at_s, &[("acked", count)]));
         }
         let mut histogram = Histogram::new();
         histogram.record_n(1_000_000, 500);
@@ -496,8 +497,8 @@ mod tests {
             ..DeliverySummary::default()
         };
         for (part, summary) in [
-            (Part::Produce, Summary::Produce(produce)),
-            (Part::Clients, Summary::Delivery(delivery)),
+            (ProcessRole::Produce, Summary::Produce(produce)),
+            (ProcessRole::Clients, Summary::Delivery(delivery)),
         ] {
             collected.take(Message::Event(part, Event::Final { summary }));
         }
@@ -505,7 +506,7 @@ mod tests {
         let plan = Plan::built_in("keyed").unwrap().unwrap();
         let measured = Measured {
             plan: &plan,
-            receiving: Part::Clients,
+            receiving: ProcessRole::Clients,
             collected: &collected,
             usage: &Usage::default(),
         };
@@ -553,7 +554,11 @@ mod tests {
         let busy = reasons(|seen| {
             for second in 3..6 {
                 let at_s = f64::from(second) + 0.4;
-                seen.take(progress(Part::Clients, at_s, &[("busy_permille", 5000)]));
+                seen.take(progress(
+                    ProcessRole::Clients,
+                    at_s,
+                    &[("busy_permille", 5000)],
+                ));
             }
         });
         assert!(

@@ -4,7 +4,7 @@
 //! other tools leave out: the answer is tried again, for longer, and so is the load just above it, which must not
 //! be held. A search that contradicts itself ends without a figure.
 
-use weir_stats::run::FindMaxPhase as Phase;
+use weir_stats::run::FindMaxPhase as ClientPhase;
 
 /// Where to begin, and when to be content.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,7 +21,7 @@ pub(super) struct Range {
 
 /// What came of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Tried {
+pub(super) enum Trial {
     Held,
     /// Why the system under test did not.
     NotHeld(String),
@@ -32,7 +32,7 @@ pub(super) enum Tried {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Next {
-    Try { value: f64, phase: Phase },
+    Try { value: f64, phase: ClientPhase },
     Done(Answer),
 }
 
@@ -75,7 +75,7 @@ impl Search {
             unmeasured: None,
         };
         let start = search.rounded(range.start.min(range.highest));
-        search.next = search.attempt(start, Phase::Bracket);
+        search.next = search.attempt(start, ClientPhase::Bracket);
         search
     }
 
@@ -85,7 +85,7 @@ impl Search {
     }
 
     /// Takes what came of the load that was to be tried.
-    pub(super) fn learn(&mut self, tried: Tried) {
+    pub(super) fn learn(&mut self, tried: Trial) {
         let Next::Try { value, phase } = self.next else {
             return;
         };
@@ -94,50 +94,50 @@ impl Search {
             _ if self.steps >= STEPS_MAX => inconclusive(format!(
                 "{STEPS_MAX} loads were tried without coming to an end"
             )),
-            Tried::Unmeasured(why) => self.unmeasured(value, phase, why),
-            Tried::Held => {
+            Trial::Unmeasured(why) => self.unmeasured(value, phase, why),
+            Trial::Held => {
                 self.unmeasured = None;
                 self.held(value, phase)
             }
-            Tried::NotHeld(why) => {
+            Trial::NotHeld(why) => {
                 self.unmeasured = None;
                 self.not_held(value, phase, &why)
             }
         };
     }
 
-    fn held(&mut self, value: f64, phase: Phase) -> Next {
+    fn held(&mut self, value: f64, phase: ClientPhase) -> Next {
         match (phase, self.high) {
-            (Phase::Confirm, Some(high)) => {
+            (ClientPhase::Confirm, Some(high)) => {
                 self.low = Some(value);
-                self.attempt(high, Phase::ConfirmAbove)
+                self.attempt(high, ClientPhase::ConfirmAbove)
             }
-            (Phase::Confirm, None) => Next::Done(Answer::AtLeast {
+            (ClientPhase::Confirm, None) => Next::Done(Answer::AtLeast {
                 value,
                 why: self.ceiling.clone().unwrap_or_else(|| {
                     format!("{} is the highest load to be tried", self.range.highest)
                 }),
             }),
             // It was not held before: what lies above is open again.
-            (Phase::ConfirmAbove, _) => {
+            (ClientPhase::ConfirmAbove, _) => {
                 (self.low, self.high) = (Some(value), None);
-                self.take_back(value, Phase::Bracket)
+                self.take_back(value, ClientPhase::Bracket)
             }
-            (Phase::Bracket | Phase::Bisect, _) => {
+            (ClientPhase::Bracket | ClientPhase::Bisect, _) => {
                 self.low = Some(value);
                 self.narrow()
             }
         }
     }
 
-    fn not_held(&mut self, value: f64, phase: Phase, why: &str) -> Next {
+    fn not_held(&mut self, value: f64, phase: ClientPhase, why: &str) -> Next {
         match phase {
-            Phase::ConfirmAbove => Next::Done(Answer::Found {
+            ClientPhase::ConfirmAbove => Next::Done(Answer::Found {
                 // Invariant: it was confirmed before the load above it was tried.
                 value: self.low.unwrap_or(value),
                 not_held: value,
             }),
-            Phase::Confirm => {
+            ClientPhase::Confirm => {
                 (self.low, self.high) = (None, Some(value));
                 let below = self.rounded(value / (1.0 + self.range.resolution_share));
                 let below = if below < value {
@@ -145,9 +145,9 @@ impl Search {
                 } else {
                     self.below(value)
                 };
-                self.take_back(below, Phase::Confirm)
+                self.take_back(below, ClientPhase::Confirm)
             }
-            Phase::Bracket | Phase::Bisect => {
+            ClientPhase::Bracket | ClientPhase::Bisect => {
                 self.high = Some(value);
                 if self.low.is_none() && self.is_lowest(value) {
                     return inconclusive(format!("not even {value} is held: {why}"));
@@ -158,18 +158,18 @@ impl Search {
     }
 
     /// Once is chance; what fails twice cannot be measured here.
-    fn unmeasured(&mut self, value: f64, phase: Phase, why: String) -> Next {
+    fn unmeasured(&mut self, value: f64, phase: ClientPhase, why: String) -> Next {
         if self.unmeasured.replace(value) != Some(value) {
             return self.attempt(value, phase);
         }
         self.unmeasured = None;
         match (phase, self.low) {
-            (Phase::Bracket | Phase::Bisect, Some(low)) => {
+            (ClientPhase::Bracket | ClientPhase::Bisect, Some(low)) => {
                 self.high = None;
                 self.ceiling = Some(format!("{value} could not be measured: {why}"));
-                self.attempt(low, Phase::Confirm)
+                self.attempt(low, ClientPhase::Confirm)
             }
-            (Phase::ConfirmAbove, Some(low)) => Next::Done(Answer::AtLeast {
+            (ClientPhase::ConfirmAbove, Some(low)) => Next::Done(Answer::AtLeast {
                 value: low,
                 why: format!("{value} could not be measured again: {why}"),
             }),
@@ -181,19 +181,19 @@ impl Search {
     fn narrow(&mut self) -> Next {
         match (self.low, self.high) {
             (Some(low), None) if low >= self.range.highest || self.ceiling.is_some() => {
-                self.attempt(low, Phase::Confirm)
+                self.attempt(low, ClientPhase::Confirm)
             }
             (Some(low), None) => {
                 let next = self.rounded((low * 2.0).min(self.range.highest));
-                self.attempt(next, Phase::Bracket)
+                self.attempt(next, ClientPhase::Bracket)
             }
-            (None, Some(high)) => self.attempt(self.below(high), Phase::Bracket),
+            (None, Some(high)) => self.attempt(self.below(high), ClientPhase::Bracket),
             (Some(low), Some(high)) => {
                 let middle = self.rounded((low * high).sqrt());
                 let is_close = high <= low * (1.0 + self.range.resolution_share);
                 match is_close || middle <= low || middle >= high {
-                    true => self.attempt(low, Phase::Confirm),
-                    false => self.attempt(middle, Phase::Bisect),
+                    true => self.attempt(low, ClientPhase::Confirm),
+                    false => self.attempt(middle, ClientPhase::Bisect),
                 }
             }
             (None, None) => inconclusive("no load was tried".to_owned()),
@@ -201,7 +201,7 @@ impl Search {
     }
 
     /// An answer that did not stand. A few times that is chance; more often there is no limit to be found.
-    fn take_back(&mut self, value: f64, phase: Phase) -> Next {
+    fn take_back(&mut self, value: f64, phase: ClientPhase) -> Next {
         self.taken_back += 1;
         if self.taken_back > TAKEN_BACK_MAX {
             return inconclusive(format!(
@@ -210,19 +210,19 @@ impl Search {
             ));
         }
         match phase {
-            Phase::Confirm => self.attempt(value, phase),
+            ClientPhase::Confirm => self.attempt(value, phase),
             _ => {
                 let above = value * (1.0 + 2.0 * self.range.resolution_share);
                 let above = self.rounded(above.min(self.range.highest));
                 match above > value {
-                    true => self.attempt(above, Phase::Bracket),
-                    false => self.attempt(value, Phase::Confirm),
+                    true => self.attempt(above, ClientPhase::Bracket),
+                    false => self.attempt(value, ClientPhase::Confirm),
                 }
             }
         }
     }
 
-    fn attempt(&self, value: f64, phase: Phase) -> Next {
+    fn attempt(&self, value: f64, phase: ClientPhase) -> Next {
         Next::Try { value, phase }
     }
 
@@ -268,7 +268,10 @@ mod tests {
     };
 
     /// Runs a search against a system that answers by itself; the loads that were tried.
-    fn search(range: Range, mut system: impl FnMut(f64) -> Tried) -> (Answer, Vec<(f64, Phase)>) {
+    fn search(
+        range: Range,
+        mut system: impl FnMut(f64) -> Trial,
+    ) -> (Answer, Vec<(f64, ClientPhase)>) {
         let mut search = Search::new(range);
         let mut tried = Vec::new();
         loop {
@@ -283,10 +286,10 @@ mod tests {
         }
     }
 
-    fn up_to(capacity: f64) -> impl FnMut(f64) -> Tried {
+    fn up_to(capacity: f64) -> impl FnMut(f64) -> Trial {
         move |load| match load <= capacity {
-            true => Tried::Held,
-            false => Tried::NotHeld("late".to_owned()),
+            true => Trial::Held,
+            false => Trial::NotHeld("late".to_owned()),
         }
     }
 
@@ -306,8 +309,8 @@ mod tests {
                 assert!(not_held <= value * 1.06, "{value} {not_held}");
                 let [
                     ..,
-                    (confirmed, Phase::Confirm),
-                    (above, Phase::ConfirmAbove),
+                    (confirmed, ClientPhase::Confirm),
+                    (above, ClientPhase::ConfirmAbove),
                 ] = tried[..]
                 else {
                     panic!("not confirmed: {tried:?}");
@@ -363,21 +366,21 @@ mod tests {
                 why
             }
         );
-        assert_eq!(tried.last(), Some(&(3_000.0, Phase::Confirm)));
+        assert_eq!(tried.last(), Some(&(3_000.0, ClientPhase::Confirm)));
     }
 
     #[test]
     fn an_instrument_at_its_end_gives_a_lower_bound() {
         let (answer, _) = search(RANGE, |load| match load <= 900.0 {
-            true => Tried::Held,
-            false => Tried::Unmeasured("generator late".to_owned()),
+            true => Trial::Held,
+            false => Trial::Unmeasured("generator late".to_owned()),
         });
         let Answer::AtLeast { value, why } = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(value, 800.0);
         assert_eq!(why, "1600 could not be measured: generator late");
-        let (answer, tried) = search(RANGE, |_| Tried::Unmeasured("no broker".to_owned()));
+        let (answer, tried) = search(RANGE, |_| Trial::Unmeasured("no broker".to_owned()));
         assert!(matches!(answer, Answer::Inconclusive { .. }));
         assert_eq!(tried.len(), 2, "once is chance");
     }
@@ -388,7 +391,7 @@ mod tests {
         let (answer, _) = search(RANGE, |load| {
             count += 1;
             match count % 3 {
-                0 => Tried::Unmeasured("late".to_owned()),
+                0 => Trial::Unmeasured("late".to_owned()),
                 _ => up_to(2_000.0)(load),
             }
         });
@@ -432,8 +435,8 @@ mod tests {
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 match state >> 63 {
-                    0 => Tried::Held,
-                    _ => Tried::NotHeld("late".to_owned()),
+                    0 => Trial::Held,
+                    _ => Trial::NotHeld("late".to_owned()),
                 }
             });
             if let Answer::Found { value, not_held } = answer {

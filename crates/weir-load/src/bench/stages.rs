@@ -2,17 +2,17 @@
 
 use weir_stats::run::{Cell, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, StageMean};
 
-use super::child::Part;
+use super::child::ProcessRole;
 
 /// Sum in microseconds and number of what the gateway says about the age of updates that leave it, inside the window.
 pub(super) type GatewayAges = Option<(f64, f64)>;
 
 /// The stages of a cell whose records carry the broker's time; empty if something is not known.
-pub(super) fn of(cell: &Cell, receiving: Part, gateway: GatewayAges) -> Vec<StageMean> {
+pub(super) fn of(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Vec<StageMean> {
     stages(cell, receiving, gateway).unwrap_or_default()
 }
 
-fn stages(cell: &Cell, receiving: Part, gateway: GatewayAges) -> Option<Vec<StageMean>> {
+fn stages(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Option<Vec<StageMean>> {
     let (response, service) = (cell.response()?, cell.latency.get(STAGE_SERVICE)?);
     let stored = cell.latency.get(STAGE_STORED_TO_CLIENT)?;
     // Of the same deliveries, or the differences mean nothing.
@@ -43,7 +43,7 @@ fn stages(cell: &Cell, receiving: Part, gateway: GatewayAges) -> Option<Vec<Stag
         .filter(|(_, count)| *count > 0.0)
         .map(|(sum_us, count)| (sum_us / count - HALF_MS_US).max(0.0));
     match (receiving, age_us) {
-        (Part::Consume, _) => stages.push(stage(
+        (ProcessRole::Consume, _) => stages.push(stage(
             "broker_to_consumer",
             stored_us,
             "the broker's time stamp, in the middle of its millisecond, to the consumer's read",
@@ -101,25 +101,29 @@ mod tests {
     fn stages_add_up_to_the_response() {
         let ages = Some((290_000.0, 100.0));
         for (receiving, gateway, last) in [
-            (Part::Consume, None, "broker_to_consumer"),
-            (Part::Clients, ages, "gateway_to_client"),
-            (Part::Clients, None, "broker_to_client"),
-            (Part::Clients, Some((0.0, 0.0)), "broker_to_client"),
-            (Part::Clients, Some((400_000.0, 100.0)), "broker_to_client"),
+            (ProcessRole::Consume, None, "broker_to_consumer"),
+            (ProcessRole::Clients, ages, "gateway_to_client"),
+            (ProcessRole::Clients, None, "broker_to_client"),
+            (ProcessRole::Clients, Some((0.0, 0.0)), "broker_to_client"),
+            (
+                ProcessRole::Clients,
+                Some((400_000.0, 100.0)),
+                "broker_to_client",
+            ),
         ] {
             let found = of(&cell(100), receiving, gateway);
             let sum: f64 = found.iter().map(|stage| stage.mean_us).sum();
             assert!((sum - 5000.0).abs() < 1e-6, "{found:?}");
             assert_eq!(found.last().map(|stage| stage.name.as_str()), Some(last));
         }
-        let split = of(&cell(100), Part::Clients, ages);
+        let split = of(&cell(100), ProcessRole::Clients, ages);
         let means: Vec<f64> = split.iter().map(|stage| stage.mean_us).collect();
         assert_eq!(means, [100.0, 1900.0, 2400.0, 600.0]);
     }
 
     #[test]
     fn without_the_brokers_time_of_every_delivery_there_are_none() {
-        assert!(of(&cell(99), Part::Consume, None).is_empty());
-        assert!(of(&Cell::default(), Part::Consume, None).is_empty());
+        assert!(of(&cell(99), ProcessRole::Consume, None).is_empty());
+        assert!(of(&Cell::default(), ProcessRole::Consume, None).is_empty());
     }
 }

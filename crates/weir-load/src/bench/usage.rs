@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_stats::run::{MachineUsage, RoleUsage};
 
-use super::child::Part;
+use super::child::ProcessRole;
 use crate::sampler::Sampler;
 
 /// The samples of one cell.
@@ -12,12 +12,12 @@ use crate::sampler::Sampler;
 pub(super) struct Usage {
     sampler: Sampler,
     /// When each part was ready, before clients came: memory from there on is what they cost.
-    ready_unix_ns: BTreeMap<Part, u64>,
+    ready_unix_ns: BTreeMap<ProcessRole, u64>,
 }
 
 impl Usage {
     /// Adds the processes of a part.
-    pub(super) fn watch(&mut self, part: Part, pids: &[u32]) {
+    pub(super) fn watch(&mut self, part: ProcessRole, pids: &[u32]) {
         for pid in pids {
             if let Err(error) = self.sampler.watch(part.name(), *pid) {
                 // Its end is noticed elsewhere, with the reason.
@@ -27,7 +27,7 @@ impl Usage {
     }
 
     /// Notes the memory of a part that is ready.
-    pub(super) fn ready(&mut self, part: Part, unix_ns: u64) {
+    pub(super) fn ready(&mut self, part: ProcessRole, unix_ns: u64) {
         self.sampler.sample(unix_ns);
         self.ready_unix_ns.insert(part, unix_ns);
     }
@@ -65,7 +65,7 @@ impl Usage {
     /// Of the gateway's threads that read and map records: the share of a core that the busiest had,
     /// and that all had together.
     pub(super) fn mapping_threads(&self, (from, until): (u64, u64)) -> Option<(f64, f64)> {
-        let name = Part::Gateway.name();
+        let name = ProcessRole::Gateway.name();
         let shares = self.sampler.thread_shares(name, from, until + EDGE_NS);
         let mapping = shares.filter(|(thread, _)| {
             let mut prefixes = MAPPING_THREADS.iter();
@@ -81,13 +81,13 @@ impl Usage {
 
     /// What each part used inside the window; costs are per wanted delivery.
     pub(super) fn roles(&self, window: (u64, u64), clients: u64, wanted: u64) -> Vec<RoleUsage> {
-        let role = |part: Part| self.role(part, window, clients, wanted);
-        Part::ALL.into_iter().filter_map(role).collect()
+        let role = |part: ProcessRole| self.role(part, window, clients, wanted);
+        ProcessRole::ALL.into_iter().filter_map(role).collect()
     }
 
     fn role(
         &self,
-        part: Part,
+        part: ProcessRole,
         (from, until): (u64, u64),
         clients: u64,
         wanted: u64,
@@ -99,7 +99,7 @@ impl Usage {
         let whole = ready.and_then(|ready| self.sampler.usage(name, *ready, until));
         let rss_start = whole.map(|whole| whole.rss_first_bytes);
         let growth = rss_start.map(|start| usage.rss_max_bytes.saturating_sub(start) as f64);
-        let serves = matches!(part, Part::Gateway | Part::Floor);
+        let serves = matches!(part, ProcessRole::Gateway | ProcessRole::Floor);
         Some(RoleUsage {
             role: name.to_owned(),
             processes: self.sampler.processes(name) as u64,
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn a_part_is_told_from_the_others() {
         let mut usage = Usage::default();
-        usage.watch(Part::Gateway, &[std::process::id()]);
-        usage.watch(Part::Floor, &[u32::MAX]);
-        usage.ready(Part::Gateway, 1);
+        usage.watch(ProcessRole::Gateway, &[std::process::id()]);
+        usage.watch(ProcessRole::Floor, &[u32::MAX]);
+        usage.ready(ProcessRole::Gateway, 1);
         let second = 1_000_000_000;
         usage.read(10 * second);
         usage.read(11 * second + 5);

@@ -1,6 +1,6 @@
 //! The command lines of the parts that are workers.
 
-use super::child::Part;
+use super::child::ProcessRole;
 use crate::clients::Mode;
 use crate::clients::scenario::KeyPool;
 use crate::plan::{Architecture, Plan};
@@ -136,10 +136,10 @@ impl Workers<'_> {
 }
 
 /// The part that receives in an architecture.
-pub(super) fn receiving_part(architecture: Architecture) -> Part {
+pub(super) fn receiving_part(architecture: Architecture) -> ProcessRole {
     match architecture {
-        Architecture::Groups | Architecture::Standalone => Part::Consume,
-        Architecture::Gateway | Architecture::Floor => Part::Clients,
+        Architecture::Groups | Architecture::Standalone => ProcessRole::Consume,
+        Architecture::Gateway | Architecture::Floor => ProcessRole::Clients,
     }
 }
 

@@ -1,13 +1,14 @@
 //! Simulated clients by the ten thousand in one event loop: TLCP sessions over WebSocket, or plain
 //! sockets of the floor server. Every update is parsed, timed and checked.
 
+mod client_pool;
 mod descriptors;
 mod diff_choice;
 mod fields;
-mod fleet;
 mod items;
 pub(crate) mod meter;
 pub(crate) mod mode_name;
+mod reference_values;
 pub mod scenario;
 mod servers;
 mod session;
@@ -15,7 +16,6 @@ mod shared;
 pub mod simulator_file;
 mod target;
 mod verify;
-mod witness;
 
 use std::io;
 use std::time::Duration;
@@ -232,7 +232,7 @@ pub fn run(options: &ClientsOptions, link: &Link) -> Result<DeliverySummary, Cli
     loop_options.tls = servers.tls;
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
     let target = target::Target::new(options, &servers.authorities);
-    let mut fleet = fleet::Fleet::new(options, &target, link, Clock::start());
+    let mut fleet = client_pool::ClientPool::new(options, &target, link, Clock::start());
     ClientLoop::new(loop_options)?.run(&mut fleet)?;
     fleet.finish()
 }

@@ -6,7 +6,7 @@ use weir_net::websocket::{
     parse_server_response, push_client_frame, push_close, push_pong,
 };
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
-use weir_tlcp::client::{ClientPlan, ClientSession, Event, Line, Lines, parse_line};
+use weir_tlcp::client::{ClientSession, ClientSessionConfig, Event, Line, Lines, parse_line};
 
 use super::target::{SUB_ID, Target};
 use super::verify::ClientCheck;
@@ -14,7 +14,7 @@ use super::{FieldMap, Kind};
 
 /// How far a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ClientPhase {
     /// Its connection has not been opened.
     Idle,
     /// Waits for `101`, or the floor's `OK`.
@@ -30,7 +30,7 @@ pub(super) enum Phase {
 /// One client. Buffers exist only while something is incomplete.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) phase: Phase,
+    pub(super) phase: ClientPhase,
     /// Index of its key.
     pub(super) key: u32,
     /// Allows no diffs, whatever the others do.
@@ -49,7 +49,7 @@ pub(super) struct Session {
 
 /// What a session wants of the fleet after bytes came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SessionAction {
     /// Nothing.
     Continue,
     /// The subscription has become active.
@@ -65,7 +65,7 @@ pub(super) enum Step {
 impl Session {
     pub(super) fn new(key: u32, plain: bool, check: ClientCheck) -> Self {
         Self {
-            phase: Phase::Idle,
+            phase: ClientPhase::Idle,
             key,
             plain,
             reader: reader(false),
@@ -80,7 +80,7 @@ impl Session {
 
     /// What to send as soon as the connection is open.
     pub(super) fn open(&mut self, conn: usize, target: &Target, out: &mut Vec<u8>) {
-        self.phase = Phase::Opening;
+        self.phase = ClientPhase::Opening;
         match target.kind {
             Kind::Tlcp { .. } => out.extend_from_slice(target.upgrade(conn)),
             Kind::Floor => {
@@ -106,11 +106,11 @@ impl Session {
         bytes: &[u8],
         context: &Context<'_>,
         (out, inflater): (&mut Vec<u8>, &mut Inflater),
-        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
         let mut rest = bytes;
         let joined;
-        if self.phase == Phase::Opening {
+        if self.phase == ClientPhase::Opening {
             if !self.partial.is_empty() {
                 self.partial.extend_from_slice(bytes);
                 joined = std::mem::take(&mut self.partial);
@@ -122,10 +122,10 @@ impl Session {
                     self.partial = rest.to_vec();
                     return;
                 }
-                Err(reason) => return sink(self, Step::End(reason), &[]),
+                Err(reason) => return sink(self, SessionAction::End(reason), &[]),
             }
-            if self.phase == Phase::Live {
-                sink(self, Step::Live, &[]);
+            if self.phase == ClientPhase::Live {
+                sink(self, SessionAction::Live, &[]);
             }
         }
         self.frames(rest, context, (out, inflater), sink);
@@ -151,7 +151,7 @@ impl Session {
             return Err("server does not compress (permessage-deflate)".to_owned());
         }
         self.reader = reader(deflate);
-        self.phase = Phase::Subscribing;
+        self.phase = ClientPhase::Subscribing;
         self.send_pending(context, out);
         Ok(Some(opened.bytes))
     }
@@ -159,7 +159,7 @@ impl Session {
     fn floor_answer(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
         match bytes {
             [b'O', b'K', b'\n', ..] => {
-                self.phase = Phase::Live;
+                self.phase = ClientPhase::Live;
                 Ok(Some(3))
             }
             b"" | b"O" | b"OK" => Ok(None),
@@ -172,12 +172,12 @@ impl Session {
         bytes: &[u8],
         context: &Context<'_>,
         (out, inflater): (&mut Vec<u8>, &mut Inflater),
-        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
         // Taken out, because the events borrow from it while the session is used.
         let mut reader = std::mem::replace(&mut self.reader, reader(false));
         let mut rest = bytes;
-        while self.phase != Phase::Ended {
+        while self.phase != ClientPhase::Ended {
             let event = match reader.read(rest) {
                 Ok((used, Some(event))) => {
                     rest = &rest[used..];
@@ -204,7 +204,7 @@ impl Session {
                     let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
                     sink(
                         self,
-                        Step::End(format!("websocket closed by the server: {code}")),
+                        SessionAction::End(format!("websocket closed by the server: {code}")),
                         &[],
                     );
                 }
@@ -218,10 +218,10 @@ impl Session {
         &mut self,
         error: FrameError,
         out: &mut Vec<u8>,
-        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
         push_close(out, Some(MASK), error.close_code(), "");
-        sink(self, Step::End(error.to_string()), &[]);
+        sink(self, SessionAction::End(error.to_string()), &[]);
     }
 
     fn message(
@@ -229,17 +229,17 @@ impl Session {
         message: &[u8],
         context: &Context<'_>,
         out: &mut Vec<u8>,
-        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
         let mut lines = Lines::new(message);
-        while self.phase != Phase::Ended {
+        while self.phase != ClientPhase::Ended {
             let Some(line) = lines.next() else { break };
             self.line(line, context, out, sink);
         }
-        if !lines.remainder().is_empty() && self.phase != Phase::Ended {
+        if !lines.remainder().is_empty() && self.phase != ClientPhase::Ended {
             sink(
                 self,
-                Step::Complain("message that does not end in CR LF".to_owned()),
+                SessionAction::Complain("message that does not end in CR LF".to_owned()),
                 &[],
             );
         }
@@ -250,7 +250,7 @@ impl Session {
         line: &[u8],
         context: &Context<'_>,
         out: &mut Vec<u8>,
-        sink: &mut dyn FnMut(&mut Self, Step, &[u8]),
+        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
         let line = match parse_line(line) {
             // Nearly all lines are these; they need none of the session's logic.
@@ -258,65 +258,70 @@ impl Session {
                 sub_id: SUB_ID,
                 item: 1,
                 payload,
-            }) if self.phase == Phase::Live => {
-                return sink(self, Step::Update, payload);
+            }) if self.phase == ClientPhase::Live => {
+                return sink(self, SessionAction::Update, payload);
             }
             Ok(Line::Update { .. }) => {
                 let text = "update of an item that was not subscribed".to_owned();
-                return sink(self, Step::Complain(text), &[]);
+                return sink(self, SessionAction::Complain(text), &[]);
             }
             Ok(line) => line,
-            Err(error) => return sink(self, Step::Complain(error.to_string()), &[]),
+            Err(error) => return sink(self, SessionAction::Complain(error.to_string()), &[]),
         };
         let Some(plan) = context.plan else {
             return sink(
                 self,
-                Step::Complain("the floor sends updates only".to_owned()),
+                SessionAction::Complain("the floor sends updates only".to_owned()),
                 &[],
             );
         };
         let step = self.tlcp_event(&line, plan, &context.target.fields);
         self.send_pending(context, out);
-        if step != Step::Continue {
+        if step != SessionAction::Continue {
             sink(self, step, &[]);
         }
     }
 
-    fn tlcp_event(&mut self, line: &Line<'_>, plan: &ClientPlan<'_>, fields: &FieldMap) -> Step {
+    fn tlcp_event(
+        &mut self,
+        line: &Line<'_>,
+        plan: &ClientSessionConfig<'_>,
+        fields: &FieldMap,
+    ) -> SessionAction {
         match self.tlcp.on_line(line, plan) {
-            Event::Ignored | Event::Connected => Step::Continue,
+            Event::Ignored | Event::Connected => SessionAction::Continue,
             Event::Subscribed {
                 items,
                 fields: server_fields,
                 ..
             } => {
                 if items != 1 || server_fields as usize != fields.count {
-                    return Step::End(format!(
+                    return SessionAction::End(format!(
                         "subscription with {items} items and {server_fields} fields, expected 1 \
                          and {}",
                         fields.count
                     ));
                 }
-                self.phase = Phase::Live;
-                Step::Live
+                self.phase = ClientPhase::Live;
+                SessionAction::Live
             }
             Event::Notification(Line::Overflow { lost, .. }) => {
-                Step::Complain(format!("server dropped {lost} updates (OV)"))
+                SessionAction::Complain(format!("server dropped {lost} updates (OV)"))
             }
             Event::Notification(Line::Unsub { .. }) => {
-                Step::End("unsubscribed by the server".to_owned())
+                SessionAction::End("unsubscribed by the server".to_owned())
             }
-            Event::Notification(_) => Step::Continue,
+            Event::Notification(_) => SessionAction::Continue,
             Event::Refused { code, message } => {
-                Step::End(format!("subscription refused with code {code}: {message}"))
+                SessionAction::End(format!("subscription refused with code {code}: {message}"))
             }
             Event::Loop { .. } => {
                 // On the same socket, at once: the delay is for polling clients.
                 self.tlcp.rebind(false);
-                Step::Continue
+                SessionAction::Continue
             }
             Event::Closed { code, message } => {
-                Step::End(format!("session ended with code {code}: {message}"))
+                SessionAction::End(format!("session ended with code {code}: {message}"))
             }
         }
     }
@@ -337,7 +342,7 @@ impl Session {
 pub(super) struct Context<'a> {
     pub(super) target: &'a Target,
     /// What to ask for; `None` for the floor.
-    pub(super) plan: Option<&'a ClientPlan<'a>>,
+    pub(super) plan: Option<&'a ClientSessionConfig<'a>>,
 }
 
 fn reader(deflate: bool) -> FrameReader {
@@ -345,9 +350,9 @@ fn reader(deflate: bool) -> FrameReader {
 }
 
 /// The text under which a closed connection is counted.
-pub(super) fn close_text(phase: Phase, reason: CloseReason) -> String {
+pub(super) fn close_text(phase: ClientPhase, reason: CloseReason) -> String {
     match phase {
-        Phase::Live | Phase::Ended => format!("session lost: {reason}"),
+        ClientPhase::Live | ClientPhase::Ended => format!("session lost: {reason}"),
         _ => format!("setup failed: {reason}"),
     }
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use super::ClientsOptions;
 use super::meter::Meter;
-use super::session::{Phase, Session, Step};
+use super::reference_values::ReferenceValues;
+use super::session::{ClientPhase, Session, SessionAction};
 use super::target::Target;
-use super::verify::{ClientCheck, Identity, Received, Tools, Wanted};
-use super::witness::Witness;
+use super::verify::{ClientCheck, Received, RecordIdentity, Tools, Wanted};
 use crate::clock::Clock;
-use crate::delivery::{Conflation, Verdict};
+use crate::delivery::{Conflation, DeliveryCheck};
 use crate::due_text::DueReader;
 use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
-use crate::seed_report::SeedReporter;
+use crate::published_report::PublishedReporter;
 use crate::stamp::Stamp;
 use crate::worker::protocol::Schedule;
 
@@ -39,8 +39,8 @@ pub(super) struct Shared {
     pub(super) background: u64,
     /// Updates timed by the timestamp of their record.
     pub(super) from_timestamp: u64,
-    pub(super) seed: Option<SeedReporter>,
-    pub(super) witness: Witness,
+    pub(super) seed: Option<PublishedReporter>,
+    pub(super) witness: ReferenceValues,
 }
 
 impl Shared {
@@ -65,8 +65,8 @@ impl Shared {
             disconnects: 0,
             background: 0,
             from_timestamp: 0,
-            seed: options.seed_report.map(SeedReporter::start),
-            witness: Witness::new(),
+            seed: options.seed_report.map(PublishedReporter::start),
+            witness: ReferenceValues::new(),
         }
     }
 
@@ -79,18 +79,18 @@ impl Shared {
     pub(super) fn step(
         &mut self,
         session: &mut Session,
-        step: Step,
+        step: SessionAction,
         payload: &[u8],
         target: &Target,
         key_id: KeyId,
         read_unix_ns: u64,
     ) {
         match step {
-            Step::Continue => {}
-            Step::Live => self.live += 1,
-            Step::Update => self.update(session, payload, target, key_id, read_unix_ns),
-            Step::Complain(text) => self.error(text),
-            Step::End(text) => self.end(session, text),
+            SessionAction::Continue => {}
+            SessionAction::Live => self.live += 1,
+            SessionAction::Update => self.update(session, payload, target, key_id, read_unix_ns),
+            SessionAction::Complain(text) => self.error(text),
+            SessionAction::End(text) => self.end(session, text),
         }
     }
 
@@ -119,7 +119,7 @@ impl Shared {
                 return self.error(fault.to_string());
             }
         };
-        if let (Identity::Stamp(stamp), true) = (&received.identity, target.verify_values) {
+        if let (RecordIdentity::Stamp(stamp), true) = (&received.identity, target.verify_values) {
             let values = check.values();
             if !values.is_none_or(|values| self.witness.agrees(key_id, stamp, values)) {
                 self.error(
@@ -138,7 +138,7 @@ impl Shared {
         let in_window = self.time(check, &received, due_unix_ns, target, read_unix_ns);
         let verdict = self.deliver(check, &received, due_unix_ns, target, in_window);
         let state = check.state_due_unix_ns.replace(due_unix_ns);
-        if let (Verdict::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
+        if let (DeliveryCheck::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
             if check.checker.conflation() == Conflation::Allowed {
                 self.meter
                     .record_state_age(read_unix_ns.saturating_sub(state));
@@ -165,7 +165,7 @@ impl Shared {
         }
         let schedule = self.schedule.as_ref();
         let stamp = match &received.identity {
-            Identity::Stamp(stamp) => Some(stamp),
+            RecordIdentity::Stamp(stamp) => Some(stamp),
             _ => None,
         };
         let response_ns = self
@@ -188,11 +188,13 @@ impl Shared {
         due_unix_ns: u64,
         target: &Target,
         in_window: bool,
-    ) -> Verdict {
+    ) -> DeliveryCheck {
         let checker = &mut check.checker;
         match (received.identity, received.key) {
-            (Identity::Stamp(stamp), Some(key)) => checker.on_delivery(key, &stamp, in_window),
-            (Identity::Position { partition, offset }, _) => {
+            (RecordIdentity::Stamp(stamp), Some(key)) => {
+                checker.on_delivery(key, &stamp, in_window)
+            }
+            (RecordIdentity::Position { partition, offset }, _) => {
                 // No broker has so many partitions.
                 let partition = u32::try_from(partition).unwrap_or(u32::MAX);
                 if target.keyed {
@@ -209,20 +211,20 @@ impl Shared {
             }
             _ => {
                 checker.on_unstamped(in_window);
-                Verdict::Unknown
+                DeliveryCheck::Unknown
             }
         }
     }
 
     pub(super) fn end(&mut self, session: &mut Session, text: String) {
-        if session.phase == Phase::Ended {
+        if session.phase == ClientPhase::Ended {
             return;
         }
-        if session.phase == Phase::Live {
+        if session.phase == ClientPhase::Live {
             self.live -= 1;
             self.disconnects += 1;
         }
-        session.phase = Phase::Ended;
+        session.phase = ClientPhase::Ended;
         self.ended += 1;
         self.error(text);
     }

@@ -74,24 +74,24 @@ impl SimulatorFile {
         };
         let document = Document::parse(text)
             .map_err(|reason| error(reason.pos().row, format!("no XML: {reason}")))?;
-        Params::of(&document)
+        SimulatorParams::of(&document)
             .and_then(|params| params.simulator())
             .map_err(|(line, reason)| error(line, reason))
     }
 }
 
 /// A line and what is wrong there.
-type Refusal = (u32, String);
+type SimulatorLineError = (u32, String);
 
 /// The parameters by name, each with its line.
-struct Params<'a> {
+struct SimulatorParams<'a> {
     values: BTreeMap<&'a str, (String, u32)>,
     /// Of the root element.
     line: u32,
 }
 
-impl<'a> Params<'a> {
-    fn of(document: &'a Document<'_>) -> Result<Self, Refusal> {
+impl<'a> SimulatorParams<'a> {
+    fn of(document: &'a Document<'_>) -> Result<Self, SimulatorLineError> {
         let line = |node: &Node<'_, '_>| document.text_pos_at(node.range().start).row;
         let root = document.root_element();
         if !root.has_tag_name("client_conf") {
@@ -125,7 +125,7 @@ impl<'a> Params<'a> {
         })
     }
 
-    fn simulator(&self) -> Result<SimulatorFile, Refusal> {
+    fn simulator(&self) -> Result<SimulatorFile, SimulatorLineError> {
         Ok(SimulatorFile {
             urls: self.urls()?,
             adapter_set: self.required("adapterSetName")?.0.to_owned(),
@@ -142,7 +142,7 @@ impl<'a> Params<'a> {
         })
     }
 
-    fn urls(&self) -> Result<Vec<String>, Refusal> {
+    fn urls(&self) -> Result<Vec<String>, SimulatorLineError> {
         let (protocol, line) = self.required("protocol")?;
         if !matches!(protocol, "ws://" | "wss://") {
             let reason = format!("protocol \"{protocol}\": these clients speak ws:// and wss://");
@@ -163,7 +163,7 @@ impl<'a> Params<'a> {
             .collect())
     }
 
-    fn scenario(&self) -> Result<Scenario, Refusal> {
+    fn scenario(&self) -> Result<Scenario, SimulatorLineError> {
         let Some((name, line)) = self.values.get("scenarioLKC") else {
             return Ok(Scenario::One);
         };
@@ -173,7 +173,7 @@ impl<'a> Params<'a> {
         })
     }
 
-    fn sessions(&self) -> Result<u64, Refusal> {
+    fn sessions(&self) -> Result<u64, SimulatorLineError> {
         let (_, line) = self.required("numberOfSessions")?;
         match self.number("numberOfSessions")? {
             Some(0) | None => Err((line, "numberOfSessions: give at least 1".to_owned())),
@@ -181,7 +181,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    fn required(&self, name: &str) -> Result<(&str, u32), Refusal> {
+    fn required(&self, name: &str) -> Result<(&str, u32), SimulatorLineError> {
         let found = self.values.get(name).filter(|(value, _)| !value.is_empty());
         found
             .map(|(value, line)| (value.as_str(), *line))
@@ -193,7 +193,7 @@ impl<'a> Params<'a> {
             })
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+    fn number(&self, name: &str) -> Result<Option<u64>, SimulatorLineError> {
         let Some((value, line)) = self.values.get(name) else {
             return Ok(None);
         };

@@ -1,7 +1,7 @@
 //! What all sessions of a run share: requests, keys and item names.
 
 use weir_net::websocket;
-use weir_tlcp::client::{AddParams, ClientPlan, CreateParams};
+use weir_tlcp::client::{AddParams, ClientSessionConfig, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
 use super::{ClientsOptions, DiffChoice, FieldMap, KEY_PLACEHOLDER, Kind};
@@ -81,7 +81,7 @@ impl Target {
     }
 
     /// What a TLCP session that allows these diffs asks for, by key index; empty for the floor.
-    pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientPlan<'_>> {
+    pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientSessionConfig<'_>> {
         let Kind::Tlcp {
             adapter_set,
             data_adapter,
@@ -92,7 +92,7 @@ impl Target {
         };
         self.items
             .iter()
-            .map(|item| ClientPlan {
+            .map(|item| ClientSessionConfig {
                 create: CreateParams {
                     adapter_set: Some(adapter_set),
                     supported_diffs: Some(diffs.tags()),

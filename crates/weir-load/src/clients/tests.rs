@@ -13,7 +13,7 @@ use weir_net::websocket::{
 use weir_stats::Histogram;
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
-use super::session::{Context, Phase, Session, Step};
+use super::session::{ClientPhase, Context, Session, SessionAction};
 use super::target::Target;
 use super::verify::ClientCheck;
 use super::*;
@@ -490,8 +490,8 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
             &context,
             (&mut out, &mut inflater),
             &mut |session, step, payload| {
-                if matches!(step, Step::End(_)) {
-                    session.phase = Phase::Ended;
+                if matches!(step, SessionAction::End(_)) {
+                    session.phase = ClientPhase::Ended;
                 }
                 seen.push(format!("{step:?} {}", String::from_utf8_lossy(payload)));
             },

@@ -134,9 +134,9 @@ impl ClientCheck {
         self.last_stored_ms = number(found.stored, self.last_stored_ms);
         Ok(Received {
             identity: match (stamp, self.last_position) {
-                (Some(stamp), _) => Identity::Stamp(stamp),
-                (None, Some((partition, offset))) => Identity::Position { partition, offset },
-                (None, None) => Identity::Unknown,
+                (Some(stamp), _) => RecordIdentity::Stamp(stamp),
+                (None, Some((partition, offset))) => RecordIdentity::Position { partition, offset },
+                (None, None) => RecordIdentity::Unknown,
             },
             due_unix_ns: stamp
                 .map(|stamp| stamp.due_unix_ns)
@@ -165,7 +165,7 @@ impl ClientCheck {
 /// What an update tells about its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Received {
-    pub(super) identity: Identity,
+    pub(super) identity: RecordIdentity,
     pub(super) due_unix_ns: Option<u64>,
     /// The record's time stamp, if it came along.
     pub(super) stored_ms: Option<u64>,
@@ -176,7 +176,7 @@ pub(super) struct Received {
 
 /// By what a record is told from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(super) enum RecordIdentity {
     Stamp(Stamp),
     Position { partition: u64, offset: u64 },
     Unknown,

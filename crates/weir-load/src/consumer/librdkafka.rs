@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
-use super::crowd::{Crowd, Next};
+use super::lean_consumers::{LeanConsumers, Next};
 use super::{ConsumerOptions, TURN};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
@@ -46,7 +46,7 @@ pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
 /// Consumes as [`super::run`] does.
 pub(super) fn consume(
     options: &ConsumerOptions,
-    crowd: Crowd,
+    crowd: LeanConsumers,
     link: &Link,
 ) -> Result<DeliverySummary, LoadError> {
     let (crowd, stop) = (Mutex::new(crowd), AtomicBool::new(false));
@@ -88,7 +88,7 @@ pub(super) fn consume(
 fn read(
     options: &ConsumerOptions,
     consumer: usize,
-    crowd: &Mutex<Crowd>,
+    crowd: &Mutex<LeanConsumers>,
     stop: &AtomicBool,
 ) -> Result<(), LoadError> {
     let clock = Clock::start();
@@ -145,7 +145,7 @@ fn no_thread(reason: io::Error) -> LoadError {
     }
 }
 
-fn lock(crowd: &Mutex<Crowd>) -> MutexGuard<'_, Crowd> {
+fn lock(crowd: &Mutex<LeanConsumers>) -> MutexGuard<'_, LeanConsumers> {
     // Figures that a panic has cut short are not reported: its error ends the run.
     crowd.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! Plain Kafka consumers: thousands in one thread, alone or in groups; each of those reads the
 //! whole topic and checks it.
 
-mod crowd;
+mod lean_consumers;
 mod librdkafka;
 mod origin;
 mod scan;
@@ -24,7 +24,7 @@ use crate::error::LoadError;
 use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Event, Role, Summary};
-use crowd::{Crowd, Next};
+use lean_consumers::{LeanConsumers, Next};
 
 /// Whose code reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,7 +112,7 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
         ConsumerClient::Lean => consume_lean(options, link)?,
         ConsumerClient::Librdkafka => {
             librdkafka::check(options)?;
-            librdkafka::consume(options, Crowd::new(options), link)?
+            librdkafka::consume(options, LeanConsumers::new(options), link)?
         }
     };
     link.events.send(&Event::Final {
@@ -123,7 +123,7 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
 
 fn consume_lean(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
     let runtime = event_loop()?;
-    let crowd = Rc::new(RefCell::new(Crowd::new(options)));
+    let crowd = Rc::new(RefCell::new(LeanConsumers::new(options)));
     let report = runtime.block_on(consume(options.config(), &crowd, link))?;
     let summary = crowd.borrow().summary(&report);
     Ok(summary)
@@ -141,7 +141,7 @@ fn event_loop() -> Result<tokio::runtime::Runtime, LoadError> {
 
 async fn consume(
     config: LeanConfig,
-    crowd: &Rc<RefCell<Crowd>>,
+    crowd: &Rc<RefCell<LeanConsumers>>,
     link: &Link,
 ) -> Result<LeanReport, LoadError> {
     let (stop, stopped) = watch::channel(false);

@@ -32,7 +32,7 @@ pub struct ScanOptions {
     /// The consumer group it joins.
     pub group: String,
     /// Longest time without a message before it ends with fewer.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl ScanOptions {
@@ -96,7 +96,7 @@ async fn scan(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadErr
         tokio::select! {
             // It ends by itself only with an error at the start, or when all has come.
             outcome = &mut consumer => break outcome?,
-            _ = turns.tick() => reader.borrow_mut().turn(options.patience, link),
+            _ = turns.tick() => reader.borrow_mut().turn(options.timeout, link),
         }
     };
     let summary = reader.borrow().summary(&report);
@@ -137,8 +137,8 @@ impl Reader {
         }
     }
 
-    /// Commands, patience and the report when it is time.
-    fn turn(&mut self, patience: Duration, link: &Link) {
+    /// Commands, timeout and the report when it is time.
+    fn turn(&mut self, timeout: Duration, link: &Link) {
         let now = Instant::now();
         let is_asked = loop {
             match link.commands.try_recv() {
@@ -147,7 +147,7 @@ impl Reader {
                 Err(TryRecvError::Empty) => break false,
             }
         };
-        if is_asked || now - self.last > patience {
+        if is_asked || now - self.last > timeout {
             self.end();
         }
         if now >= self.next_report {

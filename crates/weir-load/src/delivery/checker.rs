@@ -24,7 +24,7 @@ pub enum Conflation {
 
 /// What one delivery turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeliveryCheck {
     /// The next one in order (or the first ever).
     InOrder,
     /// This many records before it have not come (yet).
@@ -87,7 +87,7 @@ impl DeliveryChecker {
     }
 
     /// Counts one delivery. `in_window`: the record was due in the measured window.
-    pub fn on_delivery(&mut self, key: KeyId, stamp: &Stamp, in_window: bool) -> Verdict {
+    pub fn on_delivery(&mut self, key: KeyId, stamp: &Stamp, in_window: bool) -> DeliveryCheck {
         self.counts.updates_total += 1;
         self.counts.deliveries_in_window += u64::from(in_window);
         if self.conflation == Conflation::Allowed {
@@ -98,7 +98,7 @@ impl DeliveryChecker {
             Err(at) => {
                 let stream = Stream::starting(key, stamp.producer, stamp.seq);
                 self.streams.insert(at, stream);
-                Verdict::InOrder
+                DeliveryCheck::InOrder
             }
         };
         self.count_verdict(verdict, in_window);
@@ -114,7 +114,7 @@ impl DeliveryChecker {
         partition: u32,
         offset: u64,
         in_window: bool,
-    ) -> Verdict {
+    ) -> DeliveryCheck {
         self.counts.updates_total += 1;
         self.counts.deliveries_in_window += u64::from(in_window);
         let verdict = match self.find(key, partition) {
@@ -122,7 +122,7 @@ impl DeliveryChecker {
             Err(at) => {
                 self.streams
                     .insert(at, Stream::starting(key, partition, offset));
-                Verdict::InOrder
+                DeliveryCheck::InOrder
             }
         };
         self.count_verdict(verdict, in_window);
@@ -154,7 +154,7 @@ impl DeliveryChecker {
             let seen = self.find(records.key, records.producer);
             let absent = match seen {
                 Ok(at) => self.streams[at].absent(records),
-                Err(_) => Absent::all(records),
+                Err(_) => MissingRecords::all(records),
             };
             self.count_absent(records, absent, &mut counts);
         }
@@ -173,18 +173,23 @@ impl DeliveryChecker {
         counts
     }
 
-    fn count_verdict(&mut self, verdict: Verdict, in_window: bool) {
+    fn count_verdict(&mut self, verdict: DeliveryCheck, in_window: bool) {
         if in_window {
             match verdict {
-                Verdict::Duplicate => self.counts.duplicated += 1,
-                Verdict::Reordered => self.counts.reordered += 1,
-                Verdict::Unknown => self.counts.unchecked += 1,
-                Verdict::InOrder | Verdict::AfterGap(_) => {}
+                DeliveryCheck::Duplicate => self.counts.duplicated += 1,
+                DeliveryCheck::Reordered => self.counts.reordered += 1,
+                DeliveryCheck::Unknown => self.counts.unchecked += 1,
+                DeliveryCheck::InOrder | DeliveryCheck::AfterGap(_) => {}
             }
         }
     }
 
-    fn count_absent(&self, records: &WindowRecords, absent: Absent, counts: &mut DeliveryCounts) {
+    fn count_absent(
+        &self,
+        records: &WindowRecords,
+        absent: MissingRecords,
+        counts: &mut DeliveryCounts,
+    ) {
         if self.conflation == Conflation::Forbidden {
             counts.lost += absent.before_highest + absent.after_highest;
             return;
@@ -218,12 +223,12 @@ impl DeliveryChecker {
 
 /// Records of the window one client did not get.
 #[derive(Debug, Clone, Copy, Default)]
-struct Absent {
+struct MissingRecords {
     before_highest: u64,
     after_highest: u64,
 }
 
-impl Absent {
+impl MissingRecords {
     fn all(records: &WindowRecords) -> Self {
         Self {
             before_highest: 0,
@@ -244,26 +249,26 @@ impl Stream {
     }
 
     /// Where gaps mean nothing.
-    fn on_sparse(&mut self, seq: u64) -> Verdict {
+    fn on_sparse(&mut self, seq: u64) -> DeliveryCheck {
         match seq.cmp(&self.highest_seq) {
             Ordering::Greater => {
                 self.highest_seq = seq;
-                Verdict::InOrder
+                DeliveryCheck::InOrder
             }
-            Ordering::Equal => Verdict::Duplicate,
-            Ordering::Less => Verdict::Reordered,
+            Ordering::Equal => DeliveryCheck::Duplicate,
+            Ordering::Less => DeliveryCheck::Reordered,
         }
     }
 
-    fn on_seq(&mut self, seq: u64, in_window: bool) -> Verdict {
+    fn on_seq(&mut self, seq: u64, in_window: bool) -> DeliveryCheck {
         if seq > self.highest_seq {
             let from = self.highest_seq + 1;
             self.highest_seq = seq;
             if seq == from {
-                return Verdict::InOrder;
+                return DeliveryCheck::InOrder;
             }
             self.gaps_mut().push(from, seq - from, in_window);
-            return Verdict::AfterGap(seq - from);
+            return DeliveryCheck::AfterGap(seq - from);
         }
         if seq < self.first_seq {
             // Older than the first one seen: what lies between has not come either.
@@ -272,11 +277,11 @@ impl Stream {
             if len > 0 {
                 self.gaps_mut().push_front(from, len, in_window);
             }
-            return Verdict::Reordered;
+            return DeliveryCheck::Reordered;
         }
         match &mut self.gaps {
             Some(gaps) => gaps.fill(seq),
-            None => Verdict::Duplicate,
+            None => DeliveryCheck::Duplicate,
         }
     }
 
@@ -284,7 +289,7 @@ impl Stream {
         self.gaps.get_or_insert_default()
     }
 
-    fn absent(&self, records: &WindowRecords) -> Absent {
+    fn absent(&self, records: &WindowRecords) -> MissingRecords {
         let mut before = records.count_in(0, self.first_seq);
         if let Some(gaps) = &self.gaps {
             before += gaps.dropped_in_window;
@@ -293,7 +298,7 @@ impl Stream {
                 .map(|gap| records.count_in(gap.from, gap.end()))
                 .sum::<u64>();
         }
-        Absent {
+        MissingRecords {
             before_highest: before,
             after_highest: records.count_in(self.highest_seq.saturating_add(1), u64::MAX),
         }
@@ -338,14 +343,14 @@ impl Gaps {
     }
 
     /// A late record: takes it out of its gap.
-    fn fill(&mut self, seq: u64) -> Verdict {
+    fn fill(&mut self, seq: u64) -> DeliveryCheck {
         let after = self.open.partition_point(|gap| gap.from <= seq);
         let hit = after.checked_sub(1).filter(|&at| seq < self.open[at].end());
         let Some(at) = hit else {
             return if seq < self.dropped_below {
-                Verdict::Unknown
+                DeliveryCheck::Unknown
             } else {
-                Verdict::Duplicate
+                DeliveryCheck::Duplicate
             };
         };
         let gap = self.open[at];
@@ -367,7 +372,7 @@ impl Gaps {
             }
             _ => self.insert(at + 1, seq + 1, right, gap.in_window),
         }
-        Verdict::Reordered
+        DeliveryCheck::Reordered
     }
 }
 

@@ -7,6 +7,6 @@ mod checker;
 mod ledger;
 mod summary;
 
-pub use checker::{Conflation, DeliveryChecker, GAPS_PER_STREAM_MAX, Verdict};
+pub use checker::{Conflation, DeliveryCheck, DeliveryChecker, GAPS_PER_STREAM_MAX};
 pub use ledger::{Expected, Ledger};
 pub use summary::{DeliveryCounts, DeliverySummary, Spread};

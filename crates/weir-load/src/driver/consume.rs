@@ -1,10 +1,10 @@
 //! Reading a burst.
 
-use weir_lab::driver::{Consume, ConsumeMarks, Consumed, Via};
+use weir_lab::driver::{AssignmentMode, Consume, ConsumeMarks, Consumed};
 
 use super::Outcome;
-use super::patience::Patience;
-use super::reader::{Lent, Reader, Turn};
+use super::deadline::Deadline;
+use super::reader::{ReadStep, Reader, ReceivedRecord};
 use super::session::Session;
 use super::usage::Mark;
 use super::values::value;
@@ -13,34 +13,34 @@ use super::values::value;
 pub(super) fn consume(
     session: &Session,
     asked: &Consume,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
 ) -> Outcome<Consumed> {
     let clock = session.clock();
     let expected = match asked.verify {
         true => Some(value(asked.seed, asked.len)?),
         false => None,
     };
-    let joins = asked.via == Via::Group;
+    let joins = asked.via == AssignmentMode::Group;
     let mut reader = Reader::start(session.configured()?, &asked.topic, joins, clock)?;
     let s0 = clock.mark();
     match asked.via {
-        Via::Group => reader.subscribe()?,
-        Via::Assign => reader.assign(0)?,
+        AssignmentMode::Group => reader.subscribe()?,
+        AssignmentMode::Assign => reader.assign(0)?,
     }
     let assigned_ns = clock.now_ns();
     let mut tally = Tally::default();
     let mut s2 = s0;
-    let mut wait = reader.go_on(patience, 0, asked.count)?;
+    let mut wait = reader.go_on(timeout, 0, asked.count)?;
     while tally.got < asked.count {
         match reader.turn(wait)? {
-            Turn::Record(record) => {
+            ReadStep::Record(record) => {
                 if tally.got == 0 {
                     s2 = clock.mark();
                 }
                 tally.add(&record, asked.len, expected.as_deref());
             }
-            Turn::Primer => {}
-            Turn::Nothing => wait = reader.go_on(patience, tally.got, asked.count)?,
+            ReadStep::Primer => {}
+            ReadStep::Nothing => wait = reader.go_on(timeout, tally.got, asked.count)?,
         }
     }
     let s3 = if asked.count == 0 { s0 } else { clock.mark() };
@@ -83,7 +83,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, record: &Lent<'_>, len: u64, expected: Option<&[u8]>) {
+    fn add(&mut self, record: &ReceivedRecord<'_>, len: u64, expected: Option<&[u8]>) {
         let value = record.value();
         let is_right = record.number == i64::try_from(self.got).ok()
             && value.len() as u64 == len

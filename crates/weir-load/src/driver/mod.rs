@@ -4,9 +4,9 @@
 //! library as others would use it. It runs as a child process, under the same rules as other drivers.
 
 mod consume;
-mod fault;
+mod deadline;
+mod error;
 mod histogram;
-mod patience;
 mod produce;
 mod reader;
 mod roundtrip;
@@ -28,8 +28,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use weir_lab::driver::{Command, Request};
 
-use fault::Fault;
-use patience::Patience;
+use deadline::Deadline;
+use error::Fault;
 use session::Session;
 
 /// Answers the commands that come on standard input until it ends or one says `bye`. A command that then
@@ -86,9 +86,9 @@ fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) 
                 continue;
             }
         };
-        let patience = Patience::new(came, Duration::from_millis(request.timeout_ms), halt);
+        let timeout = Deadline::new(came, Duration::from_millis(request.timeout_ms), halt);
         let mut events = Ok(());
-        let answer = session.answer(&request.command, &patience, &mut |second| {
+        let answer = session.answer(&request.command, &timeout, &mut |second| {
             let line = with(second, &[("id", id.clone()), ("event", json!("second"))]);
             if events.is_ok() {
                 events = say(output, &line);

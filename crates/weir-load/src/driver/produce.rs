@@ -6,7 +6,7 @@ use rdkafka::producer::BaseRecord;
 use weir_lab::driver::{Produce, ProduceMarks, Produced, ProducerState};
 
 use super::Outcome;
-use super::patience::Patience;
+use super::deadline::Deadline;
 use super::sender::Sender;
 use super::session::Session;
 use super::usage::{Clock, Mark};
@@ -16,7 +16,7 @@ use super::values::{key, value};
 pub(super) fn produce(
     session: &mut Session,
     asked: &Produce,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
 ) -> Outcome<Produced> {
     let value = value(asked.seed, asked.len)?;
     let clock = session.clock();
@@ -26,19 +26,19 @@ pub(super) fn produce(
         clock,
     };
     match asked.state {
-        ProducerState::Warm => session.with_kept(&asked.topic, patience, |sender| {
-            burst.run(sender, clock.mark(), patience)
+        ProducerState::Warm => session.with_kept(&asked.topic, timeout, |sender| {
+            burst.run(sender, clock.mark(), timeout)
         }),
         ProducerState::Metadata => {
             let sender = session.configured()?.sender(clock)?;
-            sender.know(&asked.topic, patience)?;
-            burst.run(&sender, clock.mark(), patience)
+            sender.know(&asked.topic, timeout)?;
+            burst.run(&sender, clock.mark(), timeout)
         }
         ProducerState::Cold => {
             let configured = session.configured()?;
             let t0 = clock.mark();
             let sender = configured.sender(clock)?;
-            burst.run(&sender, t0, patience)
+            burst.run(&sender, t0, timeout)
         }
     }
 }
@@ -58,16 +58,16 @@ struct Spent {
 }
 
 impl Burst<'_> {
-    fn run(&self, sender: &Sender, t0: Mark, patience: &Patience<'_>) -> Outcome<Produced> {
+    fn run(&self, sender: &Sender, t0: Mark, timeout: &Deadline<'_>) -> Outcome<Produced> {
         sender.begin(self.asked.count, false);
         let spent = if self.asked.per_record {
-            Some(self.send_timed(sender, patience)?)
+            Some(self.send_timed(sender, timeout)?)
         } else {
-            self.send(sender, patience)?;
+            self.send(sender, timeout)?;
             None
         };
         let t1 = self.clock.now_ns();
-        let reported = sender.finish(patience)?;
+        let reported = sender.finish(timeout)?;
         let micros = |part: fn(&Spent) -> Duration| {
             spent.as_ref().map(|spent| part(spent).as_secs_f64() * 1e6)
         };
@@ -86,15 +86,15 @@ impl Burst<'_> {
         })
     }
 
-    fn send(&self, sender: &Sender, patience: &Patience<'_>) -> Outcome<()> {
+    fn send(&self, sender: &Sender, timeout: &Deadline<'_>) -> Outcome<()> {
         let topic = &self.asked.topic;
         for ordinal in 0..self.asked.count {
-            sender.send(topic, &key(ordinal as i64), self.value, 0, patience)?;
+            sender.send(topic, &key(ordinal as i64), self.value, 0, timeout)?;
         }
         Ok(())
     }
 
-    fn send_timed(&self, sender: &Sender, patience: &Patience<'_>) -> Outcome<Spent> {
+    fn send_timed(&self, sender: &Sender, timeout: &Deadline<'_>) -> Outcome<Spent> {
         let mut spent = Spent::default();
         let mut before = Instant::now();
         for ordinal in 0..self.asked.count {
@@ -102,7 +102,7 @@ impl Burst<'_> {
             let record = BaseRecord::with_opaque_to(&self.asked.topic, 0);
             let record = record.partition(0).key(&key[..]).payload(self.value);
             let made = Instant::now();
-            sender.hand_over(record, patience)?;
+            sender.hand_over(record, timeout)?;
             let sent = Instant::now();
             spent.create += made - before;
             spent.send += sent - made;

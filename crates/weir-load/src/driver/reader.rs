@@ -11,8 +11,8 @@ use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::Outcome;
-use super::fault::Fault;
-use super::patience::Patience;
+use super::deadline::Deadline;
+use super::error::Fault;
 use super::sender::late;
 use super::settings::Clients;
 use super::usage::Clock;
@@ -26,13 +26,13 @@ pub(super) struct Reader {
 }
 
 /// A record handed over; primers are none.
-pub(super) struct Lent<'a> {
+pub(super) struct ReceivedRecord<'a> {
     message: BorrowedMessage<'a>,
     /// What its key says.
     pub(super) number: Option<i64>,
 }
 
-impl Lent<'_> {
+impl ReceivedRecord<'_> {
     pub(super) fn value(&self) -> &[u8] {
         self.message.payload().unwrap_or_default()
     }
@@ -45,8 +45,8 @@ impl Lent<'_> {
 }
 
 /// What a turn of reading brings.
-pub(super) enum Turn<'a> {
-    Record(Lent<'a>),
+pub(super) enum ReadStep<'a> {
+    Record(ReceivedRecord<'a>),
     Primer,
     /// Nothing within the wait.
     Nothing,
@@ -93,8 +93,8 @@ impl Reader {
     }
 
     /// Where the next record of partition 0 will be.
-    pub(super) fn end_offset(&self, patience: &Patience<'_>) -> Outcome<i64> {
-        let left = patience
+    pub(super) fn end_offset(&self, timeout: &Deadline<'_>) -> Outcome<i64> {
+        let left = timeout
             .left()
             .map_err(|over| late("asked for", 0, 1, over, ""))?;
         let offsets = self.client.fetch_watermarks(&self.topic, 0, left);
@@ -108,15 +108,15 @@ impl Reader {
     }
 
     /// Waits for a record. Errors that may pass are kept for later; others end the command.
-    pub(super) fn turn(&mut self, wait: Duration) -> Outcome<Turn<'_>> {
+    pub(super) fn turn(&mut self, wait: Duration) -> Outcome<ReadStep<'_>> {
         // Only to tell what to keep: a record borrows the client for as long as the caller has it.
         let error = match self.client.poll(wait) {
-            None => return Ok(Turn::Nothing),
+            None => return Ok(ReadStep::Nothing),
             Some(Ok(message)) => {
                 let number = number(message.key());
                 return Ok(match number {
-                    Some(PRIMER) if message.payload_len() == 1 => Turn::Primer,
-                    number => Turn::Record(Lent { message, number }),
+                    Some(PRIMER) if message.payload_len() == 1 => ReadStep::Primer,
+                    number => ReadStep::Record(ReceivedRecord { message, number }),
                 });
             }
             Some(Err(error)) => error,
@@ -125,7 +125,7 @@ impl Reader {
             return Err(self.refused(&error));
         }
         self.last_error = error.to_string();
-        Ok(Turn::Nothing)
+        Ok(ReadStep::Nothing)
     }
 
     /// Stores what was read; waits for the answer.
@@ -135,13 +135,8 @@ impl Reader {
     }
 
     /// Looks whether there is time; `got` of `wanted` have come.
-    pub(super) fn go_on(
-        &self,
-        patience: &Patience<'_>,
-        got: u64,
-        wanted: u64,
-    ) -> Outcome<Duration> {
-        let left = patience.left();
+    pub(super) fn go_on(&self, timeout: &Deadline<'_>, got: u64, wanted: u64) -> Outcome<Duration> {
+        let left = timeout.left();
         let left = left.map_err(|over| late("received", got, wanted, over, &self.last_error));
         left.map(|left| left.min(POLL_SLICE))
     }

@@ -6,10 +6,10 @@ use std::thread;
 use weir_lab::driver::{Distribution, RoundTrip, RoundTripMarks, RoundTripped};
 
 use super::Outcome;
-use super::fault::Fault;
+use super::deadline::Deadline;
+use super::error::Fault;
 use super::histogram::Histogram;
-use super::patience::Patience;
-use super::reader::{Reader, Turn};
+use super::reader::{ReadStep, Reader};
 use super::sender::Sender;
 use super::session::Session;
 use super::usage::{Clock, Mark};
@@ -20,7 +20,7 @@ use crate::pacer::{Pacer, Rate};
 pub(super) fn roundtrip(
     session: &Session,
     asked: &RoundTrip,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
 ) -> Outcome<RoundTripped> {
     let value = value(asked.seed, asked.len)?;
     let pacer = match asked.rate {
@@ -30,22 +30,22 @@ pub(super) fn roundtrip(
     let clock = session.clock();
     let clients = session.configured()?;
     let sender = clients.sender(clock)?;
-    sender.know(&asked.topic, patience)?;
+    sender.know(&asked.topic, timeout)?;
     let mut reader = Reader::start(clients, &asked.topic, false, clock)?;
-    reader.assign(reader.end_offset(patience)?)?;
-    sender.prime(&asked.topic, patience)?;
-    wait_for_primer(&mut reader, patience)?;
+    reader.assign(reader.end_offset(timeout)?)?;
+    sender.send_primer(&asked.topic, timeout)?;
+    wait_for_primer(&mut reader, timeout)?;
     let t0 = clock.mark();
     let wanted = AtomicU64::new(asked.count);
     let (sent, received) = thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(&mut reader, &wanted, t0, clock, patience));
+        let receiving = scope.spawn(|| receive(&mut reader, &wanted, t0, clock, timeout));
         let sending = Sending {
             asked,
             value: &value,
             pacer,
             clock,
         };
-        let sent = sending.run(&sender, t0.ns, patience);
+        let sent = sending.run(&sender, t0.ns, timeout);
         // What has failed will not come.
         let coming = sent.as_ref().map_or(0, |sent| sent.reported.acked);
         wanted.store(coming, Ordering::Release);
@@ -79,10 +79,10 @@ pub(super) fn roundtrip(
     })
 }
 
-fn wait_for_primer(reader: &mut Reader, patience: &Patience<'_>) -> Outcome<()> {
+fn wait_for_primer(reader: &mut Reader, timeout: &Deadline<'_>) -> Outcome<()> {
     loop {
-        let wait = reader.go_on(patience, 0, 1)?;
-        if let Turn::Primer = reader.turn(wait)? {
+        let wait = reader.go_on(timeout, 0, 1)?;
+        if let ReadStep::Primer = reader.turn(wait)? {
             return Ok(());
         }
     }
@@ -100,14 +100,14 @@ fn receive(
     wanted: &AtomicU64,
     t0: Mark,
     clock: Clock,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
 ) -> Outcome<Received> {
     let mut latency = Histogram::default();
     let (mut got, mut last) = (0, t0);
-    let mut wait = reader.go_on(patience, 0, wanted.load(Ordering::Acquire))?;
+    let mut wait = reader.go_on(timeout, 0, wanted.load(Ordering::Acquire))?;
     while got < wanted.load(Ordering::Acquire) {
         match reader.turn(wait)? {
-            Turn::Record(record) => {
+            ReadStep::Record(record) => {
                 let now = clock.now_ns();
                 // One with another key was written by somebody else.
                 let Some(due) = record.number.filter(|due| *due >= 0) else {
@@ -119,9 +119,9 @@ fn receive(
                     last = clock.mark();
                 }
             }
-            Turn::Primer => {}
-            Turn::Nothing => {
-                wait = reader.go_on(patience, got, wanted.load(Ordering::Acquire))?;
+            ReadStep::Primer => {}
+            ReadStep::Nothing => {
+                wait = reader.go_on(timeout, got, wanted.load(Ordering::Acquire))?;
             }
         }
     }
@@ -150,7 +150,7 @@ struct Sent {
 }
 
 impl Sending<'_> {
-    fn run(&self, sender: &Sender, t0_ns: u64, patience: &Patience<'_>) -> Outcome<Sent> {
+    fn run(&self, sender: &Sender, t0_ns: u64, timeout: &Deadline<'_>) -> Outcome<Sent> {
         sender.begin(self.asked.count, false);
         let mut pacing = Histogram::default();
         for index in 0..self.asked.count {
@@ -164,12 +164,12 @@ impl Sending<'_> {
                 }
             };
             let key = key(due_ns as i64);
-            sender.send(&self.asked.topic, &key, self.value, due_ns, patience)?;
+            sender.send(&self.asked.topic, &key, self.value, due_ns, timeout)?;
         }
         let t1 = self.clock.now_ns();
         Ok(Sent {
             t1,
-            reported: sender.finish(patience)?,
+            reported: sender.finish(timeout)?,
             pacing: pacing.distribution(),
         })
     }

@@ -17,16 +17,16 @@ use weir_flush::flush;
 use weir_lab::driver::Distribution;
 
 use super::Outcome;
-use super::fault::Fault;
+use super::deadline::{Deadline, Over};
+use super::error::Fault;
 use super::histogram::Histogram;
-use super::patience::{Over, Patience};
 use super::usage::{Clock, Mark};
 use super::values::{PRIMER, PRIMER_VALUE, key};
 
 /// A producer.
 pub(super) struct Sender {
     client: Arc<BaseProducer<Reports>>,
-    gate: Arc<Gate>,
+    gate: Arc<PollGate>,
     server: Option<JoinHandle<()>>,
 }
 
@@ -48,7 +48,7 @@ impl Sender {
         let context = Reports::new(clock);
         let client = BaseProducer::from_config_and_context(settings, context);
         let client = Arc::new(client.map_err(Fault::kafka("making a producer"))?);
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(PollGate::default());
         let (served, open) = (Arc::clone(&client), Arc::clone(&gate));
         let server = thread::Builder::new().name("reports".to_owned());
         let server = server.spawn(move || {
@@ -66,8 +66,8 @@ impl Sender {
     }
 
     /// Asks for the topic, so that no record has to.
-    pub(super) fn know(&self, topic: &str, patience: &Patience<'_>) -> Outcome<()> {
-        let left = patience
+    pub(super) fn know(&self, topic: &str, timeout: &Deadline<'_>) -> Outcome<()> {
+        let left = timeout
             .left()
             .map_err(|over| late("asked for", 0, 1, over, ""))?;
         let client = self.client.client();
@@ -86,10 +86,10 @@ impl Sender {
     }
 
     /// Delivers one record that consumers step over.
-    pub(super) fn prime(&self, topic: &str, patience: &Patience<'_>) -> Outcome<()> {
+    pub(super) fn send_primer(&self, topic: &str, timeout: &Deadline<'_>) -> Outcome<()> {
         self.begin(1, false);
-        self.send(topic, &key(PRIMER), &PRIMER_VALUE, 0, patience)?;
-        let reported = self.finish(patience)?;
+        self.send(topic, &key(PRIMER), &PRIMER_VALUE, 0, timeout)?;
+        let reported = self.finish(timeout)?;
         match reported.errors.first() {
             Some(reason) => Err(Fault::Topic {
                 topic: topic.to_owned(),
@@ -112,18 +112,18 @@ impl Sender {
         key: &[u8],
         value: &[u8],
         due_ns: u64,
-        patience: &Patience<'_>,
+        timeout: &Deadline<'_>,
     ) -> Outcome<()> {
         // Invariant: a pointer has 64 bits here, as everywhere this program runs.
         let record = BaseRecord::with_opaque_to(topic, due_ns as usize);
-        self.hand_over(record.partition(0).key(key).payload(value), patience)
+        self.hand_over(record.partition(0).key(key).payload(value), timeout)
     }
 
     /// The same for a record that is made.
     pub(super) fn hand_over(
         &self,
         mut record: BaseRecord<'_, [u8], [u8], usize>,
-        patience: &Patience<'_>,
+        timeout: &Deadline<'_>,
     ) -> Outcome<()> {
         loop {
             let (error, refused) = match self.client.send(record) {
@@ -134,17 +134,17 @@ impl Sender {
                 self.reports().report(Err(&error), 0);
                 return Ok(());
             }
-            patience.left().map_err(|over| self.late(over))?;
+            timeout.left().map_err(|over| self.late(over))?;
             thread::sleep(QUEUE_PAUSE);
             record = refused;
         }
     }
 
     /// Sends what waits for company, and waits for all reports.
-    pub(super) fn finish(&self, patience: &Patience<'_>) -> Outcome<Reported> {
+    pub(super) fn finish(&self, timeout: &Deadline<'_>) -> Outcome<Reported> {
         let reports = self.reports();
         while !reports.are_complete() {
-            let left = patience.left().map_err(|over| self.late(over))?;
+            let left = timeout.left().map_err(|over| self.late(over))?;
             let flushed = flush(self.client.client(), left.min(SLICE));
             if flushed.map_err(Fault::kafka("flushing"))? {
                 // The library knows of no more records: what is missing is being reported.
@@ -192,12 +192,12 @@ pub(super) fn late(what: &'static str, done: u64, wanted: u64, over: Over, error
 
 /// Holds the serving thread while there is nothing to serve.
 #[derive(Debug, Default)]
-struct Gate {
+struct PollGate {
     is_open: AtomicBool,
     is_over: AtomicBool,
 }
 
-impl Gate {
+impl PollGate {
     /// Waits until there is work; whether there will ever be any.
     fn pass(&self) -> bool {
         loop {
@@ -239,13 +239,13 @@ struct Reports {
     timed: AtomicBool,
     /// Set once the mark of the last report is there.
     is_complete: AtomicBool,
-    rest: Mutex<Rest>,
+    rest: Mutex<ReportDetails>,
     complete: Condvar,
 }
 
 /// What is not needed for every report.
 #[derive(Default)]
-struct Rest {
+struct ReportDetails {
     last: Mark,
     errors: Vec<String>,
     latency: Histogram,
@@ -260,16 +260,16 @@ impl Reports {
             failed: AtomicU64::new(0),
             timed: AtomicBool::new(false),
             is_complete: AtomicBool::new(false),
-            rest: Mutex::new(Rest::default()),
+            rest: Mutex::new(ReportDetails::default()),
             complete: Condvar::new(),
         }
     }
 
     fn begin(&self, expected: u64, timed: bool) {
-        *self.rest() = Rest {
+        *self.rest() = ReportDetails {
             // Of a command without records.
             last: self.clock.mark(),
-            ..Rest::default()
+            ..ReportDetails::default()
         };
         self.done.store(0, Ordering::Relaxed);
         self.failed.store(0, Ordering::Relaxed);
@@ -339,7 +339,7 @@ impl Reports {
         }
     }
 
-    fn rest(&self) -> MutexGuard<'_, Rest> {
+    fn rest(&self) -> MutexGuard<'_, ReportDetails> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use serde::Serialize;
 use serde_json::Value;
 use weir_lab::driver::{
-    Command, Consume, Hello, Nothing, PROTOCOL, Produce, ProducerState, Second, Via, WarmUp,
-    WarmedUp,
+    AssignmentMode, Command, Consume, Hello, Nothing, PROTOCOL, Produce, ProducerState, Second,
+    WarmUp, WarmedUp,
 };
 
-use super::fault::Fault;
-use super::patience::Patience;
+use super::deadline::Deadline;
+use super::error::Fault;
 use super::sender::Sender;
 use super::settings::{self, Clients};
 use super::usage::{self, Clock};
@@ -47,7 +47,7 @@ impl Session {
     pub(super) fn answer(
         &mut self,
         command: &Command,
-        patience: &Patience<'_>,
+        timeout: &Deadline<'_>,
         on_second: &mut dyn FnMut(&Second),
     ) -> Outcome<Value> {
         match command {
@@ -58,11 +58,11 @@ impl Session {
                 self.clients = Some(clients);
                 Ok(fields(answer))
             }
-            Command::WarmUp(asked) => self.warm_up(asked, patience).map(fields),
-            Command::Produce(asked) => produce::produce(self, asked, patience).map(fields),
-            Command::Consume(asked) => consume::consume(self, asked, patience).map(fields),
-            Command::RoundTrip(asked) => roundtrip::roundtrip(self, asked, patience).map(fields),
-            Command::Steady(asked) => steady::steady(self, asked, patience, on_second).map(fields),
+            Command::WarmUp(asked) => self.warm_up(asked, timeout).map(fields),
+            Command::Produce(asked) => produce::produce(self, asked, timeout).map(fields),
+            Command::Consume(asked) => consume::consume(self, asked, timeout).map(fields),
+            Command::RoundTrip(asked) => roundtrip::roundtrip(self, asked, timeout).map(fields),
+            Command::Steady(asked) => steady::steady(self, asked, timeout, on_second).map(fields),
             Command::Gc => Ok(fields(Nothing {})),
             Command::Stats => Ok(fields(usage::stats())),
             Command::Bye => {
@@ -82,7 +82,7 @@ impl Session {
     pub(super) fn with_kept<T>(
         &mut self,
         topic: &str,
-        patience: &Patience<'_>,
+        timeout: &Deadline<'_>,
         work: impl FnOnce(&Sender) -> Outcome<T>,
     ) -> Outcome<T> {
         let mut kept = match self.kept.take() {
@@ -93,8 +93,8 @@ impl Session {
             },
         };
         if !kept.primed.contains(topic) {
-            kept.sender.know(topic, patience)?;
-            kept.sender.prime(topic, patience)?;
+            kept.sender.know(topic, timeout)?;
+            kept.sender.send_primer(topic, timeout)?;
             kept.primed.insert(topic.to_owned());
         }
         let outcome = work(&kept.sender)?;
@@ -102,7 +102,7 @@ impl Session {
         Ok(outcome)
     }
 
-    fn warm_up(&mut self, asked: &WarmUp, patience: &Patience<'_>) -> Outcome<WarmedUp> {
+    fn warm_up(&mut self, asked: &WarmUp, timeout: &Deadline<'_>) -> Outcome<WarmedUp> {
         let produced = Produce {
             topic: asked.topic.clone(),
             len: asked.len,
@@ -111,7 +111,7 @@ impl Session {
             state: ProducerState::Warm,
             per_record: false,
         };
-        let produced = produce::produce(self, &produced, patience)?;
+        let produced = produce::produce(self, &produced, timeout)?;
         if let Some(reason) = produced.errors.first().filter(|_| produced.failed > 0) {
             return Err(Fault::Topic {
                 topic: asked.topic.clone(),
@@ -123,11 +123,11 @@ impl Session {
             len: asked.len,
             count: asked.count,
             seed: asked.seed,
-            via: Via::Assign,
+            via: AssignmentMode::Assign,
             verify: false,
             commit: false,
         };
-        let consumed = consume::consume(self, &consumed, patience)?;
+        let consumed = consume::consume(self, &consumed, timeout)?;
         let per_record = |cpu_us: f64| cpu_us / asked.count.max(1) as f64;
         Ok(WarmedUp {
             produce_cpu_us_per_record: per_record(produced.cpu_us),

@@ -5,7 +5,7 @@ use serde_json::{Number, Value};
 use weir_lab::driver::{Configure, Configured, Settings};
 
 use super::Outcome;
-use super::fault::Fault;
+use super::error::Fault;
 use super::sender::Sender;
 use super::usage::Clock;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use weir_lab::driver::{Role, Second, Steady, SteadyDone};
 
 use super::Outcome;
+use super::deadline::Deadline;
 use super::histogram::Histogram;
-use super::patience::Patience;
-use super::reader::{Reader, Turn};
+use super::reader::{ReadStep, Reader};
 use super::roundtrip::wait_until;
 use super::sender::{Sender, late};
 use super::session::Session;
@@ -19,7 +19,7 @@ use crate::pacer::{Pacer, Rate};
 pub(super) fn steady(
     session: &mut Session,
     asked: &Steady,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
     on_second: &mut dyn FnMut(&Second),
 ) -> Outcome<SteadyDone> {
     let clock = session.clock();
@@ -27,16 +27,16 @@ pub(super) fn steady(
         Role::Produce => {
             let value = value(asked.seed, asked.len)?;
             let pacer = Pacer::new(Rate::per_second(asked.rate)?);
-            session.with_kept(&asked.topic, patience, |sender| {
+            session.with_kept(&asked.topic, timeout, |sender| {
                 let seconds = Seconds::start(asked.seconds, clock, on_second);
-                produce(sender, asked, &value, pacer, seconds, patience)
+                produce(sender, asked, &value, pacer, seconds, timeout)
             })
         }
         Role::Consume => {
             let reader = Reader::start(session.configured()?, &asked.topic, false, clock)?;
             reader.assign(0)?;
             let seconds = Seconds::start(asked.seconds, clock, on_second);
-            consume(reader, seconds, patience)
+            consume(reader, seconds, timeout)
         }
     }
 }
@@ -47,7 +47,7 @@ fn produce(
     value: &[u8],
     pacer: Pacer,
     mut seconds: Seconds<'_>,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
 ) -> Outcome<SteadyDone> {
     let clock = seconds.clock;
     let count = pacer.due_before(asked.seconds.saturating_mul(SECOND_NS));
@@ -61,17 +61,17 @@ fn produce(
             seconds.tell_until(now);
             // Seconds are told and ends noticed also between records that are far apart.
             now = wait_until(clock, due_ns.min(seconds.next_ns()).min(now + LOOK_NS));
-            let left = patience.left();
+            let left = timeout.left();
             left.map_err(|over| late("sent", index, count, over, ""))?;
         }
         seconds.tell_until(now);
         pacing.record_ns(now as i64 - due_ns as i64);
         let key = key(index as i64);
-        sender.send(&asked.topic, &key, value, due_ns, patience)?;
+        sender.send(&asked.topic, &key, value, due_ns, timeout)?;
         seconds.add(bytes);
     }
-    let reported = sender.finish(patience)?;
-    seconds.wait_for_last(patience)?;
+    let reported = sender.finish(timeout)?;
+    seconds.wait_for_last(timeout)?;
     Ok(SteadyDone {
         failed: reported.failed,
         latency: Some(reported.latency),
@@ -83,7 +83,7 @@ fn produce(
 fn consume(
     mut reader: Reader,
     mut seconds: Seconds<'_>,
-    patience: &Patience<'_>,
+    timeout: &Deadline<'_>,
 ) -> Outcome<SteadyDone> {
     let clock = seconds.clock;
     loop {
@@ -94,10 +94,10 @@ fn consume(
         }
         let wait = Duration::from_nanos(seconds.next_ns() - now);
         match reader.turn(wait.min(Duration::from_nanos(LOOK_NS)))? {
-            Turn::Record(record) => seconds.add(record.bytes()),
-            Turn::Primer => {}
-            Turn::Nothing => {
-                reader.go_on(patience, seconds.records, seconds.records)?;
+            ReadStep::Record(record) => seconds.add(record.bytes()),
+            ReadStep::Primer => {}
+            ReadStep::Nothing => {
+                reader.go_on(timeout, seconds.records, seconds.records)?;
             }
         }
     }
@@ -178,14 +178,14 @@ impl<'a> Seconds<'a> {
     }
 
     /// Work that is done early is not over before its time.
-    fn wait_for_last(&mut self, patience: &Patience<'_>) -> Outcome<()> {
+    fn wait_for_last(&mut self, timeout: &Deadline<'_>) -> Outcome<()> {
         loop {
             let now = self.clock.now_ns();
             self.tell_until(now);
             if now >= self.over_ns() {
                 return Ok(());
             }
-            let left = patience.left();
+            let left = timeout.left();
             left.map_err(|over| late("sent", self.records, self.records, over, ""))?;
             wait_until(self.clock, self.next_ns().min(now + LOOK_NS));
         }

@@ -1,7 +1,7 @@
 //! Keys and values of records, the same in all drivers.
 
 use super::Outcome;
-use super::fault::Fault;
+use super::error::Fault;
 
 /// The value of a command: the output of SplitMix64.
 pub(super) fn value(seed: u64, len: u64) -> Outcome<Vec<u8>> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weir_kafka::Record;
 use weir_net::websocket::push_server_text;
-use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOrder, DiffSettings, DiffTry, FieldDiffs};
+use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOrder, DiffOutcome, DiffSettings, FieldDiffs};
 use weir_tlcp::server::{push_delta_payload_by, push_full_payload};
 use weir_tlcp::text::push_value;
 
@@ -125,7 +125,7 @@ impl FrameBuilder {
                 let (line, old, new) = (&mut self.line, previous.texts(), values.texts());
                 push_delta_payload_by(line, old, new, |out, _, before, value| {
                     match field.push(out, before, value, patched) {
-                        DiffTry::Pushed(_) => {}
+                        DiffOutcome::Pushed(_) => {}
                         _ => push_value(out, value),
                     }
                 });

@@ -6,9 +6,9 @@
 //! are left out as the gateway leaves them out. A client says which key
 //! it wants in one line (`*`: all), is answered `OK`, and gets frames from then on.
 
-mod door;
 mod frame;
-mod hall;
+mod listener;
+mod subscribers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,9 +23,9 @@ use crate::error::LoadError;
 use crate::topic;
 use crate::worker::Link;
 use crate::worker::protocol::{Command, Event, FloorSummary, Progress, Role, Summary};
-use door::{Door, Guest};
 use frame::{FrameBuilder, Values};
-use hall::Hall;
+use listener::{Door, FloorSubscriber};
+use subscribers::Subscribers;
 
 /// Where the floor listens and what it reads.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ struct Floor<'a> {
     link: &'a Link,
     frames: FrameBuilder,
     values: Values,
-    hall: Hall,
+    hall: Subscribers,
     records_read: u64,
     clock: Clock,
     next_report: Instant,
@@ -100,7 +100,7 @@ impl<'a> Floor<'a> {
             link,
             frames,
             values: Values::default(),
-            hall: Hall::default(),
+            hall: Subscribers::default(),
             records_read: 0,
             clock: Clock::start(),
             next_report: Instant::now() + REPORT_EVERY,
@@ -193,7 +193,7 @@ impl<'a> Floor<'a> {
 }
 
 /// Lets everybody in who has said a key.
-fn admit(guests: &Receiver<Guest>, hall: &mut Hall) {
+fn admit(guests: &Receiver<FloorSubscriber>, hall: &mut Subscribers) {
     for guest in guests.try_iter() {
         hall.enter(guest);
     }

@@ -108,14 +108,14 @@ impl Kind {
     "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members, replay or \
      random"
 )]
-pub struct UnknownKind(String);
+pub struct UnknownPayloadKind(String);
 
 impl FromStr for Kind {
-    type Err = UnknownKind;
+    type Err = UnknownPayloadKind;
 
-    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+    fn from_str(text: &str) -> Result<Self, UnknownPayloadKind> {
         let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| UnknownKind(text.to_owned()))
+        found.ok_or_else(|| UnknownPayloadKind(text.to_owned()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What makes no sense in a plan, whatever it is for.
 
-use super::read::{Broken, settle};
+use super::read::{RuleViolation, settle};
 use super::{Plan, PlanError};
 
 impl Plan {
@@ -13,7 +13,7 @@ impl Plan {
     }
 
     /// Architectures, clients and rates.
-    fn cells_fault(&self) -> Option<Broken> {
+    fn cells_fault(&self) -> Option<RuleViolation> {
         let first_level = self.levels.iter().min().copied();
         let none = || "[]".to_owned();
         let marked = self.workload.marked_per_s;
@@ -72,7 +72,7 @@ impl Plan {
     }
 
     /// What every plan has.
-    fn load_fault(&self) -> Option<Broken> {
+    fn load_fault(&self) -> Option<RuleViolation> {
         let zero = || "0".to_owned();
         let workload = &self.workload;
         let rules = [
@@ -99,7 +99,7 @@ impl Plan {
 
 fn first_broken(
     rules: impl IntoIterator<Item = (bool, &'static str, String, &'static str)>,
-) -> Option<Broken> {
+) -> Option<RuleViolation> {
     let mut broken = rules.into_iter().filter(|(broken, ..)| *broken);
     broken
         .next()

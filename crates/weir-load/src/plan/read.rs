@@ -9,7 +9,7 @@ use super::PlanError;
 use crate::units::{parse_bytes, parse_duration};
 
 /// A broken rule: key, value and remedy.
-pub(crate) type Broken = (&'static str, String, &'static str);
+pub(crate) type RuleViolation = (&'static str, String, &'static str);
 
 /// The shape that `text` has; `file` is the name that errors carry.
 pub(crate) fn from_toml<T: DeserializeOwned>(text: &str, file: &str) -> Result<T, PlanError> {
@@ -25,7 +25,7 @@ pub(crate) fn from_toml<T: DeserializeOwned>(text: &str, file: &str) -> Result<T
 }
 
 /// Fails if a rule is broken.
-pub(crate) fn settle(broken: Option<Broken>, file: &str) -> Result<(), PlanError> {
+pub(crate) fn settle(broken: Option<RuleViolation>, file: &str) -> Result<(), PlanError> {
     match broken {
         None => Ok(()),
         Some((key, value, remedy)) => Err(PlanError::Value {

@@ -52,7 +52,7 @@ struct InFlight {
 
 /// An acknowledged record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Acked {
+pub(super) struct AckedRecord {
     /// From the send to the answer.
     pub(super) ack_ns: u64,
     /// From the due instant to the answer.
@@ -110,7 +110,7 @@ impl Tracker {
     }
 
     /// Takes an answer; `None` for a failed record.
-    pub(super) fn answered(&mut self, answer: &Answer) -> Option<Acked> {
+    pub(super) fn answered(&mut self, answer: &Answer) -> Option<AckedRecord> {
         let record = self.in_flight.try_remove(answer.token)?;
         if let Some(reason) = &answer.error {
             self.fail(record.stream, record.seq, record.in_window, reason);
@@ -118,7 +118,7 @@ impl Tracker {
         }
         self.acked += 1;
         self.acked_in_window += u64::from(record.in_window);
-        Some(Acked {
+        Some(AckedRecord {
             ack_ns: answer.at_unix_ns.saturating_sub(record.sent_unix_ns),
             since_due_ns: answer.at_unix_ns.saturating_sub(record.due_unix_ns),
             in_window: record.in_window,
@@ -237,7 +237,7 @@ mod tests {
         token
     }
 
-    fn answer(tracker: &mut Tracker, token: usize, error: Option<&str>) -> Option<Acked> {
+    fn answer(tracker: &mut Tracker, token: usize, error: Option<&str>) -> Option<AckedRecord> {
         tracker.answered(&Answer {
             token,
             at_unix_ns: 100,
@@ -308,7 +308,7 @@ mod tests {
     fn an_answer_counts_once_and_tells_its_time() {
         let mut tracker = Tracker::new(1, WINDOW);
         let token = send(&mut tracker, 0, 10);
-        let acked = Acked {
+        let acked = AckedRecord {
             ack_ns: 89,
             since_due_ns: 90,
             in_window: true,

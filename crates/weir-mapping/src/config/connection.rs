@@ -1,7 +1,7 @@
 //! The checked settings of one Kafka connection.
 
-use super::known::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::note::{Note, ParameterStatus, ReferencedFile};
+use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::parameters::{Parameters, Refusal};
 use super::types::text_list;
 use super::{Parameter, Source, routing};
@@ -10,7 +10,7 @@ use crate::error::{ConfigError, Problem};
 use crate::evaluator::{Evaluator, Separators};
 use crate::json::JsonCheck;
 use crate::mapping::{FieldOptions, Mapping};
-use crate::payload::{Both, PartSettings};
+use crate::payload::{KeyAndValue, PartConfig};
 use crate::selector::Compiler;
 use crate::text::is_blank;
 
@@ -104,12 +104,12 @@ impl ConnectionConfig {
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
-        let examined = Self::examine(name, written, source, line, notes);
+        let examined = Self::collect_errors(name, written, source, line, notes);
         examined.map_err(|refused| refused.first)
     }
 
     /// As [`Self::from_parameters`], but a refusal says everything that is wrong.
-    pub fn examine(
+    pub fn collect_errors(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
         source: &Source<'_>,
@@ -119,7 +119,7 @@ impl ConnectionConfig {
         Self::examine_resolved(name, written, Unresolved::default(), source, line, notes)
     }
 
-    /// As [`Self::examine`], where some variables are not defined.
+    /// As [`Self::collect_errors`], where some variables are not defined.
     pub(super) fn examine_resolved(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
@@ -270,13 +270,13 @@ fn command_mode(parameters: &Parameters<'_>) -> CommandMode {
     }
 }
 
-fn part_settings(parameters: &Parameters<'_>) -> Both<PartSettings> {
+fn part_settings(parameters: &Parameters<'_>) -> KeyAndValue<PartConfig> {
     let settings = |part: &str| {
         let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
         let char =
             |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
         let separators = Separators::default();
-        PartSettings {
+        PartConfig {
             // A name without an evaluator has been refused; with this one in its place, paths into
             // the payload are not blamed for it.
             evaluator: get("type").map_or_else(Evaluator::default, |name| {
@@ -288,7 +288,7 @@ fn part_settings(parameters: &Parameters<'_>) -> Both<PartSettings> {
             },
         }
     };
-    Both {
+    KeyAndValue {
         key: settings("key"),
         value: settings("value"),
     }

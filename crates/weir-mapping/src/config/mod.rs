@@ -3,11 +3,11 @@
 mod connection;
 mod expand;
 mod foreign;
-mod known;
-mod nearest;
 mod note;
+mod parameter_table;
 mod parameters;
 mod routing;
+mod suggest;
 mod types;
 mod xml;
 
@@ -119,7 +119,7 @@ impl AdaptersFile {
         env: &dyn Fn(&str) -> Option<String>,
         options: ParseOptions,
     ) -> Result<Self, ConfigError> {
-        let survey = Survey::of(file_name, xml, env, options);
+        let survey = ConfigReport::of(file_name, xml, env, options);
         if let Some(error) = survey.errors.into_iter().next() {
             return Err(error);
         }
@@ -135,7 +135,7 @@ impl AdaptersFile {
 
 /// Everything that can be said of an `adapters.xml`, usable or not.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct ConfigReport {
     /// Name of the adapter set, where the file could be read.
     pub set_id: Option<String>,
     /// `logging.configuration.path`, which names a file.
@@ -148,7 +148,7 @@ pub struct Survey {
     pub errors: Vec<ConfigError>,
 }
 
-impl Survey {
+impl ConfigReport {
     /// Reads as [`AdaptersFile::parse`] does and goes on after mistakes.
     pub fn of(
         file_name: &str,

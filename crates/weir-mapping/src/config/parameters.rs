@@ -1,10 +1,11 @@
 //! The parameters of one connection under their current names, checked, with what became of each.
 
-use super::known::{
-    GROUP_REFUSED, Group, KNOWN, PATTERNS, Rule, UNRELEASED, current_name, is_known, suggestion,
-};
 use super::note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
-use super::types::{self, Kind};
+use super::parameter_table::{
+    GROUP_REFUSED, Group, KNOWN, PATTERNS, ParameterSupport, UNRELEASED, current_name, is_known,
+    suggestion,
+};
+use super::types::{self, ValueType};
 use super::{Parameter, Source};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
@@ -142,23 +143,25 @@ impl<'a> Parameters<'a> {
 
     fn check(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
         if let Some((_, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
-            if let Rule::In(group) = rule {
+            if let ParameterSupport::In(group) = rule {
                 return self.check_member(entry, *kind, group, notes);
             }
             if !kind.accepts(&entry.written.value) {
                 return Err(self.bad_value(entry, kind.expected()));
             }
             return match rule {
-                Rule::Only(value, remedy) if *value != entry.written.value => {
+                ParameterSupport::Only(value, remedy) if *value != entry.written.value => {
                     Err(self.unsupported(entry, remedy))
                 }
-                Rule::Except(values, remedy) if values.contains(&entry.written.value.as_str()) => {
+                ParameterSupport::Except(values, remedy)
+                    if values.contains(&entry.written.value.as_str()) =>
+                {
                     Err(self.unsupported(entry, remedy))
                 }
-                Rule::With(other, value, reason) if self.get(other) != Some(value) => {
+                ParameterSupport::With(other, value, reason) if self.get(other) != Some(value) => {
                     Ok(Status::Ignored((*reason).into()))
                 }
-                Rule::Ignored(reason) => Ok(Status::Ignored((*reason).into())),
+                ParameterSupport::Ignored(reason) => Ok(Status::Ignored((*reason).into())),
                 _ => Ok(Status::Honoured),
             };
         }
@@ -171,7 +174,7 @@ impl<'a> Parameters<'a> {
     fn check_member(
         &self,
         entry: &Entry,
-        kind: Kind,
+        kind: ValueType,
         group: &Group,
         notes: &mut Vec<Note>,
     ) -> Result<Status, ConfigError> {
@@ -211,7 +214,7 @@ impl<'a> Parameters<'a> {
             ));
         }
         if is_blank(&entry.written.value) {
-            return Err(self.bad_value(entry, Kind::Text.expected()));
+            return Err(self.bad_value(entry, ValueType::Text.expected()));
         }
         Ok(Status::Honoured)
     }
@@ -266,7 +269,7 @@ impl<'a> Parameters<'a> {
     pub(super) fn files(&self) -> Vec<ReferencedFile> {
         let is_file = |name: &str| {
             KNOWN.iter().any(|(n, kind, rule)| {
-                *n == name && *kind == Kind::File && !matches!(rule, Rule::In(_))
+                *n == name && *kind == ValueType::File && !matches!(rule, ParameterSupport::In(_))
             })
         };
         let entries = self.entries.iter().filter(|entry| is_file(&entry.name));
@@ -378,7 +381,7 @@ fn shown(name: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::known::{FIELD, MAP, MAP_SUFFIX};
+    use crate::config::parameter_table::{FIELD, MAP, MAP_SUFFIX};
 
     #[test]
     fn variable_parts_reach_to_the_last_suffix() {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::known::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
 use super::note::{Note, Severity};
+use super::parameter_table::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
 use super::parameters::{Entry, Parameters, Refusal};
 use super::types::text_list;
 use crate::command::{COMMAND_FIELD, CommandMode};

@@ -643,7 +643,7 @@ fn a_survey_lists_everything_that_is_wrong() {
     let other = file(&[("map.T.to", "item")]).replace("name=\"C\"", "name=\"D\"");
     let provider = other.find("<data_provider").unwrap();
     xml = xml.replace("</adapters_conf>", &other[provider..]);
-    let survey = Survey::of("a.xml", &xml, &env, ParseOptions::default());
+    let survey = ConfigReport::of("a.xml", &xml, &env, ParseOptions::default());
     let errors: Vec<_> = survey.errors.iter().map(ToString::to_string).collect();
     assert_eq!(errors.len(), 7, "{errors:#?}");
     assert_eq!(parse(&xml).unwrap_err(), survey.errors[0]);

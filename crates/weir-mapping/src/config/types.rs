@@ -7,7 +7,7 @@ const THREADS_MAX: i32 = 256;
 
 /// The type of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueType {
     /// Not blank.
     Text,
     /// Exactly `true` or `false`.
@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     File,
 }
 
-impl Kind {
+impl ValueType {
     /// True if `value` is of this type.
     pub(crate) fn accepts(self, value: &str) -> bool {
         if is_blank(value) {
@@ -139,7 +139,7 @@ fn is_url(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(kind: Kind, good: &[&str], bad: &[&str]) {
+    fn check(kind: ValueType, good: &[&str], bad: &[&str]) {
         for value in good {
             assert!(kind.accepts(value), "{kind:?} {value:?}");
         }
@@ -150,37 +150,41 @@ mod tests {
 
     #[test]
     fn words() {
-        check(Kind::Text, &["a", " a "], &["", "  ", "\t"]);
-        check(Kind::File, &["log4j.properties"], &["", " "]);
+        check(ValueType::Text, &["a", " a "], &["", "  ", "\t"]);
+        check(ValueType::File, &["log4j.properties"], &["", " "]);
         check(
-            Kind::Boolean,
+            ValueType::Boolean,
             &["true", "false"],
             &["TRUE", "yes", "", "1", " true"],
         );
         check(
-            Kind::Choice(&["JSON", "STRING"]),
+            ValueType::Choice(&["JSON", "STRING"]),
             &["JSON"],
             &["json", "", "XML"],
         );
-        check(Kind::Char, &["=", "é"], &["", " ", "ab", "😀"]);
+        check(ValueType::Char, &["=", "é"], &["", " ", "ab", "😀"]);
     }
 
     #[test]
     fn numbers() {
         check(
-            Kind::Int,
+            ValueType::Int,
             &["0", "-5", "2147483647"],
             &["", "1.0", "2147483648", "x", " 1"],
         );
-        check(Kind::PositiveInt, &["1", "500"], &["0", "-1"]);
-        check(Kind::NonNegativeInt, &["0", "5"], &["-1", "2147483648"]);
+        check(ValueType::PositiveInt, &["1", "500"], &["0", "-1"]);
         check(
-            Kind::NonNegativeLong,
+            ValueType::NonNegativeInt,
+            &["0", "5"],
+            &["-1", "2147483648"],
+        );
+        check(
+            ValueType::NonNegativeLong,
             &["0", "9223372036854775807"],
             &["-1", "9223372036854775808", "1s"],
         );
         check(
-            Kind::Threads,
+            ValueType::Threads,
             &["-1", "1", "256"],
             &["0", "-2", "257", "many"],
         );
@@ -188,14 +192,14 @@ mod tests {
 
     #[test]
     fn lists_and_urls() {
-        check(Kind::TextList, &["a", "a , b"], &["", "a,", ",a"]);
+        check(ValueType::TextList, &["a", "a , b"], &["", "a,", ",a"]);
         check(
-            Kind::ChoiceList(&["TLSv1.2", "TLSv1.3"]),
+            ValueType::ChoiceList(&["TLSv1.2", "TLSv1.3"]),
             &["TLSv1.3", "TLSv1.2, TLSv1.3"],
             &["", "SSLv3", "TLSv1.2,SSLv3", "TLSv1.2,"],
         );
         check(
-            Kind::Url,
+            ValueType::Url,
             &[
                 "http://localhost:8081",
                 "https://u:p@h/x?y",
@@ -216,7 +220,7 @@ mod tests {
     #[test]
     fn hosts() {
         check(
-            Kind::HostList,
+            ValueType::HostList,
             &["localhost:9092", "a:1 , b-1.c_d%e:65535", "10.0.0.1:9092"],
             &[
                 "",

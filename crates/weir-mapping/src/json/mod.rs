@@ -4,11 +4,11 @@
 mod block;
 mod document;
 mod error;
-mod plan;
+mod path_tree;
 mod reader;
 mod scalar;
 mod skip;
 
 pub use error::{JsonError, JsonFault};
-pub(crate) use plan::{NodeId, Plan};
+pub(crate) use path_tree::{NodeId, PathTree};
 pub(crate) use reader::{JsonCheck, JsonReader, Missing};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::document::{DEPTH_MAX, append_compact, check};
 use super::error::{JsonError, JsonFault};
-use super::plan::{Above, NodeId, Plan, ROOT};
+use super::path_tree::{Above, NodeId, PathTree, ROOT};
 use super::scalar::{Number, append_number, append_string, name, number, word};
 use super::skip::{self, Elements, StringEnd, end_of};
 use crate::error::ExtractionReason;
@@ -24,8 +24,8 @@ pub(crate) enum JsonCheck {
 /// where strings have escapes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JsonReader {
-    plan: Option<Arc<Plan>>,
-    places: Vec<Place>,
+    plan: Option<Arc<PathTree>>,
+    places: Vec<NodeState>,
     /// Number of the present set of wanted nodes; stamps of other sets are out of date.
     aim: u32,
     /// Number of the present document, for stamps of the same kind.
@@ -35,7 +35,7 @@ pub(crate) struct JsonReader {
 
 /// What is known of a node.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct NodeState {
     /// Wanted, or above a wanted one, if this is the present aim.
     aim: u32,
     members: u32,
@@ -84,11 +84,11 @@ impl JsonNode {
 
 impl JsonReader {
     /// Says which nodes of which plan are wanted from the following documents.
-    pub(crate) fn aim(&mut self, plan: &Arc<Plan>, wanted: impl Iterator<Item = NodeId>) {
+    pub(crate) fn aim(&mut self, plan: &Arc<PathTree>, wanted: impl Iterator<Item = NodeId>) {
         let same = self.plan.as_ref().is_some_and(|old| Arc::ptr_eq(old, plan));
         if !same || self.aim == u32::MAX {
             self.places.clear();
-            self.places.resize(plan.nodes.len(), Place::default());
+            self.places.resize(plan.nodes.len(), NodeState::default());
             self.plan = Some(Arc::clone(plan));
             self.aim = 0;
             self.document = 0;
@@ -100,7 +100,7 @@ impl JsonReader {
     }
 
     /// Marks a node and counts it and the nodes above it where they are children.
-    fn want(&mut self, plan: &Plan, node: NodeId) {
+    fn want(&mut self, plan: &PathTree, node: NodeId) {
         if self.renew(node) {
             return;
         }
@@ -157,7 +157,7 @@ impl JsonReader {
         if extent == JsonCheck::Whole {
             check(bytes, start)?;
         }
-        let mut walk = Walk {
+        let mut walk = PathWalk {
             bytes,
             plan: &plan,
             places: &mut self.places,
@@ -254,17 +254,17 @@ impl From<JsonError> for Missing {
     }
 }
 
-struct Walk<'a> {
+struct PathWalk<'a> {
     bytes: &'a [u8],
-    plan: &'a Plan,
-    places: &'a mut [Place],
+    plan: &'a PathTree,
+    places: &'a mut [NodeState],
     aim: u32,
     document: u32,
     name: &'a mut String,
     last_counts: bool,
 }
 
-impl Walk<'_> {
+impl PathWalk<'_> {
     /// Notes the value that starts at `at` as that of `node`, and what is wanted below it.
     ///
     /// Returns the byte after the value if `to_end`, otherwise nothing that means anything.

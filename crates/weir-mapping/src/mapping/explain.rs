@@ -10,7 +10,7 @@ use crate::error::{ExtractionError, ExtractionReason};
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
-use crate::payload::{Aim, Payloads, Plans};
+use crate::payload::{Payloads, Plans, WantedPaths};
 use crate::record_view::RecordView;
 use crate::selector::{Found, Selector};
 
@@ -265,7 +265,7 @@ fn extract(
 ) -> Result<Option<String>, ExtractionReason> {
     let mut payloads = Payloads::default();
     payloads.turn(plans, |_| false);
-    let aim = Aim::Fields(FieldSet::empty());
+    let aim = WantedPaths::Fields(FieldSet::empty());
     payloads.want(plans, aim, selector.place().into_iter());
     let mut text = String::new();
     match selector.append(record, complex, &mut payloads, &mut text)? {

@@ -20,7 +20,7 @@ fn record() -> RecordView<'static> {
 }
 
 fn compile(text: &str) -> Result<Selector, ExpressionError> {
-    let mut compiler = Compiler::new(Both::default(), JsonCheck::default());
+    let mut compiler = Compiler::new(KeyAndValue::default(), JsonCheck::default());
     compiler.compile(&Expression::parse(text).unwrap())
 }
 

@@ -20,11 +20,11 @@ use self::guard::{AccessRules, with_security_headers};
 use crate::http1::{HttpRequest, ParseLimits, Response};
 use crate::listener::end_stalled;
 use crate::server::{
-    Answer, CloseReason, ConnId, Detached, Handler, Io, Limits, Listener, Shard, ShardOptions,
+    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
 };
 use crate::tls::TlsAcceptor;
 use crate::watchdog::{Heartbeat, Vitals};
-use crate::{MailSender, limited};
+use crate::{MailboxSender, limited};
 
 /// Connections at a time; scrapes and pages need a few.
 const CONNECTIONS_MAX: usize = 64;
@@ -96,7 +96,7 @@ pub struct AdminOptions {
 #[derive(Debug)]
 pub struct AdminServer {
     address: SocketAddr,
-    post: MailSender<Posted>,
+    post: MailboxSender<Posted>,
     thread: JoinHandle<()>,
 }
 
@@ -134,7 +134,7 @@ impl AdminServer {
             epoch: Instant::now(),
             heartbeat: Arc::<Heartbeat>::default(),
         };
-        let (mut shard, post) = Shard::new(shard_options, handler)?;
+        let (mut shard, post) = EventLoop::new(shard_options, handler)?;
         shard.handler.post = Some(post.clone());
         shard.io.set_timer(0, TICK);
         let thread = std::thread::Builder::new()
@@ -183,7 +183,7 @@ struct AdminHandler<P> {
     access: AccessRules,
     vitals: Arc<Vitals>,
     /// The way of slow pages back to the loop.
-    post: Option<MailSender<Posted>>,
+    post: Option<MailboxSender<Posted>>,
     /// The slow page that is being made.
     slow: Option<JoinHandle<()>>,
     is_draining: bool,

@@ -121,7 +121,7 @@ impl ClientLoop {
     /// # Errors
     /// If waiting for events fails, which is not the fault of any connection.
     pub fn run(&mut self, handler: &mut impl Handler) -> io::Result<()> {
-        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        let mut events = Events::with_capacity(EVENTS_PER_ITERATION);
         let mut buffer = vec![0; READ_BUFFER_BYTES];
         let start = Instant::now();
         let mut woken = start;
@@ -252,7 +252,7 @@ impl Core {
                     let read_at = Instant::now();
                     self.bytes_received += bytes as u64;
                     if connection.tls.is_some() {
-                        self.open_records(conn, &buffer[..bytes], read_at, handler)?;
+                        self.decrypt_records(conn, &buffer[..bytes], read_at, handler)?;
                     } else {
                         handler.on_data(&mut Io { core: self }, conn, &buffer[..bytes], read_at);
                     }
@@ -269,7 +269,7 @@ impl Core {
     }
 
     /// Hands on what is in records, and answers what concerns TLS itself.
-    fn open_records(
+    fn decrypt_records(
         &mut self,
         conn: usize,
         records: &[u8],
@@ -343,10 +343,10 @@ impl Core {
 
 impl Busy {
     fn add_turn(&mut self, turn: Duration) {
-        let turn_ns = nanoseconds(turn);
-        self.busy_ns += turn_ns;
-        self.total_ns += turn_ns;
-        self.turn_max_ns = self.turn_max_ns.max(turn_ns);
+        let iteration_ns = nanoseconds(turn);
+        self.busy_ns += iteration_ns;
+        self.total_ns += iteration_ns;
+        self.turn_max_ns = self.turn_max_ns.max(iteration_ns);
     }
 
     fn add_wait(&mut self, wait: Duration) {
@@ -358,5 +358,5 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-const EVENTS_PER_TURN: usize = 1024;
+const EVENTS_PER_ITERATION: usize = 1024;
 const READ_BUFFER_BYTES: usize = 64 * 1024;

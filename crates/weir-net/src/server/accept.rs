@@ -9,16 +9,16 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
 use super::io::Due;
-use super::sealed::Sealed;
 use super::stream::Stream;
-use super::{ConnId, Handler, Shard};
+use super::tls_stream::TlsStream;
+use super::{ConnId, EventLoop, Handler};
 use crate::limited;
 use crate::tls::TlsAcceptor;
 
 /// The first of the listeners; connections are counted from 0.
 const FIRST: usize = usize::MAX - 64;
 /// Connections accepted before anything else gets its turn again.
-const ACCEPTS_PER_TURN: usize = 256;
+const ACCEPTS_PER_ITERATION: usize = 256;
 /// Pause before accepting again after the descriptors ran out, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 100;
 
@@ -33,25 +33,25 @@ pub struct Listener {
 
 /// The listeners of a shard at work.
 #[derive(Debug)]
-pub(super) struct Doors {
-    list: Vec<Door>,
+pub(super) struct Listeners {
+    list: Vec<BoundListener>,
 }
 
 #[derive(Debug)]
-struct Door {
+struct BoundListener {
     socket: TcpListener,
     tls: Option<Arc<TlsAcceptor>>,
     /// More connections may wait than were accepted last turn.
     again: bool,
 }
 
-impl Doors {
+impl Listeners {
     pub(super) fn open(listeners: Vec<Listener>, registry: &Registry) -> io::Result<Self> {
         let mut list = Vec::with_capacity(listeners.len());
         for (number, listener) in listeners.into_iter().enumerate() {
             let mut socket = TcpListener::from_std(listener.socket);
             registry.register(&mut socket, Token(FIRST + number), Interest::READABLE)?;
-            list.push(Door {
+            list.push(BoundListener {
                 socket,
                 tls: listener.tls,
                 again: false,
@@ -77,7 +77,7 @@ impl Doors {
     }
 }
 
-impl<H: Handler> Shard<H> {
+impl<H: Handler> EventLoop<H> {
     /// Takes in those who wait, some from each door.
     pub(super) fn accept(&mut self) {
         if !self.io.accepting {
@@ -86,14 +86,14 @@ impl<H: Handler> Shard<H> {
         }
         for number in 0..self.doors.list.len() {
             if std::mem::take(&mut self.doors.list[number].again) {
-                self.doors.list[number].again = self.accept_at(number);
+                self.doors.list[number].again = self.accept_pending(number);
             }
         }
     }
 
     /// Whether more connections may wait at this door.
-    fn accept_at(&mut self, number: usize) -> bool {
-        for _ in 0..ACCEPTS_PER_TURN {
+    fn accept_pending(&mut self, number: usize) -> bool {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             match self.doors.list[number].socket.accept() {
                 Ok((socket, peer)) => {
                     if self.io.connections() >= self.io.limits.connections {
@@ -117,7 +117,7 @@ impl<H: Handler> Shard<H> {
                     let _ = socket.set_nodelay(true);
                     match self.take_in(socket, peer, number) {
                         Some(conn) => {
-                            self.io.set_ticket(conn, ticket);
+                            self.io.set_admission_id(conn, ticket);
                             self.io.counters.accepted += 1;
                         }
                         None => self.handler.on_departure(ticket),
@@ -144,14 +144,14 @@ impl<H: Handler> Shard<H> {
 
     fn take_in(&mut self, socket: TcpStream, peer: SocketAddr, door: usize) -> Option<ConnId> {
         let Some(acceptor) = &self.doors.list[door].tls else {
-            let patience_ms = self.io.limits.request_ms;
-            return self.io.insert(Stream::Plain(socket), peer, patience_ms);
+            let timeout_ms = self.io.limits.request_ms;
+            return self.io.insert(Stream::Plain(socket), peer, timeout_ms);
         };
-        let patience_ms = acceptor.handshake_ms();
+        let timeout_ms = acceptor.handshake_ms();
         match acceptor.accept() {
             Ok(tls) => {
-                let stream = Stream::Tls(Box::new(Sealed::new(socket, tls)));
-                self.io.insert(stream, peer, patience_ms)
+                let stream = Stream::Tls(Box::new(TlsStream::new(socket, tls)));
+                self.io.insert(stream, peer, timeout_ms)
             }
             Err(error) => {
                 limited!(warn, "TLS not begun", %error, "cannot begin a TLS connection");

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::stream::Stream;
 use crate::http1::BodyProgress;
-use crate::outbox::Outbox;
+use crate::send_queue::SendQueue;
 use crate::websocket::{FrameReader, Window};
 
 /// Kept small: a shard holds tens of thousands of these.
@@ -17,7 +17,7 @@ pub(super) struct Connection {
     pub(super) ticket: u32,
     /// Set by the handler, handed back when the connection is lost.
     pub(super) tag: u64,
-    pub(super) outbox: Outbox,
+    pub(super) outbox: SendQueue,
     pub(super) protocol: Protocol,
     pub(super) phase: Phase,
     /// Its WebSocket takes compressed messages that refer no farther back.
@@ -33,12 +33,12 @@ pub(super) struct Connection {
     /// Input that was read earlier comes before what is in the socket.
     pub(super) parked: bool,
     /// What the request in hand still has to get.
-    pub(super) exchange: Exchange,
+    pub(super) exchange: HttpExchange,
 }
 
 /// Where an HTTP connection is between a request and the end of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exchange {
+pub(super) enum HttpExchange {
     /// Nothing is owed.
     None,
     /// An answer.
@@ -101,7 +101,7 @@ impl Connection {
             peer: peer.ip(),
             ticket: 0,
             tag: 0,
-            outbox: Outbox::default(),
+            outbox: SendQueue::default(),
             protocol: Protocol::Http(Box::new(http)),
             phase: Phase::Open,
             window: None,
@@ -110,7 +110,7 @@ impl Connection {
             wants_room: false,
             input_queued: false,
             parked: false,
-            exchange: Exchange::None,
+            exchange: HttpExchange::None,
         }
     }
 

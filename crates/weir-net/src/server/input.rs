@@ -4,9 +4,9 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::connection::{Detached, Exchange, HttpState, Phase, Protocol};
+use super::connection::{Detached, HttpExchange, HttpState, Phase, Protocol};
+use super::event_loop::EventLoop;
 use super::io::CLOSE_NORMAL;
-use super::shard::Shard;
 use super::{Answer, CloseReason, ConnId, Handler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::limited;
@@ -18,7 +18,7 @@ const CLOSE_TOO_BIG: u16 = 1009;
 /// Charge for one frame or request on top of its bytes.
 const REQUEST_CHARGE: usize = 64;
 
-impl<H: Handler> Shard<H> {
+impl<H: Handler> EventLoop<H> {
     /// Goes on with connections whose input had to wait, the longest waiting first, until the
     /// budget of this iteration is spent.
     pub(super) fn read_queued(&mut self) {
@@ -123,7 +123,7 @@ impl<H: Handler> Shard<H> {
     }
 
     /// A connection leaves with what has been read of it.
-    fn send_away(&mut self, conn: ConnId, protocol: Protocol, rest: &[u8]) {
+    fn finish_detach(&mut self, conn: ConnId, protocol: Protocol, rest: &[u8]) {
         let mut connection = self.io.connections.remove(conn.index as usize);
         self.handler.on_departure(connection.ticket);
         // It is registered anew by whoever takes it in; what it may have got meanwhile shows then.
@@ -173,14 +173,14 @@ impl<H: Handler> Shard<H> {
         http.buffer.drain(..used);
         let limits = self.io.limits.http;
         if self.io.is_leaving(conn) {
-            return self.send_away(conn, Protocol::Http(http), &[]);
+            return self.finish_detach(conn, Protocol::Http(http), &[]);
         }
         let Some(connection) = self.io.get(conn) else {
             return;
         };
         let full = http.buffer.len() > limits.head_bytes + 2 * limits.body_bytes;
         connection.protocol = Protocol::Http(http);
-        if full && connection.exchange != Exchange::None {
+        if full && connection.exchange != HttpExchange::None {
             self.io.lose(conn, CloseReason::Protocol);
         } else if parks {
             self.io.park(conn, &[]);
@@ -190,7 +190,7 @@ impl<H: Handler> Shard<H> {
     /// Handles the first request in `buffer`; `None` when it is not whole, has to wait for the
     /// answer to the one before it, or the connection ends.
     fn next_request(&mut self, conn: ConnId, buffer: &[u8], http: &mut HttpState) -> Option<Step> {
-        if buffer.is_empty() || self.io.get(conn)?.exchange != Exchange::None {
+        if buffer.is_empty() || self.io.get(conn)?.exchange != HttpExchange::None {
             return None;
         }
         match http1::parse_request_on(buffer, self.io.limits.http, http.peer, &mut http.progress) {
@@ -212,7 +212,7 @@ impl<H: Handler> Shard<H> {
     fn answer(&mut self, conn: ConnId, request: &HttpRequest<'_>) -> bool {
         let keep_alive = request.keep_alive;
         if let Some(connection) = self.io.get(conn) {
-            connection.exchange = Exchange::Due { keep_alive };
+            connection.exchange = HttpExchange::Due { keep_alive };
         }
         match self.handler.on_request(&mut self.io, conn, request) {
             Answer::Later => false,
@@ -229,7 +229,7 @@ impl<H: Handler> Shard<H> {
                     let extension = agreement.map(|agreement| agreement.answer());
                     let bytes = http1::write_upgrade(&accept, protocol, extension.as_deref());
                     if let Some(connection) = self.io.get(conn) {
-                        connection.exchange = Exchange::None;
+                        connection.exchange = HttpExchange::None;
                         connection.window = agreement.map(|agreement| agreement.window);
                     }
                     self.io.counters.deflate_agreed += u64::from(agreement.is_some());
@@ -292,7 +292,7 @@ impl<H: Handler> Shard<H> {
                     self.count_frames(conn, reader.take_frames(), is_message);
                     if self.io.get(conn).is_none() {
                         if self.io.is_leaving(conn) {
-                            self.send_away(conn, Protocol::WebSocket(reader), input);
+                            self.finish_detach(conn, Protocol::WebSocket(reader), input);
                         }
                         return;
                     }

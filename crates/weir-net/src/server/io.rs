@@ -8,12 +8,12 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token};
 use slab::Slab;
 
-use super::connection::{Connection, Detached, Exchange, Phase, Protocol};
+use super::connection::{Connection, Detached, HttpExchange, Phase, Protocol};
 use super::input_queue::InputQueue;
 use super::stream::{Stream, TlsBuffers};
-use super::{CloseReason, ConnId, Limits, Offer};
+use super::{CloseReason, ConnId, Limits, TrySend};
 use crate::http1::{LAST_CHUNK, Response};
-use crate::outbox::Outbox;
+use crate::send_queue::SendQueue;
 use crate::timer::TimerWheel;
 use crate::websocket::{self, Window};
 
@@ -144,7 +144,7 @@ impl Io {
         // An HTTP connection is watched all its life.
         let websocket = match connection.protocol {
             Protocol::WebSocket(_) => true,
-            Protocol::Taken => connection.exchange == Exchange::None,
+            Protocol::Taken => connection.exchange == HttpExchange::None,
             Protocol::Http(_) => false,
         };
         if tag == 0 && websocket {
@@ -168,20 +168,20 @@ impl Io {
     }
 
     /// As [`Self::send`], for bytes whose sender can wait: a connection that takes no more and has
-    /// more than [`Limits::lag_bytes`] queued is [`Offer::Behind`], nothing is queued, and
+    /// more than [`Limits::lag_bytes`] queued is [`TrySend::Behind`], nothing is queued, and
     /// [`super::Handler::on_room`] tells when it has caught up.
-    pub fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
+    pub fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
         let lag_bytes = self.limits.lag_bytes;
         let room = self.has_room(conn, chunk.len());
         let Some(connection) = self.get(conn) else {
-            return Offer::Gone;
+            return TrySend::Gone;
         };
         if !room || (connection.blocked && connection.outbox.bytes() > lag_bytes) {
             connection.wants_room = true;
-            return Offer::Behind;
+            return TrySend::Behind;
         }
         self.push(conn, chunk);
-        Offer::Queued
+        TrySend::Queued
     }
 
     /// Has [`super::Handler::on_room`] tell when a connection that had no room is written out.
@@ -196,7 +196,7 @@ impl Io {
     fn has_room(&mut self, conn: ConnId, bytes: usize) -> bool {
         let limit = self.limits.outbox_bytes;
         // A single chunk larger than the limit must still be able to leave.
-        let fits = |outbox: &Outbox| outbox.is_empty() || outbox.bytes() + bytes <= limit;
+        let fits = |outbox: &SendQueue| outbox.is_empty() || outbox.bytes() + bytes <= limit;
         match self.get(conn) {
             None => return false,
             Some(connection) if fits(&connection.outbox) => return true,
@@ -222,7 +222,7 @@ impl Io {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        if let Exchange::Due { keep_alive } = connection.exchange {
+        if let HttpExchange::Due { keep_alive } = connection.exchange {
             let bytes = response.to_bytes(keep_alive);
             connection.outbox.push(Bytes::from(bytes));
             self.end_exchange(conn, keep_alive);
@@ -235,10 +235,10 @@ impl Io {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        if let Exchange::Due { keep_alive } = connection.exchange {
+        if let HttpExchange::Due { keep_alive } = connection.exchange {
             let bytes = head.to_chunked_head(keep_alive);
             connection.outbox.push(Bytes::from(bytes));
-            connection.exchange = Exchange::Body { keep_alive };
+            connection.exchange = HttpExchange::Body { keep_alive };
             self.mark_dirty(conn.index);
         }
     }
@@ -249,7 +249,7 @@ impl Io {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        if let Exchange::Body { keep_alive } = connection.exchange {
+        if let HttpExchange::Body { keep_alive } = connection.exchange {
             connection.outbox.push(Bytes::from_static(LAST_CHUNK));
             self.end_exchange(conn, keep_alive);
         }
@@ -260,7 +260,7 @@ impl Io {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        connection.exchange = Exchange::None;
+        connection.exchange = HttpExchange::None;
         if !keep_alive {
             return self.start_closing(conn);
         }
@@ -298,9 +298,9 @@ impl Io {
             connection.outbox.push(last);
         }
         match (&connection.protocol, connection.exchange) {
-            (Protocol::Http(_), Exchange::None | Exchange::Due { .. })
-            | (Protocol::Taken, Exchange::Due { .. }) => {}
-            (_, Exchange::Body { .. }) => {
+            (Protocol::Http(_), HttpExchange::None | HttpExchange::Due { .. })
+            | (Protocol::Taken, HttpExchange::Due { .. }) => {}
+            (_, HttpExchange::Body { .. }) => {
                 // Without its end the peer sees that something is missing.
                 if ends_well {
                     connection.outbox.push(Bytes::from_static(LAST_CHUNK));
@@ -330,7 +330,7 @@ impl Io {
         let idle = |one: &Connection| {
             let http = matches!(one.protocol, Protocol::Http(_));
             http && one.phase == Phase::Open
-                && one.exchange == Exchange::None
+                && one.exchange == HttpExchange::None
                 && one.outbox.is_empty()
         };
         let all = self.connections.iter().filter(|(_, one)| idle(one));
@@ -371,7 +371,7 @@ impl Io {
     }
 
     /// Gives a connection that was taken in from another shard its number here.
-    pub fn set_ticket(&mut self, conn: ConnId, ticket: u32) {
+    pub fn set_admission_id(&mut self, conn: ConnId, ticket: u32) {
         if let Some(connection) = self.get(conn) {
             connection.ticket = ticket;
         }
@@ -469,10 +469,10 @@ impl Io {
         &mut self,
         stream: Stream,
         peer: SocketAddr,
-        patience_ms: u64,
+        timeout_ms: u64,
     ) -> Option<ConnId> {
         self.generation = self.generation.wrapping_add(1);
-        let deadline_ms = self.now_ms.saturating_add(patience_ms);
+        let deadline_ms = self.now_ms.saturating_add(timeout_ms);
         let entry = self.connections.vacant_entry();
         let index = entry.key();
         let conn = ConnId {

@@ -1,24 +1,24 @@
 //! The server side event loop: one thread, its own listener, its own connections, nothing shared.
 //!
-//! A [`Shard`] owns sockets and drives a [`Handler`]; the handler talks back through [`Io`]. Output
+//! A [`EventLoop`] owns sockets and drives a [`Handler`]; the handler talks back through [`Io`]. Output
 //! is queued during a turn and leaves at its end with one call per connection, however many pieces
 //! it has: the system call, not the user code, is what a delivered message costs. Under load turns
 //! share one pass over the connections (`pass.rs`).
 
 mod accept;
 mod connection;
+mod event_loop;
+mod flush_schedule;
 mod input;
 mod input_queue;
 mod io;
-mod pass;
-mod sealed;
-mod shard;
 mod stream;
+mod tls_stream;
 
 pub use accept::Listener;
 pub use connection::Detached;
+pub use event_loop::{EventLoop, ShardOptions};
 pub use io::{Io, IoCounters};
-pub use shard::{Shard, ShardOptions};
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -98,7 +98,7 @@ pub enum Answer {
 
 /// What became of bytes offered to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offer {
+pub enum TrySend {
     /// They will be written.
     Queued,
     /// The peer does not keep up: offer something newer when it does.

@@ -5,14 +5,14 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 
-use super::sealed::Sealed;
-use crate::outbox::{Flushed, Outbox};
+use super::tls_stream::TlsStream;
+use crate::send_queue::{Flushed, SendQueue};
 
 /// What bytes come from and go to.
 #[derive(Debug)]
 pub(super) enum Stream {
     Plain(TcpStream),
-    Tls(Box<Sealed>),
+    Tls(Box<TlsStream>),
 }
 
 /// What one read brought.
@@ -77,7 +77,7 @@ impl Stream {
     /// Writes as much as the socket takes. `last`: nothing follows, so TLS says goodbye.
     pub(super) fn flush(
         &mut self,
-        outbox: &mut Outbox,
+        outbox: &mut SendQueue,
         tls: &mut TlsBuffers,
         last: bool,
     ) -> io::Result<Flushed> {

@@ -33,7 +33,7 @@ impl ClientTls {
     /// # Errors
     /// None that a caller could cause.
     pub fn trusting_anybody() -> Result<Self, TlsError> {
-        let verifier = Arc::new(Anybody(provider()));
+        let verifier = Arc::new(NoVerification(provider()));
         let config = builder()?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
@@ -53,7 +53,7 @@ impl ClientTls {
             Some(authorities) => builder()?.with_root_certificates(roots(authorities)?),
             None => builder()?
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anybody(provider()))),
+                .with_custom_certificate_verifier(Arc::new(NoVerification(provider()))),
         };
         let config = match identity {
             None => config.with_no_client_auth(),
@@ -144,9 +144,9 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
 
 /// Checks nothing but that the server has the key of the certificate it shows.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct NoVerification(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

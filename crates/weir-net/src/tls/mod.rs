@@ -4,13 +4,13 @@
 mod client;
 mod error;
 mod expiry;
+mod file_watcher;
 mod server;
-mod watched;
 
 pub use client::ClientTls;
 pub use error::TlsError;
+pub use file_watcher::Watched;
 pub use server::{Identity, TlsAcceptor};
-pub use watched::Watched;
 
 use std::sync::Arc;
 

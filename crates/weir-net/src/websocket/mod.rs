@@ -5,10 +5,10 @@
 mod deflate;
 mod extension;
 pub mod frame;
+mod frame_header;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod handshake;
-mod head;
 mod reader;
 
 pub use deflate::{Deflater, Inflater};

@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 use super::frame::{Opcode, apply_mask};
-use super::head::{HEAD_BYTES_MAX, Head};
+use super::frame_header::{FrameHeader, HEAD_BYTES_MAX};
 
 /// Which end of the connection reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +204,7 @@ impl FrameReader {
         if self.role == Role::Server {
             return Ok(None);
         }
-        let Some(head) = Head::parse(input, self.role, self.deflate)? else {
+        let Some(head) = FrameHeader::parse(input, self.role, self.deflate)? else {
             return Ok(None);
         };
         if head.opcode != Opcode::Text || !head.fin {
@@ -224,7 +224,7 @@ impl FrameReader {
 /// What has arrived of the frame and the message that are not complete.
 #[derive(Debug, Default)]
 struct Partial {
-    head: Option<Head>,
+    head: Option<FrameHeader>,
     head_buffer: [u8; HEAD_BYTES_MAX],
     head_len: usize,
     /// Payload bytes of the current frame that have been taken.
@@ -258,7 +258,7 @@ impl Partial {
         input: &[u8],
         used: &mut usize,
         (role, deflate, limit): (Role, bool, usize),
-    ) -> Result<Option<Head>, FrameError> {
+    ) -> Result<Option<FrameHeader>, FrameError> {
         if let Some(head) = self.head {
             return Ok(Some(head));
         }
@@ -266,7 +266,8 @@ impl Partial {
         let take = fresh.len().min(HEAD_BYTES_MAX - self.head_len);
         let known = self.head_len;
         self.head_buffer[known..known + take].copy_from_slice(&fresh[..take]);
-        let Some(head) = Head::parse(&self.head_buffer[..known + take], role, deflate)? else {
+        let Some(head) = FrameHeader::parse(&self.head_buffer[..known + take], role, deflate)?
+        else {
             self.head_len += take;
             *used += take;
             return Ok(None);
@@ -291,7 +292,7 @@ impl Partial {
     }
 
     /// Copies payload; whether the frame is complete.
-    fn take_payload(&mut self, head: &Head, input: &[u8], used: &mut usize) -> bool {
+    fn take_payload(&mut self, head: &FrameHeader, input: &[u8], used: &mut usize) -> bool {
         let fresh = &input[*used..];
         let left = head.len - self.taken;
         let take = usize::try_from(left).map_or(fresh.len(), |left| left.min(fresh.len()));
@@ -318,7 +319,7 @@ impl Partial {
     }
 
     /// What the frame that has just become complete means; `None` for a fragment.
-    fn finish(&mut self, head: &Head, role: Role) -> Result<Option<Done>, FrameError> {
+    fn finish(&mut self, head: &FrameHeader, role: Role) -> Result<Option<Done>, FrameError> {
         match head.opcode {
             Opcode::Ping => Ok(Some(Done::Ping)),
             Opcode::Pong => Ok(Some(Done::Pong)),

@@ -11,7 +11,7 @@ use weir_net::watchdog::WatchdogConfig;
 use super::tls::{RawAdminTls, RawClientTls, RawServerTls};
 use super::{BrokerPorts, ClusterConfig, HostPort, Limits, ProxyConfig};
 use crate::error::ProxyError;
-use crate::filter::{FilterSettings, Filters};
+use crate::filter::{FilterChain, FilterConfig};
 use crate::tls::TlsFiles;
 
 /// What the command line may say.
@@ -78,7 +78,7 @@ struct RawCluster {
     broker_ports: Option<String>,
     advertised_first_port: Option<u16>,
     brokers: BTreeMap<String, String>,
-    filter: Vec<FilterSettings>,
+    filter: Vec<FilterConfig>,
     tls: Option<RawServerTls>,
     upstream_tls: Option<RawClientTls>,
 }
@@ -253,7 +253,7 @@ fn check_cluster(
         }
         None => listen.ip().to_string(),
     };
-    let filters = Filters::new(&raw.filter).map_err(|error| wrong(error.to_string()))?;
+    let filters = FilterChain::new(&raw.filter).map_err(|error| wrong(error.to_string()))?;
     let tls = raw.tls.map(|tls| tls.open(&name, source)).transpose()?;
     let upstream_tls = raw.upstream_tls.map(|tls| tls.open(&name, source));
     let (tls, files) = tls.unzip();

@@ -118,7 +118,7 @@ fn mistakes_name_key_value_and_remedy() {
     ];
     for (text, wanted) in cases {
         let error = load(&text).expect_err(wanted);
-        assert!(error.is_configuration());
+        assert!(error.is_config_error());
         let error = error.to_string();
         assert!(error.contains(wanted), "{error}");
         assert!(error.contains("proxy.toml"), "{error}");

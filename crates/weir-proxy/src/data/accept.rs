@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
-use super::Target;
+use super::ListenerTarget;
 
 /// Tokens of listeners begin here; those of pairs lie below.
 const FIRST: usize = usize::MAX / 2;
@@ -74,43 +74,43 @@ impl Admission {
 }
 
 #[derive(Debug)]
-struct Door {
+struct BoundListener {
     socket: TcpListener,
     cluster: usize,
-    target: Target,
+    target: ListenerTarget,
     /// More connections may wait.
     again: bool,
 }
 
 /// The listening sockets of a loop.
 #[derive(Debug, Default)]
-pub(super) struct Doors {
-    list: slab::Slab<Door>,
+pub(super) struct Listeners {
+    list: slab::Slab<BoundListener>,
     /// Some may have connections waiting.
     again: bool,
 }
 
 /// Who has come.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(super) struct AcceptedConnection {
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) cluster: usize,
-    pub(super) target: Target,
+    pub(super) target: ListenerTarget,
 }
 
-impl Doors {
+impl Listeners {
     pub(super) fn open(
         &mut self,
         cluster: usize,
-        target: Target,
+        target: ListenerTarget,
         socket: std::net::TcpListener,
         registry: &Registry,
     ) -> io::Result<()> {
         let place = self.list.vacant_entry();
         let mut socket = TcpListener::from_std(socket);
         registry.register(&mut socket, Token(FIRST + place.key()), Interest::READABLE)?;
-        place.insert(Door {
+        place.insert(BoundListener {
             socket,
             cluster,
             target,
@@ -120,7 +120,7 @@ impl Doors {
         Ok(())
     }
 
-    pub(super) fn close(&mut self, cluster: usize, target: Target) {
+    pub(super) fn close(&mut self, cluster: usize, target: ListenerTarget) {
         self.list
             .retain(|_, door| door.cluster != cluster || door.target != target);
     }
@@ -131,7 +131,7 @@ impl Doors {
     }
 
     /// Notes an event of a listener; false if the token is not one's.
-    pub(super) fn knock(&mut self, token: Token) -> bool {
+    pub(super) fn on_readable(&mut self, token: Token) -> bool {
         let Some(key) = token.0.checked_sub(FIRST) else {
             return false;
         };
@@ -160,12 +160,12 @@ impl Doors {
     }
 
     /// The next who waits; `WouldBlock` when nobody does.
-    pub(super) fn next(&mut self) -> io::Result<Arrival> {
+    pub(super) fn next(&mut self) -> io::Result<AcceptedConnection> {
         if self.again {
             for (_, door) in self.list.iter_mut().filter(|(_, door)| door.again) {
                 match door.socket.accept() {
                     Ok((socket, peer)) => {
-                        return Ok(Arrival {
+                        return Ok(AcceptedConnection {
                             socket,
                             peer,
                             cluster: door.cluster,

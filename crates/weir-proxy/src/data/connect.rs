@@ -9,20 +9,20 @@ use std::os::fd::AsRawFd;
 use weir_net::descriptors::client_ceiling;
 use weir_net::tls::ClientTls;
 
-use super::Target;
-use super::event_loop::{Core, Reason};
-use super::pair::{Candidate, Pair, Side, Up};
+use super::ListenerTarget;
+use super::event_loop::{CloseReason, LoopState};
+use super::pair::{Candidate, Endpoint, Pair, Upstream};
 use super::stream::Stream;
 use crate::config::HostPort;
-use crate::resolve::Question;
+use crate::resolve::ResolveRequest;
 
-impl Core {
+impl LoopState {
     /// Begins to look for a broker.
-    pub(super) fn connect(&mut self, pair: &mut Pair) -> Result<(), Reason> {
+    pub(super) fn connect(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
         let parts = &self.clusters[pair.cluster];
         let wanted: Vec<HostPort> = match pair.target {
-            Target::Broker(id) => parts.directory.upstream(id).into_iter().collect(),
-            Target::Bootstrap => {
+            ListenerTarget::Broker(id) => parts.directory.upstream(id).into_iter().collect(),
+            ListenerTarget::Bootstrap => {
                 let turn = self.turn % parts.upstream.len().max(1);
                 let (late, early) = parts.upstream.split_at(turn);
                 let known = parts.directory.upstreams();
@@ -40,17 +40,19 @@ impl Core {
         match numeric {
             Some(candidates) => self.try_next(pair, candidates),
             None => {
-                let question = Question {
+                let question = ResolveRequest {
                     pair: pair.id,
                     hosts: wanted,
                     reply: self.post.clone(),
                 };
                 // Full: too many look-ups are under way, and the client will come again.
                 if self.resolver.try_send(question).is_err() {
-                    return Err(Reason::NoBroker("too many names to look up".to_owned()));
+                    return Err(CloseReason::NoBroker(
+                        "too many names to look up".to_owned(),
+                    ));
                 }
                 let until_ms = self.now_ms + self.limits.connect_ms;
-                pair.up = Up::Resolving(until_ms);
+                pair.up = Upstream::Resolving(until_ms);
                 self.arm(pair, until_ms);
                 Ok(())
             }
@@ -62,7 +64,7 @@ impl Core {
         &mut self,
         pair: &mut Pair,
         candidates: Vec<Candidate>,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), CloseReason> {
         self.drop_up(pair);
         let mut candidates = candidates.into_iter();
         let mut last = "its address is not known".to_owned();
@@ -73,7 +75,7 @@ impl Core {
                     let rest = candidates.collect();
                     pair.broker = Some(address);
                     pair.broker_host = Some(host);
-                    pair.up = Up::Connecting(Box::new(side), rest, until_ms);
+                    pair.up = Upstream::Connecting(Box::new(side), rest, until_ms);
                     self.counters.broker_connections += 1;
                     self.arm(pair, until_ms);
                     return Ok(());
@@ -81,7 +83,7 @@ impl Core {
                 Err(error) => last = format!("{address}: {error}"),
             }
         }
-        Err(Reason::NoBroker(last))
+        Err(CloseReason::NoBroker(last))
     }
 
     fn begin(
@@ -89,7 +91,7 @@ impl Core {
         pair: &Pair,
         address: std::net::SocketAddr,
         host: &str,
-    ) -> io::Result<Side> {
+    ) -> io::Result<Endpoint> {
         let mut socket = TcpStream::connect(address)?;
         if socket.as_raw_fd() >= client_ceiling() {
             return Err(io::Error::other("descriptors run out"));
@@ -109,15 +111,15 @@ impl Core {
                 Stream::tls(socket, tls)
             }
         };
-        let mut side = Side::new(stream);
+        let mut side = Endpoint::new(stream);
         side.readable = false;
         side.blocked = true;
         Ok(side)
     }
 
     /// The socket that was to be connected has an event.
-    pub(super) fn connecting(&mut self, pair: &mut Pair) -> Result<(), Reason> {
-        let Up::Connecting(side, rest, _) = &mut pair.up else {
+    pub(super) fn connecting(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
+        let Upstream::Connecting(side, rest, _) = &mut pair.up else {
             return Ok(());
         };
         let socket = side.stream.socket();
@@ -129,7 +131,9 @@ impl Core {
             Ok(()) => {
                 // Small requests must leave at once; a socket that cannot say so still works.
                 let _ = socket.set_nodelay(true);
-                let Up::Connecting(mut side, ..) = std::mem::replace(&mut pair.up, Up::None) else {
+                let Upstream::Connecting(mut side, ..) =
+                    std::mem::replace(&mut pair.up, Upstream::None)
+                else {
                     return Ok(());
                 };
                 side.readable = true;
@@ -139,7 +143,7 @@ impl Core {
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);
                 }
-                pair.up = Up::Open(side, until_ms);
+                pair.up = Upstream::Open(side, until_ms);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
@@ -147,7 +151,7 @@ impl Core {
                 let rest = std::mem::take(rest);
                 if rest.is_empty() {
                     let broker = pair.broker.map_or_else(String::new, |it| it.to_string());
-                    return Err(Reason::NoBroker(format!("{broker}: {error}")));
+                    return Err(CloseReason::NoBroker(format!("{broker}: {error}")));
                 }
                 self.try_next(pair, rest)
             }
@@ -161,6 +165,6 @@ impl Core {
             let _ = self.registry.deregister(side.stream.socket());
             self.counters.broker_connections -= 1;
         }
-        pair.up = Up::None;
+        pair.up = Upstream::None;
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::filter::Tally;
+use crate::filter::FilterCounts;
 
 /// What one loop counts, or has at the moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counters {
+pub(crate) struct LoopCounters {
     pub(crate) connections: u64,
     pub(crate) broker_connections: u64,
     pub(crate) accepted: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Counters {
     pub(crate) turns: u64,
     /// Frames handed to the threads for filters.
     pub(crate) filter_tasks: u64,
-    pub(crate) filters: Tally,
+    pub(crate) filters: FilterCounts,
 }
 
 /// Gauge or counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     Gauge,
     Counter,
 }
@@ -43,13 +43,13 @@ pub(crate) enum Kind {
 /// A metric of loops: name (a counter's gets the suffix `_total` when written), kind, meaning, value.
 pub(crate) struct Metric(
     pub(crate) &'static str,
-    pub(crate) Kind,
+    pub(crate) MetricKind,
     pub(crate) &'static str,
-    fn(&Counters) -> u64,
+    fn(&LoopCounters) -> u64,
 );
 
 pub(crate) const METRICS: [Metric; 31] = {
-    use Kind::{Counter, Gauge};
+    use MetricKind::{Counter, Gauge};
     [
         Metric(
             "weir_proxy_connections",
@@ -239,7 +239,7 @@ pub(crate) struct LoopMetrics {
 
 impl LoopMetrics {
     /// Makes the counters of the loop visible; only the loop itself does so.
-    pub(crate) fn publish(&self, counters: &Counters) {
+    pub(crate) fn publish(&self, counters: &LoopCounters) {
         for (value, metric) in self.values.iter().zip(&METRICS) {
             value.store(metric.3(counters), Ordering::Relaxed);
         }

@@ -14,29 +14,29 @@ use weir_net::log::Truncated;
 use weir_net::timer::TimerWheel;
 use weir_net::tls::{ClientTls, TlsAcceptor};
 use weir_net::watchdog::{Activity, Heartbeat};
-use weir_net::{MailReceiver, MailSender, mailbox};
+use weir_net::{MailboxReceiver, MailboxSender, mailbox};
 
-use super::accept::{Admission, Arrival, Doors};
-use super::counters::{Counters, LoopMetrics};
-use super::drive::{READ_BYTES, TurnLimits};
-use super::pair::{Pair, Up};
+use super::accept::{AcceptedConnection, Admission, Listeners};
+use super::counters::{LoopCounters, LoopMetrics};
+use super::forward::{READ_BYTES, TurnLimits};
+use super::pair::{Pair, Upstream};
+use super::pipe::PipePool;
 use super::stream::Stream;
-use super::tube::Tubes;
-use super::{FilterPool, Mail, Memory, PairId, Target};
+use super::{FilterPool, ListenerTarget, LoopEvent, Memory, PairId};
+use crate::address_cache::AddressCache;
+use crate::broker_registry::BrokerRegistry;
 use crate::config::{HostPort, Limits};
-use crate::directory::Directory;
-use crate::filter::{Filters, Workspace};
-use crate::health::Health;
-use crate::place_cache::PlaceCache;
+use crate::filter::{FilterBuffers, FilterChain};
+use crate::health::ClusterHealth;
 use crate::resolve::Resolver;
-use crate::versions::Offer;
+use crate::versions::SupportedVersions;
 use crate::wire::{FrameLimits, Segments, StreamError};
 
 const WAKER: Token = Token(usize::MAX);
 /// Connections accepted before anything else gets its turn again.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_ITERATION: usize = 64;
 /// Mails handled in a turn.
-const MAILS_PER_TURN: usize = 64;
+const MAILS_PER_ITERATION: usize = 64;
 /// Mails that may wait.
 const MAILS_MAX: usize = 1024;
 /// Pause before accepting again after the descriptors ran out, in milliseconds.
@@ -49,14 +49,14 @@ const LIMIT_LOG_MS: u64 = 10_000;
 
 /// What a loop needs of a virtual cluster.
 #[derive(Debug)]
-pub(crate) struct ClusterParts {
+pub(crate) struct LoopCluster {
     pub(crate) name: String,
-    pub(crate) offer: Arc<Offer>,
-    pub(crate) filters: Arc<Filters>,
+    pub(crate) offer: Arc<SupportedVersions>,
+    pub(crate) filters: Arc<FilterChain>,
     pub(crate) upstream: Vec<HostPort>,
-    pub(crate) directory: Arc<Directory>,
-    pub(crate) health: Arc<Health>,
-    pub(crate) places: PlaceCache,
+    pub(crate) directory: Arc<BrokerRegistry>,
+    pub(crate) health: Arc<ClusterHealth>,
+    pub(crate) places: AddressCache,
     pub(crate) tls: Option<Arc<TlsAcceptor>>,
     pub(crate) upstream_tls: Option<ClientTls>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct ClusterParts {
 /// What a loop is made of.
 #[derive(Debug)]
 pub(crate) struct LoopOptions {
-    pub(crate) clusters: Vec<ClusterParts>,
+    pub(crate) clusters: Vec<LoopCluster>,
     pub(crate) limits: Limits,
     /// Pass large bodies inside the kernel.
     pub(crate) splice: bool,
@@ -81,7 +81,7 @@ pub(crate) struct LoopOptions {
 
 /// Why a pair ends.
 #[derive(Debug)]
-pub(super) enum Reason {
+pub(super) enum CloseReason {
     /// One side closed, and the other was told.
     Gone,
     /// The proxy shuts down and nothing was under way.
@@ -100,7 +100,7 @@ pub(super) enum Reason {
     Broker(io::Error),
 }
 
-impl Reason {
+impl CloseReason {
     pub(super) fn client(error: io::Error) -> Self {
         Self::Client(error)
     }
@@ -110,7 +110,7 @@ impl Reason {
     }
 }
 
-impl From<StreamError> for Reason {
+impl From<StreamError> for CloseReason {
     fn from(error: StreamError) -> Self {
         Self::Stream(error)
     }
@@ -118,23 +118,23 @@ impl From<StreamError> for Reason {
 
 /// What timers are for.
 #[derive(Debug, Clone, Copy)]
-enum Due {
+enum LoopTimer {
     Pair(PairId),
     Accept,
 }
 
 /// All of a loop but its pairs.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct LoopState {
     pub(super) registry: Registry,
-    pub(super) clusters: Vec<ClusterParts>,
+    pub(super) clusters: Vec<LoopCluster>,
     pub(super) limits: Limits,
     pub(super) frames: FrameLimits,
-    pub(super) counters: Counters,
+    pub(super) counters: LoopCounters,
     pub(super) buffer: Vec<u8>,
     pub(super) segments: Segments,
-    pub(super) workspace: Workspace,
-    pub(super) tubes: Tubes,
+    pub(super) workspace: FilterBuffers,
+    pub(super) tubes: PipePool,
     pub(super) now_ms: u64,
     /// Counts connections, to take configured brokers in turn.
     pub(super) turn: usize,
@@ -143,19 +143,19 @@ pub(super) struct Core {
     /// Where the pair whose turn it is stops, as a count of its requests.
     pub(super) requests_until: u64,
     pub(super) draining: bool,
-    pub(super) post: MailSender<Mail>,
+    pub(super) post: MailboxSender<LoopEvent>,
     pub(super) resolver: Resolver,
     pub(super) memory: Arc<Memory>,
     pub(super) pool: Option<Arc<FilterPool>>,
-    timers: TimerWheel<Due>,
+    timers: TimerWheel<LoopTimer>,
 }
 
-impl Core {
+impl LoopState {
     /// Has a pair looked at by then.
     pub(super) fn arm(&mut self, pair: &mut Pair, at_ms: u64) {
         if at_ms < pair.armed_ms {
             pair.armed_ms = at_ms;
-            self.timers.set(at_ms, Due::Pair(pair.id));
+            self.timers.set(at_ms, LoopTimer::Pair(pair.id));
         }
     }
 }
@@ -164,12 +164,12 @@ impl Core {
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     poll: Poll,
-    core: Core,
+    core: LoopState,
     pairs: Slab<Pair>,
     generation: u32,
-    doors: Doors,
+    doors: Listeners,
     admission: Arc<Admission>,
-    mail: MailReceiver<Mail>,
+    mail: MailboxReceiver<LoopEvent>,
     mail_again: bool,
     again: Vec<PairId>,
     metrics: Arc<LoopMetrics>,
@@ -206,23 +206,23 @@ impl LimitLog {
 
 impl EventLoop {
     /// Sets up a loop; nothing runs until [`Self::run`].
-    pub(crate) fn new(options: LoopOptions) -> io::Result<(Self, MailSender<Mail>)> {
+    pub(crate) fn new(options: LoopOptions) -> io::Result<(Self, MailboxSender<LoopEvent>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (post, mail) = mailbox(waker, MAILS_MAX);
-        let core = Core {
+        let core = LoopState {
             registry: poll.registry().try_clone()?,
             clusters: options.clusters,
             frames: options.limits.frames(),
-            workspace: Workspace::new(options.limits.filters()),
+            workspace: FilterBuffers::new(options.limits.filters()),
             limits: options.limits,
-            counters: Counters::default(),
+            counters: LoopCounters::default(),
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
             tubes: if options.splice {
-                Tubes::default()
+                PipePool::default()
             } else {
-                Tubes::none()
+                PipePool::none()
             },
             now_ms: 0,
             turn: 0,
@@ -240,7 +240,7 @@ impl EventLoop {
             core,
             pairs: Slab::new(),
             generation: 0,
-            doors: Doors::default(),
+            doors: Listeners::default(),
             admission: options.admission,
             mail,
             mail_again: false,
@@ -307,7 +307,7 @@ impl EventLoop {
 
     fn on_event(&mut self, event: &Event) {
         let token = event.token();
-        if token == WAKER || self.doors.knock(token) {
+        if token == WAKER || self.doors.on_readable(token) {
             return;
         }
         let index = token.0 / 2;
@@ -327,9 +327,9 @@ impl EventLoop {
         if token.0 % 2 == 0 && event.is_error() {
             // The client has reset the connection: nothing can be delivered, so drop its work.
             let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-            return self.close(index, &Reason::client(reset));
+            return self.close(index, &CloseReason::client(reset));
         }
-        if let Up::Connecting(..) = pair.up {
+        if let Upstream::Connecting(..) = pair.up {
             if token.0 % 2 == 1 {
                 if let Err(reason) = self.core.connecting(pair) {
                     self.close(index, &reason);
@@ -360,7 +360,7 @@ impl EventLoop {
         if !self.doors.some_may_wait() {
             return;
         }
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             match self.doors.next() {
                 Ok(arrival) if arrival.socket.as_raw_fd() >= self.descriptor_ceiling => {
                     limited!(
@@ -395,10 +395,10 @@ impl EventLoop {
         self.core.counters.refused += 1;
         self.doors.pause();
         let at_ms = self.core.now_ms + ACCEPT_RETRY_MS;
-        self.core.timers.set(at_ms, Due::Accept);
+        self.core.timers.set(at_ms, LoopTimer::Accept);
     }
 
-    fn take_in(&mut self, arrival: Arrival) -> io::Result<()> {
+    fn take_in(&mut self, arrival: AcceptedConnection) -> io::Result<()> {
         let place = self.pairs.vacant_entry();
         let index = place.key();
         let mut socket = arrival.socket;
@@ -430,17 +430,17 @@ impl EventLoop {
 
     fn take_mail(&mut self) {
         self.mail_again = false;
-        for _ in 0..MAILS_PER_TURN {
+        for _ in 0..MAILS_PER_ITERATION {
             let Some(mail) = self.mail.take() else { return };
             self.on_mail(mail);
         }
         self.mail_again = true;
     }
 
-    fn on_mail(&mut self, mail: Mail) {
+    fn on_mail(&mut self, mail: LoopEvent) {
         match mail {
-            Mail::Listen(..) if self.core.draining => {}
-            Mail::Listen(cluster, target, socket) => {
+            LoopEvent::Listen(..) if self.core.draining => {}
+            LoopEvent::Listen(cluster, target, socket) => {
                 let opened = self
                     .doors
                     .open(cluster, target, socket, &self.core.registry);
@@ -448,20 +448,20 @@ impl EventLoop {
                     tracing::error!(%error, ?target, "cannot serve a listening socket");
                 }
             }
-            Mail::Unlisten(cluster, target) => self.doors.close(cluster, target),
-            Mail::Resolved(id, candidates) => {
+            LoopEvent::Unlisten(cluster, target) => self.doors.close(cluster, target),
+            LoopEvent::Resolved(id, candidates) => {
                 let Some(pair) = self.pairs.get_mut(id.index) else {
                     return;
                 };
-                if pair.id != id || !matches!(pair.up, Up::Resolving(_)) {
+                if pair.id != id || !matches!(pair.up, Upstream::Resolving(_)) {
                     return;
                 }
                 if let Err(reason) = self.core.try_next(pair, candidates) {
                     self.close(id.index, &reason);
                 }
             }
-            Mail::Silent(cluster, broker) => self.close_waiting(cluster, &broker),
-            Mail::Filtered(done) => {
+            LoopEvent::Silent(cluster, broker) => self.close_waiting(cluster, &broker),
+            LoopEvent::Filtered(done) => {
                 self.core.counters.filters.add(&done.tally);
                 let index = done.pair.index;
                 let pair = self.pairs.get_mut(index);
@@ -473,7 +473,7 @@ impl EventLoop {
                     Err(reason) => self.close(index, &reason),
                 }
             }
-            Mail::List(most, reply) => {
+            LoopEvent::List(most, reply) => {
                 let now_ms = self.core.now_ms;
                 let rows = self.pairs.iter().take(most).map(|(_, pair)| {
                     let cluster = &self.core.clusters[pair.cluster].name;
@@ -482,7 +482,7 @@ impl EventLoop {
                 // Whoever asked may have gone.
                 let _ = reply.try_send(rows.collect());
             }
-            Mail::Drain => {
+            LoopEvent::Drain => {
                 self.core.draining = true;
                 self.doors.close_all();
                 let all: Vec<_> = self.pairs.iter().map(|(index, _)| index).collect();
@@ -490,7 +490,7 @@ impl EventLoop {
                     self.drive(index, None);
                 }
             }
-            Mail::Stop => self.running = false,
+            LoopEvent::Stop => self.running = false,
         }
     }
 
@@ -505,7 +505,7 @@ impl EventLoop {
             waits.then_some(index)
         });
         for index in waiting.collect::<Vec<_>>() {
-            self.close(index, &Reason::Silent);
+            self.close(index, &CloseReason::Silent);
         }
     }
 
@@ -515,8 +515,8 @@ impl EventLoop {
         self.core.timers.expire(now_ms, |timer| due.push(timer));
         for timer in due {
             match timer {
-                Due::Accept => self.doors.try_all(),
-                Due::Pair(id) => {
+                LoopTimer::Accept => self.doors.try_all(),
+                LoopTimer::Pair(id) => {
                     let pair = self.pairs.get_mut(id.index);
                     let Some(pair) = pair.filter(|pair| pair.id == id) else {
                         continue;
@@ -545,7 +545,7 @@ impl EventLoop {
         self.metrics.publish(&self.core.counters);
     }
 
-    fn close(&mut self, index: usize, reason: &Reason) {
+    fn close(&mut self, index: usize, reason: &CloseReason) {
         let mut pair = self.pairs.remove(index);
         self.core.note_end(&pair, reason);
         self.core.drop_up(&mut pair);
@@ -562,19 +562,19 @@ impl EventLoop {
     }
 }
 
-impl Core {
+impl LoopState {
     /// Ends a pair whose time is over, or looks again later.
-    fn check(&mut self, pair: &mut Pair) -> Result<(), Reason> {
+    fn check(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
         let now_ms = self.now_ms;
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
-            return Err(Reason::Gone);
+            return Err(CloseReason::Gone);
         }
         let held_ms = self.check_held(pair)?;
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(held_ms);
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {
-                Err(Reason::Timeout(what))
+                Err(CloseReason::Timeout(what))
             } else {
                 Ok(())
             }
@@ -591,16 +591,16 @@ impl Core {
             until(pair.active_ms + self.limits.idle_ms, "idle")?;
         }
         match &mut pair.up {
-            Up::Resolving(at_ms) => until(*at_ms, "a name is not found in time")?,
-            Up::Open(up, at_ms) if up.stream.is_handshaking() => {
+            Upstream::Resolving(at_ms) => until(*at_ms, "a name is not found in time")?,
+            Upstream::Open(up, at_ms) if up.stream.is_handshaking() => {
                 until(*at_ms, "no TLS with the broker in time")?;
             }
-            Up::Connecting(_, rest, at_ms) if now_ms >= *at_ms => {
+            Upstream::Connecting(_, rest, at_ms) if now_ms >= *at_ms => {
                 let rest = std::mem::take(rest);
                 self.try_next(pair, rest)?;
             }
-            Up::Connecting(_, _, at_ms) => next_ms = next_ms.min(*at_ms),
-            Up::None | Up::Open(..) => {}
+            Upstream::Connecting(_, _, at_ms) => next_ms = next_ms.min(*at_ms),
+            Upstream::None | Upstream::Open(..) => {}
         }
         if next_ms < u64::MAX {
             self.arm(pair, next_ms);
@@ -608,18 +608,18 @@ impl Core {
         Ok(())
     }
 
-    fn note_end(&mut self, pair: &Pair, reason: &Reason) {
+    fn note_end(&mut self, pair: &Pair, reason: &CloseReason) {
         let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
         let counters = &mut self.counters;
         match reason {
-            Reason::Gone | Reason::Drained => {
+            CloseReason::Gone | CloseReason::Drained => {
                 limited!(debug, "connection closed", %client, "closed")
             }
-            Reason::Timeout(what) => {
+            CloseReason::Timeout(what) => {
                 counters.timeouts += 1;
                 limited!(debug, "connection timed out", %client, cluster, "closed: {what}");
             }
-            Reason::Stream(error) => {
+            CloseReason::Stream(error) => {
                 match error {
                     StreamError::Broker(_) | StreamError::Unasked { .. } => {
                         counters.broker_errors += 1;
@@ -629,11 +629,11 @@ impl Core {
                 let error = Truncated(error);
                 limited!(warn, "connection broke a rule", %client, cluster, "closed: {error}");
             }
-            Reason::NoBroker(error) => {
+            CloseReason::NoBroker(error) => {
                 counters.connect_failures += 1;
                 let node = match pair.target {
-                    Target::Bootstrap => "any broker".to_owned(),
-                    Target::Broker(id) => format!("broker {id}"),
+                    ListenerTarget::Bootstrap => "any broker".to_owned(),
+                    ListenerTarget::Broker(id) => format!("broker {id}"),
                 };
                 limited!(
                     debug,
@@ -643,12 +643,12 @@ impl Core {
                     "closed: {node} is not reached: {error}"
                 );
             }
-            Reason::Silent => {
+            CloseReason::Silent => {
                 counters.silent_broker += 1;
                 let broker = pair.broker;
                 tracing::debug!(%client, cluster, ?broker, "closed: broker does not answer");
             }
-            Reason::Client(error) | Reason::Broker(error) => {
+            CloseReason::Client(error) | CloseReason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
                 limited!(debug, "connection failed", %client, cluster, "closed: {reason:?}");

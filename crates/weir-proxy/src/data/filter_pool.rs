@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::wire::WireError;
-use weir_net::{MailSender, PostError};
+use weir_net::{MailboxSender, PostError};
 
-use super::{Mail, PairId};
+use super::{LoopEvent, PairId};
 use crate::filter::{
-    Direction, FilterLimits, Filters, Meter, Pass, Step, Tally, Verdict, Workspace,
+    Direction, FilterBuffers, FilterChain, FilterCounts, FilterLimits, Meter, Pass, Step, Verdict,
 };
 use crate::wire::{Asked, Unfinished};
 
@@ -37,10 +37,10 @@ pub(super) struct Task {
     pub(super) pair: PairId,
     pub(super) direction: Direction,
     pub(super) address: IpAddr,
-    pub(super) filters: Arc<Filters>,
+    pub(super) filters: Arc<FilterChain>,
     pub(super) unfinished: Unfinished,
     pub(super) cancelled: Arc<AtomicBool>,
-    pub(super) reply: MailSender<Mail>,
+    pub(super) reply: MailboxSender<LoopEvent>,
 }
 
 /// A frame whose filters have done their work.
@@ -50,7 +50,7 @@ pub(crate) struct Finished {
     pub(super) direction: Direction,
     pub(super) request: Option<Asked>,
     pub(super) outcome: Result<(Verdict, Vec<u8>), WireError>,
-    pub(super) tally: Tally,
+    pub(super) tally: FilterCounts,
 }
 
 /// Cancels a task when its connection is gone.
@@ -159,7 +159,7 @@ impl FilterPool {
     fn run(&self, number: usize) {
         // The first of several threads is for new frames alone.
         let only_fresh = number == 0 && self.threads > 1;
-        let mut workspace = Workspace::new(self.limits);
+        let mut workspace = FilterBuffers::new(self.limits);
         let mut queues = self.queues();
         while !queues.ended {
             let Some(task) = queues.take(only_fresh) else {
@@ -185,7 +185,7 @@ impl FilterPool {
     fn advance(
         &self,
         mut task: Task,
-        workspace: &mut Workspace,
+        workspace: &mut FilterBuffers,
         only_fresh: bool,
     ) -> (Option<Task>, Duration) {
         if task.cancelled.load(Ordering::Relaxed) {
@@ -221,7 +221,7 @@ impl FilterPool {
 }
 
 /// Sends a frame back to its event loop.
-fn finish(task: Task, error: Option<WireError>, workspace: &mut Workspace) {
+fn finish(task: Task, error: Option<WireError>, workspace: &mut FilterBuffers) {
     let Unfinished {
         work,
         frame,
@@ -241,7 +241,7 @@ fn finish(task: Task, error: Option<WireError>, workspace: &mut Workspace) {
     };
     let tally = workspace.take_tally();
     workspace.tidy();
-    let mut mail = Mail::Filtered(Box::new(Finished {
+    let mut mail = LoopEvent::Filtered(Box::new(Finished {
         pair: task.pair,
         direction: task.direction,
         request,
@@ -249,7 +249,7 @@ fn finish(task: Task, error: Option<WireError>, workspace: &mut Workspace) {
         tally,
     }));
     // Without it the connection would wait for ever; the loop empties its inbox every turn.
-    while let Err(PostError::Full(again)) = task.reply.post(mail, PATIENCE) {
+    while let Err(PostError::Full(again)) = task.reply.post(mail, POST_TIMEOUT) {
         mail = again;
     }
 }
@@ -272,4 +272,4 @@ const FRESH_BATCH_BYTES: usize = 1 << 20;
 /// Addresses whose time is remembered although it is over.
 const ADDRESSES_KEPT: usize = 4_096;
 /// How long an event loop's inbox may be full before it is tried again.
-const PATIENCE: Duration = Duration::from_secs(1);
+const POST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::event_loop::{Core, Reason};
+use super::event_loop::{CloseReason, LoopState};
 use super::filter_pool::{Cancel, Finished, Task};
 use super::memory::Claim;
 use super::pair::Pair;
 use crate::filter::{Direction, Pass};
-use crate::wire::{Held, StreamError, Unfinished};
+use crate::wire::{DelayedFrame, StreamError, Unfinished};
 
 /// Why a frame waits. Nothing overtakes it.
 #[derive(Debug)]
@@ -60,14 +60,19 @@ pub(super) fn has_memory(claim: &Option<Claim>) -> bool {
     claim.as_ref().is_none_or(Claim::is_granted)
 }
 
-impl Core {
-    pub(super) fn hold(&mut self, pair: &mut Pair, direction: Direction, held: Option<Held>) {
+impl LoopState {
+    pub(super) fn hold(
+        &mut self,
+        pair: &mut Pair,
+        direction: Direction,
+        held: Option<DelayedFrame>,
+    ) {
         let hold = held.map(|held| match held {
-            Held::Delayed { time, frame } => {
-                let at_ms = self.now_ms + super::drive::millis(time);
+            DelayedFrame::Delayed { time, frame } => {
+                let at_ms = self.now_ms + super::forward::millis(time);
                 Hold::Until(at_ms, frame)
             }
-            Held::Unfinished(unfinished) => Hold::Unfinished(unfinished),
+            DelayedFrame::Unfinished(unfinished) => Hold::Unfinished(unfinished),
         });
         match direction {
             Direction::Produce => pair.held_up = hold,
@@ -148,7 +153,7 @@ impl Core {
     }
 
     /// Has a frame go on whose filters have done their work.
-    pub(super) fn filtered(&mut self, pair: &mut Pair, done: Finished) -> Result<(), Reason> {
+    pub(super) fn filtered(&mut self, pair: &mut Pair, done: Finished) -> Result<(), CloseReason> {
         let held = match done.direction {
             Direction::Produce => &mut pair.held_up,
             Direction::Fetch => &mut pair.held_down,
@@ -164,7 +169,11 @@ impl Core {
         }
         if verdict.pass != Pass::Nothing {
             let time = verdict.hold;
-            self.hold(pair, done.direction, Some(Held::Delayed { time, frame }));
+            self.hold(
+                pair,
+                done.direction,
+                Some(DelayedFrame::Delayed { time, frame }),
+            );
         }
         self.release(pair)?;
         // A response that the proxy made itself, unless others come before it.
@@ -191,7 +200,7 @@ impl Core {
     }
 
     /// Looks at frames that are held; when to look again.
-    pub(super) fn check_held(&mut self, pair: &mut Pair) -> Result<u64, Reason> {
+    pub(super) fn check_held(&mut self, pair: &mut Pair) -> Result<u64, CloseReason> {
         let now_ms = self.now_ms;
         let mut next_ms = self.check_slow_frame(pair)?;
         for held in [&pair.held_up, &pair.held_down].into_iter().flatten() {
@@ -209,7 +218,9 @@ impl Core {
             };
             let until_ms = since_ms + self.limits.frame_ms;
             if is_short && now_ms >= until_ms {
-                return Err(Reason::Timeout("held memory for long while others waited"));
+                return Err(CloseReason::Timeout(
+                    "held memory for long while others waited",
+                ));
             }
             next_ms = next_ms.min(until_ms.max(now_ms + MEMORY_LOOK_MS));
         }
@@ -217,7 +228,7 @@ impl Core {
     }
 
     /// The beginning of a request must come further, unless it is the proxy that does not read.
-    fn check_slow_frame(&mut self, pair: &mut Pair) -> Result<u64, Reason> {
+    fn check_slow_frame(&mut self, pair: &mut Pair) -> Result<u64, CloseReason> {
         let now_ms = self.now_ms;
         let Some(slow) = pair.slow_frame else {
             return Ok(u64::MAX);
@@ -232,7 +243,7 @@ impl Core {
         let came = pair.request_bytes - slow.bytes;
         let paused = !self.takes_requests(pair);
         if !paused && !slow.paused && came < FRAME_PROGRESS_BYTES {
-            return Err(Reason::Timeout("a request does not get on"));
+            return Err(CloseReason::Timeout("a request does not get on"));
         }
         let until_ms = now_ms + self.limits.frame_ms;
         pair.slow_frame = Some(SlowFrame {

@@ -4,32 +4,32 @@
 mod accept;
 mod connect;
 mod counters;
-mod drive;
 mod event_loop;
 mod filter_pool;
+mod forward;
 mod holding;
 mod memory;
-mod outbox;
 mod pair;
-mod passing;
+mod pipe;
+mod send_buffer;
+mod splice;
 mod stream;
-mod tube;
 
 use std::net::TcpListener;
 
 pub(crate) use self::accept::Admission;
-pub(crate) use self::counters::{Kind, LoopMetrics, METRICS};
-pub(crate) use self::event_loop::{ClusterParts, EventLoop, LoopOptions};
+pub(crate) use self::counters::{LoopMetrics, METRICS, MetricKind};
+pub(crate) use self::event_loop::{EventLoop, LoopCluster, LoopOptions};
 pub(crate) use self::filter_pool::{FilterPool, Finished};
 pub(crate) use self::memory::Memory;
 pub(crate) use self::pair::Candidate;
-pub use self::pair::ConnectionRow;
+pub use self::pair::ConnectionInfo;
 
 use crate::config::HostPort;
 
 /// What a listener stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Target {
+pub(crate) enum ListenerTarget {
     /// Any broker.
     Bootstrap,
     /// The broker of that number.
@@ -45,11 +45,11 @@ pub(crate) struct PairId {
 
 /// What other threads tell an event loop.
 #[derive(Debug)]
-pub(crate) enum Mail {
+pub(crate) enum LoopEvent {
     /// Accept connections of a cluster at this socket, too.
-    Listen(usize, Target, TcpListener),
+    Listen(usize, ListenerTarget, TcpListener),
     /// No longer accept connections of a cluster for a target.
-    Unlisten(usize, Target),
+    Unlisten(usize, ListenerTarget),
     /// Where the broker is that a pair wants to connect to; none if nobody knows.
     Resolved(PairId, Vec<Candidate>),
     /// The filters of a frame have done their work.
@@ -57,7 +57,7 @@ pub(crate) enum Mail {
     /// A broker of a cluster has not answered the probe for long.
     Silent(usize, HostPort),
     /// Tell of all connections, at most so many.
-    List(usize, crossbeam_channel::Sender<Vec<ConnectionRow>>),
+    List(usize, crossbeam_channel::Sender<Vec<ConnectionInfo>>),
     /// Accept nothing more; end every connection as soon as its requests are answered.
     Drain,
     /// End.

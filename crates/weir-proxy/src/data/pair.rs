@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::holding::{Hold, SlowFrame};
 use super::memory::Claim;
-use super::outbox::Outbox;
+use super::pipe::SplicePipe;
+use super::send_buffer::SendBuffer;
 use super::stream::Stream;
-use super::tube::Tube;
-use super::{PairId, Target};
+use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
-use crate::wire::{Answer, AnswerStream, RequestStream, Ring};
+use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream};
 
 /// One of the two connections.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct Endpoint {
     pub(super) stream: Stream,
     /// Reading may bring something.
     pub(super) readable: bool,
@@ -30,7 +30,7 @@ pub(super) struct Side {
     pub(super) caution: u8,
 }
 
-impl Side {
+impl Endpoint {
     pub(super) fn new(stream: Stream) -> Self {
         Self {
             stream,
@@ -62,19 +62,19 @@ pub(crate) type Candidate = (SocketAddr, Arc<str>);
 
 /// The way to the broker.
 #[derive(Debug)]
-pub(super) enum Up {
+pub(super) enum Upstream {
     /// Nobody has asked for anything yet.
     None,
     /// Names are looked up, until an instant at most.
     Resolving(u64),
     /// An address is tried, until an instant at most; others may follow.
-    Connecting(Box<Side>, Vec<Candidate>, u64),
+    Connecting(Box<Endpoint>, Vec<Candidate>, u64),
     /// Connected; TLS may have until an instant.
-    Open(Box<Side>, u64),
+    Open(Box<Endpoint>, u64),
 }
 
-impl Up {
-    pub(super) fn side(&mut self) -> Option<&mut Side> {
+impl Upstream {
+    pub(super) fn side(&mut self) -> Option<&mut Endpoint> {
         match self {
             Self::Connecting(side, ..) | Self::Open(side, _) => Some(side),
             Self::None | Self::Resolving(_) => None,
@@ -86,7 +86,7 @@ impl Up {
         matches!(self, Self::Open(side, _) if side.stream.is_plain())
     }
 
-    pub(super) fn open(&mut self) -> Option<&mut Side> {
+    pub(super) fn open(&mut self) -> Option<&mut Endpoint> {
         match self {
             Self::Open(side, _) => Some(side),
             _ => None,
@@ -99,7 +99,7 @@ impl Up {
 pub(super) struct Pair {
     pub(super) id: PairId,
     pub(super) cluster: usize,
-    pub(super) target: Target,
+    pub(super) target: ListenerTarget,
     pub(super) peer: SocketAddr,
     pub(super) broker: Option<SocketAddr>,
     /// Name of the broker's host as it was looked up.
@@ -109,15 +109,15 @@ pub(super) struct Pair {
     pub(super) since_ms: u64,
     /// When a byte last came from either side.
     pub(super) active_ms: u64,
-    pub(super) down: Side,
-    pub(super) up: Up,
-    pub(super) to_up: Outbox,
-    pub(super) to_down: Outbox,
+    pub(super) down: Endpoint,
+    pub(super) up: Upstream,
+    pub(super) to_up: SendBuffer,
+    pub(super) to_down: SendBuffer,
     /// What goes to the client before `to_down`, if anything.
-    pub(super) tube: Option<Tube>,
+    pub(super) tube: Option<SplicePipe>,
     pub(super) requests: RequestStream,
-    pub(super) answers: AnswerStream,
-    pub(super) ring: Ring,
+    pub(super) answers: ResponseStream,
+    pub(super) ring: InFlightRequests,
     pub(super) software: Option<Box<str>>,
     /// Requests so far.
     pub(super) counted: u64,
@@ -140,7 +140,7 @@ impl Pair {
     pub(super) fn new(
         id: PairId,
         cluster: usize,
-        target: Target,
+        target: ListenerTarget,
         peer: SocketAddr,
         now_ms: u64,
         down: Stream,
@@ -155,14 +155,14 @@ impl Pair {
             answered_ms: now_ms,
             since_ms: now_ms,
             active_ms: now_ms,
-            down: Side::new(down),
-            up: Up::None,
-            to_up: Outbox::default(),
-            to_down: Outbox::default(),
+            down: Endpoint::new(down),
+            up: Upstream::None,
+            to_up: SendBuffer::default(),
+            to_down: SendBuffer::default(),
             tube: None,
             requests: RequestStream::default(),
-            answers: AnswerStream::default(),
-            ring: Ring::default(),
+            answers: ResponseStream::default(),
+            ring: InFlightRequests::default(),
             software: None,
             counted: 0,
             request_bytes: 0,
@@ -195,7 +195,7 @@ impl Pair {
         let is_it = matches!((self.broker, &self.broker_host), (Some(address), Some(host))
             if broker.is(host, address.port()));
         let waits = match self.ring.front() {
-            Some(entry) => !matches!(entry.answer, Answer::Ready(_)),
+            Some(entry) => !matches!(entry.answer, ResponseSource::Ready(_)),
             None => false,
         };
         is_it && waits && self.answered_ms <= before_ms
@@ -211,26 +211,26 @@ impl Pair {
         held.map(Hold::bytes).sum::<usize>()
             + self.to_up.held_bytes()
             + self.to_down.held_bytes()
-            + self.tube.as_ref().map_or(0, Tube::held)
+            + self.tube.as_ref().map_or(0, SplicePipe::held)
             + self.requests.held_bytes()
             + self.answers.held_bytes()
             + self.ring.own_bytes()
     }
 
-    pub(super) fn row(&self, cluster: &str, now_ms: u64) -> ConnectionRow {
+    pub(super) fn row(&self, cluster: &str, now_ms: u64) -> ConnectionInfo {
         let state = match &self.up {
-            Up::None => "waiting",
-            Up::Resolving(_) | Up::Connecting(..) => "connecting",
-            Up::Open(..) => "open",
+            Upstream::None => "waiting",
+            Upstream::Resolving(_) | Upstream::Connecting(..) => "connecting",
+            Upstream::Open(..) => "open",
         };
-        ConnectionRow {
+        ConnectionInfo {
             cluster: cluster.to_owned(),
             client: self.peer.to_string(),
             software: self.software.as_deref().map(str::to_owned),
             broker: self.broker.map(|broker| broker.to_string()),
             node_id: match self.target {
-                Target::Bootstrap => None,
-                Target::Broker(id) => Some(id),
+                ListenerTarget::Bootstrap => None,
+                ListenerTarget::Broker(id) => Some(id),
             },
             state,
             age_ms: now_ms.saturating_sub(self.since_ms),
@@ -246,7 +246,7 @@ impl Pair {
 
 /// A connection, for people.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct ConnectionRow {
+pub struct ConnectionInfo {
     /// Virtual cluster.
     pub cluster: String,
     /// Address of the client.

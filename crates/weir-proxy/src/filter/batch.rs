@@ -1,17 +1,17 @@
 //! One batch through a chain of filters: opened, changed, and made valid again.
 
 use weir_kafka::records::{
-    BATCH_HEADER_BYTES, Batches, Codec, PackedForm, RecordLayout, RecordsError, put_record, seal,
-    seal_with_length,
+    BATCH_HEADER_BYTES, Batches, Codec, RecordLayout, RecordsError, SnappyFraming, put_record,
+    seal, set_length_and_crc,
 };
 
+use super::buffers::{BatchBuffers, FilterCounts, Meter, ReplacementBuffer};
 use super::record::RecordEdit;
-use super::workspace::{Meter, Room, Tally, Tools};
-use super::{Filter, Refusal};
+use super::{Filter, RecordRejection};
 
 /// What has become of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum BatchOutcome {
     /// Nothing: it goes on as it came.
     Untouched,
     /// It was changed where it lies.
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
 
 /// Why a batch does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum BatchRejection {
     /// Format 0 or 1, which filters can not open.
     OldFormat,
     /// It is larger than we are ready to hold.
@@ -37,7 +37,7 @@ pub(super) enum Refused {
     Records(Vec<(i32, String)>),
 }
 
-impl From<RecordsError> for Refused {
+impl From<RecordsError> for BatchRejection {
     fn from(error: RecordsError) -> Self {
         match error {
             RecordsError::TooLarge { bytes_max, .. } => Self::TooLarge(format!(
@@ -54,19 +54,19 @@ impl From<RecordsError> for Refused {
 pub(super) fn run(
     batch: &mut [u8],
     chain: &[&dyn Filter],
-    tools: &mut Tools,
-    tally: &mut Tally,
+    tools: &mut BatchBuffers,
+    tally: &mut FilterCounts,
     out: &mut Vec<u8>,
-) -> Result<Outcome, Refused> {
+) -> Result<BatchOutcome, BatchRejection> {
     tools.unpacked_bytes = 0;
-    let none = || Refused::Unreadable("no batch".to_owned());
+    let none = || BatchRejection::Unreadable("no batch".to_owned());
     let view = Batches::new(batch).next().ok_or_else(none)??;
     view.verify_crc()?;
     if view.is_control() || view.record_count == 0 {
-        return Ok(Outcome::Untouched);
+        return Ok(BatchOutcome::Untouched);
     }
     let (codec, count) = (view.codec()?, view.record_count);
-    let Tools {
+    let BatchBuffers {
         scratch,
         limits,
         meter,
@@ -76,7 +76,7 @@ pub(super) fn run(
         return Err(too_many(limits.frame_records));
     }
     if !meter.take(RECORD_UNITS * count as u64 + view.payload().len() as u64) {
-        return Ok(Outcome::Later);
+        return Ok(BatchOutcome::Later);
     }
     if codec != Codec::None {
         scratch.set_bytes_max(meter.batch_bytes.min(limits.batch_bytes));
@@ -86,7 +86,7 @@ pub(super) fn run(
                 meter.charge(units);
             }
             Err(RecordsError::TooLarge { bytes_max, .. }) if bytes_max < limits.batch_bytes => {
-                return Ok(Outcome::Later);
+                return Ok(BatchOutcome::Later);
             }
             Err(error) => return Err(error.into()),
         }
@@ -94,10 +94,10 @@ pub(super) fn run(
     tally.batches += 1;
     tally.records += count as u64;
     let (header, packed) = batch.split_at_mut(BATCH_HEADER_BYTES);
-    let form = PackedForm::of(packed);
+    let form = SnappyFraming::of(packed);
     let payload = match codec {
         Codec::None => packed,
-        _ => tools.scratch.unpacked_mut(),
+        _ => tools.scratch.decompressed_mut(),
     };
     tools.unpacked_bytes = payload.len();
     tools.rows.clear();
@@ -111,11 +111,11 @@ pub(super) fn run(
     };
     let edited = walk.records(payload, count)?;
     let plain: &[u8] = match (tools.rows.is_empty(), edited, codec) {
-        (true, false, _) => return Ok(Outcome::Untouched),
+        (true, false, _) => return Ok(BatchOutcome::Untouched),
         (true, true, Codec::None) => {
             seal(batch);
             tally.batches_edited += 1;
-            return Ok(Outcome::Edited);
+            return Ok(BatchOutcome::Edited);
         }
         (true, true, _) => payload,
         (false, ..) => {
@@ -133,15 +133,15 @@ pub(super) fn run(
     let start = out.len();
     out.extend_from_slice(header);
     tools.packer.pack(codec, form, plain, out)?;
-    seal_with_length(&mut out[start..]);
+    set_length_and_crc(&mut out[start..]);
     tally.batches_rebuilt += 1;
-    Ok(Outcome::Rebuilt)
+    Ok(BatchOutcome::Rebuilt)
 }
 
 /// The records of one batch on their way through the filters.
 struct Walk<'a> {
     chain: &'a [&'a dyn Filter],
-    room: &'a mut Room,
+    room: &'a mut ReplacementBuffer,
     rows: &'a mut Vec<(usize, super::record::Changes)>,
     bytes_max: usize,
     meter: &'a mut Meter,
@@ -149,12 +149,12 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Whether anything was changed where it lies; what was not is in the rows.
-    fn records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, Refused> {
+    fn records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, BatchRejection> {
         let (mut at, mut edited) = (0, false);
         let mut refused = Vec::new();
         for index in 0..count {
             if index % RECORDS_PER_LOOK == 0 && !self.meter.may_proceed() {
-                return Err(Refused::TooLarge(TOO_SLOW.to_owned()));
+                return Err(BatchRejection::TooLarge(TOO_SLOW.to_owned()));
             }
             let layout = RecordLayout::read(payload, at)?;
             at = layout.end();
@@ -168,8 +168,8 @@ impl Walk<'_> {
             if changes.value.is_some() || changes.headers.is_some() {
                 self.rows.push((index, changes));
             }
-            if let Err(Refusal(why)) = passed {
-                if refused.len() < REFUSED_TOLD_MAX {
+            if let Err(RecordRejection(why)) = passed {
+                if refused.len() < REJECTED_LISTED_MAX {
                     refused.push((i32::try_from(index).unwrap_or(i32::MAX), why.into_owned()));
                 }
             }
@@ -181,7 +181,7 @@ impl Walk<'_> {
         }
         match refused.is_empty() {
             true => Ok(edited),
-            false => Err(Refused::Records(refused)),
+            false => Err(BatchRejection::Records(refused)),
         }
     }
 }
@@ -190,10 +190,10 @@ impl Walk<'_> {
 fn rebuild(
     payload: &[u8],
     bytes_max: usize,
-    room: &Room,
+    room: &ReplacementBuffer,
     rows: &[(usize, super::record::Changes)],
     plain: &mut Vec<u8>,
-) -> Result<(), Refused> {
+) -> Result<(), BatchRejection> {
     let (mut at, mut index) = (0, 0);
     let mut rows = rows.iter().peekable();
     while at < payload.len() {
@@ -222,17 +222,17 @@ fn rebuild(
     Ok(())
 }
 
-fn check_size(bytes: usize, bytes_max: usize) -> Result<(), Refused> {
+fn check_size(bytes: usize, bytes_max: usize) -> Result<(), BatchRejection> {
     match bytes <= bytes_max {
         true => Ok(()),
-        false => Err(Refused::TooLarge(format!(
+        false => Err(BatchRejection::TooLarge(format!(
             "its records would take more than {bytes_max} bytes: send smaller batches"
         ))),
     }
 }
 
-pub(super) fn too_many(records_max: usize) -> Refused {
-    Refused::TooLarge(format!(
+pub(super) fn too_many(records_max: usize) -> BatchRejection {
+    BatchRejection::TooLarge(format!(
         "more than {records_max} records: send smaller batches"
     ))
 }
@@ -242,4 +242,4 @@ pub(super) const TOO_SLOW: &str = "filters of the proxy take too long for it: se
 const RECORD_UNITS: u64 = 64;
 const RECORDS_PER_LOOK: usize = 64;
 /// A producer sees what is wrong from the first of them.
-const REFUSED_TOLD_MAX: usize = 100;
+const REJECTED_LISTED_MAX: usize = 100;

@@ -6,16 +6,16 @@ use smallvec::SmallVec;
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 
-use super::rejected::Rejected;
-use super::settings::Scoped;
+use super::buffers::{FilterBuffers, Meter};
+use super::config::Scoped;
+use super::rejected::RejectedPartitions;
 use super::work::{Step, Work};
-use super::workspace::{Meter, Workspace};
-use super::{Direction, Filter, FilterError, FilterSettings};
+use super::{Direction, Filter, FilterConfig, FilterError};
 
 /// The filters of one cluster, in the order they were written: each sees what the one before has left,
 /// in both directions.
 #[derive(Debug, Default)]
-pub struct Filters {
+pub struct FilterChain {
     all: Vec<Scoped>,
 }
 
@@ -27,7 +27,7 @@ pub struct Verdict {
     /// How long to hold them before, and all that comes behind them.
     pub hold: Duration,
     /// Partitions that do not go on, whose producer waits for an answer.
-    pub rejected: Option<Rejected>,
+    pub rejected: Option<RejectedPartitions>,
 }
 
 /// Which bytes of a frame go on.
@@ -35,22 +35,22 @@ pub struct Verdict {
 pub enum Pass {
     /// The frame, which may have been changed where it lies.
     InPlace,
-    /// [`Workspace::frame`].
+    /// [`FilterBuffers::frame`].
     Rebuilt,
     /// None: nothing is left of it.
     Nothing,
 }
 
 /// Filters that see the records of one topic.
-pub(super) type Chain<'a> = SmallVec<[&'a dyn Filter; 4]>;
+pub(super) type TopicFilters<'a> = SmallVec<[&'a dyn Filter; 4]>;
 
-impl Filters {
+impl FilterChain {
     /// Checks the settings of all filters.
     ///
     /// # Errors
     /// [`FilterError`] with filter, key, value and remedy.
-    pub fn new(settings: &[FilterSettings]) -> Result<Self, FilterError> {
-        let all = settings.iter().map(FilterSettings::build);
+    pub fn new(settings: &[FilterConfig]) -> Result<Self, FilterError> {
+        let all = settings.iter().map(FilterConfig::build);
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
         })
@@ -96,7 +96,7 @@ impl Filters {
         frame: &mut [u8],
         body_at: usize,
         version: i16,
-        workspace: &mut Workspace,
+        workspace: &mut FilterBuffers,
     ) -> Result<Verdict, WireError> {
         self.all_of(Direction::Produce, frame, body_at, version, workspace)
     }
@@ -111,7 +111,7 @@ impl Filters {
         frame: &mut [u8],
         body_at: usize,
         version: i16,
-        workspace: &mut Workspace,
+        workspace: &mut FilterBuffers,
     ) -> Result<Verdict, WireError> {
         self.all_of(Direction::Fetch, frame, body_at, version, workspace)
     }
@@ -122,7 +122,7 @@ impl Filters {
         frame: &mut [u8],
         body_at: usize,
         version: i16,
-        workspace: &mut Workspace,
+        workspace: &mut FilterBuffers,
     ) -> Result<Verdict, WireError> {
         let mut work = Work::new(direction, body_at, version)?;
         work.borrow_from(workspace);
@@ -142,7 +142,7 @@ impl Filters {
         frame: &mut [u8],
         body_at: usize,
         version: i16,
-        workspace: &mut Workspace,
+        workspace: &mut FilterBuffers,
     ) -> Result<Result<Verdict, Box<Work>>, WireError> {
         let mut work = Work::new(direction, body_at, version)?;
         if frame.len() > AT_ONCE_FRAME_BYTES {
@@ -159,8 +159,8 @@ impl Filters {
     }
 
     /// The filters that see a topic's records, and how long its frames are held.
-    pub(super) fn chain(&self, topic: &str, direction: Direction) -> (Chain<'_>, Duration) {
-        let mut chain = Chain::new();
+    pub(super) fn chain(&self, topic: &str, direction: Direction) -> (TopicFilters<'_>, Duration) {
+        let mut chain = TopicFilters::new();
         let mut hold = Duration::ZERO;
         for scoped in &self.all {
             if scoped.takes(topic, direction) {

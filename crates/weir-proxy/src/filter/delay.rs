@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::settings::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, Refusal};
+use super::config::{all_topics, on_produce};
+use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "delay";
 
@@ -44,7 +44,7 @@ struct Delay {
 }
 
 impl Filter for Delay {
-    fn record(&self, _: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+    fn record(&self, _: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{FilterLimits, Filters, Pass, Workspace};
-use crate::filter::FilterSettings;
+use super::{FilterBuffers, FilterChain, FilterLimits, Pass};
+use crate::filter::FilterConfig;
 
 /// A produce request through a chain of every filter: the first byte says which version.
 pub fn produce(data: &[u8]) {
@@ -11,7 +11,7 @@ pub fn produce(data: &[u8]) {
         return;
     };
     let version = i16::from(version % 13);
-    let (filters, mut workspace) = (all_filters(), Workspace::new(LIMITS));
+    let (filters, mut workspace) = (all_filters(), FilterBuffers::new(LIMITS));
     let mut frame = framed(body);
     let Ok(verdict) = filters.produce(&mut frame, BODY_AT, version, &mut workspace) else {
         return;
@@ -33,7 +33,7 @@ pub fn fetch(data: &[u8]) {
         return;
     };
     let version = i16::from(version % 13);
-    let (filters, mut workspace) = (all_filters(), Workspace::new(LIMITS));
+    let (filters, mut workspace) = (all_filters(), FilterBuffers::new(LIMITS));
     let mut frame = framed(body);
     let Ok(verdict) = filters.fetch(&mut frame, BODY_AT, version, &mut workspace) else {
         return;
@@ -45,7 +45,7 @@ pub fn fetch(data: &[u8]) {
         Pass::Rebuilt => workspace.frame().to_vec(),
         Pass::InPlace | Pass::Nothing => frame,
     };
-    let mut workspace = Workspace::new(LIMITS);
+    let mut workspace = FilterBuffers::new(LIMITS);
     let second = filters.fetch(&mut again, BODY_AT, version, &mut workspace);
     assert!(second.is_ok(), "{second:?}");
     assert_eq!(workspace.take_tally().partitions_withheld, 0);
@@ -57,7 +57,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn check_size(frame: &[u8], pass: Pass, workspace: &Workspace) {
+fn check_size(frame: &[u8], pass: Pass, workspace: &FilterBuffers) {
     let sent = match pass {
         Pass::InPlace => frame,
         Pass::Rebuilt => workspace.frame(),
@@ -69,14 +69,14 @@ fn check_size(frame: &[u8], pass: Pass, workspace: &Workspace) {
     assert_eq!(size.map(|size| size as usize), Some(sent.len() - BODY_AT));
 }
 
-fn all_filters() -> Filters {
+fn all_filters() -> FilterChain {
     #[derive(serde::Deserialize)]
     struct Raw {
-        filter: Vec<FilterSettings>,
+        filter: Vec<FilterConfig>,
     }
     // Invariant: both are right, which the tests show.
     let raw: Raw = toml::from_str(ALL).expect("settings are valid");
-    Filters::new(&raw.filter).expect("filters are valid")
+    FilterChain::new(&raw.filter).expect("filters are valid")
 }
 
 const BODY_AT: usize = 4;

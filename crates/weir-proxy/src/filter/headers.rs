@@ -3,13 +3,13 @@
 use weir_kafka::records::{put_varint, put_varint_bytes};
 use weir_kafka::wire::reader::Reader;
 
-use super::Refusal;
+use super::RecordRejection;
 
 /// Headers that can not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-impl From<Malformed> for Refusal {
+impl From<Malformed> for RecordRejection {
     fn from(_: Malformed) -> Self {
         Self("its headers can not be read".into())
     }

@@ -2,7 +2,9 @@
 //! topic and direction, and the work on frames and batches that keeps them valid.
 
 mod batch;
+mod buffers;
 mod chain;
+mod config;
 mod delay;
 #[doc(hidden)]
 pub mod fuzz;
@@ -15,23 +17,21 @@ mod rejected;
 mod remove_header;
 mod require;
 mod set_header;
-mod settings;
 mod text;
 mod upper_case;
 mod work;
-mod workspace;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub use chain::{Filters, Pass, Verdict};
+pub(crate) use buffers::Meter;
+pub use buffers::{FilterBuffers, FilterCounts, FilterLimits};
+pub use chain::{FilterChain, Pass, Verdict};
+pub use config::{Direction, FilterConfig, FilterError};
 pub use record::RecordEdit;
-pub use rejected::Rejected;
-pub use settings::{Direction, FilterError, FilterSettings};
+pub use rejected::RejectedPartitions;
 pub use work::{Step, Work};
-pub(crate) use workspace::Meter;
-pub use workspace::{FilterLimits, Tally, Workspace};
 
 /// Looks at records one by one, and changes their values and headers.
 ///
@@ -54,8 +54,8 @@ pub trait Filter: Debug + Send + Sync {
     /// What becomes of one record.
     ///
     /// # Errors
-    /// [`Refusal`] if it must not pass.
-    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), Refusal>;
+    /// [`RecordRejection`] if it must not pass.
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection>;
 
     /// Whether records need to be read for it at all.
     fn reads_records(&self) -> bool {
@@ -70,7 +70,7 @@ pub trait Filter: Debug + Send + Sync {
 
 /// Why a record must not pass; told to its producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal(pub Cow<'static, str>);
+pub struct RecordRejection(pub Cow<'static, str>);
 
 #[cfg(test)]
 mod tests;

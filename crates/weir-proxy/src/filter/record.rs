@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use weir_kafka::records::RecordLayout;
 
+use super::buffers::ReplacementBuffer;
 use super::headers::{self, Malformed};
-use super::workspace::Room;
 
 /// One record on its way: to be read, and changed within what a [`Filter`](super::Filter) may.
 #[derive(Debug)]
 pub struct RecordEdit<'a> {
     payload: &'a mut [u8],
     layout: &'a RecordLayout,
-    room: &'a mut Room,
+    room: &'a mut ReplacementBuffer,
     changes: Changes,
 }
 
@@ -26,7 +26,11 @@ pub(super) struct Changes {
 }
 
 impl<'a> RecordEdit<'a> {
-    pub(super) fn new(payload: &'a mut [u8], layout: &'a RecordLayout, room: &'a mut Room) -> Self {
+    pub(super) fn new(
+        payload: &'a mut [u8],
+        layout: &'a RecordLayout,
+        room: &'a mut ReplacementBuffer,
+    ) -> Self {
         Self {
             payload,
             layout,

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 
 use weir_kafka::wire::WireError;
+use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::{
-    ErrorRow, Layout, TopicSpan, produce_answer, produce_is_flexible, put_error_row,
-    put_error_topic, put_length,
+    Layout, PartitionError, TopicSpan, produce_answer, produce_is_flexible, put_length,
+    put_partition_error, put_topic_errors,
 };
-use weir_kafka::wire::patch::Patches;
 
-use super::batch::Refused;
+use super::batch::BatchRejection;
 
 /// What was taken out of a produce request. Its producer is told with an error per partition, and goes
 /// on with the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedPartitions {
     topics: Vec<(String, Vec<Row>)>,
     /// Records listed so far.
     listed: usize,
@@ -30,8 +30,8 @@ struct Row {
 }
 
 impl Row {
-    fn as_error(&self) -> ErrorRow<'_> {
-        ErrorRow {
+    fn as_error(&self) -> PartitionError<'_> {
+        PartitionError {
             partition: self.partition,
             error: self.error,
             message: &self.message,
@@ -40,7 +40,7 @@ impl Row {
     }
 }
 
-impl Rejected {
+impl RejectedPartitions {
     pub(super) fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
@@ -51,7 +51,7 @@ impl Rejected {
         self.bytes
     }
 
-    pub(super) fn add(&mut self, topic: &str, partition: i32, refused: Refused) {
+    pub(super) fn add(&mut self, topic: &str, partition: i32, refused: BatchRejection) {
         let (error, message, mut records) = tell(refused);
         records.truncate(RECORDS_LISTED_MAX - self.listed.min(RECORDS_LISTED_MAX));
         self.listed += records.len();
@@ -80,7 +80,7 @@ impl Rejected {
         put_length(&mut out, flexible, self.topics.len());
         for (name, rows) in &self.topics {
             let rows: Vec<_> = rows.iter().map(Row::as_error).collect();
-            put_error_topic(&mut out, version, name, &rows);
+            put_topic_errors(&mut out, version, name, &rows);
         }
         if version >= 1 {
             out.extend_from_slice(&[0; 4]); // throttle time
@@ -99,7 +99,7 @@ impl Rejected {
         let mut layout = Layout::default();
         produce_answer(body, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
-        let mut patches = Patches::default();
+        let mut patches = ByteEdits::default();
         let mut topics = layout.topics.len();
         // The first of a name counts, hence the reverse order.
         let by_name: HashMap<&[u8], &TopicSpan> = layout
@@ -114,7 +114,7 @@ impl Rejected {
             let Some(topic) = known else {
                 topics += 1;
                 let end = layout.topics_end;
-                patches.replace(end..end, |out| put_error_topic(out, version, name, &rows));
+                patches.replace(end..end, |out| put_topic_errors(out, version, name, &rows));
                 continue;
             };
             let count = topic.partitions.len() + rows.len();
@@ -124,7 +124,7 @@ impl Rejected {
             let end = topic.partitions_end;
             patches.replace(end..end, |out| {
                 for row in &rows {
-                    put_error_row(out, version, row);
+                    put_partition_error(out, version, row);
                 }
             });
         }
@@ -141,19 +141,19 @@ impl Rejected {
 
 /// Error code, text, and the records at fault. None of these codes makes a client give up: the first three
 /// fail the batch, and a batch that is too large is split.
-fn tell(refused: Refused) -> (i16, String, Vec<(i32, String)>) {
+fn tell(refused: BatchRejection) -> (i16, String, Vec<(i32, String)>) {
     match refused {
-        Refused::Records(records) => {
+        BatchRejection::Records(records) => {
             let text = "refused by a filter of the proxy".to_owned();
             (INVALID_RECORD, text, records)
         }
-        Refused::Unreadable(text) => (INVALID_RECORD, text, Vec::new()),
-        Refused::OldFormat => {
+        BatchRejection::Unreadable(text) => (INVALID_RECORD, text, Vec::new()),
+        BatchRejection::OldFormat => {
             let text = "filters of the proxy need message format 2".to_owned();
             (UNSUPPORTED_FOR_MESSAGE_FORMAT, text, Vec::new())
         }
-        Refused::TooLarge(text) => (MESSAGE_TOO_LARGE, text, Vec::new()),
-        Refused::Corrupt => (CORRUPT_MESSAGE, "checksum".to_owned(), Vec::new()),
+        BatchRejection::TooLarge(text) => (MESSAGE_TOO_LARGE, text, Vec::new()),
+        BatchRejection::Corrupt => (CORRUPT_MESSAGE, "checksum".to_owned(), Vec::new()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::settings::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, Refusal, headers};
+use super::config::{all_topics, on_produce};
+use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection, headers};
 
 pub(super) const NAME: &str = "remove-header";
 
@@ -43,7 +43,7 @@ struct RemoveHeader {
 }
 
 impl Filter for RemoveHeader {
-    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         record.rewrite_headers(|old, out| headers::without(old, &self.name, out))?;
         Ok(())
     }

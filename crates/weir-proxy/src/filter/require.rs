@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::settings::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, Refusal};
+use super::config::{all_topics, on_produce};
+use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "require";
 
@@ -63,10 +63,12 @@ struct Require {
 }
 
 impl Filter for Require {
-    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         for name in &self.headers {
             if !record.has_header(name)? {
-                return Err(Refusal(format!("header {name:?} is missing").into()));
+                return Err(RecordRejection(
+                    format!("header {name:?} is missing").into(),
+                ));
             }
         }
         let Some(value) = record.value() else {
@@ -75,7 +77,7 @@ impl Filter for Require {
         let bytes = value.len();
         if let Some(bytes_max) = self.value_bytes_max.filter(|max| bytes > *max) {
             let text = format!("value of {bytes} bytes, at most {bytes_max} are allowed");
-            return Err(Refusal(text.into()));
+            return Err(RecordRejection(text.into()));
         }
         match self.json {
             true => check_json(value),
@@ -84,12 +86,14 @@ impl Filter for Require {
     }
 }
 
-fn check_json(value: &[u8]) -> Result<(), Refusal> {
+fn check_json(value: &[u8]) -> Result<(), RecordRejection> {
     let Ok(text) = std::str::from_utf8(value) else {
-        return Err(Refusal("value is not JSON: not UTF-8".into()));
+        return Err(RecordRejection("value is not JSON: not UTF-8".into()));
     };
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Refusal(format!("value is not JSON: {error}").into())),
+        Err(error) => Err(RecordRejection(
+            format!("value is not JSON: {error}").into(),
+        )),
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::settings::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, Refusal, headers};
+use super::config::{all_topics, on_produce};
+use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection, headers};
 
 pub(super) const NAME: &str = "set-header";
 
@@ -54,7 +54,7 @@ struct SetHeader {
 }
 
 impl Filter for SetHeader {
-    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         let value = self.value.as_bytes();
         record.rewrite_headers(|old, out| headers::with(old, &self.name, value, out))?;
         Ok(())

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use super::settings::{all_topics, on_produce};
+use super::config::{all_topics, on_produce};
 use super::text::Case;
-use super::{Direction, Filter, RecordEdit, Refusal};
+use super::{Direction, Filter, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "upper-case";
 
@@ -30,7 +30,7 @@ impl Settings {
 struct UpperCase;
 
 impl Filter for UpperCase {
-    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         Case::Upper.apply(record);
         Ok(())
     }

@@ -3,18 +3,18 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_kafka::records::{Front, front};
+use weir_kafka::records::{FirstBatch, front};
 use weir_kafka::wire::WireError;
+use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::{
     self, FETCH_VERSION_MAX, Layout, PRODUCE_VERSION_MAX, PartitionSpan, TopicSpan,
     fetch_is_flexible, produce_is_flexible, put_length,
 };
-use weir_kafka::wire::patch::Patches;
 
-use super::batch::{self, Outcome, Refused, TOO_SLOW};
-use super::chain::{Filters, Pass, Verdict};
-use super::rejected::Rejected;
-use super::workspace::{FilterLimits, Workspace};
+use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
+use super::buffers::{FilterBuffers, FilterLimits};
+use super::chain::{FilterChain, Pass, Verdict};
+use super::rejected::RejectedPartitions;
 use super::{Direction, Filter};
 
 /// One frame on its way through filters.
@@ -26,7 +26,7 @@ pub struct Work {
     flexible: bool,
     has_layout: bool,
     layout: Layout,
-    patches: Patches,
+    patches: ByteEdits,
     topic: usize,
     partition: usize,
     open: Option<Open>,
@@ -37,7 +37,7 @@ pub struct Work {
     topics_left: usize,
     any_left: bool,
     hold: Duration,
-    rejected: Rejected,
+    rejected: RejectedPartitions,
     spent: Spent,
 }
 
@@ -89,7 +89,7 @@ impl Work {
             flexible,
             has_layout: false,
             layout: Layout::default(),
-            patches: Patches::default(),
+            patches: ByteEdits::default(),
             topic: 0,
             partition: 0,
             open: None,
@@ -98,13 +98,13 @@ impl Work {
             topics_left: 0,
             any_left: false,
             hold: Duration::ZERO,
-            rejected: Rejected::default(),
+            rejected: RejectedPartitions::default(),
             spent: Spent::default(),
         })
     }
 
     /// Takes memory of the workspace, which [`Self::finish`] gives back.
-    pub(super) fn borrow_from(&mut self, workspace: &mut Workspace) {
+    pub(super) fn borrow_from(&mut self, workspace: &mut FilterBuffers) {
         workspace.tidy();
         self.layout = std::mem::take(&mut workspace.layout);
         self.patches = std::mem::take(&mut workspace.patches);
@@ -126,9 +126,9 @@ impl Work {
     /// [`WireError`] if the frame is not what its version says.
     pub(crate) fn advance(
         &mut self,
-        filters: &Filters,
+        filters: &FilterChain,
         frame: &mut [u8],
-        workspace: &mut Workspace,
+        workspace: &mut FilterBuffers,
     ) -> Result<Step, WireError> {
         if !self.has_layout {
             let body = body(frame, self.body_at)?;
@@ -152,7 +152,7 @@ impl Work {
                     Ok(Step::More) => return Ok(Step::More),
                     Err(refused) => {
                         workspace.tally.limited +=
-                            u64::from(matches!(refused, Refused::TooLarge(_)));
+                            u64::from(matches!(refused, BatchRejection::TooLarge(_)));
                         self.give_up(frame, &topic, &span, refused, workspace);
                     }
                 }
@@ -165,7 +165,7 @@ impl Work {
     }
 
     /// Puts the frame together, into the workspace if it has to be made anew.
-    pub(crate) fn finish(mut self, frame: &[u8], workspace: &mut Workspace) -> Verdict {
+    pub(crate) fn finish(mut self, frame: &[u8], workspace: &mut FilterBuffers) -> Verdict {
         let is_rejected = !self.rejected.is_empty();
         if self.topics_left < self.layout.topics.len() {
             self.count(&self.layout.topic_count.clone(), self.topics_left);
@@ -200,8 +200,8 @@ impl Work {
         frame: &mut [u8],
         span: &PartitionSpan,
         chain: &[&dyn Filter],
-        workspace: &mut Workspace,
-    ) -> Result<Step, Refused> {
+        workspace: &mut FilterBuffers,
+    ) -> Result<Step, BatchRejection> {
         workspace.tools.meter.charge(PARTITION_UNITS);
         if chain.is_empty() {
             return Ok(Step::Done);
@@ -215,11 +215,13 @@ impl Work {
         self.open = Some(open);
         while open.at < all.end {
             let batch = match front(&frame[open.at..all.end]) {
-                Front::Batch(bytes) => open.at..open.at + bytes,
-                Front::Old(_) => return Err(Refused::OldFormat),
+                FirstBatch::Batch(bytes) => open.at..open.at + bytes,
+                FirstBatch::Old(_) => return Err(BatchRejection::OldFormat),
                 // Consumers know it from brokers; brokers refuse it themselves.
-                Front::Cut => break,
-                Front::Garbage => return Err(Refused::Unreadable("no batch".to_owned())),
+                FirstBatch::Cut => break,
+                FirstBatch::Garbage => {
+                    return Err(BatchRejection::Unreadable("no batch".to_owned()));
+                }
             };
             self.check_spent(&workspace.tools.limits)?;
             if workspace.tools.meter.is_due() {
@@ -227,15 +229,15 @@ impl Work {
             }
             let (tools, tally) = (&mut workspace.tools, &mut workspace.tally);
             let records = tally.records;
-            let mut outcome = Ok(Outcome::Untouched);
+            let mut outcome = Ok(BatchOutcome::Untouched);
             let new_bytes = self.patches.replace_if(batch.clone(), |out| {
                 outcome = batch::run(&mut frame[batch.clone()], chain, tools, tally, out);
-                outcome == Ok(Outcome::Rebuilt)
+                outcome == Ok(BatchOutcome::Rebuilt)
             });
             match (outcome, self.direction) {
-                (Ok(Outcome::Later), _) => return Ok(Step::More),
+                (Ok(BatchOutcome::Later), _) => return Ok(Step::More),
                 // The broker tells the producer, as it would without us.
-                (Err(Refused::Corrupt), Direction::Produce) => {}
+                (Err(BatchRejection::Corrupt), Direction::Produce) => {}
                 (Err(refused), _) => return Err(refused),
                 (Ok(_), _) => {}
             }
@@ -256,7 +258,7 @@ impl Work {
     }
 
     /// Returns an error once the frame has had what it may have.
-    fn check_spent(&self, limits: &FilterLimits) -> Result<(), Refused> {
+    fn check_spent(&self, limits: &FilterLimits) -> Result<(), BatchRejection> {
         let spent = &self.spent;
         if spent.records >= limits.frame_records {
             return Err(batch::too_many(limits.frame_records));
@@ -265,11 +267,11 @@ impl Work {
         if bytes >= limits.frame_bytes {
             let most = limits.frame_bytes;
             let text = format!("a request unpacks to more than {most} bytes: send smaller ones");
-            return Err(Refused::TooLarge(text));
+            return Err(BatchRejection::TooLarge(text));
         }
         match spent.cpu < limits.frame_cpu {
             true => Ok(()),
-            false => Err(Refused::TooLarge(TOO_SLOW.to_owned())),
+            false => Err(BatchRejection::TooLarge(TOO_SLOW.to_owned())),
         }
     }
 
@@ -278,8 +280,8 @@ impl Work {
         frame: &mut [u8],
         topic: &TopicSpan,
         span: &PartitionSpan,
-        refused: Refused,
-        workspace: &mut Workspace,
+        refused: BatchRejection,
+        workspace: &mut FilterBuffers,
     ) {
         let tally = &mut workspace.tally;
         match self.direction {
@@ -308,7 +310,7 @@ impl Work {
 
     /// Ends a partition of a fetch response before the batch that cannot go on; `false` if its
     /// consumer has to be told of an error instead, since it would fetch the same again for ever.
-    fn cut(&mut self, span: &PartitionSpan, refused: &Refused) -> bool {
+    fn cut(&mut self, span: &PartitionSpan, refused: &BatchRejection) -> bool {
         let all = self.place(&span.records);
         let Some(open) = self.open else { return false };
         if open.at > all.start {
@@ -317,7 +319,7 @@ impl Work {
             return true;
         }
         // A later response begins with this partition and has all of the limits for it.
-        let is_limit = matches!(refused, Refused::TooLarge(_));
+        let is_limit = matches!(refused, BatchRejection::TooLarge(_));
         let may_come_later = is_limit && self.spent.batches > 0;
         if may_come_later {
             self.empty(span);

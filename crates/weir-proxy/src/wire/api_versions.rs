@@ -4,10 +4,10 @@ use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::Reader;
 
 use super::SIZE_BYTES;
+use super::addresses::put_uvarint;
 use super::features;
-use super::heads::ANSWER_PEEK_BYTES;
-use super::places::put_uvarint;
-use crate::versions::{API_VERSIONS, Offer, flexible};
+use super::headers::ANSWER_PEEK_BYTES;
+use crate::versions::{API_VERSIONS, SupportedVersions, flexible};
 
 /// UNSUPPORTED_VERSION.
 const UNSUPPORTED: i16 = 35;
@@ -18,7 +18,11 @@ const ENTRY_BYTES: usize = 6;
 ///
 /// # Errors
 /// An answer that is not what its version says.
-pub(super) fn restrict(frame: &[u8], version: i16, offer: &Offer) -> Result<Vec<u8>, WireError> {
+pub(super) fn restrict(
+    frame: &[u8],
+    version: i16,
+    offer: &SupportedVersions,
+) -> Result<Vec<u8>, WireError> {
     let mut reader = Reader::new(frame);
     let head = reader.bytes(ANSWER_PEEK_BYTES, "header")?;
     let error = reader.i16("error code")?;
@@ -58,7 +62,7 @@ pub(super) fn restrict(frame: &[u8], version: i16, offer: &Offer) -> Result<Vec<
 
 /// The answer to a version that is not on offer, as brokers give it: error 35 in the form of version
 /// 0, with the versions of ApiVersions itself.
-pub(super) fn unsupported(correlation_id: i32, offer: &Offer) -> Vec<u8> {
+pub(super) fn unsupported(correlation_id: i32, offer: &SupportedVersions) -> Vec<u8> {
     let range = offer.range(API_VERSIONS).unwrap_or_default();
     let mut out = vec![0; SIZE_BYTES];
     out.extend_from_slice(&correlation_id.to_be_bytes());
@@ -158,7 +162,7 @@ mod tests {
     fn restricted(
         message: &ApiVersionsResponse,
         version: i16,
-        offer: &Offer,
+        offer: &SupportedVersions,
     ) -> ApiVersionsResponse {
         let mut body = BytesMut::new();
         message.encode(&mut body, version).expect("encodes");
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn only_what_both_carry_is_told() {
-        let offer = Offer::new(|_| None);
+        let offer = SupportedVersions::new(|_| None);
         for version in 0..=4 {
             let mut message = broker();
             if version < 3 {
@@ -203,7 +207,7 @@ mod tests {
 
     #[test]
     fn features_go_with_the_versions_they_need() {
-        let without_shares = Offer::new(|key| match key {
+        let without_shares = SupportedVersions::new(|key| match key {
             PRODUCE => Some(11),
             SHARE_FETCH => Some(-1),
             _ => None,
@@ -224,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_broker_that_does_not_know_the_version_answers_in_the_oldest_form() {
-        let offer = Offer::new(|_| None);
-        let theirs = unsupported(3, &Offer::new(|_| Some(3)));
+        let offer = SupportedVersions::new(|_| None);
+        let theirs = unsupported(3, &SupportedVersions::new(|_| Some(3)));
         let made = restrict(&theirs, 4, &offer).expect("restricts");
         assert_eq!(made, theirs);
         let mut body = Bytes::copy_from_slice(&made[8..]);

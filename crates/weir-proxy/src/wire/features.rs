@@ -4,8 +4,8 @@
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::Reader;
 
+use super::addresses::put_uvarint;
 use super::api_versions::Api;
-use super::places::put_uvarint;
 
 /// Tags of the lists of supported and of finalized features.
 const SUPPORTED: u32 = 0;

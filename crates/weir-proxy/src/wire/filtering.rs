@@ -5,25 +5,27 @@ use std::time::Duration;
 use weir_kafka::wire::WireError;
 
 use super::SIZE_BYTES;
-use super::heads::{answer_body_at, request_body_at};
-use super::ring::{Answer, Entry};
-use crate::filter::{Direction, Filters, Pass, Rejected, Verdict, Work, Workspace};
+use super::headers::{answer_body_at, request_body_at};
+use super::in_flight::{InFlightRequest, ResponseSource};
+use crate::filter::{
+    Direction, FilterBuffers, FilterChain, Pass, RejectedPartitions, Verdict, Work,
+};
 use crate::versions::{FETCH, PRODUCE, flexible};
 
 /// Filters, and where they work.
 #[derive(Debug)]
-pub struct Filtering<'a> {
+pub struct FilterStage<'a> {
     /// Those of the cluster.
-    pub filters: &'a Filters,
+    pub filters: &'a FilterChain,
     /// The thread's.
-    pub workspace: &'a mut Workspace,
+    pub workspace: &'a mut FilterBuffers,
     /// A frame that must wait; nothing behind it may go on before.
-    pub held: &'a mut Option<Held>,
+    pub held: &'a mut Option<DelayedFrame>,
 }
 
 /// A frame that must wait.
 #[derive(Debug)]
-pub enum Held {
+pub enum DelayedFrame {
     /// It is done, and goes on later.
     Delayed {
         /// For how long it waits.
@@ -59,7 +61,7 @@ pub struct Asked {
 
 /// What goes on of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum FilteredFrame {
     /// The frame where it lies.
     InPlace,
     /// This instead.
@@ -78,24 +80,24 @@ pub(super) enum Filtered<T> {
 
 impl Asked {
     /// Returns where the response to the request comes from, after its filters have decided.
-    fn answer(&self, verdict: &Verdict) -> Option<Answer> {
+    fn answer(&self, verdict: &Verdict) -> Option<ResponseSource> {
         match &verdict.rejected {
             Some(rejected) if verdict.pass != Pass::Nothing => {
-                Some(Answer::Merged(Box::new(rejected.clone())))
+                Some(ResponseSource::Merged(Box::new(rejected.clone())))
             }
             Some(rejected) => {
                 let frame = refusal(rejected, self.correlation_id, self.version);
-                Some(Answer::Ready(frame.into()))
+                Some(ResponseSource::Ready(frame.into()))
             }
             None if self.acks == 0 => None,
-            None => Some(Answer::Broker),
+            None => Some(ResponseSource::Broker),
         }
     }
 
     /// Returns the entry of the request that was held for its filters, if an answer will come.
     #[must_use]
-    pub fn entry(&self, verdict: &Verdict) -> Option<Entry> {
-        self.answer(verdict).map(|answer| Entry {
+    pub fn entry(&self, verdict: &Verdict) -> Option<InFlightRequest> {
+        self.answer(verdict).map(|answer| InFlightRequest {
             correlation_id: self.correlation_id,
             key: PRODUCE,
             version: self.version,
@@ -104,13 +106,13 @@ impl Asked {
     }
 }
 
-impl Filtering<'_> {
+impl FilterStage<'_> {
     /// A whole produce request, prefix included: what goes on of it, and where its answer comes from.
     pub(super) fn produce(
         &mut self,
         frame: &mut [u8],
         asked: &Asked,
-    ) -> Result<Filtered<(Left, Option<Answer>)>, WireError> {
+    ) -> Result<Filtered<(FilteredFrame, Option<ResponseSource>)>, WireError> {
         let version = asked.version;
         let body_at = request_body_at(frame, PRODUCE, version)?;
         let (filters, direction) = (self.filters, Direction::Produce);
@@ -128,7 +130,7 @@ impl Filtering<'_> {
         &mut self,
         frame: &mut [u8],
         version: i16,
-    ) -> Result<Filtered<Left>, WireError> {
+    ) -> Result<Filtered<FilteredFrame>, WireError> {
         let body_at = answer_body_at(frame, FETCH, version)?;
         let (filters, direction) = (self.filters, Direction::Fetch);
         match filters.at_once(direction, frame, body_at, version, self.workspace)? {
@@ -139,39 +141,39 @@ impl Filtering<'_> {
 
     /// Holds a frame until its filters have done their work elsewhere.
     pub(super) fn hold(&mut self, work: Box<Work>, frame: Vec<u8>, request: Option<Asked>) {
-        *self.held = Some(Held::Unfinished(Unfinished {
+        *self.held = Some(DelayedFrame::Unfinished(Unfinished {
             work,
             frame,
             request,
         }));
     }
 
-    fn left(&mut self, frame: &[u8], verdict: &Verdict) -> Left {
+    fn left(&mut self, frame: &[u8], verdict: &Verdict) -> FilteredFrame {
         let left = match verdict.pass {
-            Pass::InPlace => Left::InPlace,
-            Pass::Rebuilt => Left::Made(self.workspace.take_frame()),
-            Pass::Nothing => return Left::Nothing,
+            Pass::InPlace => FilteredFrame::InPlace,
+            Pass::Rebuilt => FilteredFrame::Made(self.workspace.take_frame()),
+            Pass::Nothing => return FilteredFrame::Nothing,
         };
         if verdict.hold == Duration::ZERO {
             return left;
         }
         let frame = match left {
-            Left::Made(frame) => frame,
+            FilteredFrame::Made(frame) => frame,
             _ => frame.to_vec(),
         };
-        *self.held = Some(Held::Delayed {
+        *self.held = Some(DelayedFrame::Delayed {
             time: verdict.hold,
             frame,
         });
-        Left::Nothing
+        FilteredFrame::Nothing
     }
 }
 
 /// A broker's answer with the partitions that the broker never saw, prefix included.
 pub(super) fn merge(
     frame: &[u8],
-    entry: &Entry,
-    rejected: &Rejected,
+    entry: &InFlightRequest,
+    rejected: &RejectedPartitions,
 ) -> Result<Vec<u8>, WireError> {
     let body_at = answer_body_at(frame, entry.key, entry.version)?;
     let body = rejected.merge(entry.version, &frame[body_at..])?;
@@ -179,7 +181,7 @@ pub(super) fn merge(
 }
 
 /// The answer to a request of which nothing went on.
-fn refusal(rejected: &Rejected, correlation_id: i32, version: i16) -> Vec<u8> {
+fn refusal(rejected: &RejectedPartitions, correlation_id: i32, version: i16) -> Vec<u8> {
     let mut header = correlation_id.to_be_bytes().to_vec();
     if flexible(PRODUCE, version) {
         // No tags.

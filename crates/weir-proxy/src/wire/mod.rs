@@ -1,22 +1,22 @@
 //! The two directions of a connection as bytes: what passes, what is held, what is replaced. No I/O.
 
-mod answers;
+mod addresses;
 mod api_versions;
 mod features;
 mod filtering;
-mod heads;
-mod places;
+mod headers;
+mod in_flight;
 mod requests;
+mod responses;
 mod rewrite;
-mod ring;
+mod sasl;
 mod segments;
-mod tokens;
 
-pub use answers::{AnswerContext, AnswerStream};
-pub use filtering::{Asked, Filtering, Held, Unfinished};
-pub use places::{Node, Place, Places};
+pub use addresses::{AddressMapper, AdvertisedAddress, BrokerNode};
+pub use filtering::{Asked, DelayedFrame, FilterStage, Unfinished};
+pub use in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 pub use requests::{RequestContext, RequestStream};
-pub use ring::{Answer, Entry, Ring};
+pub use responses::{ResponseContext, ResponseStream};
 pub use segments::{Segment, Segments};
 
 use thiserror::Error;
@@ -88,7 +88,7 @@ pub(crate) fn learn(
     frame: &[u8],
     key: i16,
     version: i16,
-    places: &mut dyn Places,
+    places: &mut dyn AddressMapper,
 ) -> Result<(), WireError> {
     rewrite::addresses(frame, key, version, places).map(drop)
 }

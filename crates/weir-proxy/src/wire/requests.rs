@@ -3,24 +3,24 @@
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 
-use super::filtering::{Asked, Filtered, Filtering, Left};
-use super::heads::{self, Look, REQUEST_PEEK_BYTES};
-use super::ring::{Answer, Entry, Ring};
+use super::filtering::{Asked, FilterStage, Filtered, FilteredFrame};
+use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
+use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
+use super::sasl::SaslState;
 use super::segments::Segments;
-use super::tokens::Tokens;
 use super::{FrameLimits, StreamError, api_versions, frame_total, grow};
 use crate::filter::{Direction, Work};
-use crate::versions::{self, API_VERSIONS, Offer, PRODUCE, SASL_HANDSHAKE};
+use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
 
 /// What looking at requests needs.
 #[derive(Debug)]
 pub struct RequestContext<'a> {
     /// What clients may use.
-    pub offer: &'a Offer,
+    pub offer: &'a SupportedVersions,
     /// What frames may cost.
     pub limits: FrameLimits,
     /// Where requests wait for their answers.
-    pub ring: &'a mut Ring,
+    pub ring: &'a mut InFlightRequests,
     /// What the client says of itself, name and version, once it does.
     pub software: &'a mut Option<Box<str>>,
     /// Requests seen.
@@ -28,7 +28,7 @@ pub struct RequestContext<'a> {
     /// Number of requests at which the rest of the input waits for the next turn.
     pub requests_until: u64,
     /// Who sees records on their way to the broker.
-    pub filtering: Filtering<'a>,
+    pub filtering: FilterStage<'a>,
 }
 
 /// One connection's requests.
@@ -38,15 +38,15 @@ pub struct RequestStream {
     head: Vec<u8>,
     /// Bytes of it that are needed to judge it.
     wanted: usize,
-    rest: Rest,
-    tokens: Tokens,
+    rest: BodyAction,
+    tokens: SaslState,
     /// Input that came while no more requests may wait for answers.
     backlog: Vec<u8>,
 }
 
 /// What becomes of the bytes that follow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Rest {
+enum BodyAction {
     /// A request begins.
     #[default]
     None,
@@ -85,20 +85,20 @@ impl RequestStream {
         while at < input.len() {
             let left = input.len() - at;
             match self.rest {
-                Rest::Pass(rest) => {
+                BodyAction::Pass(rest) => {
                     let count = rest.min(left);
                     out.input(at..at + count);
                     at += count;
-                    self.rest = Rest::pass(rest - count);
+                    self.rest = BodyAction::pass(rest - count);
                     continue;
                 }
-                Rest::Skip(rest) => {
+                BodyAction::Skip(rest) => {
                     let count = rest.min(left);
                     at += count;
-                    self.rest = Rest::skip(rest - count);
+                    self.rest = BodyAction::skip(rest - count);
                     continue;
                 }
-                Rest::None => {}
+                BodyAction::None => {}
             }
             let is_full = context.ring.is_full(context.limits.in_flight);
             let is_enough = *context.requests >= context.requests_until;
@@ -125,8 +125,8 @@ impl RequestStream {
     ) -> Result<usize, StreamError> {
         let frame = &mut input[at..];
         let (verdict, total) = match judge(frame, &mut self.tokens, context)? {
-            Look::Known(known) => known,
-            Look::More(wanted) => {
+            HeaderPeek::Known(known) => known,
+            HeaderPeek::More(wanted) => {
                 self.head = frame.to_vec();
                 self.wanted = wanted;
                 return Ok(input.len());
@@ -136,10 +136,10 @@ impl RequestStream {
         match verdict {
             Verdict::Pass => {
                 out.input(at..at + here);
-                self.rest = Rest::pass(total - here);
+                self.rest = BodyAction::pass(total - here);
             }
             Verdict::Replace(made) => out.made(made),
-            Verdict::Drop => self.rest = Rest::skip(total - here),
+            Verdict::Drop => self.rest = BodyAction::skip(total - here),
             Verdict::Later(work, asked) => {
                 let frame = frame[..here].to_vec();
                 context.filtering.hold(work, frame, Some(asked));
@@ -159,8 +159,8 @@ impl RequestStream {
         let mut at = at;
         loop {
             let (verdict, total) = match judge(&mut self.head, &mut self.tokens, context)? {
-                Look::Known(known) => known,
-                Look::More(wanted) => {
+                HeaderPeek::Known(known) => known,
+                HeaderPeek::More(wanted) => {
                     let missing = wanted - self.head.len();
                     let count = missing.min(input.len() - at);
                     grow(&mut self.head, &input[at..at + count], wanted);
@@ -178,10 +178,10 @@ impl RequestStream {
             match verdict {
                 Verdict::Pass => {
                     out.made(head);
-                    self.rest = Rest::pass(rest);
+                    self.rest = BodyAction::pass(rest);
                 }
                 Verdict::Replace(made) => out.made(made),
-                Verdict::Drop => self.rest = Rest::skip(rest),
+                Verdict::Drop => self.rest = BodyAction::skip(rest),
                 Verdict::Later(work, asked) => context.filtering.hold(work, head, Some(asked)),
             }
             return Ok(at);
@@ -202,7 +202,7 @@ impl RequestStream {
     /// Whether a request has come in part only.
     #[must_use]
     pub fn is_mid_request(&self) -> bool {
-        !self.head.is_empty() || self.rest != Rest::None
+        !self.head.is_empty() || self.rest != BodyAction::None
     }
 
     /// Whether the beginning of a request has come, and not enough of it.
@@ -237,9 +237,9 @@ impl RequestStream {
     #[must_use]
     pub fn missing(&self) -> usize {
         match self.rest {
-            Rest::Pass(rest) | Rest::Skip(rest) => rest,
-            Rest::None if self.head.is_empty() => 0,
-            Rest::None => {
+            BodyAction::Pass(rest) | BodyAction::Skip(rest) => rest,
+            BodyAction::None if self.head.is_empty() => 0,
+            BodyAction::None => {
                 let total = frame_total(&self.head, usize::MAX).ok().flatten();
                 total.unwrap_or(REQUEST_PEEK_BYTES) - self.head.len()
             }
@@ -247,7 +247,7 @@ impl RequestStream {
     }
 }
 
-impl Rest {
+impl BodyAction {
     fn pass(bytes: usize) -> Self {
         if bytes == 0 {
             Self::None
@@ -269,18 +269,18 @@ impl Rest {
 /// known.
 fn judge(
     frame: &mut [u8],
-    tokens: &mut Tokens,
+    tokens: &mut SaslState,
     context: &mut RequestContext<'_>,
-) -> Result<Look<(Verdict, usize)>, StreamError> {
+) -> Result<HeaderPeek<(Verdict, usize)>, StreamError> {
     let limit = context.limits.request_bytes;
-    if *tokens != Tokens::None {
+    if *tokens != SaslState::None {
         match tokens.next(frame, limit)? {
-            Look::More(more) => return Ok(Look::More(more)),
-            Look::Known(Some(total)) => {
-                enter(context, (SASL_HANDSHAKE, 0, 0), Some(Answer::Token));
-                return Ok(Look::Known((Verdict::Pass, total)));
+            HeaderPeek::More(more) => return Ok(HeaderPeek::More(more)),
+            HeaderPeek::Known(Some(total)) => {
+                enter(context, (SASL_HANDSHAKE, 0, 0), Some(ResponseSource::Token));
+                return Ok(HeaderPeek::Known((Verdict::Pass, total)));
             }
-            Look::Known(None) => context.ring.forget_tokens(),
+            HeaderPeek::Known(None) => context.ring.drop_sasl_tokens(),
         }
     }
     let total = frame_total(frame, limit).map_err(StreamError::Client)?;
@@ -292,21 +292,21 @@ fn judge(
         }));
     }
     let Some(total) = total.filter(|_| frame.len() >= REQUEST_PEEK_BYTES) else {
-        return Ok(Look::More(REQUEST_PEEK_BYTES));
+        return Ok(HeaderPeek::More(REQUEST_PEEK_BYTES));
     };
-    let peek = heads::request(frame).map_err(StreamError::Client)?;
+    let peek = headers::request(frame).map_err(StreamError::Client)?;
     let (key, version) = (peek.api_key, peek.api_version);
     let (verdict, answer) = match key {
         _ if !context.offer.has(key, version) => match refuse(&peek, context.offer) {
-            Some(answer) => (Verdict::Drop, Some(Answer::Ready(answer.into()))),
+            Some(answer) => (Verdict::Drop, Some(ResponseSource::Ready(answer.into()))),
             None => {
                 let name = versions::name(key);
                 return Err(StreamError::NotOffered { key, name, version });
             }
         },
-        PRODUCE => match heads::acks(frame, total, version)? {
-            Look::More(more) => return Ok(Look::More(more)),
-            Look::Known(acks) if context.filtering.filters.wants(Direction::Produce) => {
+        PRODUCE => match headers::acks(frame, total, version)? {
+            HeaderPeek::More(more) => return Ok(HeaderPeek::More(more)),
+            HeaderPeek::Known(acks) if context.filtering.filters.wants(Direction::Produce) => {
                 if total > context.limits.held_bytes {
                     return Err(StreamError::Client(WireError::FrameTooLarge {
                         bytes: total as u64,
@@ -314,7 +314,7 @@ fn judge(
                     }));
                 }
                 if frame.len() < total {
-                    return Ok(Look::More(total));
+                    return Ok(HeaderPeek::More(total));
                 }
                 let asked = Asked {
                     correlation_id: peek.correlation_id,
@@ -324,22 +324,24 @@ fn judge(
                 let filtered = context.filtering.produce(&mut frame[..total], &asked);
                 match filtered.map_err(StreamError::Client)? {
                     Filtered::Later(work) => (Verdict::Later(work, asked), None),
-                    Filtered::Done((Left::InPlace, answer)) => (Verdict::Pass, answer),
-                    Filtered::Done((Left::Made(made), answer)) => (Verdict::Replace(made), answer),
-                    Filtered::Done((Left::Nothing, answer)) => (Verdict::Drop, answer),
+                    Filtered::Done((FilteredFrame::InPlace, answer)) => (Verdict::Pass, answer),
+                    Filtered::Done((FilteredFrame::Made(made), answer)) => {
+                        (Verdict::Replace(made), answer)
+                    }
+                    Filtered::Done((FilteredFrame::Nothing, answer)) => (Verdict::Drop, answer),
                 }
             }
-            Look::Known(0) => (Verdict::Pass, None),
-            Look::Known(_) => (Verdict::Pass, Some(Answer::Broker)),
+            HeaderPeek::Known(0) => (Verdict::Pass, None),
+            HeaderPeek::Known(_) => (Verdict::Pass, Some(ResponseSource::Broker)),
         },
         API_VERSIONS if total <= SOFTWARE_BYTES_MAX => {
             if frame.len() < total {
-                return Ok(Look::More(total));
+                return Ok(HeaderPeek::More(total));
             }
-            if let Some((name, version)) = heads::software(&frame[..total], version) {
+            if let Some((name, version)) = headers::software(&frame[..total], version) {
                 *context.software = Some(format!("{name} {version}").into());
             }
-            (Verdict::Pass, Some(Answer::Broker))
+            (Verdict::Pass, Some(ResponseSource::Broker))
         }
         SASL_HANDSHAKE if version == 0 => {
             if total > HANDSHAKE_BYTES_MAX {
@@ -349,26 +351,26 @@ fn judge(
                 }));
             }
             if frame.len() < total {
-                return Ok(Look::More(total));
+                return Ok(HeaderPeek::More(total));
             }
-            *tokens = Tokens::after(&frame[..total]).map_err(StreamError::Client)?;
-            (Verdict::Pass, Some(Answer::Broker))
+            *tokens = SaslState::after(&frame[..total]).map_err(StreamError::Client)?;
+            (Verdict::Pass, Some(ResponseSource::Broker))
         }
-        _ => (Verdict::Pass, Some(Answer::Broker)),
+        _ => (Verdict::Pass, Some(ResponseSource::Broker)),
     };
     enter(context, (key, version, peek.correlation_id), answer);
-    Ok(Look::Known((verdict, total)))
+    Ok(HeaderPeek::Known((verdict, total)))
 }
 
 /// Counts a request, and notes it if an answer will come.
 fn enter(
     context: &mut RequestContext<'_>,
     (key, version, correlation_id): (i16, i16, i32),
-    answer: Option<Answer>,
+    answer: Option<ResponseSource>,
 ) {
     *context.requests += 1;
     if let Some(answer) = answer {
-        context.ring.push(Entry {
+        context.ring.push(InFlightRequest {
             correlation_id,
             key,
             version,
@@ -378,7 +380,7 @@ fn enter(
 }
 
 /// The answer to a request that is not on offer, where brokers have one.
-fn refuse(peek: &RequestPeek, offer: &Offer) -> Option<Vec<u8>> {
+fn refuse(peek: &RequestPeek, offer: &SupportedVersions) -> Option<Vec<u8>> {
     match (peek.api_key, peek.api_version) {
         (API_VERSIONS, version) if version > 0 => {
             Some(api_versions::unsupported(peek.correlation_id, offer))

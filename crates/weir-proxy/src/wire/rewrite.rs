@@ -4,10 +4,11 @@ use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::Reader;
 
 use super::SIZE_BYTES;
-use super::heads::answer_body_at;
-use super::places::{
-    Layout, Place, Places, put_address, put_uvarint, replace_list, resolve, string,
+use super::addresses::{
+    AddressMapper, AdvertisedAddress, Layout, put_address, put_uvarint, replace_list, resolve,
+    string,
 };
+use super::headers::answer_body_at;
 use crate::versions::{
     DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH, flexible,
 };
@@ -30,7 +31,7 @@ pub(super) fn addresses(
     frame: &[u8],
     key: i16,
     version: i16,
-    places: &mut dyn Places,
+    places: &mut dyn AddressMapper,
 ) -> Result<Option<Vec<u8>>, WireError> {
     let body_at = answer_body_at(frame, key, version)?;
     let mut answer = Rewriting {
@@ -97,7 +98,7 @@ impl Rewriting<'_> {
     }
 
     /// Replaces the list of brokers that comes now.
-    fn list(&mut self, layout: Layout, places: &mut dyn Places) -> Result<(), WireError> {
+    fn list(&mut self, layout: Layout, places: &mut dyn AddressMapper) -> Result<(), WireError> {
         self.keep();
         replace_list(&mut self.reader, layout, places, &mut self.out)?;
         self.copied = self.position();
@@ -122,7 +123,7 @@ impl Rewriting<'_> {
         }
     }
 
-    fn metadata(&mut self, version: i16, places: &mut dyn Places) -> Result<(), WireError> {
+    fn metadata(&mut self, version: i16, places: &mut dyn AddressMapper) -> Result<(), WireError> {
         if version >= 3 {
             self.reader.i32("throttle time")?;
         }
@@ -134,7 +135,7 @@ impl Rewriting<'_> {
         self.list(layout, places)
     }
 
-    fn cluster(&mut self, version: i16, places: &mut dyn Places) -> Result<(), WireError> {
+    fn cluster(&mut self, version: i16, places: &mut dyn AddressMapper) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
         self.nullable_text("error message")?;
@@ -147,12 +148,16 @@ impl Rewriting<'_> {
         };
         if controllers {
             // Clients of the proxy cannot reach controllers, and their numbers may be brokers'.
-            return self.list(layout, &mut Nowhere);
+            return self.list(layout, &mut NoAddresses);
         }
         self.list(layout, places)
     }
 
-    fn coordinators(&mut self, version: i16, places: &mut dyn Places) -> Result<(), WireError> {
+    fn coordinators(
+        &mut self,
+        version: i16,
+        places: &mut dyn AddressMapper,
+    ) -> Result<(), WireError> {
         if version >= 1 {
             self.reader.i32("throttle time")?;
         }
@@ -186,7 +191,7 @@ impl Rewriting<'_> {
 
     /// Replaces node id, host and port of a coordinator. False if there is one that clients cannot
     /// be told how to reach.
-    fn coordinator(&mut self, places: &mut dyn Places) -> Result<bool, WireError> {
+    fn coordinator(&mut self, places: &mut dyn AddressMapper) -> Result<bool, WireError> {
         let before = self.reader;
         let id = self.reader.i32("node id")?;
         let host = string(&mut self.reader, self.flexible, "host")?;
@@ -224,7 +229,7 @@ impl Rewriting<'_> {
         put_unavailable(&mut self.out, error_at);
     }
 
-    fn produce(&mut self, version: i16, places: &mut dyn Places) -> Result<(), WireError> {
+    fn produce(&mut self, version: i16, places: &mut dyn AddressMapper) -> Result<(), WireError> {
         for _ in 0..self.count(3, "topics")? {
             if version >= 13 {
                 self.reader.bytes(16, "topic id")?;
@@ -249,7 +254,7 @@ impl Rewriting<'_> {
     }
 
     /// Replaces tag 0 of those that end the answer.
-    fn tagged_endpoints(&mut self, places: &mut dyn Places) -> Result<(), WireError> {
+    fn tagged_endpoints(&mut self, places: &mut dyn AddressMapper) -> Result<(), WireError> {
         for _ in 0..self.reader.uvarint("tags")? {
             let tag = self.reader.uvarint("tag")?;
             let before = self.reader;
@@ -270,7 +275,11 @@ impl Rewriting<'_> {
         Ok(())
     }
 
-    fn share_fetch(&mut self, version: i16, places: &mut dyn Places) -> Result<(), WireError> {
+    fn share_fetch(
+        &mut self,
+        version: i16,
+        places: &mut dyn AddressMapper,
+    ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
         self.nullable_text("error message")?;
@@ -297,7 +306,7 @@ impl Rewriting<'_> {
     fn share_acknowledge(
         &mut self,
         version: i16,
-        places: &mut dyn Places,
+        places: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
@@ -344,10 +353,10 @@ fn put_unavailable(out: &mut [u8], at: usize) {
 }
 
 /// Has no place for anybody.
-struct Nowhere;
+struct NoAddresses;
 
-impl Places for Nowhere {
-    fn place(&mut self, _: super::Node<'_>) -> Option<Place> {
+impl AddressMapper for NoAddresses {
+    fn place(&mut self, _: super::BrokerNode<'_>) -> Option<AdvertisedAddress> {
         None
     }
 }

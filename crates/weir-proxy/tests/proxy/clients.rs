@@ -53,7 +53,9 @@ fn clients_are_told_of_no_other_address_than_the_proxys() {
     let client: BaseConsumer = settings(&proxy.bootstrap())
         .create()
         .expect("settings work");
-    let metadata = client.fetch_metadata(None, PATIENCE).expect("an answer");
+    let metadata = client
+        .fetch_metadata(None, TEST_TIMEOUT)
+        .expect("an answer");
     let places: BTreeSet<_> = proxy
         .get()
         .brokers("default")
@@ -118,15 +120,17 @@ fn transactions_commit_and_abort() {
     let mut settings = settings(&bootstrap);
     settings.set("transactional.id", unique("t"));
     let producer: BaseProducer = settings.create().expect("settings work");
-    producer.init_transactions(PATIENCE).expect("initialised");
+    producer
+        .init_transactions(TEST_TIMEOUT)
+        .expect("initialised");
     let kept = numbered("kept", 50);
     for (commit, values) in [(false, numbered("dropped", 50)), (true, kept.clone())] {
         producer.begin_transaction().expect("begins");
         send_all(&producer, &topic, &values);
-        producer.flush(PATIENCE).expect("stored");
+        producer.flush(TEST_TIMEOUT).expect("stored");
         match commit {
-            true => producer.commit_transaction(PATIENCE).expect("commits"),
-            false => producer.abort_transaction(PATIENCE).expect("aborts"),
+            true => producer.commit_transaction(TEST_TIMEOUT).expect("commits"),
+            false => producer.abort_transaction(TEST_TIMEOUT).expect("aborts"),
         }
     }
     assert_eq!(consume(&bootstrap, &topic, kept.len()), kept);

@@ -122,7 +122,7 @@ fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
         .create()
         .expect("settings work");
     await_that("the leaders", || {
-        let metadata = client.fetch_metadata(Some(topic), PATIENCE);
+        let metadata = client.fetch_metadata(Some(topic), TEST_TIMEOUT);
         let metadata = metadata.expect("an answer");
         let partitions = metadata.topics()[0].partitions();
         partitions

@@ -107,7 +107,9 @@ fn batches_written_anew_are_stored_with_every_codec_in_and_out_of_transactions()
         }
         let producer: BaseProducer = settings.create().expect("settings work");
         if transactional {
-            producer.init_transactions(PATIENCE).expect("initialised");
+            producer
+                .init_transactions(TEST_TIMEOUT)
+                .expect("initialised");
             producer.begin_transaction().expect("begins");
         }
         let values = [
@@ -132,9 +134,9 @@ fn batches_written_anew_are_stored_with_every_codec_in_and_out_of_transactions()
                 .map_err(|(error, _)| error)
                 .expect("queued");
         }
-        producer.flush(PATIENCE).expect("stored");
+        producer.flush(TEST_TIMEOUT).expect("stored");
         if transactional {
-            producer.commit_transaction(PATIENCE).expect("commits");
+            producer.commit_transaction(TEST_TIMEOUT).expect("commits");
         }
         expected.extend(values.map(|value| (value.map(|it| it.to_lowercase()), 1)));
     }
@@ -253,23 +255,25 @@ fn a_transaction_with_a_refused_record_aborts_and_the_next_one_commits() {
         .set("transactional.id", unique("strict"))
         .create()
         .expect("settings work");
-    producer.init_transactions(PATIENCE).expect("initialised");
+    producer
+        .init_transactions(TEST_TIMEOUT)
+        .expect("initialised");
     producer.begin_transaction().expect("begins");
     send_all(
         &producer,
         &topic,
         &["ok1".to_owned(), "too long".to_owned()],
     );
-    let _ = producer.flush(PATIENCE);
+    let _ = producer.flush(TEST_TIMEOUT);
     producer
-        .commit_transaction(PATIENCE)
+        .commit_transaction(TEST_TIMEOUT)
         .expect_err("one record is missing");
     // librdkafka may find out later only that it has left a number out, and wants to abort once more.
     await_that("a transaction without it", || {
-        producer.abort_transaction(PATIENCE).expect("aborts");
+        producer.abort_transaction(TEST_TIMEOUT).expect("aborts");
         producer.begin_transaction().expect("begins again");
         send_all(&producer, &topic, &["ok2".to_owned()]);
-        producer.commit_transaction(PATIENCE).is_ok()
+        producer.commit_transaction(TEST_TIMEOUT).is_ok()
     });
     assert_eq!(
         read_whole(&bootstrap, &topic, 1),

@@ -53,7 +53,7 @@ fn a_refused_record_is_its_producers_error_and_the_next_one_passes() {
     let runtime = runtime.expect("a runtime");
     let send = |value: &str| {
         let record: FutureRecord<'_, (), str> = FutureRecord::to(&topic).payload(value);
-        let sent = runtime.block_on(producer.send(record, Timeout::After(PATIENCE)));
+        let sent = runtime.block_on(producer.send(record, Timeout::After(TEST_TIMEOUT)));
         sent.map(drop).map_err(|(error, _)| error)
     };
     send("{\"a\":1}").expect("JSON");

@@ -106,8 +106,8 @@ fn requests_beyond_the_limit_wait_and_are_all_answered() {
 
 /// Writes until nothing more is taken for a while; returns the bytes written.
 fn flood(raw: &mut Raw, bytes: &[u8], most: usize) -> usize {
-    let patience = Some(std::time::Duration::from_millis(500));
-    raw.stream.set_write_timeout(patience).expect("a time-out");
+    let timeout = Some(std::time::Duration::from_millis(500));
+    raw.stream.set_write_timeout(timeout).expect("a time-out");
     let mut sent = 0;
     while sent < most {
         match raw.stream.write(&bytes[sent % bytes.len()..]) {

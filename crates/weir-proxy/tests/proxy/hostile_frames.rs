@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_kafka::records::{Codec, PackedForm, Packer, seal_with_length};
+use weir_kafka::records::{BatchCompressor, Codec, SnappyFraming, set_length_and_crc};
 
 use super::support::*;
 
@@ -19,9 +19,9 @@ fn batch(count: usize, codec: Codec) -> Vec<u8> {
     out[43..57].fill(0xff);
     out[57..61].copy_from_slice(&(count as i32).to_be_bytes());
     let plain = [12, 0, 0, 0, 1, 1, 0].repeat(count);
-    let packed = Packer::default().pack(codec, PackedForm::Bare, &plain, &mut out);
+    let packed = BatchCompressor::default().pack(codec, SnappyFraming::Bare, &plain, &mut out);
     packed.expect("packs");
-    seal_with_length(&mut out);
+    set_length_and_crc(&mut out);
     out
 }
 

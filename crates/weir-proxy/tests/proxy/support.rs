@@ -20,7 +20,7 @@ use weir_lab::{Lab, LabOptions, SecondListener};
 use weir_proxy::{Overrides, Proxy, ProxyConfig};
 
 /// Bounds every wait; only a failing test takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The broker that all tests share. One started here ends with this process.
 pub(crate) fn broker() -> String {
@@ -88,7 +88,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
 fn lab_with(options: LabOptions) -> Lab {
     let options = LabOptions {
         heap_mb: 384,
-        ready_within: 2 * PATIENCE,
+        ready_within: 2 * TEST_TIMEOUT,
         ..options
     };
     Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
@@ -190,7 +190,7 @@ impl TestProxy {
 impl Drop for TestProxy {
     fn drop(&mut self) {
         if let Some(proxy) = self.proxy.take() {
-            // Connections of a failed test need no patience.
+            // Connections of a failed test need no timeout.
             if !std::thread::panicking() {
                 proxy.shut_down();
             }
@@ -208,7 +208,7 @@ pub(crate) fn held_bytes(proxy: &TestProxy) -> usize {
 
 /// Waits for a condition.
 pub(crate) fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -223,7 +223,9 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("connects");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a time-out");
         stream.set_nodelay(true).expect("no delay");
         Self { stream }
     }
@@ -298,7 +300,7 @@ pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32)
     let admin: AdminClient<DefaultClientContext> =
         settings(bootstrap).create().expect("settings work");
     let wanted = NewTopic::new(&name, partitions, TopicReplication::Fixed(replicas));
-    let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+    let options = AdminOptions::new().operation_timeout(Some(TEST_TIMEOUT));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -315,7 +317,7 @@ pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32)
 pub(crate) fn produce(settings: &ClientConfig, topic: &str, values: &[String]) {
     let producer: BaseProducer = settings.create().expect("settings work");
     send_all(&producer, topic, values);
-    producer.flush(PATIENCE).expect("stored");
+    producer.flush(TEST_TIMEOUT).expect("stored");
 }
 
 pub(crate) fn send_all(producer: &BaseProducer, topic: &str, values: &[String]) {
@@ -351,7 +353,7 @@ pub(crate) fn consume_with(mut settings: ClientConfig, topic: &str, count: usize
 
 /// The next values that a consumer gets.
 pub(crate) fn read(consumer: &BaseConsumer, count: usize) -> Vec<String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut values = Vec::with_capacity(count);
     while values.len() < count {
         assert!(

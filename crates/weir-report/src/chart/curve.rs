@@ -3,7 +3,7 @@
 use weir_stats::run::Run;
 
 use super::levels::time_plot;
-use super::lines::{Line, Point, X, draw};
+use super::lines::{Line, Point, XAxis, draw};
 use super::plot::tick;
 use super::slot;
 use crate::format;
@@ -62,7 +62,7 @@ pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
         return None;
     }
     let (plot, _) = time_plot("Latency over throughput", "p99, dotted p50", &values_us);
-    let x = X {
+    let x = XAxis {
         title: "deliveries per second, log scale",
         log: true,
         show: &tick,

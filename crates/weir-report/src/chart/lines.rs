@@ -23,7 +23,7 @@ pub(crate) struct Point {
 }
 
 /// What the horizontal axis is.
-pub(crate) struct X<'a> {
+pub(crate) struct XAxis<'a> {
     pub(crate) title: &'a str,
     pub(crate) log: bool,
     /// Text of a tick.
@@ -33,7 +33,7 @@ pub(crate) struct X<'a> {
 }
 
 /// Draws into a ready frame.
-pub(crate) fn draw(mut plot: Plot, x: &X<'_>, lines: &[Line]) -> String {
+pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Line]) -> String {
     let entries: Vec<_> = lines
         .iter()
         .filter(|line| !line.is_secondary && !line.name.is_empty())

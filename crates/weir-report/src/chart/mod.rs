@@ -36,18 +36,18 @@ pub(crate) use series::{Quantity, over_time};
 pub(crate) const CSS: &str = include_str!("chart.css");
 
 /// A chart as a file of its own, for Markdown.
-pub(crate) struct Picture {
+pub(crate) struct ChartFile {
     pub(crate) file: String,
     pub(crate) title: String,
     pub(crate) svg: String,
 }
 
 /// The charts of the page that stand in Markdown too.
-pub(crate) fn pictures(run: &Run) -> Vec<Picture> {
+pub(crate) fn pictures(run: &Run) -> Vec<ChartFile> {
     let levels = view::levels(run);
     let mut pictures = Vec::new();
     let mut add = |file: &str, title: &str, svg: Option<String>| {
-        pictures.extend(svg.map(|svg| Picture {
+        pictures.extend(svg.map(|svg| ChartFile {
             file: file.to_owned(),
             title: title.to_owned(),
             svg: svg::standalone(&svg, plot::WIDTH, plot::HEIGHT),

@@ -9,7 +9,7 @@ use super::axis::Scale;
 use super::levels::time_plot;
 use super::plot::Key;
 use super::{slot, stage_slot};
-use crate::folder::RunData;
+use crate::run_dir::RunData;
 use crate::view::{Level, Row};
 
 /// Points per nine: fine enough that a curve looks smooth at print size.

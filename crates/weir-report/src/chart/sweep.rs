@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_stats::interval;
 use weir_stats::run::{Cell, Run};
 
-use super::lines::{Line, Point, X, draw, frame};
+use super::lines::{Line, Point, XAxis, draw, frame};
 use crate::format;
 
 /// Colours of lines in order; a sweep has no subject beside itself.
@@ -88,7 +88,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
     }
     let title = words(figure);
     let plot = frame(&title, &title, &lines);
-    let x = X {
+    let x = XAxis {
         title: &format!("{}, log scale", words(x_name)),
         log: true,
         show: &|value| value_text(x_name, value),

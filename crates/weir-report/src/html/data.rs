@@ -10,7 +10,7 @@ use weir_stats::run::{Cell, Point};
 use crate::chart::{Curve, role_slot, slot, stage_slot};
 use crate::cost;
 use crate::escape;
-use crate::folder::RunData;
+use crate::run_dir::RunData;
 use crate::timeline::{BINS_PER_DECADE, Second, Timeline};
 use crate::view::{self, Level};
 

@@ -3,11 +3,11 @@
 //! Everything is there as plain HTML tables and inline SVG; on a screen with scripts some of the charts are redrawn
 //! so that they answer to the reader. Nothing is loaded, and the content policy names the scripts by their hashes.
 
-mod answers;
 mod data;
 mod decision;
 mod details;
 mod element;
+mod findings;
 mod grid;
 mod libraries;
 mod percentiles;
@@ -26,7 +26,7 @@ use weir_stats::run::Run;
 
 use crate::chart;
 use crate::escape::Markup;
-use crate::folder::RunData;
+use crate::run_dir::RunData;
 use crate::view::{self, Level};
 use script::Inline;
 
@@ -36,14 +36,14 @@ const CSS: &str = include_str!("style.css");
 pub(crate) fn page(data: &RunData) -> String {
     let run = &data.run;
     let levels = view::levels(run);
-    let telling = telling_level(&levels);
+    let telling = most_informative_level(&levels);
     let inline = Inline::new(&[chart::CSS, CSS]);
     let mut out = String::with_capacity(256 << 10);
     head(&mut out, run, &inline);
     out.push_str("<body>\n<div class=\"page\">\n");
     verdict::verdict(&mut out, run);
     out.push_str("<main>\n");
-    answers::sections(&mut out, run);
+    findings::sections(&mut out, run);
     libraries::sections(&mut out, run);
     // A run of libraries alone has no cells of this kind, and nothing that a script would draw.
     let has_cells = run.libraries.is_none() || !run.cells.is_empty();
@@ -129,7 +129,7 @@ fn footer(out: &mut String, run: &Run) {
 }
 
 /// The level that shows most: the highest at which two architectures have figures, else the highest with any.
-fn telling_level<'a>(levels: &'a [Level<'a>]) -> Option<&'a Level<'a>> {
+fn most_informative_level<'a>(levels: &'a [Level<'a>]) -> Option<&'a Level<'a>> {
     let with = |count: usize| {
         levels
             .iter()

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::element::{Table, figure};
 use crate::chart;
 use crate::escape::Markup;
-use crate::folder::RunData;
 use crate::format::TimeUnit;
+use crate::run_dir::RunData;
 use crate::view::Level;
 
 /// Curves for every level; those of stages for the telling one.

@@ -7,8 +7,8 @@ use weir_stats::run::{Cell, Point};
 use super::element::{Table, figure};
 use crate::chart::{self, Quantity};
 use crate::escape::Markup;
-use crate::folder::RunData;
 use crate::format;
+use crate::run_dir::RunData;
 use crate::view::{self, Level};
 
 /// The section; nothing if nothing was recorded over time.

@@ -1,6 +1,6 @@
 //! Cells of one kind of work, as tables with payloads across and bursts or rates down.
 
-use weir_stats::libraries::{CellView, Compared, PairRatio, Quantity, Shown, cells};
+use weir_stats::libraries::{CellView, Compared, PairRatio, Quantity, RatioVerdict, cells};
 use weir_stats::run::{Libraries, LibraryCell};
 
 use crate::format::{self, TimeUnit};
@@ -29,18 +29,18 @@ pub(crate) enum Place {
 pub(crate) struct Grid {
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<LibraryRows>,
 }
 
 /// Rows of one pair of libraries.
-pub(crate) struct Block {
+pub(crate) struct LibraryRows {
     pub(crate) title: String,
-    pub(crate) rows: Vec<(String, Vec<Option<Entry>>)>,
+    pub(crate) rows: Vec<(String, Vec<Option<TableCell>>)>,
 }
 
 /// What stands in one cell of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TableCell {
     pub(crate) text: String,
     /// Smaller, below or behind it.
     pub(crate) more: Vec<String>,
@@ -150,10 +150,10 @@ impl<'a> Group<'a> {
         self.against_others(title, quantity, |compared| {
             let percent = compared.ratio.mean?;
             let sd = format::number(compared.ratio.sd);
-            Some(Entry {
+            Some(TableCell {
                 text: format!("{} ({sd})", format::number(Some(percent))),
                 first_better: percent < 100.0,
-                ..Entry::default()
+                ..TableCell::default()
             })
         })
     }
@@ -195,13 +195,13 @@ impl<'a> Group<'a> {
             let name = driver.driver.name.as_str();
             let block = self.block(name.to_owned(), |view| {
                 let figures = figures(name, view)?;
-                Some(Entry {
+                Some(TableCell {
                     text: format!(
                         "{} ({})",
                         unit.show(Some(figures.median)),
                         unit.show(figures.sd)
                     ),
-                    ..Entry::default()
+                    ..TableCell::default()
                 })
             });
             (!block.is_empty()).then_some(block)
@@ -224,7 +224,7 @@ impl<'a> Group<'a> {
         &self,
         title: String,
         quantity: &Quantity,
-        entry: impl Fn(Compared) -> Option<Entry>,
+        entry: impl Fn(Compared) -> Option<TableCell>,
     ) -> Grid {
         let first = self.cells.first();
         let name = first.and_then(|view| Some(view.first()?.driver.name.clone()));
@@ -244,27 +244,31 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn block(&self, title: String, entry: impl Fn(&CellView<'a>) -> Option<Entry>) -> Block {
+    fn block(
+        &self,
+        title: String,
+        entry: impl Fn(&CellView<'a>) -> Option<TableCell>,
+    ) -> LibraryRows {
         let row = |place: &Place| {
             let entries = self.payloads.iter();
             let entries = entries.map(|payload| entry(self.at(*place, *payload)?));
             (place.label(), entries.collect())
         };
-        Block {
+        LibraryRows {
             title,
             rows: self.places.iter().map(row).collect(),
         }
     }
 }
 
-impl Block {
+impl LibraryRows {
     pub(crate) fn is_empty(&self) -> bool {
         let mut entries = self.rows.iter().flat_map(|(_, entries)| entries);
         entries.all(Option::is_none)
     }
 }
 
-fn median_entry(ratio: &PairRatio) -> Entry {
+fn median_entry(ratio: &PairRatio) -> TableCell {
     let shown = ratio.shown();
     let percent = |value: f64| format::number(Some(value));
     let interval = match ratio.bounds {
@@ -273,13 +277,13 @@ fn median_entry(ratio: &PairRatio) -> Entry {
         None => format!("{} pairs, no interval", ratio.count),
     };
     let mut more = vec![interval];
-    if shown == Shown::NoDifference {
+    if shown == RatioVerdict::NoDifference {
         more.push(shown.words().to_owned());
     }
-    Entry {
+    TableCell {
         text: percent(ratio.percent),
         more,
-        first_better: shown == Shown::FirstBetter,
-        is_open: matches!(shown, Shown::NoDifference | Shown::TooFew),
+        first_better: shown == RatioVerdict::FirstBetter,
+        is_open: matches!(shown, RatioVerdict::NoDifference | RatioVerdict::TooFew),
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Block, Compared, Entry, Grid, Group, PUBLISHED_NOTE, PUBLISHED_SOURCE, RESOURCE_HEADINGS,
+    Compared, Grid, Group, LibraryRows, PUBLISHED_NOTE, PUBLISHED_SOURCE, RESOURCE_HEADINGS,
+    TableCell,
 };
 use crate::escape::markdown as esc;
 use crate::format;
@@ -16,7 +17,7 @@ pub(crate) fn sections(out: &mut String, compared: &Compared<'_>) {
     }
     resources(out, compared);
     settings(out, compared);
-    doubts(out, compared);
+    data_quality(out, compared);
 }
 
 fn what_ran(out: &mut String, compared: &Compared<'_>) {
@@ -114,7 +115,7 @@ fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
         grid.columns.join(" | "),
         "--:|".repeat(grid.columns.len())
     );
-    for Block { title, rows } in &grid.blocks {
+    for LibraryRows { title, rows } in &grid.blocks {
         for (label, entries) in rows {
             let fields: Vec<String> = entries.iter().map(|it| field(it.as_ref())).collect();
             let _ = writeln!(out, "| {} | {label} | {} |", esc(title), fields.join(" | "));
@@ -122,7 +123,7 @@ fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
     }
 }
 
-fn field(entry: Option<&Entry>) -> String {
+fn field(entry: Option<&TableCell>) -> String {
     let Some(entry) = entry else {
         return format::NONE.to_owned();
     };
@@ -169,7 +170,7 @@ fn settings(out: &mut String, compared: &Compared<'_>) {
     );
 }
 
-fn doubts(out: &mut String, compared: &Compared<'_>) {
+fn data_quality(out: &mut String, compared: &Compared<'_>) {
     out.push_str("\n### Invalid and noisy repetitions\n\n");
     let (rows, more) = super::doubtful(compared, DOUBTS_MAX);
     let noisy = super::without_noisy(compared);

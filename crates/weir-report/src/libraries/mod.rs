@@ -15,7 +15,7 @@ mod text;
 use weir_stats::libraries as stats;
 use weir_stats::run::{Libraries, LibraryDriver, Run};
 
-pub(crate) use group::{Block, Entry, Grid, Group};
+pub(crate) use group::{Grid, Group, LibraryRows, TableCell};
 pub(crate) use published::{NOTE as PUBLISHED_NOTE, SOURCE as PUBLISHED_SOURCE, published};
 pub(crate) use resources::{RESOURCE_HEADINGS, resources};
 pub(crate) use text::{

@@ -1,6 +1,6 @@
 //! The tables that the published comparison prints, to stand beside a run's own.
 
-use super::group::{Block, Entry, Grid, Group};
+use super::group::{Grid, Group, LibraryRows, TableCell};
 
 /// Where they are from.
 pub(crate) const SOURCE: &str = "Published by the KNet project (JNet 1.5.2, JCOBridge 2.5.3)";
@@ -18,7 +18,7 @@ pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
         let entries = entries.map(|payload| entry(group.work, *place, *payload));
         (place.label(), entries.collect())
     };
-    let block = Block {
+    let block = LibraryRows {
         title: "KNet / Confluent.Kafka".to_owned(),
         rows: group.places.iter().map(row).collect(),
     };
@@ -29,17 +29,17 @@ pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
     })
 }
 
-fn entry(work: &str, place: super::group::Place, payload: u64) -> Option<Entry> {
+fn entry(work: &str, place: super::group::Place, payload: u64) -> Option<TableCell> {
     let super::group::Place::Burst(records) = place else {
         return None;
     };
     let key = format!("{work},{records},{payload},");
     let rest = TABLE.lines().find_map(|line| line.strip_prefix(&key))?;
     let (average, sd) = rest.split_once(',')?;
-    Some(Entry {
+    Some(TableCell {
         text: format!("{average} ({sd})"),
         first_better: average.parse().is_ok_and(|percent: f64| percent < 100.0),
-        ..Entry::default()
+        ..TableCell::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::libraries::{CellView, Quantity, Shown};
+use weir_stats::libraries::{CellView, Quantity, RatioVerdict};
 
 use super::{Compared, Group};
 use crate::escape::terminal;
@@ -118,8 +118,8 @@ fn row(compared: &Compared<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec<Fiel
                     (shown, Some((low, high))) => {
                         let text = format!("{percent} [{}-{}]", number(low), number(high));
                         match shown {
-                            Shown::FirstBetter => (Some("1"), text),
-                            Shown::OtherBetter => (None, text),
+                            RatioVerdict::FirstBetter => (Some("1"), text),
+                            RatioVerdict::OtherBetter => (None, text),
                             _ => (Some("2"), format!("{text} ~")),
                         }
                     }

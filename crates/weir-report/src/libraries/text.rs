@@ -1,6 +1,6 @@
 //! What has to be said in words.
 
-use weir_stats::libraries::{self as stats, LegacyShape, UnequalSetting};
+use weir_stats::libraries::{self as stats, LegacyFetchWait, UnequalSetting};
 use weir_stats::run::{LibraryCell, LibraryDriver};
 
 use super::Compared;
@@ -67,7 +67,7 @@ pub(crate) fn explained(compared: &Compared<'_>) -> Vec<String> {
     compared.others.iter().filter_map(explain).collect()
 }
 
-fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyShape) -> String {
+fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> String {
     let name = &other.name;
     let bytes = format::count(shape.fetch_min_bytes);
     let mut text = format!(

@@ -1,6 +1,6 @@
 //! `report.md`: the report for a pull request, a README or a terminal pager.
 
-mod answers;
+mod findings;
 
 use std::fmt::Write as _;
 
@@ -25,20 +25,20 @@ pub(crate) fn report(run: &Run) -> String {
         configuration(&mut out, run);
         return out;
     }
-    answers::answers(&mut out, run);
+    findings::answers(&mut out, run);
     let (levels, pictures) = (view::levels(run), chart::pictures(run));
     let is_grid = view::is_grid(run);
     if is_grid {
-        answers::grids(&mut out, run, &levels);
-        answers::pictures(&mut out, &pictures);
+        findings::grids(&mut out, run, &levels);
+        findings::pictures(&mut out, &pictures);
     }
     out.push_str("\n## Results\n\n");
-    if !answers::sweeps(&mut out, run) {
+    if !findings::sweeps(&mut out, run) {
         results(&mut out, run);
     }
-    answers::decision(&mut out, run);
+    findings::decision(&mut out, run);
     if !is_grid {
-        answers::pictures(&mut out, &pictures);
+        findings::pictures(&mut out, &pictures);
     }
     out.push_str("\n## What was measured\n\n");
     for (label, text) in view::facts(run) {

@@ -89,7 +89,8 @@ impl Sample {
         fs::create_dir_all(dir).unwrap();
         for (id, stages) in &self.logs {
             let file = fs::File::create(dir.join(format!("{id}.hlog"))).unwrap();
-            let mut writer = hlog::Writer::new(file, BASE_UNIX_NS, &["weir", id]).unwrap();
+            let mut writer =
+                hlog::IntervalLogWriter::new(file, BASE_UNIX_NS, &["weir", id]).unwrap();
             for (tag, seconds) in stages {
                 for (second, histogram) in seconds.iter().enumerate() {
                     let from_ns = BASE_UNIX_NS + second as u64 * 1_000_000_000;

@@ -6,7 +6,7 @@ use crate::run::{MetricComparison, Verdict};
 
 /// One metric of both sides.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sides<'a> {
+pub(super) struct MetricSides<'a> {
     pub(super) base: &'a [f64],
     pub(super) other: &'a [f64],
     pub(super) lower_is_better: bool,
@@ -16,7 +16,7 @@ pub(super) struct Sides<'a> {
     pub(super) aa_share: Option<f64>,
 }
 
-impl Sides<'_> {
+impl MetricSides<'_> {
     /// Everything but the names.
     pub(super) fn judge(&self) -> MetricComparison {
         let ratio = LogRatio::of(self.base, self.other);
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn judge(base: &[f64], other: &[f64]) -> MetricComparison {
-        let sides = Sides {
+        let sides = MetricSides {
             base,
             other,
             lower_is_better: true,
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn more_is_better_of_rates() {
-        let sides = Sides {
+        let sides = MetricSides {
             base: &BASE,
             other: &BASE.map(|value| value * 1.2),
             lower_is_better: false,
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_differs_from_itself_widens_the_margin() {
-        let sides = Sides {
+        let sides = MetricSides {
             base: &BASE,
             other: &BASE.map(|value| value * 1.1),
             lower_is_better: true,

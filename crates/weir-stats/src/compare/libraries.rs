@@ -37,7 +37,7 @@ fn figures(profile: &str, cell: &LibraryCell, sample: &LibrarySample) -> Vec<(&'
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Named, Options, runs};
+    use super::super::{NamedRun, Options, runs};
     use super::*;
     use crate::run::{Run, Verdict};
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_library_is_held_against_itself_of_another_run() {
         let (base, other) = (run(1000.0), run(1300.0));
-        let named = |label, run| Named { label, run };
+        let named = |label, run| NamedRun { label, run };
         let found = runs(
             named("a", &base),
             named("b", &other),

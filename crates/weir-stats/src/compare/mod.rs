@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::metric::{self, Metric};
 use crate::run::{Comparison, MetricComparison, Run, Side, Subject, SubjectComparison, Verdict};
-use judge::Sides;
+use judge::MetricSides;
 pub(crate) use two_sided::LogRatio;
 
 /// How to compare.
@@ -51,7 +51,7 @@ impl Options {
 
 /// A run and the name it has in tables.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedRun<'a> {
     /// For example its folder.
     pub label: &'a str,
     /// The run.
@@ -66,7 +66,12 @@ pub fn twins(name: Option<&str>) -> [String; 2] {
 
 /// Holds `other` against `base`. `again` are further runs of what `base` is, or runs of it [twice](twins): differences
 /// no larger than between those and `base`, or between the two, are not called.
-pub fn runs(base: Named<'_>, other: Named<'_>, again: &[&Run], options: &Options) -> Comparison {
+pub fn runs(
+    base: NamedRun<'_>,
+    other: NamedRun<'_>,
+    again: &[&Run],
+    options: &Options,
+) -> Comparison {
     let sides = [base, other].map(|named| repetitions(named.run));
     let again: Vec<_> = again.iter().map(|run| repetitions(run)).collect();
     let mut comparison = Comparison {
@@ -109,7 +114,7 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
         }
         by_subject
     };
-    let side = |name: &str| side(Named { label: name, run });
+    let side = |name: &str| side(NamedRun { label: name, run });
     let held_against = |name: &&str| {
         let mut comparison = Comparison {
             base: side(base),
@@ -156,7 +161,7 @@ fn add<'a>(
     }
 }
 
-fn side(named: Named<'_>) -> Side {
+fn side(named: NamedRun<'_>) -> Side {
     Side {
         label: named.label.to_owned(),
         plan: named.run.plan.clone(),
@@ -206,7 +211,7 @@ fn compare(
             let Some(theirs) = theirs.get(&name) else {
                 continue;
             };
-            let sides = Sides {
+            let sides = MetricSides {
                 base: &ours,
                 other: theirs,
                 lower_is_better: metric::lower_is_better(&name),

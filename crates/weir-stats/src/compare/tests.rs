@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::run::{Cell, CellStatus, LatencySummary, STAGE_RESPONSE};
-use crate::steady::tests::Noise;
+use crate::steady_state::tests::Noise;
 
 /// A run of one subject whose p99 of each repetition is given.
 fn run(p99_ms: &[f64]) -> Run {
@@ -33,7 +33,7 @@ fn compared(base: &[f64], other: &[f64], margin_share: f64) -> Comparison {
         margin_share,
         ..Options::default()
     };
-    let named = |label, run| Named { label, run };
+    let named = |label, run| NamedRun { label, run };
     runs(named("a", &base), named("b", &other), &[], &options)
 }
 
@@ -134,7 +134,7 @@ fn runs_of_the_same_set_the_floor() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let (ours, again) = (run(&base), run(&base.map(|ms| ms * 1.3)));
     let other = run(&base.map(|ms| ms * 1.2));
-    let named = |label, run| Named { label, run };
+    let named = |label, run| NamedRun { label, run };
     let comparison = runs(
         named("a", &ours),
         named("b", &other),
@@ -158,7 +158,7 @@ fn a_run_of_one_thing_twice_sets_the_floor_too() {
         }
     }
     twice.cells.append(&mut second.cells);
-    let named = |label, run| Named { label, run };
+    let named = |label, run| NamedRun { label, run };
     let options = Options::default();
     let comparison = runs(named("a", &ours), named("b", &other), &[&twice], &options);
     let metric = metric_of(&comparison);
@@ -174,7 +174,7 @@ fn differences_of_the_surroundings_are_told() {
     theirs.machine.kernel = "7.0".to_owned();
     theirs.settings[0].settings[0].value = "5".to_owned();
     theirs.cells[1].status = CellStatus::Invalid { reasons: vec![] };
-    let named = |label, run| Named { label, run };
+    let named = |label, run| NamedRun { label, run };
     let options = Options::default();
     let warnings = runs(named("a", &ours), named("b", &theirs), &[], &options).warnings;
     let has = |text: &str| assert!(warnings.iter().any(|w| w == text), "{warnings:?}");
@@ -192,7 +192,7 @@ fn without_receivers_the_broker_s_answer_decides() {
             .insert(crate::run::STAGE_PUBLISH_ACK.to_owned(), acknowledged);
         cell.figures.insert("cpu_s_per_gb".to_owned(), 2.0);
     }
-    let named = |label| Named { label, run: &run };
+    let named = |label| NamedRun { label, run: &run };
     let comparison = runs(named("a"), named("b"), &[], &Options::default());
     let metrics = &comparison.subjects[0].metrics;
     let headlines: Vec<&str> = metrics

@@ -1,6 +1,6 @@
 //! Two small samples: ratio with interval, exact permutation test, and how many values would decide.
 
-use crate::student;
+use crate::student_t;
 
 /// What two samples of positive values say about their ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +34,7 @@ impl LogRatio {
 
     /// The interval that holds the true one with 95 % confidence.
     pub(crate) fn interval(&self) -> (f64, f64) {
-        let half = student::quantile(0.975, self.degrees) * self.error;
+        let half = student_t::quantile(0.975, self.degrees) * self.error;
         (self.estimate - half, self.estimate + half)
     }
 
@@ -42,7 +42,7 @@ impl LogRatio {
     pub(super) fn chance_above(&self, limit: f64) -> f64 {
         let distance = self.estimate - limit;
         match self.error > 0.0 {
-            true => 1.0 - student::cdf(distance / self.error, self.degrees),
+            true => 1.0 - student_t::cdf(distance / self.error, self.degrees),
             false if distance > 0.0 => 0.0,
             false => 1.0,
         }
@@ -85,7 +85,7 @@ pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
     let squares: f64 = sides.iter().map(|s| s.variance * (s.count - 1.0)).sum();
     (degrees > 0.0).then(|| {
         let deviation = (squares / degrees * 2.0).sqrt();
-        (student::quantile(0.975, degrees) * deviation).exp_m1()
+        (student_t::quantile(0.975, degrees) * deviation).exp_m1()
     })
 }
 
@@ -97,7 +97,7 @@ pub(super) fn values_needed(base: &[f64], other: &[f64], half: f64) -> Option<u6
         return None;
     }
     let enough = |count: u64| {
-        let quantile = student::quantile(0.975, 2.0 * (count as f64 - 1.0));
+        let quantile = student_t::quantile(0.975, 2.0 * (count as f64 - 1.0));
         quantile * (variance / count as f64).sqrt() <= half
     };
     let (mut low, mut high) = (1, 2);

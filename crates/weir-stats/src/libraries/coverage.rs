@@ -1,6 +1,6 @@
 //! One library twice: how many cells say, rightly, that no difference is shown.
 
-use super::{QUANTITIES, Quantity, Shown, cells};
+use super::{QUANTITIES, Quantity, RatioVerdict, cells};
 use crate::run::Libraries;
 
 /// How many intervals contain 100.
@@ -19,9 +19,9 @@ impl Coverage {
         (self.intervals > 0).then(|| self.containing as f64 / self.intervals as f64)
     }
 
-    fn add(&mut self, shown: Shown) {
-        self.intervals += usize::from(shown != Shown::TooFew);
-        self.containing += usize::from(shown == Shown::NoDifference);
+    fn add(&mut self, shown: RatioVerdict) {
+        self.intervals += usize::from(shown != RatioVerdict::TooFew);
+        self.containing += usize::from(shown == RatioVerdict::NoDifference);
     }
 }
 
@@ -64,7 +64,10 @@ pub fn null_test(libraries: &Libraries) -> NullTest {
             let headline = cell.headline();
             let Some(ratio) = of(headline) else { continue };
             test.headline.add(ratio.shown());
-            if matches!(ratio.shown(), Shown::FirstBetter | Shown::OtherBetter) {
+            if matches!(
+                ratio.shown(),
+                RatioVerdict::FirstBetter | RatioVerdict::OtherBetter
+            ) {
                 test.outside.push(Outside {
                     cell: cell.cell.name.clone(),
                     other: name.clone(),

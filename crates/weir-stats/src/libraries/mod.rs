@@ -6,11 +6,11 @@
 
 mod coverage;
 mod distribution;
+mod fetch_wait;
 mod figures;
 mod pairs;
 mod quantity;
 mod settings;
-mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verdict;
@@ -18,12 +18,12 @@ mod verdict;
 use crate::run::{Libraries, LibraryCell, LibraryDriver, LibrarySample};
 
 pub use coverage::{Coverage, NullTest, Outside, null_test};
+pub use fetch_wait::{LegacyFetchWait, legacy_shape};
 pub use figures::{Figures, RatioPercent};
-pub use pairs::{PAIRS_MIN, PairRatio, Shown};
+pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
-pub use shape::{LegacyShape, legacy_shape};
-pub use verdict::{Tally, tally, verdict};
+pub use verdict::{VerdictCounts, tally, verdict};
 
 /// Cells in their order, each with the samples that count of every driver.
 #[must_use]

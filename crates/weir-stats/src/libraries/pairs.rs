@@ -22,7 +22,7 @@ pub struct PairRatio {
 
 /// What a ratio says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum RatioVerdict {
     /// The whole interval lies below 100.
     FirstBetter,
     /// The whole interval lies above 100.
@@ -33,7 +33,7 @@ pub enum Shown {
     TooFew,
 }
 
-impl Shown {
+impl RatioVerdict {
     /// The words of tables and files.
     #[must_use]
     pub fn words(self) -> &'static str {
@@ -65,12 +65,12 @@ impl PairRatio {
 
     /// Which of both is better, if that can be said.
     #[must_use]
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> RatioVerdict {
         match self.bounds {
-            None => Shown::TooFew,
-            Some((_, high)) if high < 100.0 => Shown::FirstBetter,
-            Some((low, _)) if low > 100.0 => Shown::OtherBetter,
-            Some(_) => Shown::NoDifference,
+            None => RatioVerdict::TooFew,
+            Some((_, high)) if high < 100.0 => RatioVerdict::FirstBetter,
+            Some((low, _)) if low > 100.0 => RatioVerdict::OtherBetter,
+            Some(_) => RatioVerdict::NoDifference,
         }
     }
 }
@@ -138,7 +138,7 @@ const RESAMPLES: usize = 500;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steady::tests::Noise;
+    use crate::steady_state::tests::Noise;
 
     /// Pairs of two equal systems: skewed, with rare stalls, and a level of its own in each repetition.
     fn equal_systems(noise: &mut Noise, count: usize) -> Vec<(f64, f64)> {
@@ -197,8 +197,8 @@ mod tests {
             let faster: Vec<_> = pairs.iter().map(|(a, b)| (a * 0.6, *b)).collect();
             let slower: Vec<_> = pairs.iter().map(|(a, b)| (a * 1.6, *b)).collect();
             let said = |pairs: &[(f64, f64)]| PairRatio::of(pairs).unwrap().shown();
-            shown[0] += usize::from(said(&faster) == Shown::FirstBetter);
-            shown[1] += usize::from(said(&slower) == Shown::OtherBetter);
+            shown[0] += usize::from(said(&faster) == RatioVerdict::FirstBetter);
+            shown[1] += usize::from(said(&slower) == RatioVerdict::OtherBetter);
         }
         assert!(shown.iter().all(|count| *count > 160), "{shown:?}");
     }
@@ -210,12 +210,12 @@ mod tests {
             assert_eq!((ratio.percent, ratio.bounds), (50.0, None));
             assert_eq!(
                 (ratio.shown(), bootstrap(&vec![(1.0, 2.0); count])),
-                (Shown::TooFew, None)
+                (RatioVerdict::TooFew, None)
             );
         }
         let enough = PairRatio::of(&[(1.0, 2.0); PAIRS_MIN]).unwrap();
         assert_eq!(enough.bounds, Some((50.0, 50.0)));
-        assert_eq!(enough.shown(), Shown::FirstBetter);
+        assert_eq!(enough.shown(), RatioVerdict::FirstBetter);
     }
 
     #[test]

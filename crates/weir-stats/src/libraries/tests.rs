@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::run::{LibraryDriver, LibrarySetting};
-use crate::steady::tests::Noise;
+use crate::steady_state::tests::Noise;
 
 pub(crate) fn driver(name: &str) -> LibraryDriver {
     LibraryDriver {
@@ -77,7 +77,7 @@ fn ratios_are_of_the_first_that_measured_to_each_other() {
         (pairs.percent - 80.0).abs() < 1e-9,
         "drift cancels out: {pairs:?}"
     );
-    assert_eq!((pairs.count, pairs.shown()), (8, Shown::FirstBetter));
+    assert_eq!((pairs.count, pairs.shown()), (8, RatioVerdict::FirstBetter));
     assert!((compared.ratio.sd.unwrap() - 80.0).abs() < 1e-9);
     assert_eq!(view.compare(view.headline(), "gone"), None);
     all.drivers[0].failed = Some("no compiler".to_owned());

@@ -1,11 +1,11 @@
 //! The answer in a sentence for each library.
 
-use super::{Shown, cells, null_test, reference};
+use super::{RatioVerdict, cells, null_test, reference};
 use crate::run::Libraries;
 
 /// What the cells say of one library beside the first, by the quantity that each cell is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct VerdictCounts {
     /// Cells in which it is faster.
     pub faster: usize,
     /// Cells in which it is slower.
@@ -16,7 +16,7 @@ pub struct Tally {
     pub too_few: usize,
 }
 
-impl Tally {
+impl VerdictCounts {
     /// Cells that both measured.
     #[must_use]
     pub fn cells(&self) -> usize {
@@ -30,15 +30,15 @@ pub fn tally(
     libraries: &Libraries,
     other: &str,
     counts: impl Fn(&crate::run::LibraryCell) -> bool,
-) -> Tally {
-    let mut tally = Tally::default();
+) -> VerdictCounts {
+    let mut tally = VerdictCounts::default();
     for view in cells(libraries).iter().filter(|view| counts(view.cell)) {
         let compared = view.compare(view.headline(), other);
         match compared.and_then(|it| it.pairs).map(|it| it.shown()) {
-            Some(Shown::FirstBetter) => tally.slower += 1,
-            Some(Shown::OtherBetter) => tally.faster += 1,
-            Some(Shown::NoDifference) => tally.no_difference += 1,
-            Some(Shown::TooFew) => tally.too_few += 1,
+            Some(RatioVerdict::FirstBetter) => tally.slower += 1,
+            Some(RatioVerdict::OtherBetter) => tally.faster += 1,
+            Some(RatioVerdict::NoDifference) => tally.no_difference += 1,
+            Some(RatioVerdict::TooFew) => tally.too_few += 1,
             None => {}
         }
     }
@@ -77,7 +77,7 @@ pub fn verdict(libraries: &Libraries) -> String {
     text
 }
 
-fn in_words(tally: &Tally) -> String {
+fn in_words(tally: &VerdictCounts) -> String {
     let parts = [
         (tally.faster, "faster"),
         (tally.slower, "slower"),

@@ -1,6 +1,6 @@
 //! A WebSocket client session as a pure state machine: what to send next, what a line means.
 //!
-//! The caller keeps the [`ClientPlan`], which sessions may share, asks [`ClientSession::poll_send`]
+//! The caller keeps the [`ClientSessionConfig`], which sessions may share, asks [`ClientSession::poll_send`]
 //! for messages until there is none, and hands every received line to [`ClientSession::on_line`].
 
 use super::line::Line;
@@ -11,7 +11,7 @@ use super::request::{
 
 /// What a session is to do.
 #[derive(Clone, Debug, Default)]
-pub struct ClientPlan<'a> {
+pub struct ClientSessionConfig<'a> {
     /// Parameters of `create_session`.
     pub create: CreateParams<'a>,
     /// Subscriptions to make as soon as the session exists.
@@ -165,7 +165,7 @@ impl ClientSession {
 
     /// Appends the next message to send and returns `true`, or returns `false`. Each message must
     /// travel in a WebSocket frame of its own.
-    pub fn poll_send(&mut self, plan: &ClientPlan<'_>, out: &mut Vec<u8>) -> bool {
+    pub fn poll_send(&mut self, plan: &ClientSessionConfig<'_>, out: &mut Vec<u8>) -> bool {
         if self.state == ClientState::Closed {
             return false;
         }
@@ -191,7 +191,11 @@ impl ClientSession {
     }
 
     /// Takes one line of the server.
-    pub fn on_line<'l, 'a>(&mut self, line: &'l Line<'a>, plan: &ClientPlan<'_>) -> Event<'l, 'a> {
+    pub fn on_line<'l, 'a>(
+        &mut self,
+        line: &'l Line<'a>,
+        plan: &ClientSessionConfig<'_>,
+    ) -> Event<'l, 'a> {
         if line.is_data() {
             self.data_count += 1;
         }
@@ -250,7 +254,7 @@ impl ClientSession {
         }
     }
 
-    fn on_connected(&mut self, session_id: &str, plan: &ClientPlan<'_>) {
+    fn on_connected(&mut self, session_id: &str, plan: &ClientSessionConfig<'_>) {
         self.state = ClientState::Connected;
         // Subscriptions survive a rebind, so they are sent only once.
         let first = self.session_id.is_none();
@@ -263,7 +267,7 @@ impl ClientSession {
         }
     }
 
-    fn write_open(&self, plan: &ClientPlan<'_>, out: &mut Vec<u8>) {
+    fn write_open(&self, plan: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
         match self.session_id.as_deref() {
             None => {
                 let adds = if plan.combo { &plan.adds[..] } else { &[] };
@@ -281,7 +285,7 @@ impl ClientSession {
         }
     }
 
-    fn write_adds(&mut self, plan: &ClientPlan<'_>, out: &mut Vec<u8>) {
+    fn write_adds(&mut self, plan: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"control");
         for add in &plan.adds {
             out.extend_from_slice(b"\r\n");

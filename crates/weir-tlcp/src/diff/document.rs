@@ -11,7 +11,7 @@ pub(super) const DEPTH_MAX: usize = 64;
 
 /// What a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonNodeType {
     Object,
     Array,
     /// A text, a number, `true`, `false` or `null`.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 /// One value with all that is in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
-    pub(super) kind: Kind,
+    pub(super) kind: JsonNodeType,
     /// Where it stands, brackets and quotes included.
     start: u32,
     end: u32,
@@ -68,7 +68,7 @@ impl<'a> Document<'a> {
     /// Whether its parts can be named by a patch: an object or an array, whose members have plain
     /// names that occur once and stand in the order in which every client keeps them.
     pub(super) fn patchable(&self) -> bool {
-        self.names_fit && self.nodes[0].kind != Kind::Scalar
+        self.names_fit && self.nodes[0].kind != JsonNodeType::Scalar
     }
 
     /// Whether a client that reads and writes it again gets the same numbers.
@@ -100,9 +100,9 @@ impl<'a> Document<'a> {
     /// Appends a value without white space between its parts.
     pub(super) fn push_compact(&self, node: u32, out: &mut String) {
         let (open, close) = match self.nodes[node as usize].kind {
-            Kind::Scalar => return out.push_str(self.value(node)),
-            Kind::Object => ('{', '}'),
-            Kind::Array => ('[', ']'),
+            JsonNodeType::Scalar => return out.push_str(self.value(node)),
+            JsonNodeType::Object => ('{', '}'),
+            JsonNodeType::Array => ('[', ']'),
         };
         out.push(open);
         for (at, child) in self.children(node).enumerate() {
@@ -143,7 +143,7 @@ impl Parser<'_> {
         let index = self.document.nodes.len();
         let start = self.at;
         self.document.nodes.push(Node {
-            kind: Kind::Scalar,
+            kind: JsonNodeType::Scalar,
             start: start as u32,
             end: 0,
             name_start: name.0 as u32,
@@ -153,15 +153,15 @@ impl Parser<'_> {
         let kind = match self.bytes.get(start)? {
             b'{' if depth < DEPTH_MAX => {
                 self.object(index as u32, depth)?;
-                Kind::Object
+                JsonNodeType::Object
             }
             b'[' if depth < DEPTH_MAX => {
                 self.array(depth)?;
-                Kind::Array
+                JsonNodeType::Array
             }
             b'"' => {
                 self.string()?;
-                Kind::Scalar
+                JsonNodeType::Scalar
             }
             b't' => self.word("true")?,
             b'f' => self.word("false")?,
@@ -174,10 +174,10 @@ impl Parser<'_> {
         Some(())
     }
 
-    fn word(&mut self, word: &str) -> Option<Kind> {
+    fn word(&mut self, word: &str) -> Option<JsonNodeType> {
         self.bytes[self.at..].starts_with(word.as_bytes()).then(|| {
             self.at += word.len();
-            Kind::Scalar
+            JsonNodeType::Scalar
         })
     }
 
@@ -304,7 +304,7 @@ impl Parser<'_> {
         (count > 0).then_some(count)
     }
 
-    fn number(&mut self) -> Option<Kind> {
+    fn number(&mut self) -> Option<JsonNodeType> {
         let start = self.at;
         let _ = self.take(b'-');
         let leading_zero = self.bytes.get(self.at) == Some(&b'0');
@@ -322,7 +322,7 @@ impl Parser<'_> {
             self.digits()?;
         }
         self.document.numbers_fit &= reads_back(&self.bytes[start..self.at]);
-        Some(Kind::Scalar)
+        Some(JsonNodeType::Scalar)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::document::{Document, Kind};
+use super::document::{Document, JsonNodeType};
 
 /// The text of `base` after `patch`, without white space between its parts; `None` if one of them is
 /// not JSON, if the patch names a place that is not there, or an operation but `add`, `remove` and
@@ -11,7 +11,7 @@ use super::document::{Document, Kind};
 /// Members keep their order, added ones come last; numbers and texts stay as they are written.
 pub fn apply_json_patch(base: &str, patch: &str) -> Option<String> {
     let (base, patch) = (Document::parse(base)?, Document::parse(patch)?);
-    (patch.nodes[0].kind == Kind::Array).then_some(())?;
+    (patch.nodes[0].kind == JsonNodeType::Array).then_some(())?;
     let mut root = Tree::of(&base, 0);
     for operation in patch.children(0) {
         let operation = Operation::read(&patch, operation)?;
@@ -53,7 +53,7 @@ struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     fn read(patch: &Document<'a>, node: u32) -> Option<Self> {
-        (patch.nodes[node as usize].kind == Kind::Object).then_some(())?;
+        (patch.nodes[node as usize].kind == JsonNodeType::Object).then_some(())?;
         let member = |name| {
             patch
                 .children(node)
@@ -79,9 +79,11 @@ impl<'a> Tree<'a> {
     fn of(document: &Document<'a>, node: u32) -> Self {
         let children = document.children(node);
         match document.nodes[node as usize].kind {
-            Kind::Scalar => Self::Scalar(document.value(node)),
-            Kind::Array => Self::Array(children.map(|child| Self::of(document, child)).collect()),
-            Kind::Object => {
+            JsonNodeType::Scalar => Self::Scalar(document.value(node)),
+            JsonNodeType::Array => {
+                Self::Array(children.map(|child| Self::of(document, child)).collect())
+            }
+            JsonNodeType::Object => {
                 let member = |child| (document.name(child).into(), Self::of(document, child));
                 Self::Object(children.map(member).collect())
             }

@@ -1,6 +1,6 @@
 //! JSON Patch (RFC 6902) between two JSON texts: only `add`, `remove` and `replace`.
 
-use super::document::{Document, Kind};
+use super::document::{Document, JsonNodeType};
 
 /// Appends the patch from `old` to `new`, both JSON texts, and returns true; or returns false and
 /// leaves `out` as it was, where no patch of at most `bytes_max` bytes would do.
@@ -59,7 +59,7 @@ impl Writer<'_> {
             return Some(());
         }
         let kind = self.old.nodes[old as usize].kind;
-        if kind == Kind::Scalar || kind != self.new.nodes[new as usize].kind {
+        if kind == JsonNodeType::Scalar || kind != self.new.nodes[new as usize].kind {
             return self.replace(new);
         }
         let (at, first, path) = (self.out.len(), self.first, self.path.len());
@@ -77,9 +77,9 @@ impl Writer<'_> {
 
     fn inside(&mut self, old: u32, new: u32) -> Option<()> {
         match self.old.nodes[old as usize].kind {
-            Kind::Object => self.object(old, new),
-            Kind::Array => self.array(old, new),
-            Kind::Scalar => Some(()),
+            JsonNodeType::Object => self.object(old, new),
+            JsonNodeType::Array => self.array(old, new),
+            JsonNodeType::Scalar => Some(()),
         }
     }
 

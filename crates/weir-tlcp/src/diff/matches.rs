@@ -5,7 +5,7 @@
 
 /// A piece that occurs in both texts, by bytes, on character boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Same {
+pub(super) struct CommonRun {
     pub(super) old: usize,
     pub(super) new: usize,
     pub(super) length: usize,
@@ -16,7 +16,7 @@ const PIECE_BYTES: usize = 16;
 
 /// Calls `found` for each piece from the front to the back, until it returns false. Pieces never
 /// cross. The last call is for the end of both texts, with length 0 if they differ there.
-pub(super) fn matches(old: &str, new: &str, found: &mut dyn FnMut(Same) -> bool) {
+pub(super) fn matches(old: &str, new: &str, found: &mut dyn FnMut(CommonRun) -> bool) {
     let head = common_start(old.as_bytes(), new.as_bytes());
     let head = floor(new, head, 0);
     let (old_rest, new_rest) = (&old.as_bytes()[head..], &new.as_bytes()[head..]);
@@ -24,12 +24,12 @@ pub(super) fn matches(old: &str, new: &str, found: &mut dyn FnMut(Same) -> bool)
     // The end must begin with a character.
     let cut = (0..tail).find(|cut| new.is_char_boundary(new.len() - tail + cut));
     let tail = cut.map_or(0, |cut| tail - cut);
-    let last = Same {
+    let last = CommonRun {
         old: old.len() - tail,
         new: new.len() - tail,
         length: tail,
     };
-    let first = Same {
+    let first = CommonRun {
         old: 0,
         new: 0,
         length: head,
@@ -54,7 +54,7 @@ struct Middle<'a> {
 
 impl Middle<'_> {
     /// False if `found` wanted no more.
-    fn search(&self, from: usize, found: &mut dyn FnMut(Same) -> bool) -> bool {
+    fn search(&self, from: usize, found: &mut dyn FnMut(CommonRun) -> bool) -> bool {
         let (old, new) = (self.old.as_bytes(), self.new.as_bytes());
         if old.len() - from < PIECE_BYTES || new.len() - from < PIECE_BYTES {
             return true;
@@ -88,11 +88,11 @@ impl Middle<'_> {
     }
 
     /// The whole characters of a piece.
-    fn aligned(&self, old: usize, new: usize, length: usize) -> Option<Same> {
+    fn aligned(&self, old: usize, new: usize, length: usize) -> Option<CommonRun> {
         let skip = (0..length).find(|skip| self.new.is_char_boundary(new + skip))?;
         let (old, new) = (old + skip, new + skip);
         let end = floor(self.new, new + length - skip, new);
-        (end > new).then_some(Same {
+        (end > new).then_some(CommonRun {
             old,
             new,
             length: end - new,
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn all(old: &str, new: &str) -> Vec<Same> {
+    fn all(old: &str, new: &str) -> Vec<CommonRun> {
         let mut pieces = Vec::new();
         matches(old, new, &mut |same| {
             pieces.push(same);
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn characters_are_not_torn() {
         // é and è share their first byte, é and © their last one.
-        let piece = |old, new, length| Same { old, new, length };
+        let piece = |old, new, length| CommonRun { old, new, length };
         assert_eq!(all("aéb", "aèb"), [piece(0, 0, 1), piece(3, 3, 1)]);
         assert_eq!(all("aéb", "a©b"), [piece(0, 0, 1), piece(3, 3, 1)]);
         assert_eq!(all("", "a"), [piece(0, 1, 0)]);

@@ -101,7 +101,7 @@ impl Default for DiffSettings {
 
 /// What came of trying to send a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiffTry {
+pub enum DiffOutcome {
     /// The rules forbid it: null, too short, too long, after another format.
     Excluded,
     /// It was computed and would not have been clearly shorter, or not exact.
@@ -135,15 +135,15 @@ impl FieldDiffs<'_> {
         previous: Option<&str>,
         new: Option<&str>,
         patched: bool,
-    ) -> DiffTry {
+    ) -> DiffOutcome {
         let (Some(previous), Some(new)) = (previous, new) else {
-            return DiffTry::Excluded;
+            return DiffOutcome::Excluded;
         };
         let longest = previous.len().max(new.len());
         if previous.is_empty() || new.is_empty() || longest > self.settings.value_bytes_max {
-            return DiffTry::Excluded;
+            return DiffOutcome::Excluded;
         }
-        let mut tried = DiffTry::Excluded;
+        let mut tried = DiffOutcome::Excluded;
         for format in self.settings.order.formats() {
             let (min, allowed) = match format {
                 DiffFormat::JsonPatch => {
@@ -156,11 +156,11 @@ impl FieldDiffs<'_> {
                 continue;
             }
             if !self.budget.take(previous.len() + new.len()) {
-                return DiffTry::TooCostly;
+                return DiffOutcome::TooCostly;
             }
-            tried = DiffTry::Useless;
+            tried = DiffOutcome::Useless;
             if self.push_format(out, format, previous, new) {
-                return DiffTry::Pushed(format);
+                return DiffOutcome::Pushed(format);
             }
         }
         tried
@@ -224,7 +224,7 @@ mod tests {
         previous: Option<&str>,
         new: Option<&str>,
         patched: bool,
-    ) -> (DiffTry, String) {
+    ) -> (DiffOutcome, String) {
         let mut out = Vec::new();
         let result = FieldDiffs {
             settings,
@@ -261,7 +261,7 @@ mod tests {
         let (old, new) = ("price=10.5;qty=3", "price=11.5;qty=3");
         assert_eq!(
             tried(&text, Some(old), Some(new), false),
-            (DiffTry::Pushed(TlcpDiff), "^Thb1bi".into())
+            (DiffOutcome::Pushed(TlcpDiff), "^Thb1bi".into())
         );
         let long = |k: u32| format!(r#"{{"k":{k},"text":"{}"}}"#, "a text ".repeat(20));
         let (result, token) = tried(
@@ -270,7 +270,7 @@ mod tests {
             Some(&long(2)),
             false,
         );
-        assert_eq!(result, DiffTry::Pushed(JsonPatch));
+        assert_eq!(result, DiffOutcome::Pushed(JsonPatch));
         assert_eq!(token, r#"^P[{"op":"replace","path":"/k","value":2}]"#);
     }
 
@@ -286,16 +286,16 @@ mod tests {
         ] {
             assert_eq!(
                 tried(&both, previous, new, false),
-                (DiffTry::Excluded, String::new())
+                (DiffOutcome::Excluded, String::new())
             );
         }
         assert_eq!(
             tried(&both, Some(old), Some(new), true).0,
-            DiffTry::Excluded
+            DiffOutcome::Excluded
         );
         assert_eq!(
             tried(&settings([]), Some(old), Some(new), false).0,
-            DiffTry::Excluded
+            DiffOutcome::Excluded
         );
         let strict = DiffSettings {
             tlcp_diff_min_bytes: new.len() + 1,
@@ -303,7 +303,7 @@ mod tests {
         };
         assert_eq!(
             tried(&strict, Some(old), Some(new), false).0,
-            DiffTry::Excluded
+            DiffOutcome::Excluded
         );
         let small = DiffSettings {
             value_bytes_max: new.len() - 1,
@@ -311,11 +311,11 @@ mod tests {
         };
         assert_eq!(
             tried(&small, Some(old), Some(new), false).0,
-            DiffTry::Excluded
+            DiffOutcome::Excluded
         );
         assert_eq!(
             tried(&both, Some("abc"), Some("xyz"), false),
-            (DiffTry::Useless, String::new())
+            (DiffOutcome::Useless, String::new())
         );
         assert_eq!(
             tried(
@@ -325,7 +325,7 @@ mod tests {
                 false
             )
             .0,
-            DiffTry::Useless
+            DiffOutcome::Useless
         );
     }
 
@@ -336,13 +336,13 @@ mod tests {
         let (result, token) = tried(&text, Some(&old), Some(&format!("{old}|%\n")), false);
         assert_eq!(
             (result, token.as_str()),
-            (DiffTry::Pushed(TlcpDiff), "^TBed%7C%25%0A")
+            (DiffOutcome::Pushed(TlcpDiff), "^TBed%7C%25%0A")
         );
         // Escaped, the diff is longer than it may be.
         let bars = "|".repeat(15);
         assert_eq!(
             tried(&text, Some(&old), Some(&format!("{old}{bars}")), false).0,
-            DiffTry::Useless
+            DiffOutcome::Useless
         );
     }
 
@@ -363,7 +363,7 @@ mod tests {
                 false,
             )
         };
-        assert_eq!(push(), DiffTry::Pushed(TlcpDiff));
-        assert_eq!(push(), DiffTry::TooCostly);
+        assert_eq!(push(), DiffOutcome::Pushed(TlcpDiff));
+        assert_eq!(push(), DiffOutcome::TooCostly);
     }
 }

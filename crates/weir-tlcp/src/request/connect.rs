@@ -6,7 +6,7 @@ use std::fmt;
 use super::params::{Params, decimal, digits};
 use super::{Control, SessionRef, owned};
 use crate::Version;
-use crate::error::Fault;
+use crate::error::RequestFault;
 
 /// A `create_session` request. Unknown parameters are ignored, `LS_cid` is not checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,7 +126,7 @@ impl fmt::Debug for Password<'_> {
 }
 
 impl<'a> CreateSession<'a> {
-    pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
+    pub(super) fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
         let adapter_set = params
             .text("LS_adapter_set")
             .unwrap_or(Cow::Borrowed("DEFAULT"));
@@ -150,7 +150,7 @@ impl<'a> CreateSession<'a> {
 }
 
 impl<'a> BindSession<'a> {
-    pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
+    pub(super) fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
         Ok(Self {
             version: None,
             session: params.session("LS_session"),
@@ -196,13 +196,13 @@ impl BindSession<'_> {
 }
 
 impl StreamOptions {
-    fn read(params: &Params<'_>) -> Result<Self, Fault> {
+    fn read(params: &Params<'_>) -> Result<Self, RequestFault> {
         let polling = match params.flag("LS_polling", false)? {
             false => None,
             true => Some(Polling {
                 interval_ms: params
                     .number("LS_polling_millis")?
-                    .ok_or_else(|| Fault::missing("LS_polling_millis"))?
+                    .ok_or_else(|| RequestFault::missing("LS_polling_millis"))?
                     .into(),
                 idle_ms: params.number("LS_idle_millis")?.map_or(0, u64::from),
             }),
@@ -223,7 +223,7 @@ impl StreamOptions {
 }
 
 impl Bandwidth {
-    pub(super) fn read(params: &Params<'_>) -> Result<Option<Self>, Fault> {
+    pub(super) fn read(params: &Params<'_>) -> Result<Option<Self>, RequestFault> {
         params.word("LS_requested_max_bandwidth", |text| match text {
             "unlimited" => Some(Self::Unlimited),
             number => decimal(number).map(Self::Kbps),

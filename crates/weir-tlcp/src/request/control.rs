@@ -6,7 +6,7 @@ use super::connect::Bandwidth;
 use super::params::{Params, decimal, digits};
 use super::{SessionRef, owned};
 use crate::codes::{ControlCode, SessionCode};
-use crate::error::Fault;
+use crate::error::RequestFault;
 
 /// One control request.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,10 +215,10 @@ impl Mode {
 }
 
 impl<'a> ControlOp<'a> {
-    pub(super) fn read(params: &Params<'a>) -> Result<Self, Fault> {
+    pub(super) fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
         let op = params
             .filled("LS_op")
-            .ok_or_else(|| Fault::missing("LS_op"))?;
+            .ok_or_else(|| RequestFault::missing("LS_op"))?;
         match &*op {
             "add" => Add::read(params).map(Self::Add),
             "delete" => Ok(Self::Delete {
@@ -238,13 +238,13 @@ impl<'a> ControlOp<'a> {
             }),
             "destroy" => Self::read_destroy(params),
             "register" | "reset_badge" | "activate" | "pn_reconf" | "deactivate" => {
-                Err(Fault::plain(ControlCode::MPN_UNAVAILABLE))
+                Err(RequestFault::plain(ControlCode::MPN_UNAVAILABLE))
             }
-            other => Err(Fault::bad_value("LS_op", other)),
+            other => Err(RequestFault::bad_value("LS_op", other)),
         }
     }
 
-    fn read_destroy(params: &Params<'a>) -> Result<Self, Fault> {
+    fn read_destroy(params: &Params<'a>) -> Result<Self, RequestFault> {
         let close_socket = params.flag("LS_close_socket", false)?;
         let (cause_code, cause_message) = match params.word("LS_cause_code", signed)? {
             None => {
@@ -270,15 +270,15 @@ impl<'a> ControlOp<'a> {
 impl<'a> Add<'a> {
     /// What concerns this subscription only is refused with 21, 23 or 24: SDKs report these to the
     /// subscription, but end the whole session on 65 and 67.
-    fn read(params: &Params<'a>) -> Result<Self, Fault> {
+    fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
         let sub_id = sub_id(params)?;
         let word = params.text("LS_mode").unwrap_or_default();
         let mode = Mode::from_word(&word)
-            .ok_or_else(|| Fault::bad(ControlCode::MODE_NOT_ALLOWED, "LS_mode", &word))?;
+            .ok_or_else(|| RequestFault::bad(ControlCode::MODE_NOT_ALLOWED, "LS_mode", &word))?;
         let filled = |name, code| {
             params
                 .filled(name)
-                .ok_or_else(|| Fault::bad(code, name, ""))
+                .ok_or_else(|| RequestFault::bad(code, name, ""))
         };
         let group = filled("LS_group", ControlCode::BAD_GROUP)?;
         let schema = filled("LS_schema", ControlCode::BAD_SCHEMA)?;
@@ -345,12 +345,12 @@ impl Snapshot {
 }
 
 /// Any positive 32-bit integer; being progressive is not asked for.
-fn sub_id(params: &Params<'_>) -> Result<u32, Fault> {
+fn sub_id(params: &Params<'_>) -> Result<u32, RequestFault> {
     let id = params
         .number("LS_subId")?
-        .ok_or_else(|| Fault::missing("LS_subId"))?;
+        .ok_or_else(|| RequestFault::missing("LS_subId"))?;
     if id == 0 {
-        return Err(Fault::bad_value("LS_subId", "0"));
+        return Err(RequestFault::bad_value("LS_subId", "0"));
     }
     Ok(id)
 }

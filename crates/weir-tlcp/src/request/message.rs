@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::params::Params;
 use super::{SessionRef, owned};
-use crate::error::Fault;
+use crate::error::RequestFault;
 
 /// A client message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,10 @@ impl Heartbeat<'_> {
 
 impl<'a> Message<'a> {
     /// Everything but the session and the request id, which the caller has read already.
-    pub(super) fn read(params: &Params<'a>, request_id: Cow<'a, str>) -> Result<Self, Fault> {
+    pub(super) fn read(
+        params: &Params<'a>,
+        request_id: Cow<'a, str>,
+    ) -> Result<Self, RequestFault> {
         let message = Self {
             session: None,
             request_id: Some(request_id),
@@ -69,7 +72,7 @@ impl<'a> Message<'a> {
             outcome: params.flag("LS_outcome", true)?,
             text: params
                 .text("LS_message")
-                .ok_or_else(|| Fault::missing("LS_message"))?,
+                .ok_or_else(|| RequestFault::missing("LS_message"))?,
             sequence: params.text("LS_sequence"),
             prog: params.number("LS_msg_prog")?,
             max_wait_ms: params.number("LS_max_wait")?.map(u64::from),
@@ -79,12 +82,12 @@ impl<'a> Message<'a> {
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if name.is_empty() || !plain || name == "UNORDERED_MESSAGES" {
-                return Err(Fault::bad_value("LS_sequence", name));
+                return Err(RequestFault::bad_value("LS_sequence", name));
             }
         }
         match message.prog {
-            Some(0) => Err(Fault::bad_value("LS_msg_prog", "0")),
-            None if message.sequence.is_some() => Err(Fault::missing("LS_msg_prog")),
+            Some(0) => Err(RequestFault::bad_value("LS_msg_prog", "0")),
+            None if message.sequence.is_some() => Err(RequestFault::missing("LS_msg_prog")),
             // Without a number there is nothing an outcome could refer to.
             None => Ok(Self {
                 outcome: false,

@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 
 use super::SessionRef;
 use crate::codes::ControlCode;
-use crate::error::Fault;
+use crate::error::RequestFault;
 use crate::text::percent_decode;
 
 /// The pairs of one line. Every line parses; [`Params::check`] reports what was wrong with it, so
 /// that a request id in front of the fault can still be used for the answer.
 pub(super) struct Params<'a> {
     pairs: SmallVec<[(Cow<'a, str>, &'a str); 16]>,
-    fault: Option<Fault>,
+    fault: Option<RequestFault>,
 }
 
 impl<'a> Params<'a> {
@@ -26,18 +26,18 @@ impl<'a> Params<'a> {
         if let Some(at) = memchr::memchr2(b'\r', b'\n', line.as_bytes()) {
             let pair = line[..at].rsplit('&').next().unwrap_or_default();
             let name = pair.split('=').next().unwrap_or_default();
-            params.fault = Some(Fault::line_break(name));
+            params.fault = Some(RequestFault::line_break(name));
         }
         for pair in line.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some((name, value)) => params.pairs.push((percent_decode(name), value)),
-                None => params.fault = Some(Fault::plain(ControlCode::MALFORMED)),
+                None => params.fault = Some(RequestFault::plain(ControlCode::MALFORMED)),
             }
         }
         params
     }
 
-    pub(super) fn check(&mut self) -> Result<(), Fault> {
+    pub(super) fn check(&mut self) -> Result<(), RequestFault> {
         self.fault.take().map_or(Ok(()), Err)
     }
 
@@ -63,17 +63,17 @@ impl<'a> Params<'a> {
         self.filled(name).map(SessionRef::new)
     }
 
-    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, Fault> {
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, RequestFault> {
         match self.text(name).as_deref() {
             None => Ok(default),
             Some("true") => Ok(true),
             Some("false") => Ok(false),
-            Some(other) => Err(Fault::bad_value(name, other)),
+            Some(other) => Err(RequestFault::bad_value(name, other)),
         }
     }
 
     /// A decimal number of at most 32 bits without sign.
-    pub(super) fn number(&self, name: &str) -> Result<Option<u32>, Fault> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<u32>, RequestFault> {
         self.word(name, |text| digits(text)?.parse().ok())
     }
 
@@ -82,13 +82,13 @@ impl<'a> Params<'a> {
         &self,
         name: &str,
         read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, RequestFault> {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };
         read(&text)
             .map(Some)
-            .ok_or_else(|| Fault::bad_value(name, &text))
+            .ok_or_else(|| RequestFault::bad_value(name, &text))
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     BindSession, Control, ControlOp, CreateSession, Heartbeat, Message, Request, SessionRef,
 };
 use crate::codes::{ControlCode, SessionCode};
-use crate::error::{Answer, Fault, RequestError, shortened};
+use crate::error::{ErrorLine, RequestError, RequestFault, shortened};
 use crate::{PROTOCOL, Version};
 
 /// What a parsed line is handed to.
@@ -51,7 +51,7 @@ pub fn parse_http_request<'a>(
 ) {
     let params = Params::parse(query);
     let Some(protocol) = params.text("LS_protocol") else {
-        return sink(Err(refusal(name, Fault::missing("LS_protocol"))));
+        return sink(Err(refusal(name, RequestFault::missing("LS_protocol"))));
     };
     let Some(version) = Version::named(&protocol) else {
         return sink(Err(wrong_protocol(name, &protocol)));
@@ -89,12 +89,15 @@ fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sin
             lines(body).for_each(|line| sink(control(line, defaults)));
         }
         "msg" if !body.is_empty() => lines(body).for_each(|line| sink(message(line, defaults))),
-        other => sink(Err(refusal(other, Fault::plain(ControlCode::MALFORMED)))),
+        other => sink(Err(refusal(
+            other,
+            RequestFault::plain(ControlCode::MALFORMED),
+        ))),
     }
 }
 
 fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    let fail = |fault| RequestError::new(Answer::ConErr, fault);
+    let fail = |fault| RequestError::new(ErrorLine::ConErr, fault);
     let mut lines = lines(body);
     let mut params = Params::parse(lines.next().unwrap_or(""));
     params.check().map_err(fail)?;
@@ -115,10 +118,10 @@ fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<
 
 /// A control inside a `create_session`: its parameters `LS_reqId`, `LS_session` and `LS_ack` mean
 /// nothing there, and any fault makes the whole request fail with 64.
-fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, Fault> {
-    let failed = |fault: Fault| {
+fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, RequestFault> {
+    let failed = |fault: RequestFault| {
         let code = SessionCode::COMBO_CONTROL_FAILED;
-        Fault::session(code, format!("{}: {}", code.text(), fault.message))
+        RequestFault::session(code, format!("{}: {}", code.text(), fault.message))
     };
     params.check().map_err(failed)?;
     let op = ControlOp::read(params).map_err(failed)?;
@@ -132,7 +135,7 @@ fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, Fault> {
 }
 
 fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    let fail = |fault| RequestError::new(Answer::ConErr, fault);
+    let fail = |fault| RequestError::new(ErrorLine::ConErr, fault);
     // No batch here: a CR LF left in the body is a fault of the line.
     let mut params = Params::parse(body);
     params.check().map_err(fail)?;
@@ -141,7 +144,7 @@ fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a
     bind.session = bind.session.or_else(|| defaults.session.clone());
     if bind.session.is_none() && defaults.session_needed {
         let code = SessionCode::SESSION_NOT_FOUND;
-        return Err(fail(Fault::session(code, code.text())));
+        return Err(fail(RequestFault::session(code, code.text())));
     }
     Ok(Request::BindSession(bind))
 }
@@ -151,7 +154,7 @@ fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, 
     let mut params = Params::parse(body);
     params
         .check()
-        .map_err(|fault| RequestError::new(Answer::Error, fault))?;
+        .map_err(|fault| RequestError::new(ErrorLine::Error, fault))?;
     let session = params
         .session("LS_session")
         .or_else(|| defaults.session.clone());
@@ -175,7 +178,10 @@ fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
             cause: params.text("LS_cause"),
             op,
         })),
-        Err(fault) => Err(RequestError::new(Answer::ReqErr(request_id.into()), fault)),
+        Err(fault) => Err(RequestError::new(
+            ErrorLine::ReqErr(request_id.into()),
+            fault,
+        )),
     }
 }
 
@@ -192,19 +198,19 @@ fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
     };
     read(&mut params)
         .map(Request::Message)
-        .map_err(|fault| RequestError::new(Answer::ReqErr(request_id.as_ref().into()), fault))
+        .map_err(|fault| RequestError::new(ErrorLine::ReqErr(request_id.as_ref().into()), fault))
 }
 
 /// The request id, or the `ERROR` that a line without a usable one gets.
 fn request_id<'a>(params: &mut Params<'a>) -> Result<Cow<'a, str>, RequestError> {
-    let error = |fault| RequestError::new(Answer::Error, fault);
+    let error = |fault| RequestError::new(ErrorLine::Error, fault);
     match params.filled("LS_reqId") {
         Some(id) if id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Ok(id),
-        Some(id) => Err(error(Fault::bad_value("LS_reqId", &id))),
+        Some(id) => Err(error(RequestFault::bad_value("LS_reqId", &id))),
         // A fault of the line as a whole says more than the absence of one parameter.
         None => {
             params.check().map_err(error)?;
-            Err(error(Fault::missing("LS_reqId")))
+            Err(error(RequestFault::missing("LS_reqId")))
         }
     }
 }
@@ -212,12 +218,12 @@ fn request_id<'a>(params: &mut Params<'a>) -> Result<Cow<'a, str>, RequestError>
 fn session<'a>(
     params: &Params<'a>,
     defaults: &Defaults<'a>,
-) -> Result<Option<SessionRef<'a>>, Fault> {
+) -> Result<Option<SessionRef<'a>>, RequestFault> {
     let session = params
         .session("LS_session")
         .or_else(|| defaults.session.clone());
     if session.is_none() && defaults.session_needed {
-        return Err(Fault::plain(ControlCode::SESSION_NOT_FOUND));
+        return Err(RequestFault::plain(ControlCode::SESSION_NOT_FOUND));
     }
     Ok(session)
 }
@@ -236,10 +242,10 @@ fn lines(body: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A refusal of a request as a whole, on the line its name calls for.
-fn refusal(name: &str, fault: Fault) -> RequestError {
+fn refusal(name: &str, fault: RequestFault) -> RequestError {
     let answer = match name {
-        "create_session" | "bind_session" => Answer::ConErr,
-        _ => Answer::Error,
+        "create_session" | "bind_session" => ErrorLine::ConErr,
+        _ => ErrorLine::Error,
     };
     RequestError::new(answer, fault)
 }
@@ -251,5 +257,5 @@ fn wrong_protocol(name: &str, protocol: &str) -> RequestError {
     };
     let shown = shortened(protocol);
     let message = format!("Protocol {shown} is not served: use {PROTOCOL}").into();
-    refusal(name, Fault { code, message })
+    refusal(name, RequestFault { code, message })
 }

@@ -1,7 +1,7 @@
 //! The vectors of chapter 18.1, leniency and strictness, and the codes of refusals.
 
 use super::*;
-use crate::error::Answer;
+use crate::error::ErrorLine;
 use crate::{RequestError, Version};
 
 fn ws(text: &str) -> Vec<Result<Request<'_>, RequestError>> {
@@ -523,7 +523,7 @@ fn http_refuses_other_protocols() {
 fn a_refusal_knows_its_request() {
     let error = one(ws("control\r\nLS_reqId=1")).expect_err("no operation");
     assert_eq!((error.request_id(), error.code()), (Some("1"), 67));
-    assert_eq!(error.answer(), &Answer::ReqErr("1".into()));
+    assert_eq!(error.answer(), &ErrorLine::ReqErr("1".into()));
     assert_eq!(
         one(ws("bogus")).expect_err("no such request").request_id(),
         None

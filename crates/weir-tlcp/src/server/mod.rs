@@ -2,7 +2,7 @@
 
 mod line;
 mod line_limits;
-mod pacing;
+mod rate_limit;
 mod session;
 mod session_id;
 mod subscription;
@@ -13,9 +13,9 @@ pub use line::{
     write_reqok, write_wsok,
 };
 pub use line_limits::LineLimits;
-pub use pacing::{Pace, TokenBucket, period_us};
-pub use session::{Session, SessionConfig, Wake};
-pub use session_id::{Place, SessionId};
+pub use rate_limit::{Pace, TokenBucket, period_us};
+pub use session::{Session, SessionConfig, WakeOutcome};
+pub use session_id::{SessionId, SessionLocation};
 pub use subscription::Subscription;
 pub use update::{
     push_clear_snapshot, push_delta_payload, push_delta_payload_by, push_end_of_snapshot,

@@ -63,7 +63,7 @@ impl SessionConfig {
 
 /// What [`Session::on_wake`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
+pub enum WakeOutcome {
     /// Nothing was due.
     Idle,
     /// Lines were appended; they count as written now.
@@ -279,7 +279,7 @@ impl<H> Session<H> {
     }
 
     /// Until when the client keeps its promise to be heard.
-    fn patience_ms(&self) -> u64 {
+    fn inactivity_deadline_ms(&self) -> u64 {
         match self.inactivity_limit_ms {
             u32::MAX => u64::MAX,
             limit_ms => self.last_request_ms.saturating_add(limit_ms.into()),
@@ -288,7 +288,7 @@ impl<H> Session<H> {
 
     /// Counts data notifications. Whoever puts them on their way does so, whether they were written
     /// by this session or outside of it, in shared frames.
-    pub fn note_data(&mut self, count: u64) {
+    pub fn count_data(&mut self, count: u64) {
         self.data_count += count;
     }
 
@@ -304,17 +304,19 @@ impl<H> Session<H> {
             return u64::MAX;
         }
         let probe = self.last_write_ms.saturating_add(self.keepalive_ms());
-        probe.min(self.next_sync_ms).min(self.patience_ms())
+        probe
+            .min(self.next_sync_ms)
+            .min(self.inactivity_deadline_ms())
     }
 
     /// Appends `SYNC` or `PROBE` if due. `SYNC` measures only if it stays behind the data queued
     /// before it, so callers append `out` to the queue.
-    pub fn on_wake(&mut self, now_ms: u64, out: &mut Vec<u8>) -> Wake {
+    pub fn on_wake(&mut self, now_ms: u64, out: &mut Vec<u8>) -> WakeOutcome {
         if self.polling {
-            return Wake::Idle;
+            return WakeOutcome::Idle;
         }
-        if now_ms >= self.patience_ms() {
-            return Wake::Inactive;
+        if now_ms >= self.inactivity_deadline_ms() {
+            return WakeOutcome::Inactive;
         }
         if now_ms >= self.next_sync_ms {
             write_numbers(out, "SYNC", &[now_ms.saturating_sub(self.bound_ms) / 1_000]);
@@ -322,10 +324,10 @@ impl<H> Session<H> {
         } else if now_ms >= self.last_write_ms.saturating_add(self.keepalive_ms()) {
             write_tag(out, "PROBE");
         } else {
-            return Wake::Idle;
+            return WakeOutcome::Idle;
         }
         self.wrote(now_ms);
-        Wake::Written
+        WakeOutcome::Written
     }
 
     /// Returns the active subscriptions in the order of their ids.
@@ -427,7 +429,7 @@ fn small(millis: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Place;
+    use super::super::SessionLocation;
     use super::*;
     use crate::request::{Request, parse_ws_message};
 
@@ -449,7 +451,7 @@ mod tests {
                 panic!("{request:?}")
             };
             create.stream = stream.clone();
-            let place = Place { shard: 0, slot: 0 };
+            let place = SessionLocation { shard: 0, slot: 0 };
             let (id, config) = (SessionId::new(place, &[7; 16]), SessionConfig::default());
             created = Some(Session::create(id, &create, &config, "::1", 5, out));
         });
@@ -473,14 +475,14 @@ mod tests {
         assert_eq!(text(&mut out), format!("{conok}30000,*\r\n{head}"));
         assert_eq!(config.granted(asked).interval_ms, 15_000);
         assert_eq!(session.next_wake_ms(), u64::MAX);
-        assert_eq!(session.on_wake(u64::MAX, &mut out), Wake::Idle);
+        assert_eq!(session.on_wake(u64::MAX, &mut out), WakeOutcome::Idle);
 
         session.bind(&stream(None, false), &config, "::1", 1_000, &mut out);
         assert_eq!(text(&mut out), format!("{conok}2000,*\r\n{head}"));
         assert_eq!(session.next_wake_ms(), 3_000);
         session.bind(&stream(None, true), &config, "::1", 1_000, &mut out);
         assert_eq!(text(&mut out), "");
-        assert_eq!(session.on_wake(3_000, &mut out), Wake::Written);
+        assert_eq!(session.on_wake(3_000, &mut out), WakeOutcome::Written);
         assert_eq!(text(&mut out), "PROBE\r\n");
     }
 

@@ -24,7 +24,7 @@ pub struct SessionId([u8; LENGTH]);
 /// Where a server keeps a session: known to whoever has the id, so that it is found without a
 /// table shared by threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SessionLocation {
     /// Number of the event loop.
     pub shard: u16,
     /// Index among its sessions.
@@ -33,7 +33,7 @@ pub struct Place {
 
 impl SessionId {
     /// Spells random bits and a place. The bytes must come from a cryptographic source.
-    pub fn new(place: Place, random: &[u8; 16]) -> Self {
+    pub fn new(place: SessionLocation, random: &[u8; 16]) -> Self {
         let mut id = [b'S'; LENGTH];
         let (secret, found) = id[1..].split_at_mut(RANDOM_DIGITS);
         let (shard, slot) = found.split_at_mut(SHARD_DIGITS);
@@ -45,7 +45,7 @@ impl SessionId {
 
     /// The place that a text names if it is spelled like an id. Whether there is such a session is
     /// for the whole text to decide.
-    pub fn place_of(text: &str) -> Option<Place> {
+    pub fn location_of(text: &str) -> Option<SessionLocation> {
         let digits = text.as_bytes().strip_prefix(b"S")?;
         if digits.len() != LENGTH - 1 {
             return None;
@@ -53,7 +53,7 @@ impl SessionId {
         let (secret, found) = digits.split_at(RANDOM_DIGITS);
         let (shard, slot) = found.split_at(SHARD_DIGITS);
         read(secret)?;
-        Some(Place {
+        Some(SessionLocation {
             shard: read(shard)?.try_into().ok()?,
             slot: read(slot)?.try_into().ok()?,
         })
@@ -97,7 +97,7 @@ impl fmt::Debug for SessionId {
 mod tests {
     use super::*;
 
-    const HERE: Place = Place { shard: 3, slot: 70 };
+    const HERE: SessionLocation = SessionLocation { shard: 3, slot: 70 };
 
     #[test]
     fn ids_are_plain_and_keep_their_bits() {
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn an_id_tells_its_place_and_other_texts_tell_none() {
         for (shard, slot) in [(0, 0), (3, 70), (u16::MAX, u32::MAX)] {
-            let place = Place { shard, slot };
+            let place = SessionLocation { shard, slot };
             let id = SessionId::new(place, &[0xa5; 16]);
-            assert_eq!(SessionId::place_of(id.as_str()), Some(place));
+            assert_eq!(SessionId::location_of(id.as_str()), Some(place));
             let text = id.as_str();
             for bad in [&text[1..], &text[..26], &format!("{text}A"), ""] {
-                assert_eq!(SessionId::place_of(bad), None);
+                assert_eq!(SessionId::location_of(bad), None);
             }
         }
         for bad in [
@@ -134,7 +134,7 @@ mod tests {
             "sAAAAAAAAAAAAAAAAADAAIBAAAA",
             "SAAAAAAAAAAAAAAAAADAAIBAA\u{e9}",
         ] {
-            assert_eq!(SessionId::place_of(bad), None, "{bad}");
+            assert_eq!(SessionId::location_of(bad), None, "{bad}");
         }
     }
 

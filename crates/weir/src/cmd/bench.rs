@@ -11,19 +11,19 @@ use weir_load::bench::{self, BenchError, BenchOptions, Finished};
 use weir_load::error::Fault;
 use weir_load::plan::{Architecture, BUILT_IN, Estimate, Overrides, Plan, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
-use weir_stats::compare::Named;
+use weir_stats::compare::NamedRun;
 use weir_stats::run::{Outcome, Run};
 
-use crate::cmd::bench_compare::{self, CompareArgs, Judging};
+use crate::cmd::bench_compare::{self, CompareArgs, CompareOptions};
 use crate::cmd::bench_driver;
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
 use crate::cmd::bench_libraries::{self, LibrariesArgs};
 use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_options::{Given, PlanKind};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
+use crate::cmd::bench_progress::Watch;
 use crate::cmd::bench_report::{self, ReportArgs};
-use crate::cmd::bench_watch::Watch;
-use crate::cmd::screen;
+use crate::cmd::terminal;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
@@ -143,7 +143,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
     #[command(flatten)]
-    judging: Judging,
+    judging: CompareOptions,
 }
 
 /// Runs one command.
@@ -249,7 +249,7 @@ fn compare_with_baseline(args: &RunArgs, finished: &mut Finished) -> Result<Exit
         return Ok(Exit::Fine);
     };
     let label = finished.dir.display().to_string();
-    let named = Named {
+    let named = NamedRun {
         label: &label,
         run: &finished.run,
     };
@@ -401,7 +401,7 @@ fn terminal_width() -> usize {
     let columns = std::env::var("COLUMNS")
         .ok()
         .and_then(|columns| columns.parse().ok());
-    let shown = || screen::is_terminal().then(|| screen::size().columns);
+    let shown = || terminal::is_terminal().then(|| terminal::size().columns);
     columns.or_else(shown).unwrap_or(WIDTH)
 }
 

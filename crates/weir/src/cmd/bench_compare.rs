@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use weir_stats::compare::{self, Named, Options};
+use weir_stats::compare::{self, NamedRun, Options};
 use weir_stats::metric;
 use weir_stats::run::{Comparison, Run};
 
@@ -22,7 +22,7 @@ pub(crate) struct CompareArgs {
     /// Folder of the run that is judged.
     other: PathBuf,
     #[command(flatten)]
-    judging: Judging,
+    judging: CompareOptions,
     /// Show metrics that do not decide as well.
     #[arg(long)]
     all: bool,
@@ -36,7 +36,7 @@ pub(crate) struct CompareArgs {
 
 /// What counts as a difference; shared with `weir bench run --baseline`.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Judging {
+pub(crate) struct CompareOptions {
     /// Another run of what the base is: differences no larger than between those two are not called. May be given
     /// several times.
     #[arg(long, value_name = "DIR")]
@@ -59,9 +59,9 @@ pub(crate) enum FailOn {
     Worse,
 }
 
-impl Judging {
+impl CompareOptions {
     /// Holds `other` against the run in the folder `base`.
-    pub(crate) fn against(&self, base: &Path, other: Named<'_>) -> Result<Comparison, Failure> {
+    pub(crate) fn against(&self, base: &Path, other: NamedRun<'_>) -> Result<Comparison, Failure> {
         self.check()?;
         let (run, label) = (read(base)?, base.display().to_string());
         let again: Vec<Run> = self
@@ -70,7 +70,7 @@ impl Judging {
             .map(|dir| read(dir))
             .collect::<Result<_, _>>()?;
         let again: Vec<&Run> = again.iter().collect();
-        let named = Named {
+        let named = NamedRun {
             label: &label,
             run: &run,
         };
@@ -109,7 +109,7 @@ impl Judging {
 /// Compares and tells.
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let (other, label) = (read(&args.other)?, args.other.display().to_string());
-    let named = Named {
+    let named = NamedRun {
         label: &label,
         run: &other,
     };
@@ -139,7 +139,7 @@ pub(crate) fn show(comparison: &Comparison, all: bool) {
 /// The code that a comparison stands for.
 ///
 /// With `--fail-on` a comparison that could not have found anything worse is no pass.
-pub(crate) fn exit(judging: &Judging, comparison: &Comparison) -> Exit {
+pub(crate) fn exit(judging: &CompareOptions, comparison: &Comparison) -> Exit {
     if judging.fails(comparison) {
         return Exit::Threshold;
     }

@@ -10,7 +10,7 @@ use weir_load::plan::{Architecture, Overrides};
 use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::bench::{exit_of, failure, load_plan, options, parse_rate, print_files, usage};
-use crate::cmd::bench_watch::Watch;
+use crate::cmd::bench_progress::Watch;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 

@@ -10,7 +10,7 @@ use weir_load::plan::PlanError;
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
 use crate::cmd::bench::{RunArgs, exit_of, failure, options, print_result, usage};
-use crate::cmd::bench_watch::Watch;
+use crate::cmd::bench_progress::Watch;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 

@@ -10,7 +10,7 @@ use weir_load::bench::overhead::{self, OverheadPlan};
 use weir_load::plan::{BUILT_IN, BuiltIn, Estimate, Plan};
 
 use crate::cmd::bench::usage;
-use crate::cmd::screen;
+use crate::cmd::terminal;
 use crate::exit::{Exit, Failure};
 
 /// Which plans there are.
@@ -23,7 +23,7 @@ pub(crate) struct ListArgs {
 
 /// Prints every built-in plan, and copies it out if asked.
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
-    let columns = screen::size().columns.clamp(60, 100);
+    let columns = terminal::size().columns.clamp(60, 100);
     for built_in in BUILT_IN {
         let plan = Plan::parse(built_in.text, built_in.file, |_| None).map_err(usage)?;
         let quick = plan.clone().with(&plan.quick.clone(), built_in.file);

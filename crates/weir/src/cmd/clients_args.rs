@@ -103,7 +103,7 @@ pub(crate) struct ClientsArgs {
     key: Option<String>,
     /// Take latencies of all records, or only of those marked PREFIX-; all unless --probe.
     #[arg(long, value_enum, help_heading = SUBSCRIBING)]
-    timed: Option<Timed>,
+    timed: Option<TimedRecords>,
     /// Decides which client has which key.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = SUBSCRIBING)]
     seed: u64,
@@ -171,7 +171,7 @@ pub(crate) enum EngineArg {
 
 /// Which records are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Timed {
+enum TimedRecords {
     All,
     Marked,
 }
@@ -239,7 +239,7 @@ impl ClientsArgs {
             diffs: self.diffs.unwrap_or(diffs),
             verify_values: self.verify_values,
             marked_only: match self.timed {
-                Some(timed) => timed == Timed::Marked,
+                Some(timed) => timed == TimedRecords::Marked,
                 None => self.probe,
             },
             // In a plan they are background: others write them.

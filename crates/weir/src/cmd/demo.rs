@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_load::bench::LiveParts;
+use weir_load::bench::LiveEndpoints;
 use weir_load::plan::Plan;
 use weir_stats::run::{Outcome, Run};
 
 use crate::cmd::bench;
-use crate::cmd::bench_watch::Watch;
+use crate::cmd::bench_progress::Watch;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
@@ -89,14 +89,14 @@ fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let mut watch = Watch::new(false);
     let options = bench::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];
-    let up = |live: &LiveParts| show(&plan, live);
+    let up = |live: &LiveEndpoints| show(&plan, live);
     let result = weir_load::bench::stay(&plan, &options, addresses, &mut watch, &stop, up);
     watch.end();
     result.map_err(|error| bench::failure(error, &stop))?;
     Ok(Exit::Fine)
 }
 
-fn show(plan: &Plan, live: &LiveParts) {
+fn show(plan: &Plan, live: &LiveEndpoints) {
     println!(
         "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\nitem          {}\n\
          fields        {}\ndashboard     http://{}/dashboard\nmetrics       http://{5}/metrics\n\

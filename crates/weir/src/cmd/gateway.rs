@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The same once the gateway is ready: every look costs what a few deliveries cost.
 const LOOK_LATER: Duration = Duration::from_millis(100);
 /// How often it says that a connection is still not ready.
-const TROUBLE_PERIOD: Duration = Duration::from_secs(10);
+const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the gateway can do.
 #[derive(Debug, Subcommand)]
@@ -130,7 +130,7 @@ fn failure(error: GatewayError) -> Failure {
 }
 
 fn exit(error: &GatewayError) -> Exit {
-    if error.is_configuration() {
+    if error.is_config_error() {
         Exit::Usage
     } else {
         Exit::Instrument
@@ -157,7 +157,7 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
         Some(_) => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
         None => Arc::default(),
     };
-    let descriptors = descriptors::raise_limit();
+    let descriptors = descriptors::raise_descriptor_limit();
     if config.limits.sessions as u64 + 100 > descriptors {
         let sessions = config.limits.sessions;
         tracing::info!(
@@ -198,7 +198,7 @@ fn wait(
         if reload.swap(false, Ordering::Relaxed) {
             gateway.reload_certificate();
         }
-        if complained.elapsed() >= TROUBLE_PERIOD {
+        if complained.elapsed() >= ERROR_LOG_INTERVAL {
             complained = Instant::now();
             for (connection, error) in gateway.troubles() {
                 let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());

@@ -137,7 +137,7 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
 fn stay(lab: &mut Lab, stop: &AtomicBool) -> Result<Exit, Failure> {
     while !stop.load(Ordering::Relaxed) {
         if !lab.is_running() {
-            if lab.was_taken_down() {
+            if lab.was_stopped_externally() {
                 progress("stopped by another command");
                 return Ok(Exit::Fine);
             }

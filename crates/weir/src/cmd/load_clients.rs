@@ -10,7 +10,7 @@ use weir_load::worker::protocol::{Command, Event};
 
 pub(crate) use crate::cmd::clients_args::ClientsArgs;
 use crate::cmd::clients_args::{ClientsRun, EngineArg};
-use crate::cmd::clients_watch::Watch;
+use crate::cmd::clients_progress::Watch;
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
 use crate::signal;

@@ -10,21 +10,21 @@ use weir_load::error::{Fault, LoadError};
 use weir_load::worker::Link;
 use weir_load::worker::protocol::{Event, Progress, Schedule};
 
-use crate::cmd::screen::{self, Screen, Style, Text};
+use crate::cmd::terminal::{self, Style, TerminalArea, Text};
 use crate::exit::{Exit, Failure};
 
 /// One line that is rewritten each second on a terminal, and added elsewhere.
 pub(crate) struct StatusLine {
     terminal: bool,
-    screen: Screen,
+    screen: TerminalArea,
     open: bool,
 }
 
 impl StatusLine {
     pub(crate) fn new() -> Self {
         Self {
-            terminal: screen::is_terminal(),
-            screen: Screen::new(),
+            terminal: terminal::is_terminal(),
+            screen: TerminalArea::new(),
             open: false,
         }
     }
@@ -36,7 +36,7 @@ impl StatusLine {
             return;
         }
         // A line that is too long would go on in the next row, and stay there.
-        let columns = screen::size().columns.saturating_sub(1);
+        let columns = terminal::size().columns.saturating_sub(1);
         let mut line = Text::new(columns, false);
         line.push(Style::Plain, &text.to_string());
         self.screen.show(&[line]);
@@ -162,7 +162,7 @@ pub(crate) fn print_json(event: &Event) {
 }
 
 /// How a run ends whose result is fine: Ctrl-C before its time is told apart.
-pub(crate) fn fine_or_interrupted(stop: &AtomicBool, has_end: bool) -> Exit {
+pub(crate) fn exit_for(stop: &AtomicBool, has_end: bool) -> Exit {
     if has_end && stop.load(Ordering::Relaxed) {
         Exit::Interrupted
     } else {

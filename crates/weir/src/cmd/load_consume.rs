@@ -15,7 +15,7 @@ use weir_load::worker::protocol::{Command, Event, Progress};
 use weir_stats::perf::CONSUMER_HEADER;
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, failure, fine_or_interrupted, latency_source, print_json, run_worker,
+    Progressing, StatusLine, exit_for, failure, latency_source, print_json, run_worker,
     schedule_from_now,
 };
 use crate::cmd::load_local;
@@ -208,7 +208,7 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
         messages: args.records,
         fetch_size_bytes: args.fetch_size,
         group: prefix.unwrap_or_else(new_prefix),
-        patience: SCAN_PATIENCE,
+        timeout: SCAN_IDLE_TIMEOUT,
     };
     if args.worker {
         return run_worker(|link| consumer::run_scan(&options, link));
@@ -243,7 +243,7 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
         );
         return Ok(Exit::Unreachable);
     }
-    Ok(fine_or_interrupted(&stop, true))
+    Ok(exit_for(&stop, true))
 }
 
 /// What a person sees.
@@ -312,7 +312,7 @@ impl Watch {
             );
             return Exit::Instrument;
         }
-        fine_or_interrupted(stop, has_end)
+        exit_for(stop, has_end)
     }
 }
 
@@ -347,6 +347,6 @@ fn print_summary(summary: &DeliverySummary) {
 }
 
 /// Without a record for so long, there is no more to come.
-const SCAN_PATIENCE: Duration = Duration::from_secs(10);
+const SCAN_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Above this the tool measures itself.
 const BUSY_PERMILLE_MAX: u64 = 900;

@@ -13,8 +13,8 @@ use weir_load::units::{parse_count, parse_duration};
 use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress, Quantiles};
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, failure, fine_or_interrupted, key_value, microseconds, print_json,
-    run_worker, schedule_from_now, time,
+    Progressing, StatusLine, exit_for, failure, key_value, microseconds, print_json, run_worker,
+    schedule_from_now, time,
 };
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
@@ -326,7 +326,7 @@ fn verdict(args: &ProduceArgs, summary: &ProduceSummary, stop: &AtomicBool) -> E
         );
         return Exit::Instrument;
     }
-    fine_or_interrupted(stop, args.duration.is_some() || args.count.is_some())
+    exit_for(stop, args.duration.is_some() || args.count.is_some())
 }
 
 /// What a person sees.

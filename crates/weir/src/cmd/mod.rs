@@ -2,7 +2,6 @@
 
 pub(crate) mod agent;
 pub(crate) mod bench;
-pub(crate) mod bench_block;
 pub(crate) mod bench_compare;
 pub(crate) mod bench_driver;
 pub(crate) mod bench_find_max;
@@ -10,10 +9,10 @@ pub(crate) mod bench_libraries;
 pub(crate) mod bench_list;
 pub(crate) mod bench_options;
 pub(crate) mod bench_overhead;
+pub(crate) mod bench_progress;
 pub(crate) mod bench_report;
-pub(crate) mod bench_watch;
 pub(crate) mod clients_args;
-pub(crate) mod clients_watch;
+pub(crate) mod clients_progress;
 pub(crate) mod demo;
 pub(crate) mod gateway;
 pub(crate) mod lab;
@@ -25,8 +24,9 @@ pub(crate) mod load_floor;
 pub(crate) mod load_local;
 pub(crate) mod load_produce;
 pub(crate) mod load_relay;
+pub(crate) mod progress_block;
 pub(crate) mod proxy;
-pub(crate) mod screen;
+pub(crate) mod terminal;
 
 use clap::CommandFactory;
 

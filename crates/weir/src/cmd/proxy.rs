@@ -13,14 +13,14 @@ use weir_proxy::{Overrides, Proxy, ProxyConfig, ProxyError};
 
 use crate::descriptors;
 use crate::exit::{self, Exit, Failure};
-use crate::{pages, signal};
+use crate::{huge_pages, signal};
 
 /// How often the command looks at the stop flag and at the clusters.
 const LOOK: Duration = Duration::from_millis(20);
 /// The same once all of them have answered: every look costs what a few records cost.
 const LOOK_LATER: Duration = Duration::from_millis(100);
 /// How often it says that a cluster still does not answer.
-const TROUBLE_PERIOD: Duration = Duration::from_secs(10);
+const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the proxy can do.
 #[derive(Debug, Subcommand)]
@@ -100,7 +100,7 @@ fn load(from: &ConfigArgs) -> Result<ProxyConfig, Failure> {
 }
 
 fn failure(error: ProxyError) -> Failure {
-    let exit = if error.is_configuration() {
+    let exit = if error.is_config_error() {
         Exit::Usage
     } else {
         Exit::Instrument
@@ -109,7 +109,7 @@ fn failure(error: ProxyError) -> Failure {
 }
 
 fn serve(args: &RunArgs) -> Result<Exit, Failure> {
-    pages::keep_small();
+    huge_pages::disable_huge_pages();
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let config = load(&args.from)?;
     // Without certificates a closed terminal ends the proxy, as usual.
@@ -117,7 +117,7 @@ fn serve(args: &RunArgs) -> Result<Exit, Failure> {
         false => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
         true => Arc::default(),
     };
-    let descriptors = descriptors::raise_limit();
+    let descriptors = descriptors::raise_descriptor_limit();
     let wanted = config.limits.connections;
     if wanted as u64 * 2 + 100 > descriptors {
         tracing::info!(
@@ -160,7 +160,7 @@ fn wait(
         if reload.swap(false, Ordering::Relaxed) {
             proxy.reload_certificates();
         }
-        if complained.elapsed() >= TROUBLE_PERIOD {
+        if complained.elapsed() >= ERROR_LOG_INTERVAL {
             complained = Instant::now();
             for (cluster, error) in proxy.troubles() {
                 let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());

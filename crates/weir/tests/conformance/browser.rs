@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::world::{LOOK, PATIENCE};
+use super::world::{LOOK, TEST_TIMEOUT};
 
 /// Killed with its whole group when dropped.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Browser {
             endpoint: String::new(),
         };
         let file = profile.join("DevToolsActivePort");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             // Its second line comes last.
             let told = fs::read_to_string(&file).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Browser {
             }
             ensure!(
                 Instant::now() < deadline,
-                "the browser is not ready after {PATIENCE:?}"
+                "the browser is not ready after {TEST_TIMEOUT:?}"
             );
             thread::sleep(LOOK);
         }

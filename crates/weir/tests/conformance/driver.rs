@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use super::events::{DriverConfig, Event, Subscription, Update};
 use super::sdk::Sdk;
-use super::world::PATIENCE;
+use super::world::TEST_TIMEOUT;
 
 /// The running client; killed when dropped.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl Driver {
         })
     }
 
-    /// The next event within `patience`; `None` when there is none.
-    pub(crate) fn next_within(&self, patience: Duration) -> Result<Option<Event>> {
-        match self.events.recv_timeout(patience) {
+    /// The next event within `timeout`; `None` when there is none.
+    pub(crate) fn next_within(&self, timeout: Duration) -> Result<Option<Event>> {
+        match self.events.recv_timeout(timeout) {
             Ok(event) => {
                 Ok(Some(event.map_err(|text| {
                     anyhow!("a line not understood: {text}")
@@ -76,11 +76,11 @@ impl Driver {
         also: impl Fn(&Event) -> bool,
         mut wanted: impl FnMut(&Event) -> Option<T>,
     ) -> Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(event) = self.next_within(left)? else {
-                bail!("no {what} within {PATIENCE:?}");
+                bail!("no {what} within {TEST_TIMEOUT:?}");
             };
             if let Some(found) = wanted(&event) {
                 return Ok(found);

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use super::world::{LOOK, PATIENCE};
+use super::world::{LOOK, TEST_TIMEOUT};
 
 /// What `--ready-file` tells.
 #[derive(Debug, Deserialize)]
@@ -68,14 +68,14 @@ impl GatewayProcess {
             admin: listen,
         };
         let mut gateway = Self { child, ready };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while !ready_file.exists() {
             if let Some(status) = gateway.child.try_wait()? {
                 bail!("the gateway ended before it was ready: {status}");
             }
             ensure!(
                 Instant::now() < deadline,
-                "the gateway is not ready after {PATIENCE:?}"
+                "the gateway is not ready after {TEST_TIMEOUT:?}"
             );
             thread::sleep(LOOK);
         }
@@ -105,14 +105,14 @@ impl GatewayProcess {
     pub(crate) fn terminate(mut self) -> Result<ExitStatus> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.context("a process id")?, Signal::TERM)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
             ensure!(
                 Instant::now() < deadline,
-                "SIGTERM did not end the gateway in {PATIENCE:?}"
+                "SIGTERM did not end the gateway in {TEST_TIMEOUT:?}"
             );
             thread::sleep(LOOK);
         }
@@ -121,7 +121,7 @@ impl GatewayProcess {
     /// The value of a metric, summed over its labels.
     pub(crate) fn metric(&self, name: &str) -> Result<u64> {
         let mut stream = TcpStream::connect(self.ready.admin)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TEST_TIMEOUT))?;
         stream
             .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
@@ -149,7 +149,7 @@ impl GatewayProcess {
     }
 
     fn wait_metric_that(&self, name: &str, what: &str, holds: impl Fn(u64) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let value = self.metric(name)?;
             if holds(value) {

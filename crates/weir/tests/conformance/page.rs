@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::world::{Case, LOOK, PATIENCE};
+use super::world::{Case, LOOK, TEST_TIMEOUT};
 
 /// A tab of its own profile; closed when dropped.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Page {
     fn ask(&self, command: &Value) -> Result<Value> {
         writeln!(self.stdin.borrow_mut(), "{command}").context("the page reads no command")?;
         loop {
-            let line = self.lines.recv_timeout(PATIENCE);
+            let line = self.lines.recv_timeout(TEST_TIMEOUT);
             let line = line.with_context(|| format!("no answer to {command}"))?;
             let mut line: Value = serde_json::from_str(&line)?;
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -90,7 +90,7 @@ impl Page {
         expression: &str,
         mut wanted: impl FnMut(&Value) -> bool,
     ) -> Result<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let value = self.evaluate(expression)?;
             if wanted(&value) {

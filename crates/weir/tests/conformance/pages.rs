@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::events::{DriverConfig, Subscription};
 use super::page::Page;
-use super::world::{Case, LOOK, PATIENCE, any_port};
+use super::world::{Case, LOOK, TEST_TIMEOUT, any_port};
 
 /// What would show if a name or value were taken for markup.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
@@ -86,7 +86,7 @@ impl Site {
             .spawn()
             .context("python3 -m http.server did not start")?;
         let site = Self { child, address };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while TcpStream::connect(address).is_err() {
             ensure!(Instant::now() < deadline, "the web server is not ready");
             thread::sleep(LOOK);

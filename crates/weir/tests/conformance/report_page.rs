@@ -191,7 +191,7 @@ fn run_of(parts: Value) -> Value {
 }
 
 fn write_log(file: &Path, slower: u64) -> Result<()> {
-    let mut log = hlog::Writer::new(File::create(file)?, SECOND_NS, &["test"])?;
+    let mut log = hlog::IntervalLogWriter::new(File::create(file)?, SECOND_NS, &["test"])?;
     for second in 0..SECONDS {
         let mut histogram = Histogram::new();
         for value in 1..=4_000 {

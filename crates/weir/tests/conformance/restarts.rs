@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use weir_lab::{Lab, LabOptions};
 
 /// Longest wait for the slowest of the others.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Starts with the first case that comes, ends with this value.
 #[derive(Debug)]
@@ -45,9 +45,9 @@ impl Restarts {
     }
 
     /// A case comes; tells where the broker is.
-    pub(crate) fn join(&self) -> Result<(Seat<'_>, String)> {
+    pub(crate) fn join(&self) -> Result<(CaseSlot<'_>, String)> {
         // Whatever happens from here on, the others need not wait for it.
-        let seat = Seat {
+        let seat = CaseSlot {
             restarts: self,
             met: false,
         };
@@ -64,12 +64,12 @@ impl Restarts {
 
 /// The place of one case.
 #[derive(Debug)]
-pub(crate) struct Seat<'a> {
+pub(crate) struct CaseSlot<'a> {
     restarts: &'a Restarts,
     met: bool,
 }
 
-impl Seat<'_> {
+impl CaseSlot<'_> {
     /// Waits until all cases have come here and the broker was stopped and started again.
     pub(crate) fn restart(mut self) -> Result<()> {
         self.met = true;
@@ -78,7 +78,7 @@ impl Seat<'_> {
         let (mut state, waited) = self
             .restarts
             .changed
-            .wait_timeout_while(state, PATIENCE, |state| {
+            .wait_timeout_while(state, TEST_TIMEOUT, |state| {
                 !state.restarted && state.waiting < state.wanted
             })
             .unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for CaseSlot<'_> {
     fn drop(&mut self) {
         if !self.met {
             self.restarts.lock().wanted -= 1;

@@ -17,7 +17,7 @@ use super::cases::{self, BROKER_RESTART, Run};
 use super::expected::Expected;
 use super::restarts::Restarts;
 use super::sdk::{self, Sdk};
-use super::world::World;
+use super::world::TestEnv;
 
 /// Cases of one SDK that run at the same time. Most of a case is waiting.
 const AT_ONCE: usize = 3;
@@ -165,7 +165,7 @@ fn run_sdk(
     }
     fs::create_dir_all(&dir)?;
     let sdk = Arc::new(Sdk::install(name, &dir)?);
-    let world = World::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?
+    let world = TestEnv::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?
         .extended(&shared.bootstrap)?;
     let cases = Mutex::new(cases);
     thread::scope(|scope| {
@@ -190,7 +190,7 @@ fn next(cases: &Mutex<VecDeque<(&'static str, Run)>>) -> Option<(&'static str, R
 }
 
 /// One case; its failure comes with the ends of its logs.
-fn run_case(world: &World, name: &'static str, run: Run) -> Result<(), String> {
+fn run_case(world: &TestEnv, name: &'static str, run: Run) -> Result<(), String> {
     let case = world.case(name).map_err(|error| format!("{error:#}"))?;
     // A panic is a failure of this case only.
     let result = panic::catch_unwind(AssertUnwindSafe(|| run(&case)))

@@ -9,7 +9,7 @@ use super::driver::Driver;
 use super::events::{DriverConfig, Event, Subscription, Update};
 use super::modes::{MERGE, VALUES, all_modes};
 use super::proxy::Proxy;
-use super::world::{Case, PATIENCE, any_port};
+use super::world::{Case, TEST_TIMEOUT, any_port};
 
 /// Records of the cases with many.
 const RECORDS: usize = 600;
@@ -250,7 +250,7 @@ impl Sequence {
     }
 
     fn next(&mut self, client: &Driver) -> Result<Option<String>> {
-        let event = client.next_within(PATIENCE)?;
+        let event = client.next_within(TEST_TIMEOUT)?;
         let event = event.with_context(|| format!("nothing came after {:?}", self.next))?;
         self.take(event)
     }

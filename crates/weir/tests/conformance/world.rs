@@ -18,7 +18,7 @@ use super::sdk::Sdk;
 
 /// How long anything may take before a case gives up on it, also on a machine that is busy with
 /// other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Interval at which a condition of another process is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 /// The adapter set of `conformance/adapters.xml`.
@@ -40,7 +40,7 @@ pub(crate) fn any_port() -> SocketAddr {
 }
 
 /// What all cases of one SDK share.
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     pub(crate) sdk: Arc<Sdk>,
     /// The gateway of the cases that leave it alone.
     pub(crate) gateway: GatewayProcess,
@@ -53,7 +53,7 @@ pub(crate) struct World {
     dir: PathBuf,
 }
 
-impl World {
+impl TestEnv {
     /// Creates two topics for one SDK and starts a gateway that serves them.
     pub(crate) fn new(
         bootstrap: &str,
@@ -63,7 +63,7 @@ impl World {
     ) -> Result<Self> {
         fs::create_dir_all(&dir)?;
         let topic = format!("conformance-{}-{}", std::process::id(), sdk.name());
-        let admin = Admin::connect(bootstrap, PATIENCE)?;
+        let admin = Admin::connect(bootstrap, TEST_TIMEOUT)?;
         for name in
             ["", "-whole", "-merge", "-commands", "-rows"].map(|end| format!("{topic}{end}"))
         {
@@ -117,7 +117,7 @@ impl World {
 
 /// One case with one SDK.
 pub(crate) struct Case<'a> {
-    world: &'a World,
+    world: &'a TestEnv,
     name: &'static str,
     dir: PathBuf,
     started: AtomicU32,
@@ -183,8 +183,8 @@ impl Case<'_> {
     }
 
     /// Another world for this case alone, at another broker.
-    pub(crate) fn world_at(&self, bootstrap: &str) -> Result<World> {
-        World::new(
+    pub(crate) fn world_at(&self, bootstrap: &str) -> Result<TestEnv> {
+        TestEnv::new(
             bootstrap,
             Arc::clone(&self.world.sdk),
             Arc::clone(&self.world.restarts),
@@ -274,7 +274,7 @@ impl Case<'_> {
 
     /// Waits until the broker has every record.
     pub(crate) fn flush(&self) -> Result<()> {
-        let left = self.world.producer.flush(PATIENCE);
+        let left = self.world.producer.flush(TEST_TIMEOUT);
         ensure!(left == 0, "the broker did not take {left} records");
         Ok(())
     }

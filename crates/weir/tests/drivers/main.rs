@@ -16,8 +16,8 @@ use std::thread;
 
 use support::Broker;
 use weir_lab::LabError;
-use weir_lab::driver::{DriverProgram, KNOWN, Reason};
-use world::World;
+use weir_lab::driver::{DriverFailure, DriverProgram, KNOWN};
+use world::TestEnv;
 
 #[test]
 fn drivers_follow_the_protocol() {
@@ -25,7 +25,7 @@ fn drivers_follow_the_protocol() {
     let programs: Vec<DriverProgram> = wanted.split(',').filter_map(program).collect();
     assert!(!programs.is_empty(), "none of {wanted} is there");
     let broker = Broker::start();
-    let world = World::new(&broker);
+    let world = TestEnv::new(&broker);
     let failed: Vec<&str> = thread::scope(|scope| {
         let sessions = programs.iter().map(|program| {
             let world = &world;
@@ -81,7 +81,7 @@ fn program(name: &str) -> Option<DriverProgram> {
         Ok(program) => Some(program),
         Err(error) => {
             let tool = match &error.reason {
-                Reason::NotBuilt(cause) => match **cause {
+                DriverFailure::NotBuilt(cause) => match **cause {
                     LabError::MissingTool { tool, .. } => tool,
                     _ => "",
                 },

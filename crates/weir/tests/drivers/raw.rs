@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use weir_lab::driver::DriverProgram;
 
 use crate::session::settings;
-use crate::world::{PATIENCE, World};
+use crate::world::{TEST_TIMEOUT, TestEnv};
 
 /// Two processes of one driver, spoken to line by line.
-pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
+pub(crate) fn passes(world: &TestEnv<'_>, program: &DriverProgram) {
     understands_what_is_no_command(program);
     ends_with_its_input_also_at_work(world, program);
 }
 
 fn understands_what_is_no_command(program: &DriverProgram) {
-    let mut talk = Talk::start(program);
+    let mut talk = DriverSession::start(program);
     talk.say("this is no JSON\n[\n");
     // Several at once, answered in order.
     talk.say(
@@ -46,8 +46,8 @@ fn understands_what_is_no_command(program: &DriverProgram) {
     talk.ends_in_time();
 }
 
-fn ends_with_its_input_also_at_work(world: &World<'_>, program: &DriverProgram) {
-    let mut talk = Talk::start(program);
+fn ends_with_its_input_also_at_work(world: &TestEnv<'_>, program: &DriverProgram) {
+    let mut talk = DriverSession::start(program);
     let configure = json!({
         "id": 1, "op": "configure", "timeout_ms": 60_000, "bootstrap": world.broker.bootstrap,
         "profile": "conformance", "settings": settings(),
@@ -71,13 +71,13 @@ fn ends_with_its_input_also_at_work(world: &World<'_>, program: &DriverProgram) 
 }
 
 /// A driver, line by line; killed when dropped.
-struct Talk {
+struct DriverSession {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
 }
 
-impl Talk {
+impl DriverSession {
     fn start(program: &DriverProgram) -> Self {
         let mut child = program
             .command()
@@ -110,7 +110,7 @@ impl Talk {
     }
 
     fn answer(&self) -> Value {
-        let line = self.lines.recv_timeout(PATIENCE).expect("an answer");
+        let line = self.lines.recv_timeout(TEST_TIMEOUT).expect("an answer");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
@@ -128,7 +128,7 @@ impl Talk {
     }
 }
 
-impl Drop for Talk {
+impl Drop for DriverSession {
     fn drop(&mut self) {
         // Both fail only for a process that is gone.
         let _ = self.child.kill();

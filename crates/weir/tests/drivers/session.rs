@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_lab::driver::{
-    CAPABILITIES, Configure, Consume, Driver, DriverProgram, Produce, ProducerState, Reason, Role,
-    RoundTrip, Settings, Steady, Via, WarmUp,
+    AssignmentMode, CAPABILITIES, Configure, Consume, Driver, DriverFailure, DriverProgram,
+    Produce, ProducerState, Role, RoundTrip, Settings, Steady, WarmUp,
 };
 
-use crate::world::{LIMIT, SHORT, Stored, World, key, ticks, value};
+use crate::world::{LIMIT, SHORT, Stored, TestEnv, key, ticks, value};
 
 /// One driver from `hello` to `bye`.
-pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
+pub(crate) fn passes(world: &TestEnv<'_>, program: &DriverProgram) {
     let folder = world.broker.scratch.path().join(&program.name);
     fs::create_dir_all(&folder).expect("a folder");
     let driver = Driver::start(program, &folder, LIMIT).unwrap_or_else(|error| panic!("{error}"));
@@ -36,7 +36,7 @@ pub(crate) fn passes(world: &World<'_>, program: &DriverProgram) {
 }
 
 struct Session<'a> {
-    world: &'a World<'a>,
+    world: &'a TestEnv<'a>,
     driver: Driver,
 }
 
@@ -216,10 +216,10 @@ impl Session<'_> {
         }
     }
 
-    fn vias(&self) -> Vec<Via> {
+    fn vias(&self) -> Vec<AssignmentMode> {
         let vias = [
-            (Via::Group, "consume.group"),
-            (Via::Assign, "consume.assign"),
+            (AssignmentMode::Group, "consume.group"),
+            (AssignmentMode::Assign, "consume.assign"),
         ];
         let able = vias
             .into_iter()
@@ -244,7 +244,7 @@ impl Session<'_> {
                 seed: 5,
                 via,
                 verify: true,
-                commit: via == Via::Group,
+                commit: via == AssignmentMode::Group,
             };
             let answer = done!(self.driver.consume(&asked, LIMIT));
             assert_eq!(
@@ -443,7 +443,7 @@ impl Session<'_> {
         if self.driver.can("produce.metadata") {
             match self.driver.produce(&produce, SHORT) {
                 Ok(answer) => assert_eq!((answer.acked, answer.failed), (0, 3), "{answer:?}"),
-                Err(error) => assert!(matches!(error.reason, Reason::Refused(_)), "{error}"),
+                Err(error) => assert!(matches!(error.reason, DriverFailure::Refused(_)), "{error}"),
             }
         }
         for via in self.vias() {
@@ -460,7 +460,7 @@ impl Session<'_> {
                 .driver
                 .consume(&consume, SHORT)
                 .expect_err("there is no such topic");
-            assert!(matches!(error.reason, Reason::Refused(_)), "{error}");
+            assert!(matches!(error.reason, DriverFailure::Refused(_)), "{error}");
         }
         // It goes on with what there is.
         let asked = WarmUp {

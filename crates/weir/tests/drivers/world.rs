@@ -10,7 +10,7 @@ use weir_lab::driver::Limit;
 use crate::support::Broker;
 
 /// The broker and what is needed beside it.
-pub(crate) struct World<'a> {
+pub(crate) struct TestEnv<'a> {
     pub(crate) broker: &'a Broker,
     admin: Mutex<Admin>,
     topics: AtomicU32,
@@ -39,9 +39,9 @@ impl Stored {
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> TestEnv<'a> {
     pub(crate) fn new(broker: &'a Broker) -> Self {
-        let admin = Admin::connect(&broker.bootstrap, PATIENCE).expect("the broker answers");
+        let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("the broker answers");
         Self {
             broker,
             admin: Mutex::new(admin),
@@ -80,7 +80,11 @@ impl<'a> World<'a> {
             };
             sent.expect("room");
         }
-        assert_eq!(producer.flush(PATIENCE), 0, "records were not delivered");
+        assert_eq!(
+            producer.flush(TEST_TIMEOUT),
+            0,
+            "records were not delivered"
+        );
         let failures = failures.lock().expect("no panic while it was held");
         assert!(failures.is_empty(), "{failures:?}");
     }
@@ -98,7 +102,7 @@ impl<'a> World<'a> {
         })
         .expect("a consumer");
         let mut reader = source.reader();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut found = Vec::new();
         loop {
             let mut batch = Vec::new();
@@ -151,7 +155,7 @@ pub(crate) fn ticks(pid: u32) -> u64 {
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 /// For what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const LIMIT: Limit<'static> = Limit {
     within: Duration::from_secs(60),
     stop: &NEVER,

@@ -43,9 +43,9 @@ impl Broker {
             };
         }
         let dir = scratch.path().join("lab");
-        let patience = ["--heap-mb", "256", "--ready-within", "180"];
+        let timeout = ["--heap-mb", "256", "--ready-within", "180"];
         let mut up = weir(&["lab", "up", "--json"]);
-        let output = up.args(patience).arg("--dir").arg(&dir).output().unwrap();
+        let output = up.args(timeout).arg("--dir").arg(&dir).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let up: Value = serde_json::from_slice(&output.stdout).unwrap();
         Self {

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 use weir_mapping::FieldValues;
 
-use super::super::class::Delivery;
-use super::super::queue::Slot;
+use super::super::class::DeliveryMode;
+use super::super::queue::QueuedUpdate;
 use super::super::work::visits;
 use super::*;
 
@@ -13,7 +13,7 @@ const SESSION: SessionKey = SessionKey {
 /// Bytes that one update without text counts for.
 const UPDATE: usize = 64;
 
-fn behind((sub_id, position): At, delivery: Delivery) -> Behind {
+fn behind((sub_id, position): At, delivery: DeliveryMode) -> Behind {
     Behind {
         sub_id,
         position,
@@ -28,7 +28,7 @@ fn values() -> Arc<FrozenValues> {
 
 /// Entries visited by 100 appends while `items` items with `updates` updates each wait and no more
 /// fits.
-fn append_cost(items: u32, updates: usize, delivery: Delivery) -> u64 {
+fn append_cost(items: u32, updates: usize, delivery: DeliveryMode) -> u64 {
     let (values, mut backlog) = (values(), Backlog::new(items as usize * updates * UPDATE));
     let append = |backlog: &mut Backlog, position| {
         backlog.append(SESSION, (1, position), |queue, room| {
@@ -39,18 +39,25 @@ fn append_cost(items: u32, updates: usize, delivery: Delivery) -> u64 {
         backlog.push(SESSION, behind((1, position), delivery), 0);
     }
     for position in (1..=items).cycle().take(items as usize * updates) {
-        assert_eq!(append(&mut backlog, position), Shed::default());
+        assert_eq!(append(&mut backlog, position), OverflowCounts::default());
     }
     let before = visits();
     for number in 0..100 {
-        assert_ne!(append(&mut backlog, items - number % 50), Shed::default());
+        assert_ne!(
+            append(&mut backlog, items - number % 50),
+            OverflowCounts::default()
+        );
     }
     visits() - before
 }
 
 #[test]
 fn appends_cost_the_same_however_much_waits() {
-    for delivery in [Delivery::Events, Delivery::List, Delivery::Buffered] {
+    for delivery in [
+        DeliveryMode::Events,
+        DeliveryMode::List,
+        DeliveryMode::Buffered,
+    ] {
         let few = append_cost(50, 40, delivery);
         assert!(few <= 1_000, "{delivery:?}: {few}");
         assert_eq!(
@@ -68,7 +75,7 @@ fn removals_cost_the_same_however_much_waits() {
     let cost = |items: u32| {
         let mut backlog = Backlog::new(usize::MAX);
         for position in 1..=items {
-            backlog.push(SESSION, behind((1, position), Delivery::Events), 0);
+            backlog.push(SESSION, behind((1, position), DeliveryMode::Events), 0);
         }
         let before = visits();
         (1..=10).for_each(|position| backlog.remove(SESSION, (1, position)));
@@ -118,7 +125,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Push(at, due) => {
-                    backlog.push(SESSION, behind((at, 1), Delivery::Events), due);
+                    backlog.push(SESSION, behind((at, 1), DeliveryMode::Events), due);
                     model.retain(|one| one.at != at);
                     model.push(Naive { at, due, updates: 0 });
                 }
@@ -174,7 +181,7 @@ proptest! {
                             Some(false) => {
                                 let queue = behind.queue.as_mut().expect("it has one");
                                 while let Some(index) = queue.next(now) {
-                                    let is_loss = matches!(queue.get(index), Some(Slot::Lost(_)));
+                                    let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
                                     queue.take(index);
                                     if !is_loss {
                                         break;

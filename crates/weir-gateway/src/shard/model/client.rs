@@ -7,7 +7,7 @@ use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
 use weir_tlcp::request::Diffs;
 
 use super::rows::{Change, Rows, Seen, seen};
-use super::want::{PERIOD_MS, Values, Want};
+use super::want::{PERIOD_MS, SubscriptionSpec, Values};
 use super::{HISTORY, Item, Row};
 
 /// Lateness that a limit of frequency forgives.
@@ -16,7 +16,7 @@ const SLACK_MS: u64 = 20;
 /// One subscription from its request to its end.
 #[derive(Debug)]
 struct Subscription {
-    want: Want,
+    want: SubscriptionSpec,
     /// What comes or, where something may be left out, may come.
     expected: VecDeque<Values>,
     /// The newest of `expected`, read or not.
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// What is subscribed.
-    pub(super) fn wants(&self) -> impl Iterator<Item = &Want> {
+    pub(super) fn wants(&self) -> impl Iterator<Item = &SubscriptionSpec> {
         self.active().map(|(_, one)| &one.want)
     }
 
@@ -91,7 +91,13 @@ impl Client {
         }
     }
 
-    pub(super) fn subscribe(&mut self, sub_id: u32, want: Want, item: &Item, now_ms: u64) {
+    pub(super) fn subscribe(
+        &mut self,
+        sub_id: u32,
+        want: SubscriptionSpec,
+        item: &Item,
+        now_ms: u64,
+    ) {
         let mut subscription = Subscription {
             want,
             expected: VecDeque::new(),

@@ -1,15 +1,15 @@
 //! Frames that go out compressed, or not, and again the other way.
 
 use super::ops::Op;
-use super::want::{KINDS, Want};
-use super::{CLIENTS, SCHEMAS, WORKERS, World};
+use super::want::{KINDS, SubscriptionSpec};
+use super::{CLIENTS, SCHEMAS, TestEnv, WORKERS};
 
 /// What connections have lost comes again over the next ones, in the other form.
 #[test]
 fn what_was_lost_comes_again_compressed_or_not() {
-    let mut world = World::new(false);
+    let mut world = TestEnv::new(false);
     for client in 0..CLIENTS {
-        let want = Want {
+        let want = SubscriptionSpec {
             item: 0,
             fields: SCHEMAS[0],
             kind: KINDS[0],
@@ -19,7 +19,7 @@ fn what_was_lost_comes_again_compressed_or_not() {
         world.run(Op::Flush);
         world.run(Op::Room { client, bytes: 0 });
     }
-    let compressed = |world: &World| {
+    let compressed = |world: &TestEnv| {
         let counters = world.shard.courier.compressor.counters;
         (counters.messages, counters.sent)
     };

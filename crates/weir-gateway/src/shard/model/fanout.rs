@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use weir_mapping::{FieldValues, FrozenValues, RecordView};
 use weir_net::http1::Response;
-use weir_net::server::{ConnId, Offer};
+use weir_net::server::{ConnId, TrySend};
 use weir_net::websocket::Window;
 
 use super::*;
-use crate::routing::Wish;
+use crate::routing::Interest;
 
 const SUBSCRIBERS: usize = 1_000;
 const UPDATES: usize = 50;
@@ -31,9 +31,9 @@ impl Wire for Sink {
         self.deliveries += 1;
         true
     }
-    fn offer(&mut self, _conn: ConnId, _chunk: Bytes) -> Offer {
+    fn offer(&mut self, _conn: ConnId, _chunk: Bytes) -> TrySend {
         self.deliveries += 1;
-        Offer::Queued
+        TrySend::Queued
     }
     fn want_room(&mut self, _conn: ConnId) {}
     fn close(&mut self, _conn: ConnId, _last: Option<Bytes>, _drop_queued: bool) {}
@@ -67,7 +67,7 @@ fn each_subscriber_gets_each_update() {
 }
 
 fn deliver_all(mode: &str) {
-    let (mut world, mut sink) = (World::new(false), Sink::default());
+    let (mut world, mut sink) = (TestEnv::new(false), Sink::default());
     for number in 0..SUBSCRIBERS {
         let conn = ConnId::from_parts(10 + number as u32, 1);
         for text in [
@@ -82,7 +82,7 @@ fn deliver_all(mode: &str) {
     }
     let mut key = None;
     world.connection.workers[0].wishes.take(|wish| {
-        if let Wish::Subscribe { item, .. } = wish {
+        if let Interest::Subscribe { item, .. } = wish {
             key = Some(item);
         }
     });
@@ -103,7 +103,7 @@ fn deliver_all(mode: &str) {
     assert_eq!(sink.deliveries, SUBSCRIBERS * UPDATES, "{mode}");
 }
 
-impl World {
+impl TestEnv {
     /// Returns the values of a record with these headers.
     fn values(&self, headers: &[(&str, Option<&[u8]>)]) -> FrozenValues {
         let view = RecordView {

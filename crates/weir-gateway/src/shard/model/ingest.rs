@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
 
-use super::{FIELDS, HISTORY, ITEMS, Row, WORKERS, World, rows};
+use super::{FIELDS, HISTORY, ITEMS, Row, TestEnv, WORKERS, rows};
 use crate::config::Limits;
-use crate::routing::{HistoryWish, ItemKey, RowsWish, Wish};
-use crate::shard::ShardMail;
-use crate::shard::table::TableRules;
+use crate::routing::{HistoryWish, Interest, ItemKey, RowInterest};
+use crate::shard::ShardEvent;
+use crate::shard::row_table::RowTableConfig;
 use crate::shard::wire::Wire;
 
-impl World {
+impl TestEnv {
     /// Another shard comes to want all fields and rows of all items.
     pub(super) fn add_shard(&mut self) {
         let mapping = &self.connection.config.mapping;
-        let rules = TableRules {
+        let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),
             keys_max: Limits::default().command_keys,
         };
         for item in 0..ITEMS {
-            let wish = Wish::Subscribe {
+            let wish = Interest::Subscribe {
                 name: format!("item-[key={item}]").into(),
                 shard: 1,
                 item: ItemKey { slot: 0, epoch: 0 },
                 fields: FieldSet::all(FIELDS.len()),
-                rows: Some(RowsWish {
+                rows: Some(RowInterest {
                     generation: 0,
                     rules,
                 }),
@@ -42,8 +42,8 @@ impl World {
     }
 
     /// What a worker answers to a wish, if it knows the item for another shard.
-    pub(super) fn tell_known(&mut self, worker: usize, wish: &Wish) {
-        let Wish::Subscribe {
+    pub(super) fn tell_known(&mut self, worker: usize, wish: &Interest) {
+        let Interest::Subscribe {
             name, item, fields, ..
         } = wish
         else {
@@ -54,7 +54,7 @@ impl World {
             return;
         };
         let row = as_row(&update);
-        let mail = ShardMail::Known {
+        let mail = ShardEvent::Known {
             item: *item,
             update,
             fields,
@@ -63,10 +63,10 @@ impl World {
     }
 
     /// What it answers to a wish for rows and last updates, also where it knows none.
-    pub(super) fn tell_past(&mut self, worker: usize, wish: &Wish) {
+    pub(super) fn tell_past(&mut self, worker: usize, wish: &Interest) {
         for mail in self.tables[worker].answers(wish) {
             let item = number(wish.name());
-            if let ShardMail::History(told) = &mail {
+            if let ShardEvent::History(told) = &mail {
                 let records = self.records[worker][item].iter();
                 assert_eq!(told.updates.len(), records.len());
                 for (update, record) in told.updates.iter().zip(records) {
@@ -124,11 +124,11 @@ impl World {
         let update = Arc::new(values.freeze());
         route.keep(&update, &fields);
         if self.has_other_shard {
-            route.keep_row(&update, &fields);
+            route.cache_row(&update, &fields);
             route.keep_update(&update, &fields, self.wire.now_ms() as i64);
         }
         for target in route.targets().iter().filter(|target| target.shard == 0) {
-            let mail = ShardMail::Update {
+            let mail = ShardEvent::Update {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),

@@ -25,16 +25,16 @@ use self::client::Client;
 use self::ingest::as_row;
 use self::ops::{Op, op};
 use self::rows::Rows;
-use self::want::{KINDS, Want};
+use self::want::{KINDS, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::catch_up::ALARM;
 use super::session::SessionKey;
 use super::wire::Wire;
-use super::{Shard, ShardMail, Shared, ToldHistory, ToldRows};
+use super::{RowBackfill, Shard, ShardContext, ShardEvent, ToldHistory};
+use crate::admission::{Admission, Origins};
 use crate::compression::Compression;
 use crate::config::{Limits, UnknownNames};
 use crate::connection::Connection;
-use crate::guard::{Guard, Origins};
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
@@ -101,14 +101,14 @@ impl Item {
 }
 
 /// The world around the shard, and what is expected of it.
-struct World {
+struct TestEnv {
     shard: Shard,
     wire: MemoryWire,
     connection: Arc<Connection>,
     /// Per ingest worker: who wants what.
     tables: [RoutingTable; WORKERS],
     /// Per ingest worker: what it has posted.
-    mails: [VecDeque<(usize, ShardMail, Row)>; WORKERS],
+    mails: [VecDeque<(usize, ShardEvent, Row)>; WORKERS],
     clients: Vec<Client>,
     items: [Item; ITEMS],
     /// Another shard wants all fields, rows and last updates of all items from the beginning.
@@ -117,7 +117,7 @@ struct World {
     records: [[VecDeque<Row>; ITEMS]; WORKERS],
 }
 
-impl World {
+impl TestEnv {
     fn new(has_other_shard: bool) -> Self {
         Self::limited(has_other_shard, Limits::default())
     }
@@ -127,7 +127,7 @@ impl World {
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
         let connection = Arc::new(Connection::new(config, &differences::settings()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],
             session: SessionConfig::default(),
@@ -138,7 +138,11 @@ impl World {
                 ..limits
             },
             unknown_names: UnknownNames::Accept,
-            guard: Arc::new(Guard::new(&Limits::default(), Origins::default(), CLIENTS)),
+            guard: Arc::new(Admission::new(
+                &Limits::default(),
+                Origins::default(),
+                CLIENTS,
+            )),
             simulator: None,
             compression: Compression {
                 enabled: true,
@@ -198,7 +202,7 @@ impl World {
                 kind,
                 snapshot,
             } => {
-                let want = Want {
+                let want = SubscriptionSpec {
                     item,
                     fields: match KINDS[kind].is_command() {
                         true => ROW_SCHEMAS[schema % ROW_SCHEMAS.len()],
@@ -315,7 +319,7 @@ impl World {
         }
     }
 
-    fn subscribe(&mut self, client: usize, sub_id: u32, want: Want) {
+    fn subscribe(&mut self, client: usize, sub_id: u32, want: SubscriptionSpec) {
         if !self.wire.is_connected(client) || self.clients[client].is_active(sub_id) {
             return;
         }
@@ -349,7 +353,7 @@ impl World {
         self.request(client, &text);
     }
 
-    fn wants(&self, item: usize) -> impl Iterator<Item = &Want> {
+    fn wants(&self, item: usize) -> impl Iterator<Item = &SubscriptionSpec> {
         let all = self.clients.iter().flat_map(Client::wants);
         all.filter(move |want| want.item == item)
     }
@@ -364,7 +368,7 @@ impl World {
             return;
         };
         match mail {
-            ShardMail::Update {
+            ShardEvent::Update {
                 item: key,
                 update,
                 fields,
@@ -377,7 +381,7 @@ impl World {
                 let wire = &mut self.wire;
                 self.shard.fan_out(wire, key, update, &fields);
             }
-            ShardMail::Known {
+            ShardEvent::Known {
                 item: key,
                 update,
                 fields,
@@ -388,15 +392,15 @@ impl World {
                 }
                 self.shard.learn(&mut self.wire, key, update, &fields);
             }
-            ShardMail::Rows(told) => {
+            ShardEvent::Rows(told) => {
                 let known = self.shard.items.get_mut(told.item);
                 let table = known.and_then(|item| item.table_mut());
                 if table.is_some_and(|table| table.awaits(told.generation)) {
                     self.note_rows(item, &told);
                 }
-                self.shard.learn_rows(&mut self.wire, &told);
+                self.shard.backfill_rows(&mut self.wire, &told);
             }
-            ShardMail::History(told) => {
+            ShardEvent::History(told) => {
                 let known = self.shard.items.get_mut(told.item);
                 let more = known.and_then(|item| item.more.as_ref());
                 if more.is_some_and(|more| more.history.awaits(told.generation)) {
@@ -423,7 +427,7 @@ impl World {
         }
     }
 
-    fn note_rows(&mut self, number: usize, told: &ToldRows) {
+    fn note_rows(&mut self, number: usize, told: &RowBackfill) {
         let item = &mut self.items[number];
         for row in &told.rows {
             let row = as_row(row);
@@ -508,7 +512,7 @@ impl World {
 
     fn forget_unwanted(&mut self) {
         for number in 0..ITEMS {
-            let has = |of: fn(&Want) -> bool| self.wants(number).any(of);
+            let has = |of: fn(&SubscriptionSpec) -> bool| self.wants(number).any(of);
             let (any, rows) = (has(|_| true), has(|want| want.kind.is_command()));
             let events = has(|want| !want.kind.is_command() && !want.kind.is_merge());
             let item = &mut self.items[number];
@@ -584,7 +588,7 @@ proptest! {
         has_other_shard in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {
-        let mut world = World::new(has_other_shard);
+        let mut world = TestEnv::new(has_other_shard);
         ops.into_iter().for_each(|op| world.run(op));
         world.finish();
     }
@@ -608,7 +612,7 @@ fn a_row_is_told_again_when_more_of_it_is_learned() {
         item: 0,
         row: [a, None, None, text("k0"), text("ADD")],
     };
-    let mut world = World::new(true);
+    let mut world = TestEnv::new(true);
     world.run(subscribe(0, 0));
     world.run(produce(text("value")));
     world.run(Op::Deliver {

@@ -1,11 +1,11 @@
 //! Subscriptions that would cost more than they bring are refused.
 
-use super::World;
+use super::TestEnv;
+use crate::admission::AdmissionLimit;
 use crate::config::Limits;
-use crate::guard::Limit;
 
 /// Returns what a client is told after a subscription.
-fn subscribe(world: &mut World, sub_id: u32, group: &str) -> String {
+fn subscribe(world: &mut TestEnv, sub_id: u32, group: &str) -> String {
     world.request(
         0,
         &format!(
@@ -19,7 +19,7 @@ fn subscribe(world: &mut World, sub_id: u32, group: &str) -> String {
 
 #[test]
 fn an_item_is_named_once_in_a_subscription() {
-    let mut world = World::new(false);
+    let mut world = TestEnv::new(false);
     subscribe(&mut world, 1, "item-[key=0]");
     let refused = subscribe(&mut world, 2, "item-[key=0]%20item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,21,"), "{refused}");
@@ -34,14 +34,17 @@ fn frame_classes_of_an_item_are_bounded() {
         frame_classes_per_item: 3,
         ..Limits::default()
     };
-    let mut world = World::limited(false, limits);
+    let mut world = TestEnv::limited(false, limits);
     for sub_id in 1..=3 {
         let taken = subscribe(&mut world, sub_id, "item-[key=0]");
         assert!(taken.contains("SUBOK"), "{taken}");
     }
     let refused = subscribe(&mut world, 4, "item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,68,"), "{refused}");
-    assert_eq!(world.shard.shared.guard.met(Limit::FrameClasses), 1);
+    assert_eq!(
+        world.shard.shared.guard.met(AdmissionLimit::FrameClasses),
+        1
+    );
     assert_eq!(world.shard.items.len(), 1, "nothing is left of it");
     // Other items are open, and this one when a class has gone.
     assert!(subscribe(&mut world, 4, "item-[key=1]").contains("SUBOK"));

@@ -1,7 +1,7 @@
 //! Rows of mode COMMAND as the model and its clients keep them.
 
 use super::Row;
-use super::want::{Values, Want};
+use super::want::{SubscriptionSpec, Values};
 
 /// Positions of the fields in a record.
 const KEY: usize = 3;
@@ -75,7 +75,7 @@ pub(super) fn number_of(record: &Row) -> usize {
 }
 
 /// A row as a client sees it.
-pub(super) fn seen(want: &Want, row: &Row, command: &str) -> Values {
+pub(super) fn seen(want: &SubscriptionSpec, row: &Row, command: &str) -> Values {
     let mut row = row.clone();
     row[COMMAND] = Some(command.to_owned());
     want.project(&row)

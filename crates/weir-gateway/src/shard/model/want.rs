@@ -95,7 +95,7 @@ impl Kind {
 
 /// What a subscription asks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Want {
+pub(super) struct SubscriptionSpec {
     pub(super) item: usize,
     pub(super) fields: &'static [&'static str],
     pub(super) kind: Kind,
@@ -104,7 +104,7 @@ pub(super) struct Want {
 
 pub(super) type Values = Vec<Option<String>>;
 
-impl Want {
+impl SubscriptionSpec {
     /// The fields that are read for it: of rows all.
     pub(super) fn wanted(&self) -> FieldSet {
         match self.kind.is_command() {

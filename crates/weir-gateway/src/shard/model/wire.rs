@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
 use weir_net::http1::Response;
-use weir_net::server::{ConnId, Offer};
+use weir_net::server::{ConnId, TrySend};
 use weir_net::websocket::{Event, FrameReader, Inflater, Role, Window};
 
 use crate::shard::wire::Wire;
@@ -220,17 +220,17 @@ impl Wire for MemoryWire {
         room
     }
 
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> Offer {
+    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
         let room = self.has_room(conn, chunk.len());
         let (Some(room), Some(state)) = (room, self.conn(conn)) else {
-            return Offer::Gone;
+            return TrySend::Gone;
         };
         if !room || (state.blocked && state.queued() > LAG_BYTES) {
             state.wants_room = true;
-            return Offer::Behind;
+            return TrySend::Behind;
         }
         state.queue.push_back(chunk);
-        Offer::Queued
+        TrySend::Queued
     }
 
     fn want_room(&mut self, conn: ConnId) {

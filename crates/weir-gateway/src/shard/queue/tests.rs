@@ -1,6 +1,6 @@
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
-use super::super::table::{RowStep, Table, TableCounts, TableRules};
+use super::super::row_table::{RowStep, RowTableConfig, RowTableCounters, Table};
 use super::super::work::visits;
 use super::*;
 
@@ -18,7 +18,7 @@ const ROOMY: usize = usize::MAX;
 struct Rows {
     mapping: Mapping,
     table: Table,
-    counts: TableCounts,
+    counts: RowTableCounters,
 }
 
 impl Rows {
@@ -27,7 +27,7 @@ impl Rows {
         let options = ParseOptions::default();
         let file = weir_mapping::AdaptersFile::parse("a.xml", ADAPTERS, &none, options);
         let mapping = file.expect("a good file").connections.remove(0).mapping;
-        let rules = TableRules {
+        let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),
             keys_max,
@@ -35,7 +35,7 @@ impl Rows {
         Self {
             table: Table::new(rules, mapping.all_fields()),
             mapping,
-            counts: TableCounts::default(),
+            counts: RowTableCounters::default(),
         }
     }
 
@@ -69,10 +69,10 @@ impl Rows {
 
 fn shown(queue: &Queue) -> Vec<String> {
     let slots = (0..queue.len()).filter_map(|index| queue.get(index));
-    let text = |slot: &Slot| match slot {
-        Slot::Past(values) => format!("past {}", values.get(2).unwrap_or("-")),
-        Slot::Update(values) => format!("update {}", values.get(2).unwrap_or("-")),
-        Slot::Row {
+    let text = |slot: &QueuedUpdate| match slot {
+        QueuedUpdate::Past(values) => format!("past {}", values.get(2).unwrap_or("-")),
+        QueuedUpdate::Update(values) => format!("update {}", values.get(2).unwrap_or("-")),
+        QueuedUpdate::Row {
             key,
             command,
             values,
@@ -82,10 +82,10 @@ fn shown(queue: &Queue) -> Vec<String> {
             command.as_str(),
             values.get(2).unwrap_or("-")
         ),
-        Slot::Lost(lost) => format!("lost {lost}"),
-        Slot::Clear => "clear".to_owned(),
-        Slot::EndOfSnapshot => "end".to_owned(),
-        Slot::Gone => "gone".to_owned(),
+        QueuedUpdate::Lost(lost) => format!("lost {lost}"),
+        QueuedUpdate::Clear => "clear".to_owned(),
+        QueuedUpdate::EndOfSnapshot => "end".to_owned(),
+        QueuedUpdate::Gone => "gone".to_owned(),
     };
     slots.map(text).collect()
 }
@@ -93,7 +93,7 @@ fn shown(queue: &Queue) -> Vec<String> {
 #[test]
 fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     rows.change("known", "ADD", 0);
     let mut shed = Vec::new();
     for (key, command, v) in [
@@ -113,10 +113,13 @@ fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
     assert_eq!(shed, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
     let expected = ["DELETE known -", "ADD new 3", "gone", "ADD known 9"];
     assert_eq!(shown(&queue), expected);
-    let mut unfiltered = Queue::new(Delivery::AllRows, usize::MAX);
+    let mut unfiltered = Queue::new(DeliveryMode::AllRows, usize::MAX);
     for (command, v) in [("UPDATE", 1), ("UPDATE", 2), ("DELETE", 3)] {
         let change = rows.change("known", command, v).expect("a change");
-        assert_eq!(unfiltered.push_row(&change, ROOMY), Shed::default());
+        assert_eq!(
+            unfiltered.push_row(&change, ROOMY),
+            OverflowCounts::default()
+        );
     }
     let expected = ["UPDATE known 1", "UPDATE known 2", "DELETE known -"];
     assert_eq!(shown(&unfiltered), expected);
@@ -125,7 +128,7 @@ fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
 #[test]
 fn rows_beyond_the_room_are_told_anew() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     queue.push_end();
     let room = 2 * SLOT_BYTES + 40;
     for (number, expected) in [(1, 0), (2, 0), (3, 3), (4, 1)] {
@@ -133,10 +136,10 @@ fn rows_beyond_the_room_are_told_anew() {
         assert_eq!(queue.push_row(&change.expect("new"), room).lost, expected);
     }
     assert_eq!(shown(&queue), ["lost 4"]);
-    assert!(queue.must_renew() && queue.bytes() == 0);
+    assert!(queue.needs_resync() && queue.bytes() == 0);
     queue.take(0);
     let all = rows.table.rows();
-    queue.renew(all.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values))));
+    queue.resync(all.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values))));
     let table = [
         "gone", "clear", "ADD k1 1", "ADD k2 2", "ADD k3 3", "ADD k4 4", "end",
     ];
@@ -152,7 +155,7 @@ fn rows_beyond_the_room_are_told_anew() {
 #[test]
 fn keys_that_do_not_fit_are_passed_on_as_they_come() {
     let mut rows = Rows::new(1);
-    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     assert!(
         rows.change("c", "DELETE", 0).is_none(),
         "all keys are known"
@@ -171,7 +174,7 @@ fn keys_that_do_not_fit_are_passed_on_as_they_come() {
         shown(&queue),
         ["ADD a 5", "ADD b 2", "ADD b 3", "DELETE b -"]
     );
-    let TableCounts {
+    let RowTableCounters {
         keys,
         left_out,
         refused,
@@ -185,8 +188,8 @@ fn updates_are_replaced_dropped_or_lost_by_what_is_owed() {
     let past = rows.values("", "c=,v=past");
     let run = |delivery, most, room| {
         let mut queue = Queue::new(delivery, most);
-        queue.push_past(Arc::clone(&past));
-        let mut shed = Shed::default();
+        queue.push_snapshot(Arc::clone(&past));
+        let mut shed = OverflowCounts::default();
         for v in 0..5 {
             let values = rows.values("", &format!("c=,v={v}"));
             let one = queue.push(&values, room);
@@ -199,31 +202,31 @@ fn updates_are_replaced_dropped_or_lost_by_what_is_owed() {
     let two = 2 * (SLOT_BYTES + 1);
     let with = |text: &str| text.to_owned();
     for (delivery, most, room) in [
-        (Delivery::Buffered, 2, ROOMY),
-        (Delivery::Buffered, usize::MAX, two),
+        (DeliveryMode::Buffered, 2, ROOMY),
+        (DeliveryMode::Buffered, usize::MAX, two),
     ] {
         let (text, shed) = run(delivery, most, room);
         assert_eq!(text, with("past past, update 0, update 4"));
-        assert_eq!(shed, Shed::conflated(3));
+        assert_eq!(shed, OverflowCounts::conflated(3));
     }
     for (most, room) in [(2, ROOMY), (usize::MAX, two)] {
-        let (text, shed) = run(Delivery::List, most, room);
+        let (text, shed) = run(DeliveryMode::List, most, room);
         assert!(text.starts_with("past past, ") && text.ends_with("update 3, update 4"));
         assert_eq!((shed.dropped, shed.lost), (3, 0));
     }
-    let (text, shed) = run(Delivery::Events, usize::MAX, two);
+    let (text, shed) = run(DeliveryMode::Events, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, update 1, lost 3"));
-    assert_eq!(shed, Shed::lost(3));
-    let (text, shed) = run(Delivery::States, usize::MAX, two);
+    assert_eq!(shed, OverflowCounts::lost(3));
+    let (text, shed) = run(DeliveryMode::States, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, lost 3, update 4"));
-    assert_eq!(shed, Shed::lost(3));
+    assert_eq!(shed, OverflowCounts::lost(3));
 }
 
 #[test]
 fn paced_rows_cost_the_same_however_many_wait() {
     let cost = |waiting: u32| {
         let mut rows = Rows::new(10_000);
-        let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+        let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
         for number in 0..waiting {
             rows.change(&format!("k{number}"), "ADD", 1);
             let change = rows.change(&format!("k{number}"), "UPDATE", 2);
@@ -249,7 +252,7 @@ fn paced_rows_cost_the_same_however_many_wait() {
 #[test]
 fn a_row_that_was_put_off_is_deleted_at_once() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     for key in ["a", "b"] {
         rows.change(key, "ADD", 1);
         let change = rows.change(key, "UPDATE", 2);
@@ -273,7 +276,7 @@ fn a_row_that_was_put_off_is_deleted_at_once() {
 #[test]
 fn rows_that_come_and_go_leave_no_gaps() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(Delivery::Rows, usize::MAX);
+    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     let change = rows.change("stays", "ADD", 0).expect("new");
     queue.push_row(&change, ROOMY);
     for number in 0..1_000 {

@@ -7,11 +7,11 @@ use weir_tlcp::request::Diffs;
 
 use super::*;
 use crate::config::UnknownNames;
-use crate::routing::{ItemKey, Wish};
+use crate::routing::{Interest, ItemKey};
 
 const PYTHON: &str = "Python/3.11 aiohttp/3.14.5";
 
-impl World {
+impl TestEnv {
     /// Opens a WebSocket; what the gateway says it speaks.
     fn upgrade(&mut self, number: u32, offers: &str, user_agent: &str) -> Option<&'static str> {
         let text = format!(
@@ -68,7 +68,7 @@ impl World {
         let mut found = None;
         let connection = &self.shard.shared.connections[0];
         connection.workers[0].wishes.take(|wish| {
-            if let Wish::Subscribe { item, .. } = wish {
+            if let Interest::Subscribe { item, .. } = wish {
                 found = Some(item);
             }
         });
@@ -101,7 +101,7 @@ const ITEM: &str = "&LS_group=item-[key=x]&LS_schema=a%20b";
 #[test]
 fn each_version_is_answered_as_itself() {
     for (number, version) in (1..).zip(Version::all()) {
-        let mut world = World::new(Limits::default());
+        let mut world = TestEnv::new(Limits::default());
         let own = version.subprotocol();
         assert_eq!(world.upgrade(number, own, "x"), Some(own));
         let id = world.create(number, "");
@@ -127,14 +127,14 @@ fn each_version_is_answered_as_itself() {
         let entry = world.shard.sessions.get_mut(key).expect("an entry");
         assert_eq!((entry.version, entry.diffs), (version, readable));
     }
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     assert_eq!(world.upgrade(1, "TLCP-2.0.0.lightstreamer.com", "x"), None);
     assert_eq!(world.upgrade(1, "", "x"), None);
 }
 
 #[test]
 fn the_dialect_of_a_connection_goes_with_it() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let oldest = Version::V2_1.subprotocol();
     world.upgrade(1, oldest, PYTHON);
     world.upgrade(2, Version::NEWEST.subprotocol(), "okhttp/4.12.0");
@@ -151,7 +151,7 @@ fn the_dialect_of_a_connection_goes_with_it() {
 
 #[test]
 fn a_subscription_to_what_cannot_be_is_refused() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "");
     for (rest, answer) in [
         (
@@ -187,7 +187,7 @@ fn a_subscription_to_what_cannot_be_is_refused() {
 
 #[test]
 fn what_cannot_be_may_be_accepted_as_the_connector_does() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let shared = Arc::get_mut(&mut world.shard.shared).expect("nobody else has it");
     shared.unknown_names = UnknownNames::Accept;
     let id = world.create(1, "");
@@ -204,7 +204,7 @@ fn what_cannot_be_may_be_accepted_as_the_connector_does() {
 
 #[test]
 fn a_refused_message_is_told_as_failed_to_those_who_ask_for_its_outcome() {
-    let mut world = World::new(Limits::default());
+    let mut world = TestEnv::new(Limits::default());
     let id = world.create(1, "");
     let failed = "0,this gateway takes no messages";
     for (rest, answers) in [
@@ -248,7 +248,7 @@ fn an_update_too_long_for_its_client_is_told_as_lost_and_the_next_is_whole() {
     };
     let long = "z".repeat(90);
     for (mode, begin) in [("RAW", "unfiltered"), ("MERGE", "filtered")] {
-        let mut world = World::new(limits.clone());
+        let mut world = TestEnv::new(limits.clone());
         let id = world.create(1, "");
         assert_eq!(
             world.subscribe(&id, &format!("&LS_mode={mode}{ITEM}")),
@@ -274,7 +274,7 @@ fn an_update_too_long_for_its_client_is_told_as_lost_and_the_next_is_whole() {
 
 #[test]
 fn what_waits_and_is_too_long_is_told_as_lost() {
-    let mut world = World::new(Limits {
+    let mut world = TestEnv::new(Limits {
         line_bytes: 100,
         ..Limits::default()
     });
@@ -300,7 +300,7 @@ fn what_waits_and_is_too_long_is_told_as_lost() {
 #[test]
 fn what_a_library_reads_depends_on_the_transport() {
     let long = "z".repeat(600_000);
-    let mut world = World::new(Limits {
+    let mut world = TestEnv::new(Limits {
         recovery_bytes: 1 << 20,
         ..Limits::default()
     });

@@ -10,7 +10,7 @@ use kafka_protocol::messages::{
 use super::super::header::write_request;
 use super::super::reader::Reader;
 use super::super::{EncodeError, WireError};
-use super::{Caller, text};
+use super::{MemberIdentity, text};
 
 const JOIN_VERSION: i16 = 5;
 const SYNC_VERSION: i16 = 3;
@@ -21,7 +21,7 @@ const PROTOCOL_TYPE: &str = "consumer";
 
 /// The coordinator's answer to a join.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Joined {
+pub struct JoinResponse {
     /// Kafka error code, 0 for none.
     pub error: i16,
     /// The generation that begins.
@@ -34,7 +34,7 @@ pub struct Joined {
     pub members: Vec<(String, Vec<u8>)>,
 }
 
-impl Joined {
+impl JoinResponse {
     /// Whether the caller divides the partitions.
     pub fn is_leader(&self) -> bool {
         self.member == self.leader
@@ -43,7 +43,7 @@ impl Joined {
 
 /// How long a member may be silent, and how long a rebalance may wait for it; milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct GroupTimeouts {
     /// Without a heartbeat for so long a member is removed.
     pub session_ms: i32,
     /// Without joining for so long during a rebalance it is removed.
@@ -54,8 +54,8 @@ pub struct Patience {
 pub fn write_join(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
-    patience: Patience,
+    caller: MemberIdentity<'_>,
+    timeout: GroupTimeouts,
     assignor: &str,
     subscription: Vec<u8>,
 ) -> Result<(), EncodeError> {
@@ -65,8 +65,8 @@ pub fn write_join(
     let body = JoinGroupRequest::default()
         .with_group_id(GroupId(text(caller.group)))
         .with_member_id(text(caller.member))
-        .with_session_timeout_ms(patience.session_ms)
-        .with_rebalance_timeout_ms(patience.rebalance_ms)
+        .with_session_timeout_ms(timeout.session_ms)
+        .with_rebalance_timeout_ms(timeout.rebalance_ms)
         .with_protocol_type(text(PROTOCOL_TYPE))
         .with_protocols(vec![protocol]);
     let api = ApiKey::JoinGroup;
@@ -81,7 +81,7 @@ pub fn write_join(
 }
 
 /// Reads the answer's body.
-pub fn read_join(body: &[u8]) -> Result<Joined, WireError> {
+pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     let mut reader = Reader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
@@ -96,7 +96,7 @@ pub fn read_join(body: &[u8]) -> Result<Joined, WireError> {
         let subscription = reader.nullable_bytes("subscription")?;
         members.push((id, subscription.unwrap_or_default().to_vec()));
     }
-    Ok(Joined {
+    Ok(JoinResponse {
         error,
         generation,
         member,
@@ -109,7 +109,7 @@ pub fn read_join(body: &[u8]) -> Result<Joined, WireError> {
 pub fn write_sync(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
+    caller: MemberIdentity<'_>,
     shares: Vec<(String, Vec<u8>)>,
 ) -> Result<(), EncodeError> {
     let share = |(member, assignment): (String, Vec<u8>)| {
@@ -146,7 +146,7 @@ pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
 pub fn write_heartbeat(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
+    caller: MemberIdentity<'_>,
 ) -> Result<(), EncodeError> {
     let body = HeartbeatRequest::default()
         .with_group_id(GroupId(text(caller.group)))
@@ -160,7 +160,7 @@ pub fn write_heartbeat(
 pub fn write_leave(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
+    caller: MemberIdentity<'_>,
 ) -> Result<(), EncodeError> {
     let body = LeaveGroupRequest::default()
         .with_group_id(GroupId(text(caller.group)))
@@ -186,7 +186,7 @@ mod tests {
     use kafka_protocol::protocol::{Decodable, Encodable};
     use proptest::prelude::*;
 
-    const CALLER: Caller<'_> = Caller {
+    const CALLER: MemberIdentity<'_> = MemberIdentity {
         client_id: "me",
         group: "g1",
         member: "m1",
@@ -220,7 +220,7 @@ mod tests {
                 .with_member_id(text("b"))
                 .with_members(members.iter().map(member).collect());
             let (leader, own) = ("a".to_owned(), "b".to_owned());
-            let expected = Joined { error, generation, member: own, leader, members };
+            let expected = JoinResponse { error, generation, member: own, leader, members };
             prop_assert_eq!(read_join(&encoded(&join, JOIN_VERSION))?, expected);
             let sync = SyncGroupResponse::default()
                 .with_error_code(error)
@@ -237,11 +237,11 @@ mod tests {
     #[test]
     fn requests_say_who_asks() {
         let mut out = BytesMut::new();
-        let patience = Patience {
+        let timeout = GroupTimeouts {
             session_ms: 6000,
             rebalance_ms: 9000,
         };
-        write_join(&mut out, 1, CALLER, patience, "range", b"abc".to_vec()).expect("encodes");
+        write_join(&mut out, 1, CALLER, timeout, "range", b"abc".to_vec()).expect("encodes");
         let mut bytes = out.freeze().slice(4..);
         RequestHeader::decode(&mut bytes, 1).expect("header");
         let join = JoinGroupRequest::decode(&mut bytes, JOIN_VERSION).expect("body");

@@ -33,7 +33,7 @@ const FIND_COORDINATOR_VERSION: i16 = 2;
 
 /// Who a request speaks for.
 #[derive(Debug, Clone, Copy)]
-pub struct Caller<'a> {
+pub struct MemberIdentity<'a> {
     /// Name shown in broker logs.
     pub client_id: &'a str,
     /// The group.
@@ -59,7 +59,7 @@ pub struct Coordinator {
 pub fn write_find_coordinator(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
+    caller: MemberIdentity<'_>,
 ) -> Result<(), EncodeError> {
     let body = FindCoordinatorRequest::default().with_key(text(caller.group));
     let (api, version) = (ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION);

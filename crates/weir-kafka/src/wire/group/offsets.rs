@@ -12,7 +12,7 @@ use kafka_protocol::messages::{
 use super::super::header::write_request;
 use super::super::reader::Reader;
 use super::super::{EncodeError, WireError};
-use super::{Caller, text};
+use super::{MemberIdentity, text};
 
 const COMMIT_VERSION: i16 = 7;
 const FETCH_VERSION: i16 = 5;
@@ -21,7 +21,7 @@ const FETCH_VERSION: i16 = 5;
 pub fn write_commit(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
+    caller: MemberIdentity<'_>,
     topic: &str,
     positions: &[(i32, i64)],
 ) -> Result<(), EncodeError> {
@@ -70,7 +70,7 @@ pub fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
 pub fn write_fetch(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: Caller<'_>,
+    caller: MemberIdentity<'_>,
     topic: &str,
     partitions: &[i32],
 ) -> Result<(), EncodeError> {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_commit_names_generation_and_positions() {
-        let caller = Caller {
+        let caller = MemberIdentity {
             client_id: "me",
             group: "g",
             member: "m",

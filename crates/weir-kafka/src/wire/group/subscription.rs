@@ -30,7 +30,7 @@ pub fn subscribes(subscription: &[u8], topic: &str) -> Result<bool, WireError> {
 }
 
 /// A share of one topic.
-pub fn write_share(topic: &str, partitions: &[i32]) -> Vec<u8> {
+pub fn write_assignment(topic: &str, partitions: &[i32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(20 + topic.len() + 4 * partitions.len());
     out.put_i16(0);
     out.put_i32(i32::from(!partitions.is_empty()));
@@ -45,7 +45,7 @@ pub fn write_share(topic: &str, partitions: &[i32]) -> Vec<u8> {
 }
 
 /// The partitions of `topic` in a share; an empty one is the coordinator's way to say none.
-pub fn read_share(share: &[u8], topic: &str) -> Result<Vec<i32>, WireError> {
+pub fn read_assignment(share: &[u8], topic: &str) -> Result<Vec<i32>, WireError> {
     let mut reader = Reader::new(share);
     let mut partitions = Vec::new();
     if share.is_empty() {
@@ -102,14 +102,17 @@ mod tests {
         let mut bytes = bytes::Bytes::from(write_subscription("LTest")).slice(2..);
         let read = ConsumerProtocolSubscription::decode(&mut bytes, 0).expect("a subscription");
         assert_eq!(read.topics[0].as_str(), "LTest");
-        let mut bytes = bytes::Bytes::from(write_share("LTest", &[3, 4])).slice(2..);
+        let mut bytes = bytes::Bytes::from(write_assignment("LTest", &[3, 4])).slice(2..);
         let read = ConsumerProtocolAssignment::decode(&mut bytes, 0).expect("a share");
         assert_eq!(read.assigned_partitions[0].partitions, [3, 4]);
         let subscription = write_subscription("LTest");
         assert_eq!(subscribes(&subscription, "LTest"), Ok(true));
         assert_eq!(subscribes(&subscription, "other"), Ok(false));
-        assert_eq!(read_share(&[], "LTest"), Ok(vec![]));
-        assert_eq!(read_share(&write_share("LTest", &[1]), "other"), Ok(vec![]));
+        assert_eq!(read_assignment(&[], "LTest"), Ok(vec![]));
+        assert_eq!(
+            read_assignment(&write_assignment("LTest", &[1]), "other"),
+            Ok(vec![])
+        );
     }
 
     proptest! {
@@ -132,8 +135,8 @@ mod tests {
             partitions in prop::collection::vec(any::<i32>(), 0..9),
             noise in prop::collection::vec(any::<u8>(), 0..60),
         ) {
-            prop_assert_eq!(read_share(&write_share("t", &partitions), "t")?, partitions);
-            let _ = (read_share(&noise, "t"), subscribes(&noise, "t"));
+            prop_assert_eq!(read_assignment(&write_assignment("t", &partitions), "t")?, partitions);
+            let _ = (read_assignment(&noise, "t"), subscribes(&noise, "t"));
         }
     }
 }

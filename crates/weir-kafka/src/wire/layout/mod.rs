@@ -3,7 +3,7 @@
 
 mod fetch;
 mod produce;
-mod produce_answer;
+mod produce_response;
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::WireError;
 use super::reader::Reader;
 
 pub use produce::produce;
-pub use produce_answer::{ErrorRow, produce_answer, put_error_row, put_error_topic};
+pub use produce_response::{PartitionError, produce_answer, put_partition_error, put_topic_errors};
 
 pub use fetch::fetch;
 

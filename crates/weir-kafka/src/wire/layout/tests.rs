@@ -15,7 +15,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::patch::Patches;
+use crate::wire::byte_edits::ByteEdits;
 
 type Row = (i32, Option<Vec<u8>>);
 type Topic = (String, Vec<Row>);
@@ -154,20 +154,20 @@ proptest! {
     #[test]
     fn the_codec_reads_the_rows_we_write(topics in topics(), version in 3_i16..13, errors in 0_usize..3) {
         let records: Vec<_> = (0..errors).map(|at| (at as i32, format!("no {at}"))).collect();
-        let row = ErrorRow { partition: 4, error: 87, message: "bad", records: &records };
+        let row = PartitionError { partition: 4, error: 87, message: "bad", records: &records };
         let bytes = answered(&topics, version);
         let mut layout = Layout::default();
         produce_answer(&bytes, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
-        let mut patches = Patches::default();
+        let mut patches = ByteEdits::default();
         for topic in &layout.topics {
             patches.replace(topic.partition_count.clone(), |out| put_length(out, flexible, topic.partitions.len() + 1));
             let end = topic.partitions_end;
-            patches.replace(end..end, |out| put_error_row(out, version, &row));
+            patches.replace(end..end, |out| put_partition_error(out, version, &row));
         }
         patches.replace(layout.topic_count.clone(), |out| put_length(out, flexible, layout.topics.len() + 1));
         let end = layout.topics_end;
-        patches.replace(end..end, |out| put_error_topic(out, version, "new", &[row.clone(), row.clone()]));
+        patches.replace(end..end, |out| put_topic_errors(out, version, "new", &[row.clone(), row.clone()]));
         let mut out = Vec::new();
         patches.apply(&bytes, &mut out);
         let mut bytes = Bytes::from(out);

@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_stats::run::Cell;
-use weir_stats::steady;
+use weir_stats::steady_state;
 
-use super::super::child::{Part, PartProcess};
+use super::super::child::{ProcessRole, RoleProcess};
 use super::super::gateway;
 use super::super::observer::{Live, Observer};
 use super::super::result::{self, Measured, Window};
 use super::super::workers::receiving_part;
-use super::{Abort, END_GRACE, Running};
+use super::{CellAbort, END_GRACE, Running};
 use crate::clock::nanos;
 use crate::plan::Architecture;
 use crate::worker::protocol::{Command, Progress, Schedule};
@@ -55,7 +55,7 @@ impl Running<'_> {
     }
 
     /// Begins the window as soon as the load has settled, if the plan does not fix its warm-up.
-    fn settle_in(&mut self, window: &mut Window, now_unix_ns: u64) {
+    fn await_steady_state(&mut self, window: &mut Window, now_unix_ns: u64) {
         let from_unix_ns = now_unix_ns + nanos(MOVED_IN);
         let earliest_unix_ns = window.start_unix_ns + nanos(self.context.plan.warm_up);
         if from_unix_ns < earliest_unix_ns || from_unix_ns >= window.from_unix_ns {
@@ -77,7 +77,7 @@ impl Running<'_> {
         &mut self,
         window: &mut Window,
         observer: &mut dyn Observer,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), CellAbort> {
         let mut next_unix_ns = window.start_unix_ns;
         loop {
             let end_unix_ns = window.until_unix_ns + nanos(TAIL);
@@ -91,9 +91,9 @@ impl Running<'_> {
             self.check_alive()?;
             if now_unix_ns >= next_unix_ns {
                 self.usage.read(now_unix_ns);
-                self.settle_in(window, now_unix_ns);
+                self.await_steady_state(window, now_unix_ns);
                 if window.is_edge(now_unix_ns) {
-                    self.read_gateway(None);
+                    self.scrape_gateway(None);
                 }
                 next_unix_ns = window.next_sample(now_unix_ns);
                 let phase = match now_unix_ns {
@@ -109,12 +109,12 @@ impl Running<'_> {
         }
     }
 
-    fn cut(&mut self, window: &mut Window, now_unix_ns: u64) -> Result<(), Abort> {
+    fn cut(&mut self, window: &mut Window, now_unix_ns: u64) -> Result<(), CellAbort> {
         if now_unix_ns <= window.from_unix_ns {
-            return Err(Abort::Interrupted);
+            return Err(CellAbort::Interrupted);
         }
         self.usage.read(now_unix_ns);
-        self.read_gateway(None);
+        self.scrape_gateway(None);
         if now_unix_ns < window.until_unix_ns {
             window.until_unix_ns = now_unix_ns;
             window.interrupted = true;
@@ -127,12 +127,12 @@ impl Running<'_> {
         &mut self,
         window: &Window,
         observer: &mut dyn Observer,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), CellAbort> {
         if window.interrupted {
-            self.send(Part::Produce, &Command::Stop);
-            self.send(Part::ProduceMarked, &Command::Stop);
+            self.send(ProcessRole::Produce, &Command::Stop);
+            self.send(ProcessRole::ProduceMarked, &Command::Stop);
         }
-        let producers: Vec<Part> = self.parts.iter().map(|process| process.part).collect();
+        let producers: Vec<ProcessRole> = self.parts.iter().map(|process| process.part).collect();
         for part in producers.into_iter().filter(|part| part.produces()) {
             let told = |seen: &super::Collected| seen.produced.contains_key(&part);
             self.wait_final(PRODUCE_FINAL_WITHIN, told, part.name())?;
@@ -154,7 +154,7 @@ impl Running<'_> {
                 receiving.name(),
             )?;
         }
-        self.read_gateway(Some("gateway-metrics.txt"));
+        self.scrape_gateway(Some("gateway-metrics.txt"));
         // Receivers first, so that nobody sees a server go away.
         for process in self.parts.drain(..).rev() {
             process.end(END_GRACE);
@@ -163,7 +163,7 @@ impl Running<'_> {
     }
 
     /// Asks the gateway for its counters; keeps the whole answer if `file` is given.
-    fn read_gateway(&mut self, file: Option<&str>) {
+    fn scrape_gateway(&mut self, file: Option<&str>) {
         let Some(gateway) = self.gateway else { return };
         let metrics = gateway::metrics(gateway.admin);
         let unix_ns = self.context.clock.now_unix_ns();
@@ -176,7 +176,7 @@ impl Running<'_> {
             };
             self.collected
                 .progress
-                .entry(Part::Gateway)
+                .entry(ProcessRole::Gateway)
                 .or_default()
                 .push(progress);
             file.map_or(Ok(()), |file| std::fs::write(self.dir.join(file), metrics))
@@ -193,11 +193,11 @@ impl Running<'_> {
         within: Duration,
         done: impl Fn(&super::Collected) -> bool,
         part: &str,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), CellAbort> {
         let deadline = std::time::Instant::now() + within;
         while !done(&self.collected) {
             if std::time::Instant::now() >= deadline {
-                return Err(Abort::Failed(format!("{part} sent no summary in time")));
+                return Err(CellAbort::Failed(format!("{part} sent no summary in time")));
             }
             self.check_alive()?;
             self.receive(super::LOOK);
@@ -205,9 +205,9 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn send(&mut self, part: Part, command: &Command) {
+    fn send(&mut self, part: ProcessRole, command: &Command) {
         for process in self.parts.iter_mut().filter(|process| process.part == part) {
-            PartProcess::send(process, command);
+            RoleProcess::send(process, command);
         }
     }
 
@@ -215,8 +215,8 @@ impl Running<'_> {
     pub(super) fn live(&self, phase: &'static str, elapsed_s: f64) -> Live {
         let plan = self.context.plan;
         let receiving = receiving_part(self.spec.architecture);
-        let produced = self.last_two(Part::Produce);
-        let received = self.last_two(receiving);
+        let produced = self.last_two_windows(ProcessRole::Produce);
+        let received = self.last_two_windows(receiving);
         let is_moving = elapsed_s > 0.0;
         let last = received.map(|(_, last)| last).filter(|_| is_moving);
         Live {
@@ -240,7 +240,7 @@ impl Running<'_> {
     fn backlog(&self) -> Option<u64> {
         let receiving = receiving_part(self.spec.architecture);
         let last = |part| self.collected.progress.get(&part)?.last();
-        let (produced, received) = (last(Part::Produce)?, last(receiving)?);
+        let (produced, received) = (last(ProcessRole::Produce)?, last(receiving)?);
         let now_unix_ns = produced.unix_ns.min(received.unix_ns);
         let counter = |part, name| self.collected.counter_at(part, name, now_unix_ns);
         let acked = self.collected.acked_at(now_unix_ns)?;
@@ -265,7 +265,7 @@ impl Running<'_> {
         }
     }
 
-    fn connected(&self, receiving: Part) -> u64 {
+    fn connected(&self, receiving: ProcessRole) -> u64 {
         let progress = self
             .collected
             .progress
@@ -275,7 +275,7 @@ impl Running<'_> {
         counter.unwrap_or_else(|| self.collected.ready.get(&receiving).copied().unwrap_or(0))
     }
 
-    fn last_two(&self, part: Part) -> Option<(&Progress, &Progress)> {
+    fn last_two_windows(&self, part: ProcessRole) -> Option<(&Progress, &Progress)> {
         match self.collected.progress.get(&part)?.as_slice() {
             [.., before, last] => Some((before, last)),
             _ => None,
@@ -313,7 +313,7 @@ fn has_settled(reports: &[Progress], start_unix_ns: u64) -> bool {
         .filter(|us| *us > 0)
         .map(|us| us as f64)
         .collect();
-    steady::warm_up_len(&medians).is_some()
+    steady_state::warm_up_len(&medians).is_some()
 }
 
 fn rate((before, last): (&Progress, &Progress), counter: &str) -> Option<f64> {

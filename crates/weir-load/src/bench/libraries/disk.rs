@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Disk {
     cap: u64,
-    place: Place,
+    place: TopicStorage,
 }
 
 /// Where the broker keeps its topics.
 #[derive(Debug)]
-enum Place {
+enum TopicStorage {
     /// A folder that can be looked at.
     Known(PathBuf),
     /// A broker of others: what was deleted is reckoned to be there for as long as Kafka's default delay, and longer.
@@ -26,7 +26,7 @@ enum Place {
 
 /// What there is room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct TopicCapacity {
     /// So many topics.
     pub(super) topics: u64,
     /// Whether the disk itself is the limit, rather than the cap.
@@ -35,7 +35,7 @@ pub(super) struct Room {
 
 /// What is used, what is free, and whether files of deleted topics are still there.
 #[derive(Debug, Clone, Copy)]
-struct State {
+struct DiskState {
     used: u64,
     free: u64,
     going: bool,
@@ -45,8 +45,8 @@ impl Disk {
     /// `folder`: of the broker, if it is known.
     pub(super) fn new(cap: u64, folder: Option<&Path>) -> Self {
         let place = match folder {
-            Some(folder) => Place::Known(folder.to_owned()),
-            None => Place::Unknown(VecDeque::new()),
+            Some(folder) => TopicStorage::Known(folder.to_owned()),
+            None => TopicStorage::Unknown(VecDeque::new()),
         };
         Self { cap, place }
     }
@@ -58,7 +58,7 @@ impl Disk {
 
     /// Room for topics of `each` bytes, when none of the run is there; waits for files of deleted ones to go as long as
     /// there is less room than for `wanted`.
-    pub(super) fn room(&mut self, each: u64, wanted: u64, stop: &AtomicBool) -> Room {
+    pub(super) fn room(&mut self, each: u64, wanted: u64, stop: &AtomicBool) -> TopicCapacity {
         let deadline = Instant::now() + WAIT_MAX;
         loop {
             let state = self.state(Instant::now());
@@ -73,30 +73,30 @@ impl Disk {
 
     /// Notes that topics of so many bytes were deleted.
     pub(super) fn deleted(&mut self, bytes: u64) {
-        if let Place::Unknown(going) = &mut self.place {
+        if let TopicStorage::Unknown(going) = &mut self.place {
             going.push_back((Instant::now(), bytes));
         }
     }
 
-    fn state(&mut self, now: Instant) -> State {
+    fn state(&mut self, now: Instant) -> DiskState {
         match &mut self.place {
-            Place::Known(folder) => {
+            TopicStorage::Known(folder) => {
                 let mut going = false;
                 let used = size(folder, &mut going);
-                State {
+                DiskState {
                     used,
                     free: free_bytes(folder).saturating_sub(RESERVE),
                     going,
                 }
             }
-            Place::Unknown(going) => {
+            TopicStorage::Unknown(going) => {
                 while let Some((since, _)) = going.front() {
                     if now.duration_since(*since) < GONE_AFTER {
                         break;
                     }
                     going.pop_front();
                 }
-                State {
+                DiskState {
                     used: going.iter().map(|(_, bytes)| bytes).sum(),
                     free: u64::MAX,
                     going: !going.is_empty(),
@@ -106,11 +106,11 @@ impl Disk {
     }
 }
 
-fn fit(cap: u64, state: State, each: u64, wanted: u64) -> Room {
+fn fit(cap: u64, state: DiskState, each: u64, wanted: u64) -> TopicCapacity {
     let each = each.max(1);
     let by_cap = cap.saturating_sub(state.used) / each;
     let by_disk = state.free / each;
-    Room {
+    TopicCapacity {
         topics: by_cap.min(by_disk).min(wanted),
         is_disk: by_disk < by_cap,
     }
@@ -155,8 +155,8 @@ const LOOK: Duration = Duration::from_millis(100);
 mod tests {
     use super::*;
 
-    fn state(used: u64, free: u64) -> State {
-        State {
+    fn state(used: u64, free: u64) -> DiskState {
+        DiskState {
             used,
             free,
             going: false,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_reckoned_from_cap_use_and_free_space() {
-        let room = |topics, is_disk| Room { topics, is_disk };
+        let room = |topics, is_disk| TopicCapacity { topics, is_disk };
         assert_eq!(fit(20, state(0, 1000), 1, 60), room(20, false));
         assert_eq!(fit(20, state(5, 1000), 4, 60), room(3, false));
         assert_eq!(fit(20, state(0, 1000), 1, 7), room(7, false));

@@ -25,7 +25,7 @@ impl Work {
 
 /// Ways to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum StartMode {
     Cold,
     Metadata,
     Warm,
@@ -37,7 +37,7 @@ pub(super) enum Mode {
     Open,
 }
 
-impl Mode {
+impl StartMode {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Cold => "cold",
@@ -91,7 +91,7 @@ impl Mode {
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Spec {
-    pub(super) mode: Mode,
+    pub(super) mode: StartMode,
     pub(super) value_bytes: u64,
     pub(super) records: u64,
     /// Of an open loop.
@@ -158,7 +158,7 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<Spec>, String> {
             found.extend(parse(pattern, plan));
         }
         if found.is_empty() {
-            let modes: Vec<String> = Mode::of(plan.profile)
+            let modes: Vec<String> = StartMode::of(plan.profile)
                 .iter()
                 .map(|mode| format!("{}.{}", mode.work().name(), mode.name()))
                 .collect();
@@ -185,7 +185,7 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<Spec>, String> {
 /// All that lies on the plan's axes.
 fn grid(plan: &LibrariesPlan) -> Vec<Spec> {
     let mut cells = Vec::new();
-    for &mode in Mode::of(plan.profile) {
+    for &mode in StartMode::of(plan.profile) {
         let cell = |value_bytes, records, rate_per_s| Spec {
             mode,
             value_bytes,
@@ -196,7 +196,7 @@ fn grid(plan: &LibrariesPlan) -> Vec<Spec> {
         };
         let payloads = plan.payloads_bytes.iter().copied();
         match mode {
-            Mode::Open => {
+            StartMode::Open => {
                 for value_bytes in payloads {
                     let rates = plan.rates_per_s.iter().copied();
                     cells.extend(
@@ -204,7 +204,7 @@ fn grid(plan: &LibrariesPlan) -> Vec<Spec> {
                     );
                 }
             }
-            Mode::Burst => {
+            StartMode::Burst => {
                 cells.extend(payloads.map(|bytes| cell(bytes, plan.roundtrip_records, None)));
             }
             _ => {
@@ -220,15 +220,15 @@ fn grid(plan: &LibrariesPlan) -> Vec<Spec> {
 /// A cell by its name, wherever it lies.
 fn parse(name: &str, plan: &LibrariesPlan) -> Option<Spec> {
     let (head, size) = name.split_once('/')?;
-    let mut known = Mode::of(plan.profile).iter().copied();
+    let mut known = StartMode::of(plan.profile).iter().copied();
     let mode = known.find(|mode| format!("{}.{}", mode.work().name(), mode.name()) == head)?;
-    let separator = if mode == Mode::Open { '@' } else { 'x' };
+    let separator = if mode == StartMode::Open { '@' } else { 'x' };
     let (value_bytes, number) = size.split_once(separator)?;
     let (value_bytes, number) = (value_bytes.parse().ok()?, number.parse::<u64>().ok()?);
     let in_range =
         (1..=VALUE_BYTES_MAX).contains(&value_bytes) && (1..=NUMBER_MAX).contains(&number);
     in_range.then(|| {
-        let is_open = mode == Mode::Open;
+        let is_open = mode == StartMode::Open;
         Spec {
             mode,
             value_bytes,
@@ -361,16 +361,16 @@ mod tests {
         let all = cells(&LibrariesPlan::built_in().unwrap()).unwrap();
         let count = |mode| all.iter().filter(|cell| cell.mode == mode).count();
         for mode in [
-            Mode::Cold,
-            Mode::Metadata,
-            Mode::Warm,
-            Mode::Group,
-            Mode::Assign,
+            StartMode::Cold,
+            StartMode::Metadata,
+            StartMode::Warm,
+            StartMode::Group,
+            StartMode::Assign,
         ] {
             assert_eq!(count(mode), 20, "{mode:?}");
         }
-        assert_eq!((count(Mode::Burst), count(Mode::Open)), (5, 20));
-        assert_eq!(count(Mode::Legacy), 0);
+        assert_eq!((count(StartMode::Burst), count(StartMode::Open)), (5, 20));
+        assert_eq!(count(StartMode::Legacy), 0);
         let mut names: Vec<String> = all.iter().map(Spec::name).collect();
         names.sort_unstable();
         names.dedup();

@@ -12,7 +12,7 @@ use crate::bench::BenchError;
 
 /// What has to be the same when a run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Configuration {
+pub(super) struct ResumeIdentity {
     /// When the run began.
     pub(super) started_unix_ns: u64,
     /// Version of this program.
@@ -24,7 +24,7 @@ pub(super) struct Configuration {
     pub(super) libraries: BTreeMap<String, String>,
 }
 
-impl Configuration {
+impl ResumeIdentity {
     /// Where two differ, `other` being the new one.
     pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         let differ = |name: &str, was: Option<&String>, is: Option<&String>| {
@@ -189,14 +189,14 @@ mod tests {
             let pairs = pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             pairs.collect::<BTreeMap<_, _>>()
         };
-        let before = Configuration {
+        let before = ResumeIdentity {
             started_unix_ns: 1,
             weir_version: "0.1.0".to_owned(),
             plan: map(&[("seed", "1"), ("acks", "1")]),
             libraries: map(&[("java", "kafka-clients 4.3.1"), ("gone", "1")]),
         };
         assert!(before.differences(&before.clone()).is_empty());
-        let after = Configuration {
+        let after = ResumeIdentity {
             started_unix_ns: 2,
             plan: map(&[("seed", "1"), ("acks", "0")]),
             libraries: map(&[("java", "kafka-clients 4.4.0"), ("new", "2")]),

@@ -3,19 +3,20 @@
 use std::time::{Duration, Instant};
 
 use weir_lab::driver::{
-    Consume, Consumed, Driver, Produce, Produced, ProducerState, RoundTrip, RoundTripped, Via,
+    AssignmentMode, Consume, Consumed, Driver, Produce, Produced, ProducerState, RoundTrip,
+    RoundTripped,
 };
 use weir_stats::run::LibrarySample;
 
-use super::crew::Failed;
-use super::grid::{Mode, Spec, Work};
+use super::driver_set::Failed;
+use super::grid::{Spec, StartMode, Work};
 use super::others::{self, Held};
 use super::profile::Profile;
 use super::runner::{End, Runner};
-use super::sample::{self, Count, Honesty};
+use super::sample::{self, CountCheck, RecordCount};
 
 /// What a driver has told.
-pub(super) enum Told {
+pub(super) enum DriverResult {
     Produced(Produced),
     Consumed(Consumed),
     RoundTripped(RoundTripped),
@@ -53,14 +54,16 @@ impl Runner<'_> {
         sample.noisy = sample.others_share.is_some_and(|share| share > NOISY_SHARE);
         (sample.peak_rss_kb, sample.threads) = (held.peak_rss_kb, held.threads);
         match told {
-            Ok(Told::Produced(told)) => sample::produced(&mut sample, &cell, &told),
-            Ok(Told::Consumed(told)) => sample::consumed(&mut sample, &told),
-            Ok(Told::RoundTripped(told)) => sample::round_tripped(&mut sample, &cell, &told),
+            Ok(DriverResult::Produced(told)) => sample::produced(&mut sample, &cell, &told),
+            Ok(DriverResult::Consumed(told)) => sample::consumed(&mut sample, &told),
+            Ok(DriverResult::RoundTripped(told)) => {
+                sample::round_tripped(&mut sample, &cell, &told)
+            }
             Err(failed) => {
                 if matches!(failed, Failed::Refused(_)) {
                     *self.refusals.entry((step, at)).or_default() += 1;
                 }
-                sample.invalid.push(self.blame(failed)?);
+                sample.invalid.push(self.failure_reason(failed)?);
                 return Ok(sample);
             }
         }
@@ -70,7 +73,7 @@ impl Runner<'_> {
             // It has been given up already, for what it said.
             Err(_) if !sample.invalid.is_empty() => {}
             Err(failed) => {
-                self.blame(failed)?;
+                self.failure_reason(failed)?;
             }
         }
         Ok(sample)
@@ -83,9 +86,9 @@ impl Runner<'_> {
         at: usize,
         topic: &str,
         work: Work,
-    ) -> Result<Told, Failed> {
+    ) -> Result<DriverResult, Failed> {
         let cell = &self.cells[step];
-        let within = self.time_for(cell);
+        let within = self.scaled_command_timeout(cell);
         let limit = self.reach.within(within);
         let plan = self.plan;
         let member = &mut self.crew[at];
@@ -106,7 +109,7 @@ impl Runner<'_> {
                     per_record: is_legacy,
                 };
                 let told = |driver: &mut Driver| driver.produce(&command, limit);
-                member.ask(told).map(Told::Produced)
+                member.ask(told).map(DriverResult::Produced)
             }
             Work::Consume => {
                 let command = Consume {
@@ -115,14 +118,14 @@ impl Runner<'_> {
                     count,
                     seed,
                     via: match cell.mode {
-                        Mode::Assign => Via::Assign,
-                        _ => Via::Group,
+                        StartMode::Assign => AssignmentMode::Assign,
+                        _ => AssignmentMode::Group,
                     },
                     verify: false,
                     commit: is_legacy,
                 };
                 let told = |driver: &mut Driver| driver.consume(&command, limit);
-                member.ask(told).map(Told::Consumed)
+                member.ask(told).map(DriverResult::Consumed)
             }
             Work::RoundTrip => {
                 let command = RoundTrip {
@@ -133,7 +136,7 @@ impl Runner<'_> {
                     seed,
                 };
                 let told = |driver: &mut Driver| driver.roundtrip(&command, limit);
-                member.ask(told).map(Told::RoundTripped)
+                member.ask(told).map(DriverResult::RoundTripped)
             }
         }
     }
@@ -149,8 +152,8 @@ impl Runner<'_> {
         if cell.work() == Work::Consume {
             return Ok(());
         }
-        let primers = u64::from(cell.mode == Mode::Warm || cell.work() == Work::RoundTrip);
-        let mut count = Count {
+        let primers = u64::from(cell.mode == StartMode::Warm || cell.work() == Work::RoundTrip);
+        let mut count = RecordCount {
             acked: sample.records,
             failed: sample.failed,
             primers,
@@ -175,9 +178,9 @@ impl Runner<'_> {
         }
         let may_retry = self.plan.profile == Profile::DefaultSettings;
         match count.check(self.plan.acks, may_retry) {
-            Honesty::True => {}
-            Honesty::Invalid(why) => sample.invalid.push(why),
-            Honesty::Lied(why) => {
+            CountCheck::True => {}
+            CountCheck::Invalid(why) => sample.invalid.push(why),
+            CountCheck::Lied(why) => {
                 let why = format!("lied at {}: {why}", cell.name());
                 sample.invalid.push(why.clone());
                 self.crew[at].give_up(why);
@@ -218,7 +221,7 @@ impl Runner<'_> {
             return Ok(());
         }
         let cell = self.cells[step].clone();
-        let within = self.time_for(&cell);
+        let within = self.scaled_command_timeout(&cell);
         for at in 0..self.crew.len() {
             if !self.can(&self.crew[at], step) {
                 continue;
@@ -228,17 +231,17 @@ impl Runner<'_> {
                 len: cell.value_bytes,
                 count: cell.records,
                 seed: self.plan.seed,
-                via: if cell.mode == Mode::Assign {
-                    Via::Assign
+                via: if cell.mode == StartMode::Assign {
+                    AssignmentMode::Assign
                 } else {
-                    Via::Group
+                    AssignmentMode::Group
                 },
                 verify: true,
                 commit: false,
             };
             let limit = self.reach.within(within);
             let told = self.crew[at].ask(|driver: &mut Driver| driver.consume(&command, limit));
-            let Some(told) = self.bear(told)? else {
+            let Some(told) = self.handle_failure(told)? else {
                 continue;
             };
             if told.bad > 0 {
@@ -254,15 +257,18 @@ impl Runner<'_> {
     }
 
     /// What a driver did not do is its own fault, unless the broker is gone; an interruption ends all.
-    pub(super) fn bear<T>(&mut self, result: Result<T, Failed>) -> Result<Option<T>, End> {
+    pub(super) fn handle_failure<T>(
+        &mut self,
+        result: Result<T, Failed>,
+    ) -> Result<Option<T>, End> {
         match result {
             Ok(value) => Ok(Some(value)),
-            Err(failed) => self.blame(failed).map(|_| None),
+            Err(failed) => self.failure_reason(failed).map(|_| None),
         }
     }
 
     /// Why, in words.
-    fn blame(&mut self, failed: Failed) -> Result<String, End> {
+    fn failure_reason(&mut self, failed: Failed) -> Result<String, End> {
         match failed {
             Failed::Interrupted => Err(End::Interrupted),
             Failed::Refused(why) => Ok(why),
@@ -275,11 +281,11 @@ impl Runner<'_> {
 }
 
 /// The start of the producer in a cell; where a profile leaves it to the library, by its name.
-fn state(mode: Mode, driver: &str) -> ProducerState {
+fn state(mode: StartMode, driver: &str) -> ProducerState {
     match mode {
-        Mode::Warm => ProducerState::Warm,
-        Mode::Metadata => ProducerState::Metadata,
-        Mode::Cold => ProducerState::Cold,
+        StartMode::Warm => ProducerState::Warm,
+        StartMode::Metadata => ProducerState::Metadata,
+        StartMode::Cold => ProducerState::Cold,
         _ => Profile::legacy_state(driver),
     }
 }

@@ -1,8 +1,8 @@
 //! Client libraries beside each other: drivers that take turns at producing, consuming and going there and back.
 
 mod broker;
-mod crew;
 mod disk;
+mod driver_set;
 mod grid;
 mod job;
 mod journal;

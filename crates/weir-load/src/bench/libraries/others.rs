@@ -10,15 +10,15 @@ use procfs::{CurrentSI as _, KernelStats, process::Process, ticks_per_second};
 
 /// Readings of the machine and of the run's own processes.
 #[derive(Debug)]
-pub(super) struct Others {
+pub(super) struct HostUsage {
     cores: f64,
     /// Processes of the broker; `None`: it is elsewhere or not known.
     broker: Option<Vec<u32>>,
-    readings: VecDeque<Reading>,
+    readings: VecDeque<UsageReading>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct UsageReading {
     at: Instant,
     /// Of all processes of this machine, and of other guests of its host, in microseconds.
     busy_us: u64,
@@ -26,7 +26,7 @@ struct Reading {
     own_us: u64,
 }
 
-impl Others {
+impl HostUsage {
     /// `broker`: its processes, if they are known.
     pub(super) fn new(cores: u64, broker: Option<Vec<u32>>) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Others {
             .sum();
         // Drivers that have ended are among this program's children.
         let own_us = theirs + cpu_us(std::process::id(), true);
-        self.readings.push_back(Reading {
+        self.readings.push_back(UsageReading {
             at: Instant::now(),
             busy_us: ticks_us(busy),
             own_us,
@@ -71,7 +71,7 @@ impl Others {
     }
 }
 
-fn share(first: &Reading, last: &Reading, cores: f64) -> Option<f64> {
+fn share(first: &UsageReading, last: &UsageReading, cores: f64) -> Option<f64> {
     let elapsed_us = last.at.duration_since(first.at).as_secs_f64() * 1e6;
     let busy = last.busy_us.saturating_sub(first.busy_us);
     let own = last.own_us.saturating_sub(first.own_us);
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn what_others_had_is_what_is_left_of_the_busy_time() {
         let start = Instant::now();
-        let reading = |ms, busy_us, own_us| Reading {
+        let reading = |ms, busy_us, own_us| UsageReading {
             at: start + Duration::from_millis(ms),
             busy_us,
             own_us,
         };
-        let mut others = Others::new(2, Some(Vec::new()));
+        let mut others = HostUsage::new(2, Some(Vec::new()));
         others.readings.extend([
             reading(0, 0, 0),
             reading(600, 500_000, 400_000),
@@ -191,7 +191,7 @@ mod tests {
         assert!((share - 1.19 / 1.2).abs() < 0.01, "{share}");
         let all = others.share(start).unwrap();
         assert!((all - 1.29 / 2.4).abs() < 0.01, "{all}");
-        let mut unknown = Others::new(2, None);
+        let mut unknown = HostUsage::new(2, None);
         unknown.read(&[]);
         assert_eq!(unknown.share(start), None);
     }

@@ -19,7 +19,7 @@ use super::runner::End;
 use super::start::DRIVERS;
 
 /// What is known of a run besides its samples.
-pub(super) struct Knowledge<'a> {
+pub(super) struct RunFacts<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) options: &'a BenchOptions,
     pub(super) bootstrap: &'a str,
@@ -34,7 +34,7 @@ pub(super) struct Knowledge<'a> {
 
 /// The run but for its outcome.
 pub(super) fn run(
-    known: &Knowledge<'_>,
+    known: &RunFacts<'_>,
     cells: &[Spec],
     drivers: Vec<LibraryDriver>,
     samples: Vec<LibrarySample>,
@@ -110,7 +110,7 @@ fn placement(drivers: &[LibraryDriver]) -> Vec<Placement> {
     std::iter::once(broker).chain(drivers).collect()
 }
 
-fn settings(known: &Knowledge<'_>) -> Vec<SettingGroup> {
+fn settings(known: &RunFacts<'_>) -> Vec<SettingGroup> {
     let plan = known.plan;
     let of_plan = plan.identity().into_iter();
     let load = of_plan.fold(SettingGroup::new("plan"), |group, (name, value)| {
@@ -156,7 +156,7 @@ fn files() -> Vec<RunFile> {
 }
 
 /// What a reader has to know to read the figures.
-fn notes(known: &Knowledge<'_>, cells: &[Spec], drivers: &[LibraryDriver]) -> Vec<String> {
+fn notes(known: &RunFacts<'_>, cells: &[Spec], drivers: &[LibraryDriver]) -> Vec<String> {
     let mut notes = Vec::new();
     if known.cores.is_none() {
         notes.push(format!(
@@ -364,7 +364,7 @@ mod tests {
             exe: PathBuf::new(),
             command_line: Vec::new(),
         };
-        let known = Knowledge {
+        let known = RunFacts {
             plan: &plan,
             options: &options,
             bootstrap: "127.0.0.1:1",

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use weir_kafka::AdminError;
 use weir_stats::libraries::headline;
 
-use super::super::{BenchError, Observer, order};
+use super::super::{BenchError, Observer, rotation};
 use super::broker::Broker;
-use super::crew::{Member, Reach};
 use super::disk::Disk;
+use super::driver_set::{DriverEnv, Member};
 use super::grid::{Spec, Work};
 use super::job::{self, Job, Topics};
 use super::journal::Journal;
-use super::others::Others;
+use super::others::HostUsage;
 use super::plan::LibrariesPlan;
 use super::profile::Largest;
 use super::topics::Names;
@@ -25,12 +25,12 @@ use crate::clock::Clock;
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) exe: &'a Path,
-    pub(super) reach: Reach<'a>,
+    pub(super) reach: DriverEnv<'a>,
     pub(super) broker: &'a mut Broker,
     pub(super) cells: Vec<Spec>,
     pub(super) crew: Vec<Member>,
     pub(super) journal: Journal,
-    pub(super) others: Others,
+    pub(super) others: HostUsage,
     pub(super) disk: Disk,
     pub(super) names: Names,
     pub(super) run_id: String,
@@ -78,7 +78,7 @@ impl Runner<'_> {
             let reason = match &first.skipped {
                 Some(reason) => Some(reason.clone()),
                 None if is_late => Some("not begun within the time limit".to_owned()),
-                None => self.nobody_can(&job),
+                None => self.no_driver_supports(&job),
             };
             let reason = match reason {
                 Some(reason) => Some(reason),
@@ -102,7 +102,7 @@ impl Runner<'_> {
         }
     }
 
-    fn nobody_can(&self, job: &Job) -> Option<String> {
+    fn no_driver_supports(&self, job: &Job) -> Option<String> {
         let some = job.steps.iter().any(|&step| {
             let mut crew = self.crew.iter();
             crew.any(|member| self.can(member, step))
@@ -251,12 +251,12 @@ impl Runner<'_> {
             self.check_stop()?;
             if self.crew[at].pid().is_some() {
                 let done = self.crew[at].collect_garbage(&self.reach);
-                self.bear(done)?;
+                self.handle_failure(done)?;
             }
         }
         let all: Vec<usize> = (0..self.crew.len()).collect();
         let turns = match self.plan.profile.rotates() {
-            true => order::round(&all, repetition as usize),
+            true => rotation::round(&all, repetition as usize),
             false => all,
         };
         for (place, at) in turns.into_iter().enumerate() {
@@ -282,7 +282,7 @@ impl Runner<'_> {
             if self.cells[step].work() == Work::Consume && !is_filled {
                 // In the legacy profile each reads what it wrote, asked for or not.
                 let filled = self.ask(step, at, topic, Work::Produce);
-                if self.bear(filled)?.is_none() {
+                if self.handle_failure(filled)?.is_none() {
                     continue;
                 }
             }
@@ -345,14 +345,14 @@ impl Runner<'_> {
         }
     }
 
-    /// Time for a command: patience, and what the amount of data excuses.
-    pub(super) fn time_for(&self, cell: &Spec) -> Duration {
+    /// Time for a command: timeout, and what the amount of data excuses.
+    pub(super) fn scaled_command_timeout(&self, cell: &Spec) -> Duration {
         let schedule_s = cell
             .rate_per_s
             .map_or(0.0, |rate| cell.records as f64 / rate as f64);
         let moved_s =
             cell.bytes() as f64 / SLOW_BYTES_PER_S + cell.records as f64 / SLOW_RECORDS_PER_S;
-        self.reach.patience + Duration::from_secs_f64(schedule_s + moved_s)
+        self.reach.timeout + Duration::from_secs_f64(schedule_s + moved_s)
     }
 
     pub(super) fn check_stop(&self) -> Result<(), End> {

@@ -92,7 +92,7 @@ fn failures(sample: &mut LibrarySample, failed: u64, errors: &[String]) {
 
 /// What the broker has, beside what a driver says that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct RecordCount {
     /// Records the driver counts as delivered.
     pub(super) acked: u64,
     /// Records the driver counts as failed; the broker may have them all the same.
@@ -105,7 +105,7 @@ pub(super) struct Count {
 
 /// What to make of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Honesty {
+pub(super) enum CountCheck {
     /// It is so.
     True,
     /// The figures do not count, and nobody has said anything false.
@@ -114,9 +114,9 @@ pub(super) enum Honesty {
     Lied(String),
 }
 
-impl Count {
+impl RecordCount {
     /// `acks` 0 means that nobody has promised anything; with retries a record may come twice.
-    pub(super) fn check(self, acks: i64, may_retry: bool) -> Honesty {
+    pub(super) fn check(self, acks: i64, may_retry: bool) -> CountCheck {
         let least = self.acked + self.primers;
         let most = least + self.failed;
         let said = format!(
@@ -131,14 +131,14 @@ impl Count {
         );
         match self.end {
             end if end < least && acks == 0 => {
-                Honesty::Invalid(format!("{} records were lost with acks 0", least - end))
+                CountCheck::Invalid(format!("{} records were lost with acks 0", least - end))
             }
-            end if end < least => Honesty::Lied(said),
+            end if end < least => CountCheck::Lied(said),
             end if end > most && may_retry => {
-                Honesty::Invalid(format!("{} records came twice", end - most))
+                CountCheck::Invalid(format!("{} records came twice", end - most))
             }
-            end if end > most => Honesty::Lied(said),
-            _ => Honesty::True,
+            end if end > most => CountCheck::Lied(said),
+            _ => CountCheck::True,
         }
     }
 }
@@ -170,10 +170,10 @@ const PACING_P99_US: u64 = 1000;
 mod tests {
     use weir_lab::driver::{ConsumeMarks, ProduceMarks, RoundTripMarks};
 
-    use super::super::grid::Mode;
+    use super::super::grid::StartMode;
     use super::*;
 
-    fn spec(mode: Mode, rate_per_s: Option<u64>) -> Spec {
+    fn spec(mode: StartMode, rate_per_s: Option<u64>) -> Spec {
         Spec {
             mode,
             value_bytes: 100,
@@ -200,7 +200,7 @@ mod tests {
             create_us: None,
             send_us: None,
         };
-        produced(&mut sample, &spec(Mode::Warm, None), &told);
+        produced(&mut sample, &spec(StartMode::Warm, None), &told);
         assert_eq!(
             (sample.send_us, sample.delivered_us),
             (Some(2499.0), Some(9000.0))
@@ -266,7 +266,7 @@ mod tests {
             },
         };
         let mut sample = LibrarySample::default();
-        round_tripped(&mut sample, &spec(Mode::Open, Some(500)), &told);
+        round_tripped(&mut sample, &spec(StartMode::Open, Some(500)), &told);
         sample
     }
 
@@ -284,32 +284,32 @@ mod tests {
 
     #[test]
     fn who_counts_what_the_broker_does_not_have_has_lied() {
-        let count = |acked, failed, primers, end| Count {
+        let count = |acked, failed, primers, end| RecordCount {
             acked,
             failed,
             primers,
             end,
         };
-        let check = |count: Count| count.check(1, false);
-        assert_eq!(check(count(100, 0, 0, 100)), Honesty::True);
-        assert_eq!(check(count(100, 0, 1, 101)), Honesty::True);
+        let check = |count: RecordCount| count.check(1, false);
+        assert_eq!(check(count(100, 0, 0, 100)), CountCheck::True);
+        assert_eq!(check(count(100, 0, 1, 101)), CountCheck::True);
         // Given up by the library, written all the same.
-        assert_eq!(check(count(90, 10, 0, 95)), Honesty::True);
+        assert_eq!(check(count(90, 10, 0, 95)), CountCheck::True);
         assert_eq!(
             check(count(100, 0, 1, 100)),
-            Honesty::Lied(
+            CountCheck::Lied(
                 "100 records acknowledged after a primer, but the topic has 100".to_owned()
             )
         );
-        assert!(matches!(check(count(100, 0, 0, 0)), Honesty::Lied(_)));
-        assert!(matches!(check(count(100, 0, 0, 101)), Honesty::Lied(_)));
+        assert!(matches!(check(count(100, 0, 0, 0)), CountCheck::Lied(_)));
+        assert!(matches!(check(count(100, 0, 0, 101)), CountCheck::Lied(_)));
         assert!(matches!(
             count(100, 0, 0, 101).check(1, true),
-            Honesty::Invalid(_)
+            CountCheck::Invalid(_)
         ));
         assert!(matches!(
             count(100, 0, 0, 99).check(0, false),
-            Honesty::Invalid(_)
+            CountCheck::Invalid(_)
         ));
     }
 }

@@ -6,19 +6,19 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use weir_lab::driver::{DriverProgram, KNOWN, Reason, known};
+use weir_lab::driver::{DriverFailure, DriverProgram, KNOWN, known};
 use weir_stats::utc;
 
 use super::super::{
     BenchError, BenchOptions, Finished, Observer, SECOND_NS, environment, run_dir, write_run,
 };
 use super::broker::Broker;
-use super::crew::{Failed, Member, Reach};
 use super::disk::Disk;
+use super::driver_set::{DriverEnv, Failed, Member};
 use super::grid::{self, Spec, Work};
 use super::job;
-use super::journal::{Configuration, Journal};
-use super::others::Others;
+use super::journal::{Journal, ResumeIdentity};
+use super::others::HostUsage;
 use super::pin::{self, Cores};
 use super::plan::LibrariesPlan;
 use super::result;
@@ -65,8 +65,8 @@ pub(super) fn run(
     let machine = environment::machine();
     let cells = grid::cells(plan).map_err(BenchError::Libraries)?;
     let wanted = wanted(plan).map_err(BenchError::Libraries)?;
-    let before = resume.map(Configuration::read).transpose()?;
-    let mut configuration = Configuration {
+    let before = resume.map(ResumeIdentity::read).transpose()?;
+    let mut configuration = ResumeIdentity {
         started_unix_ns: before
             .as_ref()
             .map_or_else(|| clock.now_unix_ns(), |it| it.started_unix_ns),
@@ -97,13 +97,13 @@ pub(super) fn run(
     let programs = build(&wanted, &options.exe, observer, stop)?;
     let mut broker = Broker::start(options, observer, stop)?;
     let bootstrap = broker.bootstrap.clone();
-    let reach = Reach {
+    let reach = DriverEnv {
         bootstrap: &bootstrap,
         profile: plan.profile.name(),
-        patience: plan.command_timeout,
+        timeout: plan.command_timeout,
         stop,
     };
-    let mut crew = assemble(programs, &drivers_dir, &reach, observer)?;
+    let mut crew = start_drivers(programs, &drivers_dir, &reach, observer)?;
     configuration.libraries = versions(&crew);
     if let (Some(dir), Some(before)) = (resume, &before) {
         same(dir, before, &configuration)?;
@@ -119,7 +119,7 @@ pub(super) fn run(
         plan,
         exe: &options.exe,
         reach,
-        others: Others::new(environment::cores(), broker.pids.clone()),
+        others: HostUsage::new(environment::cores(), broker.pids.clone()),
         disk: Disk::new(plan.disk_cap, broker.folder().as_deref()),
         broker: &mut broker,
         cells,
@@ -146,7 +146,7 @@ pub(super) fn run(
         journal,
         ..
     } = runner;
-    let knowledge = result::Knowledge {
+    let knowledge = result::RunFacts {
         plan,
         options,
         bootstrap: &bootstrap,
@@ -172,7 +172,7 @@ pub(super) fn run(
 }
 
 /// Refuses to go on with anything but what was begun.
-fn same(dir: &Path, before: &Configuration, now: &Configuration) -> Result<(), BenchError> {
+fn same(dir: &Path, before: &ResumeIdentity, now: &ResumeIdentity) -> Result<(), BenchError> {
     let differences = before.differences(now);
     match differences.is_empty() {
         true => Ok(()),
@@ -250,7 +250,7 @@ fn build(
                 let built = DriverProgram::known(known, &mut |text| observer.note(text), stop);
                 match built {
                     Ok(program) => Ok(program.renamed(name)),
-                    Err(error) if matches!(error.reason, Reason::Interrupted) => {
+                    Err(error) if matches!(error.reason, DriverFailure::Interrupted) => {
                         return Err(interrupted());
                     }
                     Err(error) => {
@@ -270,10 +270,10 @@ fn interrupted() -> BenchError {
 }
 
 /// Starts all drivers; those that do not start take no part.
-fn assemble(
+fn start_drivers(
     programs: Programs,
     folder: &Path,
-    reach: &Reach<'_>,
+    reach: &DriverEnv<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Member>, BenchError> {
     let mut crew = Vec::new();
@@ -326,7 +326,7 @@ fn settle(
     cells: &[Spec],
     crew: &mut [Member],
     largest: super::profile::Largest,
-    reach: &Reach<'_>,
+    reach: &DriverEnv<'_>,
 ) -> Result<(), BenchError> {
     for member in crew.iter_mut().filter(|member| member.pid().is_some()) {
         for work in [Work::Produce, Work::Consume, Work::RoundTrip] {

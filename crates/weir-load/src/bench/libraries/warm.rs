@@ -1,9 +1,9 @@
 //! Before anything is measured: a broker that has done this before, and drivers whose cost has settled.
 
-use weir_lab::driver::{Consume, Driver, DriverProgram, Produce, ProducerState, Via};
+use weir_lab::driver::{AssignmentMode, Consume, Driver, DriverProgram, Produce, ProducerState};
 
 use super::super::Observer;
-use super::crew::Failed;
+use super::driver_set::Failed;
 use super::grid::{Spec, Work};
 use super::profile::{Largest, Profile};
 use super::runner::{End, Runner};
@@ -28,11 +28,11 @@ impl Runner<'_> {
                     len: spec.value_bytes,
                     count: spec.records,
                     seed: runner.plan.seed,
-                    via: Via::Group,
+                    via: AssignmentMode::Group,
                     verify: false,
                     commit: true,
                 };
-                let limit = runner.reach.within(runner.time_for(&spec));
+                let limit = runner.reach.within(runner.scaled_command_timeout(&spec));
                 helper
                     .consume(&command, limit)
                     .map_err(|error| runner.helper_failed(&error))?;
@@ -59,7 +59,7 @@ impl Runner<'_> {
                 let name = self.crew[at].name().to_owned();
                 let topic = format!("{}-{name}-{}", self.warm_up_prefix(), costs.len());
                 let cost = self.with_topic(&topic, &spec, |runner| {
-                    let limit = runner.time_for(&spec);
+                    let limit = runner.scaled_command_timeout(&spec);
                     let seed = runner.plan.seed;
                     let told = runner.crew[at].warm_up(&topic, &plan, seed, limit, &runner.reach);
                     match told {
@@ -117,11 +117,11 @@ impl Runner<'_> {
             len: cell.value_bytes,
             count: records,
             seed: self.plan.seed,
-            via: Via::Assign,
+            via: AssignmentMode::Assign,
             verify: true,
             commit: false,
         };
-        let limit = self.reach.within(self.time_for(cell));
+        let limit = self.reach.within(self.scaled_command_timeout(cell));
         let told = helper
             .consume(&command, limit)
             .map_err(|error| self.helper_failed(&error))?;
@@ -137,7 +137,7 @@ impl Runner<'_> {
             bytes: records.saturating_mul(value_bytes + 8),
         };
         let program = DriverProgram::built_in(self.exe).renamed(HELPER);
-        let limit = self.reach.within(self.reach.patience);
+        let limit = self.reach.within(self.reach.timeout);
         let started = Driver::start(&program, &self.drivers_dir, limit);
         let mut helper = started.map_err(|error| self.helper_failed(&error))?;
         let command = weir_lab::driver::Configure {
@@ -159,7 +159,7 @@ impl Runner<'_> {
             state: ProducerState::Metadata,
             per_record: false,
         };
-        let limit = self.reach.within(self.time_for(cell));
+        let limit = self.reach.within(self.scaled_command_timeout(cell));
         let told = helper
             .produce(&command, limit)
             .map_err(|error| self.helper_failed(&error))?;
@@ -176,7 +176,7 @@ impl Runner<'_> {
 
     fn helper_failed(&self, error: &weir_lab::driver::DriverError) -> End {
         match error.reason {
-            weir_lab::driver::Reason::Interrupted => End::Interrupted,
+            weir_lab::driver::DriverFailure::Interrupted => End::Interrupted,
             _ => End::Instrument(error.to_string()),
         }
     }
@@ -204,7 +204,7 @@ impl Runner<'_> {
 
     fn warm_up_spec(&self) -> Spec {
         Spec {
-            mode: super::grid::Mode::Warm,
+            mode: super::grid::StartMode::Warm,
             value_bytes: self.plan.warm_up.value_bytes,
             // With a primer.
             records: self.plan.warm_up.records,

@@ -11,7 +11,7 @@ use super::measure::Meter;
 use super::servers::Server;
 use super::{Context, Fault};
 use crate::bench::BenchError;
-use crate::bench::child::{MESSAGES_QUEUED_MAX, Part, PartProcess};
+use crate::bench::child::{MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use crate::bench::collect::Collected;
 use crate::worker::protocol::{Command, Schedule, Tag};
 
@@ -34,11 +34,11 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
     let mut meter = Meter::start(job.server, context.broker_pids, context.clock);
     let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
     let args = arguments(context, job);
-    let mut worker = PartProcess::worker(context.exe, &args, Part::Produce, &dir, messages)?;
-    meter.client(Part::Produce.name(), worker.pid());
+    let mut worker = RoleProcess::worker(context.exe, &args, ProcessRole::Produce, &dir, messages)?;
+    meter.client(ProcessRole::Produce.name(), worker.pid());
     let deadline = Instant::now() + WITHIN;
     let mut schedule = None;
-    while !collected.closed.contains(&Part::Produce) {
+    while !collected.closed.contains(&ProcessRole::Produce) {
         if context.stop.load(Ordering::Relaxed) {
             return Err(Fault::Interrupted);
         }
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
             Ok(message) => collected.take(message),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
-        if schedule.is_none() && collected.ready.contains_key(&Part::Produce) {
+        if schedule.is_none() && collected.ready.contains_key(&ProcessRole::Produce) {
             let begin = begin(context, job);
             // An interval may have begun before the first record was due.
             collected.count_from_unix_ns = match nanos(context.plan.warm_up) {
@@ -62,7 +62,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
         meter.turn();
     }
     collected.flush();
-    let produce = collected.produced.get(&Part::Produce).cloned();
+    let produce = collected.produced.get(&ProcessRole::Produce).cloned();
     let Some((produce, schedule)) = produce.zip(schedule) else {
         let words = worker.last_words();
         let why = collected.faults.first().cloned().unwrap_or(words);
@@ -161,7 +161,7 @@ fn latencies(collected: &Collected, cell: &mut Cell) {
 
 /// Acknowledged records per second, from the end of the warm-up to the last acknowledgement.
 fn rates(context: &Context<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
-    let reports = collected.progress.get(&Part::Produce);
+    let reports = collected.progress.get(&ProcessRole::Produce);
     let Some(last) = reports.and_then(|all| all.last()) else {
         return;
     };
@@ -169,7 +169,7 @@ fn rates(context: &Context<'_>, start: u64, collected: &Collected, cell: &mut Ce
     // A run that is hardly longer than its warm-up has no steady part: all of it counts.
     let is_long = last.unix_ns > first + nanos(context.plan.warm_up) / 2;
     let from = if is_long { first } else { start };
-    let at = |unix_ns| collected.counter_at(Part::Produce, "acked", unix_ns);
+    let at = |unix_ns| collected.counter_at(ProcessRole::Produce, "acked", unix_ns);
     let (Some(before), Some(after)) =
         (at(from).filter(|_| is_long).or(Some(0.0)), at(last.unix_ns))
     else {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use weir_lab::{SecondListener, ports};
 
 use super::super::BenchError;
-use super::super::child::{Part, PartProcess};
+use super::super::child::{ProcessRole, RoleProcess};
 use super::plan::{OverheadPlan, Subject};
 
 /// A way to the broker that is open.
@@ -22,7 +22,7 @@ pub(super) struct Server {
     pub(super) address: String,
     /// Processes of the proxy; none for the direct way, and where a foreign one is elsewhere.
     pub(super) pids: Vec<u32>,
-    process: Option<PartProcess>,
+    process: Option<RoleProcess>,
 }
 
 impl Server {
@@ -162,9 +162,9 @@ impl Starter<'_> {
         Ok(server)
     }
 
-    fn process(&self, name: &str, args: &[String]) -> Result<PartProcess, BenchError> {
+    fn process(&self, name: &str, args: &[String]) -> Result<RoleProcess, BenchError> {
         let dir = self.server_dir(name)?;
-        PartProcess::plain(self.exe, args, Part::Proxy, &dir)
+        RoleProcess::plain(self.exe, args, ProcessRole::Proxy, &dir)
     }
 
     fn server_dir(&self, name: &str) -> Result<PathBuf, BenchError> {

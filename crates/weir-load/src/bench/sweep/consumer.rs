@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_stats::run::Cell;
 
 use super::super::cell::Context;
-use super::super::child::Part;
+use super::super::child::ProcessRole;
 use super::super::observer::Observer;
 use super::super::workers::push;
 use super::producer::{self, new_topic};
@@ -36,10 +36,10 @@ pub(super) fn fill(
     plan.hold = Duration::from_secs(messages / per_s + 1);
     let context = context.with_plan(&plan);
     let args = producer::args(&context, &topic, (size, per_s), Some(messages));
-    let mut worker = Worker::start(&context, "fill", (Part::Produce, &args))?;
+    let mut worker = Worker::start(&context, "fill", (ProcessRole::Produce, &args))?;
     let window = worker.begin();
     let finished = worker.finish(&window, plan.hold + FILL_WITHIN, observer);
-    let written = worker.collected.produced.get(&Part::Produce);
+    let written = worker.collected.produced.get(&ProcessRole::Produce);
     let written = written.map_or(0, |summary| summary.acked);
     worker.end();
     finished?;
@@ -68,7 +68,7 @@ pub(super) fn measure(
     push(&mut args, "--topic", topic);
     push(&mut args, "--records", messages);
     push(&mut args, "--fetch-size", fetch_size);
-    let mut worker = Worker::start(context, &id, (Part::Consume, &args))?;
+    let mut worker = Worker::start(context, &id, (ProcessRole::Consume, &args))?;
     let window = worker.begin();
     let finished = worker.finish(&window, READ_WITHIN, observer);
     let scan = worker.collected.scan.clone();

@@ -4,7 +4,7 @@ use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
 
-use super::{By, Job};
+use super::{Job, Measurer};
 use crate::plan::Plan;
 
 /// Architecture of our producer's cells.
@@ -27,10 +27,10 @@ pub(crate) const RESPONSE_MEAN: &str = "response_mean_ms";
 pub(crate) const FETCH_RATE: &str = "fetch_rate_mib_per_s";
 
 /// A cell with nothing measured.
-pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, By), repetition: u64) -> Cell {
+pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, Measurer), repetition: u64) -> Cell {
     let (architecture, parameters) = match (job, by) {
         (Job::Produce { size, target }, by) => {
-            let name = if by == By::Weir {
+            let name = if by == Measurer::Weir {
                 PRODUCER
             } else {
                 KAFKA_PRODUCER
@@ -39,7 +39,7 @@ pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, By), repetition: u64) -> 
             (name, parameters)
         }
         (Job::Consume { fetch_size }, by) => {
-            let name = if by == By::Weir {
+            let name = if by == Measurer::Weir {
                 CONSUMER
             } else {
                 KAFKA_CONSUMER
@@ -291,7 +291,7 @@ mod tests {
             size: 1000,
             target: 5000,
         };
-        let mut cell = empty_cell(&plan, (job, By::Weir), 1);
+        let mut cell = empty_cell(&plan, (job, Measurer::Weir), 1);
         let ack = LatencySummary {
             mean_us: Some(2500.0),
             p50_us: Some(2000.0),

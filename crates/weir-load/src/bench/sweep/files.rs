@@ -8,7 +8,7 @@ use weir_stats::perf::{CONSUMER_HEADER, ConsumerPerf, MIB, ProducerPerf, SweepFi
 use weir_stats::run::{Cell, RunFile};
 
 use super::super::cell::Context;
-use super::super::collect::Span;
+use super::super::collect::LatencySpan;
 use super::figures;
 use super::worker::Worker;
 use crate::bench::BenchError;
@@ -43,7 +43,7 @@ pub(super) fn write_producer(
 }
 
 /// Some seconds as one line.
-fn interval(seconds: &[Span], size: u64) -> ProducerPerf {
+fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
     let mut all = Histogram::new();
     let mut span_ns = 0;
     for second in seconds {
@@ -200,7 +200,7 @@ mod tests {
     fn seconds_are_summed_up() {
         let mut histogram = Histogram::new();
         histogram.record_n(2_000_000, 1000);
-        let second = |from_unix_ns| Span {
+        let second = |from_unix_ns| LatencySpan {
             from_unix_ns,
             until_unix_ns: from_unix_ns + 1_000_000_000,
             histogram: histogram.clone(),

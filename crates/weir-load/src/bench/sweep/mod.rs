@@ -33,7 +33,7 @@ enum Job {
 
 /// Who does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum Measurer {
     Weir,
     Kafka,
 }
@@ -41,9 +41,9 @@ enum By {
 /// All cells of the sweep, ours and Kafka's in turn.
 pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) -> Vec<Cell> {
     let tools = sweep.kafka_tools.then(|| tools::find(context, observer));
-    let sides: &[By] = match tools {
-        Some(_) => &[By::Weir, By::Kafka],
-        None => &[By::Weir],
+    let sides: &[Measurer] = match tools {
+        Some(_) => &[Measurer::Weir, Measurer::Kafka],
+        None => &[Measurer::Weir],
     };
     let produce = sweep.producer_points().into_iter();
     let produce = produce.map(|(size, target)| Job::Produce { size, target });
@@ -69,11 +69,11 @@ pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Obser
                     cell.status = CellStatus::Skipped { reason };
                 } else {
                     let measured = match (job, &tools) {
-                        (Job::Produce { size, target }, Some(tools)) if *by == By::Kafka => {
+                        (Job::Produce { size, target }, Some(tools)) if *by == Measurer::Kafka => {
                             tools::produce(context, tools, (size, target), &mut cell)
                         }
                         (Job::Consume { fetch_size }, tools) => {
-                            let tools = tools.as_ref().filter(|_| *by == By::Kafka);
+                            let tools = tools.as_ref().filter(|_| *by == Measurer::Kafka);
                             let filled = consumer::fill(context, sweep, &mut topic, observer);
                             filled.and_then(|topic| match tools {
                                 Some(tools) => {
@@ -139,7 +139,7 @@ fn preheat(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) {
         .unwrap_or(1000)
         .min(PREHEAT_PER_S_MAX);
     let job = Job::Produce { size, target };
-    let mut cell = figures::empty_cell(&plan, (job, By::Weir), 0);
+    let mut cell = figures::empty_cell(&plan, (job, Measurer::Weir), 0);
     // A failure shows in the cells that follow.
     let _ = producer::measure(
         &context.with_plan(&plan),
@@ -260,7 +260,7 @@ mod tests {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
         let cell = |size, target, achieved: f64, latency_ms: f64| {
             let job = Job::Produce { size, target };
-            let mut cell = figures::empty_cell(&plan, (job, By::Weir), 1);
+            let mut cell = figures::empty_cell(&plan, (job, Measurer::Weir), 1);
             cell.figures
                 .insert(figures::RECORDS_PER_S.to_owned(), achieved);
             cell.figures

@@ -8,7 +8,7 @@ use weir_stats::run::{
 use weir_stats::{Histogram, NegativeCount};
 
 use super::super::cell::Context;
-use super::super::child::Part;
+use super::super::child::ProcessRole;
 use super::super::collect::Kept;
 use super::super::observer::Observer;
 use super::super::saturation;
@@ -35,7 +35,7 @@ pub(super) fn measure(
     let cell_context = context.with_plan(&cell_plan);
     let args = args(&cell_context, &topic, (size, target), None);
     let measured =
-        Worker::start(&cell_context, &id, (Part::Produce, &args)).and_then(|mut worker| {
+        Worker::start(&cell_context, &id, (ProcessRole::Produce, &args)).and_then(|mut worker| {
             worker.collected.kept = Some(Kept {
                 tag: Tag::PublishAck,
                 intervals: Vec::new(),
@@ -111,7 +111,7 @@ fn fill(
 ) {
     let span = (window.from_unix_ns, window.until_unix_ns);
     let collected = &worker.collected;
-    let at = |unix_ns, name| collected.counter_at(Part::Produce, name, unix_ns);
+    let at = |unix_ns, name| collected.counter_at(ProcessRole::Produce, name, unix_ns);
     let in_span = |name| Some(at(span.1, name)? - at(span.0, name)?);
     let hold_s = window.hold_s();
     cell.hold_s = hold_s;
@@ -142,7 +142,7 @@ fn fill(
     if let Some(found) = saturation::find(&cell.roles, load, None) {
         (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.why));
     }
-    let Some(summary) = collected.produced.get(&Part::Produce) else {
+    let Some(summary) = collected.produced.get(&ProcessRole::Produce) else {
         return;
     };
     for (text, count) in &summary.errors {

@@ -10,7 +10,7 @@ use weir_stats::perf::{SweepFile, parse_consumer, parse_producer};
 use weir_stats::run::Cell;
 
 use super::super::cell::Context;
-use super::super::child::Part;
+use super::super::child::ProcessRole;
 use super::super::observer::Observer;
 use super::super::usage::Usage;
 use super::producer::new_topic;
@@ -57,12 +57,17 @@ pub(super) fn produce(
             "linger.ms=1",
             &compression,
         ]);
-    let within = plan.warm_up + plan.hold + PATIENCE;
+    let within = plan.warm_up + plan.hold + TOOL_TIMEOUT;
     let file = SweepFile::Producer {
         record_size_bytes: size,
         target_per_s: Some(target),
     };
-    let text = run(context, command, (cell, &file, Part::Produce), within);
+    let text = run(
+        context,
+        command,
+        (cell, &file, ProcessRole::Produce),
+        within,
+    );
     if plan.topic.is_none() {
         remove(context.admin, &topic);
     }
@@ -99,7 +104,12 @@ pub(super) fn consume(
     let file = SweepFile::Consumer {
         fetch_size_bytes: fetch_size,
     };
-    let text = run(context, command, (cell, &file, Part::Consume), PATIENCE * 4)?;
+    let text = run(
+        context,
+        command,
+        (cell, &file, ProcessRole::Consume),
+        TOOL_TIMEOUT * 4,
+    )?;
     let rows = parse_consumer(&text);
     let row = rows.first().ok_or("the tool printed no row")?;
     figures::of_consumer(cell, row);
@@ -110,7 +120,7 @@ pub(super) fn consume(
 fn run(
     context: &Context<'_>,
     mut command: Command,
-    (cell, file, part): (&mut Cell, &SweepFile, Part),
+    (cell, file, part): (&mut Cell, &SweepFile, ProcessRole),
     within: Duration,
 ) -> Result<String, String> {
     let dir = context.dir.join(cell.id());
@@ -122,7 +132,7 @@ fn run(
     command.stdin(Stdio::null()).stdout(out).stderr(log);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let mut usage = Usage::default();
-    usage.watch(Part::Broker, &context.broker_pids);
+    usage.watch(ProcessRole::Broker, &context.broker_pids);
     usage.watch(part, &[child.id()]);
     let from_unix_ns = context.clock.now_unix_ns();
     usage.read(from_unix_ns);
@@ -163,5 +173,5 @@ fn run(
 
 const PRODUCER: &str = "org.apache.kafka.tools.ProducerPerformance";
 const CONSUMER: &str = "org.apache.kafka.tools.ConsumerPerformance";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use super::super::cell::Context;
-use super::super::child::{MESSAGES_QUEUED_MAX, Message, Part, PartProcess};
+use super::super::child::{MESSAGES_QUEUED_MAX, Message, ProcessRole, RoleProcess};
 use super::super::collect::Collected;
 use super::super::observer::{Live, Observer};
 use super::super::result::Window;
@@ -16,8 +16,8 @@ use crate::worker::protocol::{Command, Schedule};
 /// A worker under way, beside the broker.
 pub(super) struct Worker<'a> {
     context: &'a Context<'a>,
-    part: Part,
-    process: PartProcess,
+    part: ProcessRole,
+    process: RoleProcess,
     receiver: Receiver<Message>,
     pub(super) collected: Collected,
     pub(super) usage: Usage,
@@ -29,7 +29,7 @@ impl<'a> Worker<'a> {
     pub(super) fn start(
         context: &'a Context<'a>,
         id: &str,
-        (part, args): (Part, &[String]),
+        (part, args): (ProcessRole, &[String]),
     ) -> Result<Self, String> {
         let dir = context.dir.join(id);
         std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
@@ -40,12 +40,12 @@ impl<'a> Worker<'a> {
             Collected::new(&context.dir.join(&hlog_name), id, now_unix_ns).map_err(told)?;
         let mut usage = Usage::default();
         if !context.broker_pids.is_empty() {
-            usage.watch(Part::Broker, &context.broker_pids);
-            usage.ready(Part::Broker, now_unix_ns);
+            usage.watch(ProcessRole::Broker, &context.broker_pids);
+            usage.ready(ProcessRole::Broker, now_unix_ns);
         }
         let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
         let process =
-            PartProcess::worker(&context.exe, args, part, &dir, messages).map_err(told)?;
+            RoleProcess::worker(&context.exe, args, part, &dir, messages).map_err(told)?;
         if part.produces() && !process.prefer() {
             context.producers_preferred.store(false, Ordering::Relaxed);
         }

@@ -43,7 +43,7 @@ impl Client {
     fn seq(&mut self, text: &str) -> Result<u64, Fault> {
         let received = self.read(text)?;
         match received.identity {
-            Identity::Stamp(stamp) => {
+            RecordIdentity::Stamp(stamp) => {
                 assert_eq!((stamp.due_unix_ns, stamp.producer), (5, 1));
                 assert_eq!(received.due_unix_ns, Some(5));
                 Ok(stamp.seq)
@@ -99,7 +99,7 @@ fn published_configurations_fall_back_to_text_and_position() {
         ("^3|9".to_owned(), 9),
     ] {
         let received = client.read(&text).unwrap();
-        let position = Identity::Position {
+        let position = RecordIdentity::Position {
             partition: 0,
             offset,
         };
@@ -117,7 +117,7 @@ fn json_fields_have_the_timestamp_in_a_field_of_its_own() {
     assert!(received.marked);
     assert_eq!(
         (received.identity, received.due_unix_ns),
-        (Identity::Unknown, HOUR)
+        (RecordIdentity::Unknown, HOUR)
     );
     let received = client.read("^4").unwrap();
     assert!(received.marked && received.due_unix_ns == HOUR);

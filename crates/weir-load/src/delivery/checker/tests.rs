@@ -34,7 +34,7 @@ fn one_key() -> (KeyTable, KeyId) {
     (keys, apple)
 }
 
-fn feed(checker: &mut DeliveryChecker, key: KeyId, seqs: &[u64]) -> Vec<Verdict> {
+fn feed(checker: &mut DeliveryChecker, key: KeyId, seqs: &[u64]) -> Vec<DeliveryCheck> {
     let seqs = seqs.iter();
     seqs.map(|&seq| checker.on_delivery(key, &stamp(0, seq), WINDOW.contains(&seq)))
         .collect()
@@ -42,7 +42,7 @@ fn feed(checker: &mut DeliveryChecker, key: KeyId, seqs: &[u64]) -> Vec<Verdict>
 
 #[test]
 fn a_late_record_turns_lost_into_reordered() {
-    use Verdict::{AfterGap, Duplicate, InOrder, Reordered};
+    use DeliveryCheck::{AfterGap, Duplicate, InOrder, Reordered};
     let (mut keys, apple) = one_key();
     let mut checker = DeliveryChecker::default();
     let verdicts = feed(&mut checker, apple, &[20, 21, 25, 23, 23, 25, 19, 26]);
@@ -122,7 +122,7 @@ fn gaps_beyond_the_limit_stay_lost_and_late_ones_are_unchecked() {
         checker.on_delivery(apple, &stamp(0, seq), true);
     }
     let verdict = checker.on_delivery(apple, &stamp(0, 1), true);
-    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(verdict, DeliveryCheck::Unknown);
     let ledger = Ledger::new(&[entry("Apple", 0, 0, last)], &mut keys);
     let counts = checker.settle(&ledger, Expected::All);
     assert_eq!((counts.lost, counts.unchecked), (last / 2, 1));

@@ -4,7 +4,7 @@ use super::*;
 
 /// All errors of a file.
 fn errors(xml: &str) -> Vec<String> {
-    let survey = Survey::of("a.xml", xml, &env, ParseOptions::default());
+    let survey = ConfigReport::of("a.xml", xml, &env, ParseOptions::default());
     survey.errors.iter().map(ToString::to_string).collect()
 }
 
@@ -45,7 +45,7 @@ fn undefined_variables_are_all_reported_and_nothing_is_derived_from_them() {
     );
     assert_eq!(all.len(), 8, "{all:?}");
     assert!(all[7].starts_with("a.xml:14: "), "{all:?}");
-    let survey = Survey::of("a.xml", &xml, &env, ParseOptions::default());
+    let survey = ConfigReport::of("a.xml", &xml, &env, ParseOptions::default());
     assert!(survey.notes.is_empty(), "{:?}", survey.notes);
 }
 
@@ -118,7 +118,7 @@ fn every_number_switch_and_choice_is_checked() {
         ("authentication.enable", "true"),
         ("record.key.evaluator.schema.registry.enable", "true"),
     ];
-    for (name, kind, _) in known::KNOWN {
+    for (name, kind, _) in parameter_table::KNOWN {
         let free = [
             "id",
             "username",
@@ -138,14 +138,14 @@ fn every_number_switch_and_choice_is_checked() {
             || name.contains("algorithm")
             || name.ends_with("class")
             || name.ends_with("implementation");
-        let is_text = *kind == types::Kind::Text;
+        let is_text = *kind == types::ValueType::Text;
         assert!(!is_text || free, "{name} has no type");
         let value = if is_text { " " } else { "\u{20}x, \u{20}" };
         let kept = MINIMAL.iter().chain(&switches).copied();
         let mut parameters: Vec<_> = kept.filter(|(other, _)| other != name).collect();
         parameters.push((name, value));
         let found = errors(&file(&parameters));
-        let is_file = *kind == types::Kind::File;
+        let is_file = *kind == types::ValueType::File;
         let named = format!("parameter [{name}]");
         assert!(
             is_file || found.iter().any(|error| error.contains(&named)),

@@ -5,8 +5,8 @@ mod walk;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::settings::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, Refusal};
+use super::config::{all_topics, on_produce};
+use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "mask";
 
@@ -70,7 +70,7 @@ struct Mask {
 
 impl Filter for Mask {
     /// What is not JSON might hold anything, so all of it is replaced.
-    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), Refusal> {
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         let mut is_json = true;
         record.rewrite_value(|value, out| {
             let text = std::str::from_utf8(value).ok();

@@ -113,7 +113,7 @@ const LOWER: &str =
 #[test]
 fn only_topics_that_are_meant_are_changed() {
     for version in [3, 7, 8, 9, 11, 12] {
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let topics: Partitions<'_> = &[
             ("low", &[(0, batch("ABC")), (1, batch("ÄBC Ⱥ"))]),
             ("other", &[(0, batch("ABC"))]),
@@ -141,13 +141,13 @@ fn only_topics_that_are_meant_are_changed() {
             .produce(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
         assert_eq!((verdict.pass, &frame), (Pass::InPlace, &before));
-        assert_eq!(workspace.take_tally(), Tally::default());
+        assert_eq!(workspace.take_tally(), FilterCounts::default());
     }
 }
 
 #[test]
 fn equal_lengths_leave_the_frame_where_it_is() {
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     let mut frame = request(&[("low", &[(0, batch("ABC Ä"))])], -1, 9);
     let verdict = filters(LOWER)
         .produce(&mut frame, HEAD.len(), 9, &mut workspace)
@@ -161,7 +161,7 @@ const STRICT: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
 #[test]
 fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
     for version in [3, 7, 8, 9, 12] {
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let topics: Partitions<'_> = &[
             ("bad", &[(0, batch("x"))]),
             (
@@ -244,7 +244,7 @@ fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
 #[test]
 fn a_request_of_which_nothing_is_left_is_answered_here() {
     for version in [3, 8, 9, 12] {
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let topics: Partitions<'_> = &[
             ("a", &[(0, batch("x")), (1, batch("y"))]),
             ("b", &[(4, batch("z"))]),
@@ -282,7 +282,7 @@ fn a_request_with_a_wrong_checksum_is_left_to_the_broker() {
     let mut frame = request(&[("low", &[(0, bad)])], -1, 9);
     let before = frame.clone();
     let verdict = filters(LOWER)
-        .produce(&mut frame, HEAD.len(), 9, &mut Workspace::default())
+        .produce(&mut frame, HEAD.len(), 9, &mut FilterBuffers::default())
         .unwrap();
     assert_eq!(
         (verdict.pass, frame, verdict.rejected),
@@ -297,7 +297,7 @@ fn fetched_batches_are_changed_and_a_cut_one_is_not() {
         let records = [batch("ABC"), batch("ŉ"), cut[..cut.len() - 2].to_vec()].concat();
         let topics: Partitions<'_> = &[("up", &[(0, records), (1, Vec::new())])];
         let mut frame = fetched(topics, version);
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let upper = filters(&table("upper-case", ""));
         let verdict = upper
             .fetch(&mut frame, HEAD.len(), version, &mut workspace)
@@ -329,7 +329,7 @@ fn what_can_not_be_opened_is_withheld_from_consumers() {
             ],
         )];
         let mut frame = fetched(topics, version);
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let verdict = filters(LOWER)
             .fetch(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
@@ -361,7 +361,7 @@ fn old_formats_are_refused_for_topics_with_filters_only() {
     for (topic, pass) in [("low", Pass::Nothing), ("other", Pass::InPlace)] {
         let mut frame = request(&[(topic, &[(0, old.clone())])], -1, 3);
         let verdict = filters(LOWER)
-            .produce(&mut frame, HEAD.len(), 3, &mut Workspace::default())
+            .produce(&mut frame, HEAD.len(), 3, &mut FilterBuffers::default())
             .unwrap();
         assert_eq!(verdict.pass, pass);
         let Some(rejected) = verdict.rejected else {
@@ -378,7 +378,7 @@ fn delays_hold_frames_and_open_nothing() {
     let delay = filters(
         "[[filter]]\ntype = \"delay\"\ntopics = [\"slow\"]\ndelay_ms = 30\n[[filter]]\ntype = \"delay\"\ntopics = [\"s*\"]\ndelay_ms = 12\n",
     );
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     for (topic, hold_ms) in [("slow", 42), ("swift", 12), ("other", 0)] {
         let mut frame = request(&[(topic, &[(0, b"not a batch".to_vec())])], -1, 9);
         let verdict = delay
@@ -393,7 +393,7 @@ fn delays_hold_frames_and_open_nothing() {
 
 #[test]
 fn versions_that_were_not_offered_and_broken_frames_are_errors() {
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     let mut frame = request(&[("low", &[(0, batch("A"))])], -1, 9);
     assert!(
         filters(LOWER)
@@ -455,7 +455,7 @@ proptest! {
     fn without_filters_for_it_a_frame_is_left_alone(topics in topics(), version in 4_i16..13) {
         let rows: Vec<(&str, &Rows)> = topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
         let other = filters("[[filter]]\ntype = \"upper-case\"\ntopics = [\"NONE\"]\non = [\"produce\", \"fetch\"]\n");
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let mut frame = request(&rows, -1, version);
         let before = frame.clone();
         prop_assert_eq!(other.produce(&mut frame, HEAD.len(), version, &mut workspace)?.pass, Pass::InPlace);

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use kafka_protocol::messages::fetch_response::PartitionData;
-use weir_kafka::records::{BATCH_HEADER_BYTES, Codec, PackedForm, Packer, seal_with_length};
+use weir_kafka::records::{
+    BATCH_HEADER_BYTES, BatchCompressor, Codec, SnappyFraming, set_length_and_crc,
+};
 
 use super::frames::{HEAD, Partitions, fetched, produced, request, responses, values};
 use super::*;
@@ -23,14 +25,14 @@ fn empty_records(count: usize, codec: Codec, packed: Option<&[u8]>) -> Vec<u8> {
     out[23..27].copy_from_slice(&(count as i32 - 1).to_be_bytes());
     out[57..61].copy_from_slice(&(count as i32).to_be_bytes());
     let plain = [12, 0, 0, 0, 1, 1, 0].repeat(count);
-    let form = PackedForm::Bare;
+    let form = SnappyFraming::Bare;
     match packed {
         Some(packed) => out.extend_from_slice(packed),
-        None => Packer::default()
+        None => BatchCompressor::default()
             .pack(codec, form, &plain, &mut out)
             .expect("packs"),
     }
-    seal_with_length(&mut out);
+    set_length_and_crc(&mut out);
     out
 }
 
@@ -44,8 +46,8 @@ fn clock_us() -> u64 {
     CLOCK_US.get()
 }
 
-fn limited(limits: FilterLimits) -> Workspace {
-    Workspace::new(limits)
+fn limited(limits: FilterLimits) -> FilterBuffers {
+    FilterBuffers::new(limits)
 }
 
 fn small() -> FilterLimits {
@@ -95,7 +97,7 @@ fn compressed_bombs_are_refused_with_every_codec() {
 #[test]
 fn event_loop_leaves_bombs_and_many_batches_for_later() {
     let lower = filters(LOWER);
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     let cases = [
         empty_records(100_000, Codec::Zstd, None),
         empty_records(0, Codec::None, None).repeat(3_000),
@@ -132,7 +134,7 @@ fn event_loop_leaves_bombs_and_many_batches_for_later() {
 
 #[test]
 fn memory_of_large_frames_is_given_back() {
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     let records = empty_records(900_000, Codec::Zstd, None);
     let mut frame = request(&[("low", &[(0, records)])], -1, 9);
     let toml = table("set-header", "name = \"n\"\nvalue = \"v\"");
@@ -214,7 +216,7 @@ fn refused_batch_takes_its_whole_partition_along() {
         &[(0, [batch(b"1"), batch(b"x")].concat()), (1, batch(b"2"))],
     )];
     let mut frame = request(topics, -1, 9);
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     let verdict = strict.produce(&mut frame, HEAD.len(), 9, &mut workspace);
     assert_eq!(verdict.expect("a request").pass, Pass::Rebuilt);
     let left = produced(workspace.frame(), 9);
@@ -231,7 +233,7 @@ fn input_without_output_is_stopped_by_the_clock() {
     for (codec, piece) in [(Codec::Gzip, gzip), (Codec::Zstd, zstd)] {
         let records = empty_records(1, codec, Some(&piece.repeat(50_000)));
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let mut work = Work::new(Direction::Produce, HEAD.len(), 9).expect("a version");
         let (turn, left) = (Duration::from_secs(60), Duration::from_millis(3));
         workspace.allow(Meter::timed(clock_us, usize::MAX, turn, left));
@@ -258,7 +260,7 @@ proptest! {
         let topics: Partitions<'_> = &[("a", &partitions), ("b", &partitions)];
         let mut whole = request(topics, -1, 9);
         let mut frame = whole.clone();
-        let (mut one, mut other) = (Workspace::default(), Workspace::default());
+        let (mut one, mut other) = (FilterBuffers::default(), FilterBuffers::default());
         let expected = chain.produce(&mut whole, HEAD.len(), 9, &mut one).expect("a request");
 
         let mut work = Work::new(Direction::Produce, HEAD.len(), 9).expect("a version");

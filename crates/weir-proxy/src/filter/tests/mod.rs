@@ -15,8 +15,10 @@ use kafka_protocol::records::{
 use proptest::prelude::*;
 use serde::Deserialize;
 
-use super::batch::{self, Outcome, Refused};
-use super::{Filter, FilterError, FilterLimits, FilterSettings, Filters, Tally, Workspace};
+use super::batch::{self, BatchOutcome, BatchRejection};
+use super::{
+    Filter, FilterBuffers, FilterChain, FilterConfig, FilterCounts, FilterError, FilterLimits,
+};
 
 const ALL: [Compression; 5] = [
     Compression::None,
@@ -29,20 +31,20 @@ const ALL: [Compression; 5] = [
 #[derive(Deserialize)]
 struct Raw {
     #[serde(default)]
-    filter: Vec<FilterSettings>,
+    filter: Vec<FilterConfig>,
 }
 
-fn parsed(toml: &str) -> Result<Vec<FilterSettings>, String> {
+fn parsed(toml: &str) -> Result<Vec<FilterConfig>, String> {
     let raw: Result<Raw, _> = toml::from_str(toml);
     raw.map(|raw| raw.filter).map_err(|error| error.to_string())
 }
 
-fn filters(toml: &str) -> Filters {
+fn filters(toml: &str) -> FilterChain {
     try_filters(toml).unwrap()
 }
 
-fn try_filters(toml: &str) -> Result<Filters, FilterError> {
-    Filters::new(&parsed(toml).unwrap())
+fn try_filters(toml: &str) -> Result<FilterChain, FilterError> {
+    FilterChain::new(&parsed(toml).unwrap())
 }
 
 /// `[[filter]]` tables of these types, with the keys behind each.
@@ -154,33 +156,33 @@ fn one(value: Option<&[u8]>) -> Record {
 fn through(
     batch: &mut [u8],
     toml: &str,
-    workspace: &mut Workspace,
-) -> (Result<Outcome, Refused>, Vec<u8>, Tally) {
+    workspace: &mut FilterBuffers,
+) -> (Result<BatchOutcome, BatchRejection>, Vec<u8>, FilterCounts) {
     let settings = parsed(toml).unwrap();
     let scoped: Vec<_> = settings.iter().map(|it| it.build().unwrap()).collect();
     let chain: Vec<&dyn Filter> = scoped.iter().map(|it| &*it.filter).collect();
     let mut out = Vec::new();
-    let mut tally = Tally::default();
+    let mut tally = FilterCounts::default();
     let outcome = batch::run(batch, &chain, &mut workspace.tools, &mut tally, &mut out);
     (outcome, out, tally)
 }
 
 /// The batch that goes on, which must not be refused.
-fn passed(records: &[Record], compression: Compression, toml: &str) -> (Outcome, Vec<u8>) {
+fn passed(records: &[Record], compression: Compression, toml: &str) -> (BatchOutcome, Vec<u8>) {
     let mut batch = encode(records, compression);
-    let mut workspace = Workspace::default();
+    let mut workspace = FilterBuffers::default();
     let (outcome, out, _) = through(&mut batch, toml, &mut workspace);
     let outcome = outcome.expect("passes");
     match outcome {
-        Outcome::Rebuilt => (outcome, out),
-        Outcome::Untouched | Outcome::Edited => (outcome, batch),
-        Outcome::Later => panic!("the meter is unlimited"),
+        BatchOutcome::Rebuilt => (outcome, out),
+        BatchOutcome::Untouched | BatchOutcome::Edited => (outcome, batch),
+        BatchOutcome::Later => panic!("the meter is unlimited"),
     }
 }
 
 /// A workspace whose batches may have so many bytes.
-fn bounded(batch_bytes: usize) -> Workspace {
-    Workspace::new(FilterLimits {
+fn bounded(batch_bytes: usize) -> FilterBuffers {
+    FilterBuffers::new(FilterLimits {
         batch_bytes,
         ..FilterLimits::default()
     })

@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn refused(records: &[Record], toml: &str) -> Refused {
+fn refused(records: &[Record], toml: &str) -> BatchRejection {
     let mut batch = encode(records, Compression::None);
-    let (outcome, ..) = through(&mut batch, toml, &mut Workspace::default());
+    let (outcome, ..) = through(&mut batch, toml, &mut FilterBuffers::default());
     outcome.expect_err("refused")
 }
 
 fn passes(records: &[Record], toml: &str) -> bool {
     let mut batch = encode(records, Compression::None);
-    through(&mut batch, toml, &mut Workspace::default()).0 == Ok(Outcome::Untouched)
+    through(&mut batch, toml, &mut FilterBuffers::default()).0 == Ok(BatchOutcome::Untouched)
 }
 
 const JSON: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
@@ -25,7 +25,7 @@ fn every_record_at_fault_is_named() {
         record(3, b"\xff"),
         record(4, b"1 2"),
     ];
-    let Refused::Records(rows) = refused(&records, JSON) else {
+    let BatchRejection::Records(rows) = refused(&records, JSON) else {
         panic!("refused for another reason");
     };
     let places: Vec<_> = rows.iter().map(|(place, _)| *place).collect();
@@ -43,12 +43,12 @@ fn tombstones_have_nothing_that_could_be_wrong_but_headers() {
     assert!(passes(&[one(Some(b"ab"))], size));
     assert_eq!(
         refused(&[one(Some(b"abc"))], size),
-        Refused::Records(vec![(
+        BatchRejection::Records(vec![(
             0,
             "value of 3 bytes, at most 2 are allowed".to_owned()
         )])
     );
-    let missing = Refused::Records(vec![(0, "header \"trace\" is missing".to_owned())]);
+    let missing = BatchRejection::Records(vec![(0, "header \"trace\" is missing".to_owned())]);
     assert_eq!(refused(&[one(None)], header), missing);
     let mut with_header = one(None);
     with_header
@@ -62,7 +62,7 @@ fn what_is_demanded_is_demanded_of_what_filters_before_have_left() {
     let toml = table("set-header", "name = \"trace\"\nvalue = \"1\"")
         + "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
     let (outcome, batch) = passed(&[one(Some(b"x"))], Compression::None, &toml);
-    assert_eq!(outcome, Outcome::Rebuilt);
+    assert_eq!(outcome, BatchOutcome::Rebuilt);
     assert_eq!(decode(&batch)[0].headers.len(), 1);
 }
 
@@ -72,7 +72,10 @@ fn bombs_are_refused_while_they_unpack() {
     for compression in &ALL[1..] {
         let mut batch = encode(&[one(Some(&zeros))], *compression);
         let (outcome, ..) = through(&mut batch, &table("lower-case", ""), &mut bounded(100_000));
-        assert!(matches!(outcome, Err(Refused::TooLarge(_))), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(BatchRejection::TooLarge(_))),
+            "{outcome:?}"
+        );
     }
 }
 
@@ -85,10 +88,13 @@ fn growing_has_the_same_bound() {
     );
     let mut batch = encode(&records, Compression::None);
     let (outcome, ..) = through(&mut batch, &toml, &mut bounded(50_000));
-    assert!(matches!(outcome, Err(Refused::TooLarge(_))), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(BatchRejection::TooLarge(_))),
+        "{outcome:?}"
+    );
     let mut batch = encode(&records, Compression::None);
     let (outcome, ..) = through(&mut batch, &toml, &mut bounded(500_000));
-    assert_eq!(outcome, Ok(Outcome::Rebuilt));
+    assert_eq!(outcome, Ok(BatchOutcome::Rebuilt));
 }
 
 #[test]
@@ -99,18 +105,18 @@ fn a_wrong_checksum_is_told_from_wrong_records() {
     let (outcome, ..) = through(
         &mut batch,
         &table("lower-case", ""),
-        &mut Workspace::default(),
+        &mut FilterBuffers::default(),
     );
-    assert_eq!(outcome, Err(Refused::Corrupt));
+    assert_eq!(outcome, Err(BatchRejection::Corrupt));
     batch[60] = 2; // one record more than there are
     weir_kafka::records::seal(&mut batch);
     let (outcome, ..) = through(
         &mut batch,
         &table("lower-case", ""),
-        &mut Workspace::default(),
+        &mut FilterBuffers::default(),
     );
     assert!(
-        matches!(outcome, Err(Refused::Unreadable(_))),
+        matches!(outcome, Err(BatchRejection::Unreadable(_))),
         "{outcome:?}"
     );
 }

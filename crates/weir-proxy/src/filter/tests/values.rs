@@ -79,9 +79,9 @@ proptest! {
         prop_assert_eq!(fixed(&before), fixed(&after));
         let is_case = picks.iter().all(|pick| *pick == picks[0] && *pick < 2);
         if expected == records && is_case {
-            prop_assert_eq!(outcome, Outcome::Untouched);
+            prop_assert_eq!(outcome, BatchOutcome::Untouched);
         }
-        if outcome == Outcome::Untouched {
+        if outcome == BatchOutcome::Untouched {
             prop_assert_eq!(before, after);
         }
     }
@@ -90,7 +90,7 @@ proptest! {
     fn equal_length_edits_of_plain_batches_are_made_in_place(values in prop::collection::vec("[a-z ]{0,30}[A-Z]", 1..6)) {
         let records: Vec<_> = (0..).zip(&values).map(|(place, value)| at(place, one(Some(value.as_bytes())))).collect();
         let (outcome, after) = passed(&records, Compression::None, &table("lower-case", ""));
-        prop_assert_eq!(outcome, Outcome::Edited);
+        prop_assert_eq!(outcome, BatchOutcome::Edited);
         for (record, value) in decode(&after).iter().zip(&values) {
             let expected = value.to_lowercase();
             prop_assert_eq!(record.value.as_deref(), Some(expected.as_bytes()));
@@ -108,12 +108,12 @@ proptest! {
             batch[at] = value;
         }
         // Else only the checksum would be tested.
-        if matches!(weir_kafka::records::front(&batch), weir_kafka::records::Front::Batch(bytes) if bytes == batch.len()) {
+        if matches!(weir_kafka::records::front(&batch), weir_kafka::records::FirstBatch::Batch(bytes) if bytes == batch.len()) {
             weir_kafka::records::seal(&mut batch);
         }
         let toml: String = models().iter().map(|(toml, _)| toml.as_str()).collect();
         let (outcome, out, _) = through(&mut batch, &toml, &mut bounded(1 << 20));
-        if outcome == Ok(Outcome::Rebuilt) {
+        if outcome == Ok(BatchOutcome::Rebuilt) {
             let view = weir_kafka::records::Batches::new(&out).next().expect("one").expect("good");
             prop_assert_eq!(view.verify_crc(), Ok(()));
         }
@@ -149,9 +149,9 @@ fn tombstones_and_bytes_that_are_no_text_pass_as_they_are() {
     for value in [None, Some(&b"\xff\xfeABC"[..]), Some(b"")] {
         let mut batch = encode(&[one(value)], Compression::None);
         let before = batch.clone();
-        let mut workspace = Workspace::default();
+        let mut workspace = FilterBuffers::default();
         let (outcome, _, _) = through(&mut batch, &toml, &mut workspace);
-        assert_eq!((outcome, &batch), (Ok(Outcome::Untouched), &before));
+        assert_eq!((outcome, &batch), (Ok(BatchOutcome::Untouched), &before));
         let unreadable = workspace.take_tally().values_unreadable;
         assert_eq!(
             unreadable,
@@ -202,7 +202,7 @@ fn control_batches_are_not_opened() {
     let mut record = one(Some(b"ABC"));
     (record.control, record.transactional) = (true, true);
     let (outcome, _) = passed(&[record], Compression::None, &table("lower-case", ""));
-    assert_eq!(outcome, Outcome::Untouched);
+    assert_eq!(outcome, BatchOutcome::Untouched);
 }
 
 #[test]
@@ -221,8 +221,8 @@ fn java_reads_what_is_packed_anew() {
     let (outcome, out, _) = through(
         &mut batch,
         &table("lower-case", ""),
-        &mut Workspace::default(),
+        &mut FilterBuffers::default(),
     );
-    assert_eq!(outcome, Ok(Outcome::Rebuilt));
+    assert_eq!(outcome, Ok(BatchOutcome::Rebuilt));
     assert_eq!(out[61..].starts_with(b"\x82SNAPPY\0"), framed);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::filter::{Filters, Workspace};
+use crate::filter::{FilterBuffers, FilterChain};
 use proptest::prelude::*;
 
 const LIMITS: FrameLimits = FrameLimits {
@@ -21,7 +21,7 @@ fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
 
 struct Run {
     stream: RequestStream,
-    ring: Ring,
+    ring: InFlightRequests,
     software: Option<Box<str>>,
     requests: u64,
     requests_until: u64,
@@ -33,7 +33,7 @@ impl Run {
     fn new() -> Self {
         Self {
             stream: RequestStream::default(),
-            ring: Ring::default(),
+            ring: InFlightRequests::default(),
             software: None,
             requests: 0,
             requests_until: u64::MAX,
@@ -43,8 +43,8 @@ impl Run {
     }
 
     fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
-        let offer = Offer::new(|_| None);
-        let filters = Filters::default();
+        let offer = SupportedVersions::new(|_| None);
+        let filters = FilterChain::default();
         let mut context = RequestContext {
             offer: &offer,
             limits: self.limits,
@@ -52,9 +52,9 @@ impl Run {
             software: &mut self.software,
             requests: &mut self.requests,
             requests_until: self.requests_until,
-            filtering: Filtering {
+            filtering: FilterStage {
                 filters: &filters,
-                workspace: &mut Workspace::default(),
+                workspace: &mut FilterBuffers::default(),
                 held: &mut None,
             },
         };
@@ -70,7 +70,10 @@ impl Run {
     fn waiting(&mut self) -> Vec<(i32, bool)> {
         let mut all = Vec::new();
         while let Some(entry) = self.ring.pop() {
-            all.push((entry.correlation_id, matches!(entry.answer, Answer::Broker)));
+            all.push((
+                entry.correlation_id,
+                matches!(entry.answer, ResponseSource::Broker),
+            ));
         }
         all
     }

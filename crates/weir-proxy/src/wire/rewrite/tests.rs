@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::places::tests::Table;
+use crate::wire::addresses::tests::Table;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;

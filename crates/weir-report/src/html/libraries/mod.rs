@@ -1,7 +1,7 @@
 //! Client libraries beside each other: what ran, ratios, spread, latencies, resources, and what is unequal or doubtful.
 
 mod charts;
-mod doubts;
+mod data_quality;
 mod tables;
 
 use std::fmt::Write as _;
@@ -28,9 +28,9 @@ pub(crate) fn sections(out: &mut String, run: &Run) {
     for work in works {
         work_section(out, &compared, work);
     }
-    doubts::resources(out, &compared);
-    doubts::settings(out, &compared);
-    doubts::repetitions(out, &compared);
+    data_quality::resources(out, &compared);
+    data_quality::settings(out, &compared);
+    data_quality::repetitions(out, &compared);
 }
 
 fn what_ran(out: &mut String, run: &Run, compared: &Compared<'_>) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::escape::Markup;
 use crate::format::NONE;
-use crate::libraries::{Entry, Grid, Group};
+use crate::libraries::{Grid, Group, TableCell};
 
 /// One table with its title; nothing without figures.
 pub(super) fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
@@ -40,7 +40,7 @@ pub(super) fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
     out.push_str("</table></div></div>\n");
 }
 
-fn cell(out: &mut String, entry: Option<&Entry>) {
+fn cell(out: &mut String, entry: Option<&TableCell>) {
     let Some(entry) = entry else {
         let _ = write!(out, "<td class=\"n open\">{NONE}</td>");
         return;

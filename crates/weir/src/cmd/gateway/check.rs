@@ -8,8 +8,8 @@ use weir_gateway::config::Overrides;
 use weir_gateway::tls::ends;
 use weir_gateway::{GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{
-    ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions, Severity, Status,
-    Survey,
+    ConfigReport, ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions,
+    Severity, Status,
 };
 
 use super::table::{Table, one_line};
@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// What is known of the files, usable or not.
-struct Findings {
+struct CheckReport {
     config: Option<GatewayConfig>,
     connections: Vec<Connection>,
     notes: Vec<Note>,
@@ -42,13 +42,13 @@ struct Findings {
 
 struct Connection {
     name: String,
-    usable: Option<Settings>,
+    usable: Option<GatewaySettings>,
     /// Which diffs are sent; known if the whole configuration is usable.
     diffs: Option<String>,
     parameters: Vec<ParameterStatus>,
 }
 
-struct Settings {
+struct GatewaySettings {
     enabled: bool,
     brokers: String,
     topics: Vec<String>,
@@ -70,9 +70,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 }
 
 /// The whole configuration; if it cannot be used, what can be said of the connections.
-fn look(files: &ConfigArgs) -> Findings {
+fn look(files: &ConfigArgs) -> CheckReport {
     match read(files, &Overrides::default()) {
-        Ok(config) => Findings {
+        Ok(config) => CheckReport {
             connections: config
                 .connections
                 .iter()
@@ -99,7 +99,7 @@ fn look(files: &ConfigArgs) -> Findings {
                     parameters: refused.parameters.clone(),
                 },
             });
-            Findings {
+            CheckReport {
                 config: None,
                 connections: connections.collect(),
                 notes: survey.notes,
@@ -109,14 +109,14 @@ fn look(files: &ConfigArgs) -> Findings {
     }
 }
 
-fn survey(path: &Path, files: &ConfigArgs) -> Option<Survey> {
+fn survey(path: &Path, files: &ConfigArgs) -> Option<ConfigReport> {
     let options = ParseOptions {
         strict: files.strict,
     };
     let xml = std::fs::read_to_string(path).ok()?;
     let name = path.display().to_string();
     let env = |name: &str| std::env::var(name).ok();
-    Some(Survey::of(&name, &xml, &env, options))
+    Some(ConfigReport::of(&name, &xml, &env, options))
 }
 
 impl Connection {
@@ -124,7 +124,7 @@ impl Connection {
         let mapping = &config.mapping;
         Self {
             name: config.name.clone(),
-            usable: Some(Settings {
+            usable: Some(GatewaySettings {
                 enabled: config.enabled,
                 brokers: config.bootstrap(),
                 topics: mapping.topics().map(str::to_owned).collect(),
@@ -223,7 +223,7 @@ fn said(status: &Status) -> (&'static str, &str) {
     }
 }
 
-impl Findings {
+impl CheckReport {
     fn print(&self, all: bool) {
         if let Some(config) = &self.config {
             println!("adapter set   {}", config.set_id);

@@ -8,7 +8,7 @@ use clap::Args;
 use weir_gateway::GatewayConfig;
 use weir_gateway::config::Overrides;
 use weir_kafka::look_back::look_back;
-use weir_kafka::peek::{OwnedRecord, PeekError, Pick, peek};
+use weir_kafka::peek::{OwnedRecord, PeekError, RecordSelector, peek};
 use weir_mapping::{
     CanonicalItem, ConnectionConfig, Explanation, FieldSet, RecordView, split_fields,
 };
@@ -82,10 +82,10 @@ pub(crate) struct ExplainArgs {
 }
 
 /// What one connection makes of the record.
-pub(super) struct Answer<'a> {
+pub(super) struct RecordExplanation<'a> {
     pub(super) connection: &'a ConnectionConfig,
     pub(super) explanation: Explanation,
-    pub(super) item: Option<ItemAnswer>,
+    pub(super) item: Option<ItemExplanation>,
 }
 
 /// What looking for a record that reaches an item came to.
@@ -100,7 +100,7 @@ pub(super) struct LookedBack {
 }
 
 /// What one connection makes of the item asked for.
-pub(super) struct ItemAnswer {
+pub(super) struct ItemExplanation {
     /// In canonical form.
     pub(super) item: CanonicalItem,
     /// Whether a client may subscribe to it at all.
@@ -108,7 +108,7 @@ pub(super) struct ItemAnswer {
     pub(super) is_reached: bool,
 }
 
-impl Answer<'_> {
+impl RecordExplanation<'_> {
     /// True if subscribers get the record.
     pub(super) fn is_delivered(&self) -> bool {
         let items = self.explanation.items.as_ref();
@@ -149,7 +149,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     } else {
         explain_text::print(&record, looked_back.as_ref(), &answers);
     }
-    let is_delivered = answers.iter().any(Answer::is_delivered);
+    let is_delivered = answers.iter().any(RecordExplanation::is_delivered);
     Ok(if is_delivered {
         Exit::Fine
     } else {
@@ -233,7 +233,7 @@ fn live(
             })
         }
         (_, offset) => {
-            let pick = offset.map_or(Pick::Last, Pick::Offset);
+            let pick = offset.map_or(RecordSelector::Last, RecordSelector::Offset);
             let found = peek(brokers, topic, args.partition, pick, timeout);
             found.map(|record| (record, None))
         }
@@ -283,7 +283,7 @@ fn answer<'a>(
     record: &OwnedRecord,
     item: Option<&CanonicalItem>,
     fields: Option<&str>,
-) -> anyhow::Result<Answer<'a>> {
+) -> anyhow::Result<RecordExplanation<'a>> {
     let mapping = &connection.mapping;
     let wanted = match fields {
         None => mapping.all_fields(),
@@ -301,13 +301,13 @@ fn answer<'a>(
     let explanation = mapping.explain(&view(record, &headers), &wanted);
     let item = item.map(|item| {
         let items = explanation.items.as_ref();
-        ItemAnswer {
+        ItemExplanation {
             item: item.clone(),
             is_admitted: mapping.admits(item),
             is_reached: items.is_ok_and(|items| items.iter().any(|i| i == item.as_str())),
         }
     });
-    Ok(Answer {
+    Ok(RecordExplanation {
         connection,
         explanation,
         item,

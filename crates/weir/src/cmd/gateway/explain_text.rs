@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_kafka::peek::OwnedRecord;
 use weir_mapping::{ErrorStrategy, Extracted, ExtractionError, SourceOutcome};
 
-use super::explain::{Answer, ItemAnswer, LookedBack};
+use super::explain::{ItemExplanation, LookedBack, RecordExplanation};
 use super::table::{Table, cut};
 
 /// Characters of a key or value that are shown.
@@ -16,7 +16,7 @@ const SHOWN: usize = 160;
 pub(super) fn print(
     record: &OwnedRecord,
     looked_back: Option<&LookedBack>,
-    answers: &[Answer<'_>],
+    answers: &[RecordExplanation<'_>],
 ) {
     if let Some(found) = looked_back {
         let (read, item) = (found.read, &found.item);
@@ -79,7 +79,7 @@ fn binary(bytes: &[u8]) -> String {
     format!("{kept}{more} ({} bytes, binary)", bytes.len())
 }
 
-fn print_answer(record: &OwnedRecord, answer: &Answer<'_>) {
+fn print_answer(record: &OwnedRecord, answer: &RecordExplanation<'_>) {
     let explanation = &answer.explanation;
     if !answer.connection.enabled {
         println!("  disabled: every subscription is refused");
@@ -137,7 +137,7 @@ fn value_text(field: &Extracted) -> String {
     }
 }
 
-fn print_item(answer: &Answer<'_>, item: &ItemAnswer) {
+fn print_item(answer: &RecordExplanation<'_>, item: &ItemExplanation) {
     println!("  item {}", item.item);
     if !item.is_admitted {
         println!(
@@ -158,7 +158,7 @@ fn print_item(answer: &Answer<'_>, item: &ItemAnswer) {
 }
 
 /// One line that says what becomes of the record.
-fn verdict(answer: &Answer<'_>) -> String {
+fn verdict(answer: &RecordExplanation<'_>) -> String {
     let explanation = &answer.explanation;
     let strategy = match answer.connection.error_strategy {
         ErrorStrategy::IgnoreAndContinue => "the record is skipped",
@@ -187,7 +187,7 @@ fn verdict(answer: &Answer<'_>) -> String {
 pub(super) fn to_json(
     record: &OwnedRecord,
     looked_back: Option<&LookedBack>,
-    answers: &[Answer<'_>],
+    answers: &[RecordExplanation<'_>],
 ) -> Value {
     // In the form that a record file has.
     let text = |bytes: &Option<Vec<u8>>| match bytes.as_deref().map(std::str::from_utf8) {
@@ -219,7 +219,7 @@ pub(super) fn to_json(
     })
 }
 
-fn answer_json(answer: &Answer<'_>) -> Value {
+fn answer_json(answer: &RecordExplanation<'_>) -> Value {
     let explanation = &answer.explanation;
     let error = explanation
         .items
@@ -250,7 +250,7 @@ fn answer_json(answer: &Answer<'_>) -> Value {
     })
 }
 
-fn item_json(answer: &Answer<'_>, item: &ItemAnswer) -> Value {
+fn item_json(answer: &RecordExplanation<'_>, item: &ItemExplanation) -> Value {
     let reasons = answer.explanation.sources.iter().map(|source| {
         json!({
             "template": source.template.as_deref(),

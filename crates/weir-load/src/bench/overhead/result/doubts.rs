@@ -32,15 +32,15 @@ pub(super) fn of(run: &Run) -> Vec<String> {
     let is_noisy = |cell: &&Cell| {
         let machine = cell.machine.as_ref();
         machine.is_some_and(|machine| {
-            machine.others_cores > cores * OTHERS_SHARE_TOLD
-                || machine.steal_share > OTHERS_SHARE_TOLD
+            machine.others_cores > cores * OTHER_PROCESSES_WARN_SHARE
+                || machine.steal_share > OTHER_PROCESSES_WARN_SHARE
         })
     };
     let (noisy, all) = (valid().filter(is_noisy).count(), valid().count());
     if noisy > 0 {
         told.push(format!(
             "others than broker, proxy and client had more than {:.0} % of the machine in {noisy} of {all} runs",
-            OTHERS_SHARE_TOLD * 100.0
+            OTHER_PROCESSES_WARN_SHARE * 100.0
         ));
     }
     told
@@ -56,4 +56,4 @@ pub(super) fn is_rate_missed(cell: &Cell) -> bool {
 
 const RATE_SHARE: f64 = 0.99;
 /// As for samples of client libraries.
-const OTHERS_SHARE_TOLD: f64 = 0.10;
+const OTHER_PROCESSES_WARN_SHARE: f64 = 0.10;

@@ -1,0 +1,198 @@
+//! What each address has, in a table that cannot outgrow those who have something.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use slab::Slab;
+
+use super::bucket::RateBucket;
+use super::{AdmissionId, AdmissionLimit, PerAddress};
+
+/// An IPv4 address, or the first half of an IPv6 one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    V4(u32),
+    V6(u64),
+}
+
+impl From<IpAddr> for Key {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    connections: u32,
+    sessions: u32,
+    /// Bytes charged for the subscriptions of its sessions.
+    charged: usize,
+    /// Absent until one is taken.
+    session_rate: Option<RateBucket>,
+    request_rate: Option<RateBucket>,
+    /// It stands in the list of those to be forgotten.
+    idle: bool,
+}
+
+impl Entry {
+    fn has_something(&self) -> bool {
+        self.connections > 0 || self.sessions > 0
+    }
+}
+
+/// Addresses with connections or sessions, and some that had.
+#[derive(Debug)]
+pub(super) struct AddressTable {
+    capacity: usize,
+    by_key: HashMap<Key, AdmissionId>,
+    entries: Slab<Entry>,
+    /// Those that had nothing when they were entered here, oldest first.
+    idle: VecDeque<AdmissionId>,
+}
+
+impl AddressTable {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            by_key: HashMap::new(),
+            entries: Slab::new(),
+            idle: VecDeque::new(),
+        }
+    }
+
+    /// `None` if the address has as many connections as it may (0: any number).
+    pub(super) fn enter(&mut self, address: IpAddr, most: u32) -> Option<AdmissionId> {
+        let key = Key::from(address);
+        let ticket = match self.by_key.get(&key) {
+            Some(ticket) => *ticket,
+            None => self.insert(key),
+        };
+        let entry = self.entry(ticket)?;
+        if most > 0 && entry.connections >= most {
+            return None;
+        }
+        entry.connections += 1;
+        Some(ticket)
+    }
+
+    pub(super) fn leave(&mut self, ticket: AdmissionId) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.connections = entry.connections.saturating_sub(1);
+        }
+        self.note_idle(ticket);
+    }
+
+    pub(super) fn begin_session(
+        &mut self,
+        ticket: AdmissionId,
+        limits: &PerAddress,
+        now_ms: u64,
+    ) -> Result<(), AdmissionLimit> {
+        let Some(entry) = self.entry(ticket) else {
+            return Ok(());
+        };
+        if limits.sessions > 0 && entry.sessions >= limits.sessions {
+            return Err(AdmissionLimit::AddressSessions);
+        }
+        let rate = limits.sessions_per_second;
+        if rate > 0.0 {
+            let bucket = entry
+                .session_rate
+                .get_or_insert_with(|| RateBucket::full(rate, now_ms));
+            if !bucket.take(rate, now_ms) {
+                return Err(AdmissionLimit::AddressSessionRate);
+            }
+        }
+        entry.sessions += 1;
+        Ok(())
+    }
+
+    pub(super) fn end_session(&mut self, ticket: AdmissionId) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.sessions = entry.sessions.saturating_sub(1);
+        }
+        self.note_idle(ticket);
+    }
+
+    pub(super) fn charged(&mut self, ticket: AdmissionId) -> usize {
+        self.entry(ticket).map_or(0, |entry| entry.charged)
+    }
+
+    pub(super) fn charge(&mut self, ticket: AdmissionId, bytes: usize) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.charged = entry.charged.saturating_add(bytes);
+        }
+    }
+
+    pub(super) fn refund(&mut self, ticket: AdmissionId, bytes: usize) {
+        if let Some(entry) = self.entry(ticket) {
+            entry.charged = entry.charged.saturating_sub(bytes);
+        }
+    }
+
+    pub(super) fn request(&mut self, ticket: AdmissionId, rate: f32, now_ms: u64) -> bool {
+        self.entry(ticket).is_none_or(|entry| {
+            let bucket = entry
+                .request_rate
+                .get_or_insert_with(|| RateBucket::full(rate, now_ms));
+            bucket.take(rate, now_ms)
+        })
+    }
+
+    /// Entries in the table.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn entry(&mut self, ticket: AdmissionId) -> Option<&mut Entry> {
+        // Ticket 0 is nobody's.
+        self.entries.get_mut((ticket as usize).checked_sub(1)?)
+    }
+
+    fn insert(&mut self, key: Key) -> AdmissionId {
+        while self.entries.len() >= self.capacity && self.forget_one() {}
+        let entry = Entry {
+            key,
+            connections: 0,
+            sessions: 0,
+            charged: 0,
+            session_rate: None,
+            request_rate: None,
+            idle: false,
+        };
+        let ticket = self.entries.insert(entry) as u32 + 1;
+        self.by_key.insert(key, ticket);
+        ticket
+    }
+
+    fn note_idle(&mut self, ticket: AdmissionId) {
+        let Some(entry) = self.entry(ticket) else {
+            return;
+        };
+        if !entry.has_something() && !entry.idle {
+            entry.idle = true;
+            self.idle.push_back(ticket);
+        }
+    }
+
+    /// Whether one of those that may be idle is off the list now.
+    fn forget_one(&mut self) -> bool {
+        let Some(ticket) = self.idle.pop_front() else {
+            return false;
+        };
+        if let Some(entry) = self.entry(ticket) {
+            entry.idle = false;
+            if !entry.has_something() {
+                let key = entry.key;
+                self.by_key.remove(&key);
+                self.entries.remove(ticket as usize - 1);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,81 @@
+//! What subscriptions hold, over all event loops: their number, their items, and an estimate of
+//! their memory.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::AdmissionLimit;
+use crate::config::Limits;
+
+/// What some subscriptions hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) subscriptions: usize,
+    pub(crate) items: usize,
+    /// Estimate of their memory.
+    pub(crate) bytes: usize,
+}
+
+/// What all subscriptions hold, and how much they may; a limit of 0 is none.
+#[derive(Debug)]
+pub(crate) struct HeldInAll {
+    max: Held,
+    subscriptions: AtomicUsize,
+    items: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl HeldInAll {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            max: Held {
+                subscriptions: limits.subscriptions,
+                items: limits.items,
+                bytes: limits.subscription_bytes,
+            },
+            subscriptions: AtomicUsize::new(0),
+            items: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Replaces what one event loop holds. Between [`Self::may_add`] and this the others may add as
+    /// well, so a limit can be exceeded by one subscription per event loop.
+    pub(crate) fn replace(&self, before: Held, after: Held) {
+        for (total, before, after) in [
+            (
+                &self.subscriptions,
+                before.subscriptions,
+                after.subscriptions,
+            ),
+            (&self.items, before.items, after.items),
+            (&self.bytes, before.bytes, after.bytes),
+        ] {
+            if after != before {
+                total.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn may_add(&self, wanted: Held) -> Result<(), AdmissionLimit> {
+        let exceeds = |total: &AtomicUsize, more: usize, max: usize| {
+            max > 0 && total.load(Ordering::Relaxed).saturating_add(more) > max
+        };
+        if exceeds(
+            &self.subscriptions,
+            wanted.subscriptions,
+            self.max.subscriptions,
+        ) {
+            Err(AdmissionLimit::Subscriptions)
+        } else if exceeds(&self.items, wanted.items, self.max.items) {
+            Err(AdmissionLimit::Items)
+        } else if exceeds(&self.bytes, wanted.bytes, self.max.bytes) {
+            Err(AdmissionLimit::SubscriptionBytes)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What keeps a few clients from taking the gateway from all others: allowed origins, numbers and
+//! rates by address and in all. Looked at when clients come and ask, never when updates go out.
+
+mod addresses;
+mod bucket;
+mod held;
+mod origin;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+
+use self::addresses::AddressTable;
+use self::bucket::RateBucket;
+pub(crate) use self::held::Held;
+use self::held::HeldInAll;
+pub(crate) use self::origin::Origins;
+use crate::config::Limits;
+use crate::overload::Overload;
+
+/// `[limits.per_address]`: what one address may have; 0 is no limit. An IPv6 address counts by its
+/// first 64 bits: who has one of them has all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PerAddress {
+    /// Connections, sessions or not.
+    pub connections: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// New sessions a second.
+    pub sessions_per_second: f32,
+    /// Requests a second: HTTP requests, control requests in them, WebSocket messages and other
+    /// WebSocket frames.
+    pub requests_per_second: f32,
+    /// Estimated memory of the subscriptions of its sessions; default 0: half of what all may have.
+    pub subscription_bytes: usize,
+}
+
+impl PerAddress {
+    /// Whether nothing is limited, so that nobody needs to be counted.
+    fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+macro_rules! limits {
+    ($($name:ident = $label:literal;)*) => {
+        /// A limit that was met.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum AdmissionLimit { $($name),* }
+
+        impl AdmissionLimit {
+            /// All of them, in the order of their declaration.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The metric's label, the key of the configuration.
+            pub(crate) const fn label(self) -> &'static str {
+                match self { $(Self::$name => $label),* }
+            }
+        }
+    };
+}
+
+limits! {
+    Origin = "allowed_origins";
+    Sessions = "sessions";
+    SessionRate = "sessions_per_second";
+    RequestRate = "requests_per_second";
+    Subscriptions = "subscriptions";
+    Items = "items";
+    SubscriptionBytes = "subscription_bytes";
+    Memory = "memory_bytes";
+    SessionSubscriptions = "subscriptions_per_session";
+    SessionItems = "items_per_session";
+    SubscriptionItems = "items_per_subscription";
+    SubscriptionFields = "fields_per_subscription";
+    FrameClasses = "frame_classes_per_item";
+    AddressConnections = "per_address.connections";
+    AddressSessions = "per_address.sessions";
+    AddressSessionRate = "per_address.sessions_per_second";
+    AddressRequestRate = "per_address.requests_per_second";
+    AddressSubscriptionBytes = "per_address.subscription_bytes";
+}
+
+/// Names the address of a client as long as it has a connection or a session; 0 where addresses do not
+/// matter.
+pub(crate) type AdmissionId = u32;
+
+/// Shared by all shards.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) origins: Origins,
+    per_address: PerAddress,
+    /// Absent if no address has a limit.
+    addresses: Option<Mutex<AddressTable>>,
+    session_rate: Option<Mutex<RateBucket>>,
+    sessions_per_second: f32,
+    request_rate: Option<Mutex<RateBucket>>,
+    requests_per_second: f32,
+    /// What sessions hold of the limits on subscriptions.
+    pub(crate) held: HeldInAll,
+    /// Whether memory is about to end.
+    pub(crate) overload: Overload,
+    last_origin: Mutex<Option<String>>,
+    met: [AtomicU64; AdmissionLimit::ALL.len()],
+}
+
+impl Admission {
+    /// Lets in whom `limits` allow; at most so many connections there may be.
+    pub(crate) fn new(limits: &Limits, origins: Origins, connections: usize) -> Self {
+        let per_address = limits.per_address;
+        // Whoever is in the table has a connection or a session, or is remembered for its rate.
+        let capacity = connections + limits.sessions + REMEMBERED;
+        let table = || Mutex::new(AddressTable::new(capacity));
+        let bucket = |rate: f32| (rate > 0.0).then(|| Mutex::new(RateBucket::full(rate, 0)));
+        Self {
+            origins,
+            per_address,
+            addresses: (!per_address.is_unlimited()).then(table),
+            session_rate: bucket(limits.sessions_per_second),
+            sessions_per_second: limits.sessions_per_second,
+            request_rate: bucket(limits.requests_per_second),
+            requests_per_second: limits.requests_per_second,
+            held: HeldInAll::new(limits),
+            overload: Overload::default(),
+            last_origin: Mutex::new(None),
+            met: [const { AtomicU64::new(0) }; AdmissionLimit::ALL.len()],
+        }
+    }
+
+    /// How often a limit was met.
+    pub(crate) fn met(&self, limit: AdmissionLimit) -> u64 {
+        self.met[limit as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts that a limit was met, and hands it on.
+    pub(crate) fn note(&self, limit: AdmissionLimit) -> AdmissionLimit {
+        self.met[limit as usize].fetch_add(1, Ordering::Relaxed);
+        limit
+    }
+
+    /// Counts a request of a page that may not connect, and keeps its origin for the log.
+    pub(crate) fn note_origin(&self, origin: &str) {
+        self.note(AdmissionLimit::Origin);
+        let mut last = lock(&self.last_origin);
+        if last.is_none() {
+            *last = Some(origin.chars().take(ORIGIN_CHARS_MAX).collect());
+        }
+    }
+
+    /// Takes the first origin rejected since the previous call.
+    pub(crate) fn take_origin(&self) -> Option<String> {
+        lock(&self.last_origin).take()
+    }
+
+    /// Returns `true` if requests have a rate.
+    pub(crate) fn has_request_rate(&self) -> bool {
+        self.request_rate.is_some() || self.per_address.requests_per_second > 0.0
+    }
+
+    /// A connection comes; [`Self::leave`] when it is gone.
+    pub(crate) fn enter(&self, address: IpAddr) -> Result<AdmissionId, AdmissionLimit> {
+        let Some(addresses) = &self.addresses else {
+            return Ok(0);
+        };
+        let most = self.per_address.connections;
+        let entered = lock(addresses).enter(address, most);
+        entered.ok_or_else(|| self.note(AdmissionLimit::AddressConnections))
+    }
+
+    /// A connection has gone.
+    pub(crate) fn leave(&self, ticket: AdmissionId) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+            lock(addresses).leave(ticket);
+        }
+    }
+
+    /// A session begins; [`Self::end_session`] when it ends.
+    pub(crate) fn begin_session(
+        &self,
+        ticket: AdmissionId,
+        now_ms: u64,
+    ) -> Result<(), AdmissionLimit> {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+            let limits = &self.per_address;
+            let begun = lock(addresses).begin_session(ticket, limits, now_ms);
+            begun.map_err(|limit| self.note(limit))?;
+        }
+        let allowed = take(self.session_rate.as_ref(), self.sessions_per_second, now_ms);
+        if !allowed {
+            self.end_session(ticket);
+            return Err(self.note(AdmissionLimit::SessionRate));
+        }
+        Ok(())
+    }
+
+    /// A session has ended, or did not begin after all.
+    pub(crate) fn end_session(&self, ticket: AdmissionId) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+            lock(addresses).end_session(ticket);
+        }
+    }
+
+    /// Returns the limit that a subscription of this size would exceed, if any.
+    pub(crate) fn may_hold(&self, ticket: AdmissionId, wanted: Held) -> Result<(), AdmissionLimit> {
+        if self.overload.is_on() {
+            return Err(self.note(AdmissionLimit::Memory));
+        }
+        self.held
+            .may_add(wanted)
+            .map_err(|limit| self.note(limit))?;
+        let most = self.per_address.subscription_bytes;
+        if let Some(addresses) = self.addresses_with(ticket).filter(|_| most > 0) {
+            if lock(addresses).charged(ticket).saturating_add(wanted.bytes) > most {
+                return Err(self.note(AdmissionLimit::AddressSubscriptionBytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// Charges an address for a subscription; [`Self::refund`] when that ends.
+    pub(crate) fn charge(&self, ticket: AdmissionId, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(ticket) {
+            lock(addresses).charge(ticket, bytes);
+        }
+    }
+
+    /// A subscription of an address has ended.
+    pub(crate) fn refund(&self, ticket: AdmissionId, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(ticket) {
+            lock(addresses).refund(ticket, bytes);
+        }
+    }
+
+    fn addresses_with(&self, ticket: AdmissionId) -> Option<&Mutex<AddressTable>> {
+        self.addresses.as_ref().filter(|_| ticket != 0)
+    }
+
+    /// Requests come: `count` of one peer at once.
+    pub(crate) fn requests(
+        &self,
+        ticket: AdmissionId,
+        count: u32,
+        now_ms: u64,
+    ) -> Result<(), AdmissionLimit> {
+        if !self.has_request_rate() {
+            return Ok(());
+        }
+        (0..count).try_for_each(|_| self.request(ticket, now_ms))
+    }
+
+    /// A request comes.
+    pub(crate) fn request(&self, ticket: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
+        let rate = self.per_address.requests_per_second;
+        let counted = self
+            .addresses
+            .as_ref()
+            .filter(|_| ticket != 0 && rate > 0.0);
+        if let Some(addresses) = counted {
+            if !lock(addresses).request(ticket, rate, now_ms) {
+                return Err(self.note(AdmissionLimit::AddressRequestRate));
+            }
+        }
+        match take(self.request_rate.as_ref(), self.requests_per_second, now_ms) {
+            true => Ok(()),
+            false => Err(self.note(AdmissionLimit::RequestRate)),
+        }
+    }
+}
+
+/// Addresses remembered although they have nothing here, so that leaving and coming back does not give
+/// them a fresh rate.
+const REMEMBERED: usize = 16_384;
+
+/// Characters of a rejected origin that are logged.
+const ORIGIN_CHARS_MAX: usize = 100;
+
+fn take(bucket: Option<&Mutex<RateBucket>>, rate: f32, now_ms: u64) -> bool {
+    bucket.is_none_or(|bucket| lock(bucket).take(rate, now_ms))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use super::*;
+
+fn address(number: u32) -> IpAddr {
+    IpAddr::from(number.to_be_bytes())
+}
+
+fn guard(change: impl FnOnce(&mut Limits)) -> Admission {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Admission::new(&limits, Origins::default(), 10)
+}
+
+#[test]
+fn without_limits_nobody_is_counted() {
+    let guard = guard(|_| {});
+    for number in 0..100 {
+        assert_eq!(guard.enter(address(number)), Ok(0));
+        assert_eq!(guard.begin_session(0, 0), Ok(()));
+        assert_eq!(guard.request(0, 0), Ok(()));
+    }
+    assert!(guard.addresses.is_none());
+}
+
+#[test]
+fn connections_and_sessions_of_an_address_have_an_end() {
+    let guard = guard(|limits| {
+        limits.per_address.connections = 2;
+        limits.per_address.sessions = 1;
+    });
+    let ticket = guard.enter(address(7)).unwrap();
+    assert_eq!(guard.enter(address(7)), Ok(ticket));
+    assert_eq!(
+        guard.enter(address(7)),
+        Err(AdmissionLimit::AddressConnections)
+    );
+    assert!(guard.enter(address(8)).is_ok());
+    assert_eq!(guard.begin_session(ticket, 0), Ok(()));
+    assert_eq!(
+        guard.begin_session(ticket, 0),
+        Err(AdmissionLimit::AddressSessions)
+    );
+    guard.leave(ticket);
+    assert_eq!(guard.enter(address(7)), Ok(ticket));
+    guard.end_session(ticket);
+    assert_eq!(guard.begin_session(ticket, 0), Ok(()));
+    let met = [
+        AdmissionLimit::AddressConnections,
+        AdmissionLimit::AddressSessions,
+    ]
+    .map(|limit| guard.met(limit));
+    assert_eq!(met, [1, 1]);
+}
+
+#[test]
+fn half_of_an_ipv6_address_is_enough_and_mapped_ones_are_ipv4() {
+    let guard = guard(|limits| limits.per_address.connections = 9);
+    let enter = |text: &str| guard.enter(text.parse().unwrap()).unwrap();
+    assert_eq!(enter("2001:db8:1:2::1"), enter("2001:db8:1:2:ffff::9"));
+    assert_ne!(enter("2001:db8:1:2::1"), enter("2001:db8:1:3::1"));
+    assert_eq!(enter("::ffff:10.0.0.1"), enter("10.0.0.1"));
+}
+
+#[test]
+fn rates_hold_by_address_and_in_all() {
+    let guard = guard(|limits| {
+        limits.per_address.requests_per_second = 1.0;
+        limits.requests_per_second = 10.0;
+        limits.per_address.sessions_per_second = 1.0;
+        limits.sessions_per_second = 6.0;
+    });
+    let tickets = [1, 2, 3].map(|number| guard.enter(address(number)).unwrap());
+    let allowed = |ticket| (0..50).filter(|_| guard.request(ticket, 0).is_ok()).count();
+    assert_eq!(tickets.map(allowed), [10, 10, 0]);
+    let begun = |ticket| {
+        (0..50)
+            .filter(|_| guard.begin_session(ticket, 0).is_ok())
+            .count()
+    };
+    assert_eq!(tickets.map(begun), [10, 2, 0]);
+    assert_eq!(guard.met(AdmissionLimit::RequestRate), 50 - 40);
+    assert_eq!(guard.met(AdmissionLimit::AddressSessionRate), 40 + 40 + 40);
+    assert!(guard.request(tickets[2], 1_000).is_ok());
+    // A refusal in all leaves no session behind at the address.
+    let mut addresses = lock(guard.addresses.as_ref().unwrap());
+    let limits = PerAddress {
+        sessions: 3,
+        ..PerAddress::default()
+    };
+    let more = (0..5).filter(|_| addresses.begin_session(tickets[1], &limits, 0).is_ok());
+    assert_eq!(more.count(), 1);
+}
+
+#[test]
+fn the_table_forgets_who_has_nothing_and_no_one_else() {
+    let mut addresses = AddressTable::new(10);
+    let kept = addresses.enter(address(0), 0).unwrap();
+    for number in 1..1_000 {
+        let ticket = addresses.enter(address(number), 0).unwrap();
+        addresses.leave(ticket);
+        assert!(addresses.len() <= 10);
+    }
+    assert_eq!(addresses.enter(address(0), 0), Some(kept));
+    // Idle once, back again: it must not be forgotten by its old entry in the list.
+    let back = addresses.enter(address(999), 0).unwrap();
+    for number in 2_000..2_100 {
+        let ticket = addresses.enter(address(number), 0).unwrap();
+        addresses.leave(ticket);
+    }
+    assert_eq!(addresses.enter(address(999), 0), Some(back));
+}

@@ -1,0 +1,162 @@
+//! Wishes on their way from the shards to one ingest worker.
+//!
+//! Nothing waits and nothing is refused: the newest wish about an item replaces the older one, so the
+//! box holds no more than the items that shards want or that its reader still has.
+
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::routing::Interest;
+
+/// Written by shards, read by one worker. The lock is taken only when there is something to read.
+#[derive(Debug)]
+pub(crate) struct InterestInbox {
+    filled: AtomicBool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    closed: bool,
+    wishes: HashMap<(Arc<str>, u16), Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    wish: Interest,
+    /// The reader has not heard of this shard's interest yet, so that taking it back says nothing.
+    unheard: bool,
+}
+
+impl InterestInbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            filled: AtomicBool::new(false),
+            inner: Mutex::new(Inner {
+                closed: false,
+                wishes: HashMap::new(),
+            }),
+        }
+    }
+
+    /// Leaves a wish. `first` tells that the shard wants an item it did not want before.
+    pub(crate) fn put(&self, wish: Interest, first: bool) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.closed {
+            return;
+        }
+        let withdrawn = matches!(wish, Interest::Unsubscribe { .. });
+        match inner.wishes.entry((Arc::clone(wish.name()), wish.shard())) {
+            Entry::Vacant(entry) => {
+                let unheard = first;
+                entry.insert(Waiting { wish, unheard });
+            }
+            Entry::Occupied(entry) if withdrawn && entry.get().unheard => {
+                entry.remove();
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().wish = wish,
+        }
+        self.filled.store(true, Ordering::Release);
+    }
+
+    /// Hands over what waits. A record that was written after a wish had been left must not be
+    /// looked at before this is called. Shards are not kept waiting meanwhile.
+    pub(crate) fn take(&self, mut reader: impl FnMut(Interest)) {
+        if !self.filled.load(Ordering::Acquire) {
+            return;
+        }
+        let wishes = {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            self.filled.store(false, Ordering::Relaxed);
+            std::mem::take(&mut inner.wishes)
+        };
+        for (_, waiting) in wishes {
+            reader(waiting.wish);
+        }
+    }
+
+    /// The reader has ended: wishes are dropped from now on.
+    pub(crate) fn close(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.closed = true;
+        inner.wishes = HashMap::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_mapping::FieldSet;
+
+    use super::*;
+    use crate::routing::ItemKey;
+
+    fn subscribe(name: &str, slot: u32) -> Interest {
+        Interest::Subscribe {
+            name: name.into(),
+            shard: 0,
+            item: ItemKey { slot, epoch: 1 },
+            fields: FieldSet::all(1),
+            rows: None,
+            history: None,
+        }
+    }
+
+    fn unsubscribe(name: &str) -> Interest {
+        Interest::Unsubscribe {
+            name: name.into(),
+            shard: 0,
+            item: ItemKey { slot: 0, epoch: 1 },
+        }
+    }
+
+    fn taken(wishes: &InterestInbox) -> Vec<String> {
+        let mut taken = Vec::new();
+        wishes.take(|wish| {
+            taken.push(match wish {
+                Interest::Subscribe { name, item, .. } => format!("{name} {}", item.slot),
+                Interest::Unsubscribe { name, .. } => format!("no {name}"),
+            });
+        });
+        taken.sort();
+        taken
+    }
+
+    #[test]
+    fn the_newest_wish_about_an_item_is_read_once() {
+        let wishes = InterestInbox::new();
+        assert!(taken(&wishes).is_empty());
+        wishes.put(subscribe("a", 1), true);
+        wishes.put(subscribe("a", 2), false);
+        wishes.put(subscribe("b", 3), true);
+        assert_eq!(taken(&wishes), ["a 2", "b 3"]);
+        assert!(taken(&wishes).is_empty());
+        wishes.put(unsubscribe("a"), false);
+        wishes.put(subscribe("a", 7), true);
+        wishes.put(unsubscribe("a"), false);
+        assert_eq!(taken(&wishes), ["no a"], "the reader knows a since before");
+    }
+
+    #[test]
+    fn an_interest_nobody_heard_of_leaves_nothing_behind() {
+        let wishes = InterestInbox::new();
+        for number in 0..1000 {
+            let name = format!("item{number}");
+            wishes.put(subscribe(&name, number), true);
+            wishes.put(unsubscribe(&name), false);
+        }
+        assert!(taken(&wishes).is_empty());
+        assert_eq!(wishes.inner.lock().expect("not poisoned").wishes.len(), 0);
+    }
+
+    #[test]
+    fn after_the_reader_has_ended_nothing_is_kept() {
+        let wishes = InterestInbox::new();
+        wishes.put(subscribe("a", 1), true);
+        wishes.close();
+        wishes.put(subscribe("b", 1), true);
+        assert!(taken(&wishes).is_empty());
+    }
+}

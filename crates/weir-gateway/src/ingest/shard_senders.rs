@@ -1,0 +1,77 @@
+//! Mail from an ingest worker to the shards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use weir_net::{MailboxSender, PostError};
+
+use crate::connection::{WorkerCounters, add};
+use crate::shard::ShardEvent;
+
+/// How long to wait for a shard's full inbox before looking at the stop flag.
+const POST_TIMEOUT: Duration = Duration::from_millis(100);
+/// Waits for full inboxes after ingest was told to stop, in all; a stuck shard must not keep it.
+const LATE_MAX: u32 = 20;
+
+/// The shards' inboxes.
+#[derive(Clone)]
+pub(super) struct Post {
+    shards: Vec<MailboxSender<ShardEvent>>,
+    stop: Arc<AtomicBool>,
+    /// Waits since the stop.
+    late: Arc<AtomicU32>,
+}
+
+impl Post {
+    pub(super) fn new(shards: Vec<MailboxSender<ShardEvent>>, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            shards,
+            stop,
+            late: Arc::default(),
+        }
+    }
+
+    /// Number of shards.
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Waits while the shard's inbox is full: a slow shard slows reading from Kafka, nothing is
+    /// dropped on the way. Only what a shard does not take at the end is, and is counted.
+    pub(super) fn send(&self, shard: u16, mail: ShardEvent, counters: &WorkerCounters) {
+        let Some(sender) = self.shards.get(usize::from(shard)) else {
+            return;
+        };
+        let mut mail = mail;
+        loop {
+            match sender.post(mail, POST_TIMEOUT) {
+                Ok(()) | Err(PostError::Closed(_)) => return,
+                Err(PostError::Full(back)) => {
+                    add(&counters.shard_waits, 1);
+                    if self.is_too_late() {
+                        return add(&counters.undelivered, 1);
+                    }
+                    mail = back;
+                }
+            }
+        }
+    }
+
+    fn is_too_late(&self) -> bool {
+        if !self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let late = self.late.fetch_add(1, Ordering::Relaxed);
+        if late == LATE_MAX {
+            tracing::warn!("an event loop is stuck: what was read for it last is not delivered");
+        }
+        late >= LATE_MAX
+    }
+
+    pub(super) fn send_to_all(&self, mail: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
+        for shard in 0..self.shards.len() {
+            self.send(shard as u16, mail(), counters);
+        }
+    }
+}

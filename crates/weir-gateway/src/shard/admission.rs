@@ -1,0 +1,207 @@
+//! What the guard says to requests, in the words of HTTP and TLCP.
+
+use std::sync::Arc;
+
+use weir_net::http1::{HttpRequest, Response};
+use weir_net::server::{ConnId, Io};
+use weir_tlcp::codes::{ControlCode, SessionCode};
+
+use super::Shard;
+use super::item::TableSize;
+use super::requests::{SessionRefusal, TOO_MANY};
+use super::schema::SchemaCache;
+use super::session::SessionKey;
+use super::wire::Wire;
+use crate::admission::{AdmissionId, AdmissionLimit, Held};
+use crate::resolve::SubscriptionError;
+
+/// Sessions that are counted every turn.
+const QUICK: usize = 256;
+/// How often more of them are counted.
+const CENSUS_MS: u64 = 1_000;
+
+impl Shard {
+    /// The answer to a request that is not looked at: 403 for a page of another origin, 429 for one too
+    /// many. Without the headers of CORS a browser shows neither to the page.
+    pub(super) fn reject_request(
+        &mut self,
+        io: &mut Io,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> Option<Response> {
+        let guard = &self.shared.guard;
+        let (origin, host) = (request.header("origin"), request.header("host"));
+        if origin.is_some_and(|origin| !guard.origins.allow(origin, host)) {
+            guard.note_origin(origin.unwrap_or_default());
+            let text = "this origin is not allowed here: list it in allowed_origins\n";
+            return Some(Response::text(403, text));
+        }
+        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
+        let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
+        guard.requests(ticket, 1 + self.lines(body), now_ms).err()?;
+        let response = Response::text(429, "too many requests, try again later\n");
+        Some(response.with_header("Retry-After", "1"))
+    }
+
+    /// Returns the number of line ends, each of which may begin one more request; 0 where requests
+    /// have no rate.
+    pub(super) fn lines(&self, text: &[u8]) -> u32 {
+        if !self.shared.guard.has_request_rate() {
+            return 0;
+        }
+        text.iter().filter(|byte| **byte == b'\n').count() as u32
+    }
+
+    /// Counts requests or frames of a WebSocket; `true` if they are more than it may send. Then it ends. Its SDK comes back, and meets the limit
+    /// of new sessions if it does so all the time.
+    pub(super) fn is_flooding(&mut self, io: &mut Io, conn: ConnId, requests: u32) -> bool {
+        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
+        if self.shared.guard.requests(ticket, requests, now_ms).is_ok() {
+            return false;
+        }
+        let key = io
+            .tag(conn)
+            .filter(|tag| *tag != 0)
+            .map(SessionKey::from_bits);
+        match key.filter(|key| self.sessions.get_mut(*key).is_some()) {
+            Some(key) => self.finish(io, key, SessionCode::EXPIRED, "too many requests", true),
+            None => io.close(conn, None, true),
+        }
+        true
+    }
+
+    /// Counts a session that begins; the guard is told of its end by [`Self::remove_session`].
+    pub(super) fn begin_counted(
+        &mut self,
+        wire: &mut impl Wire,
+        conn: ConnId,
+    ) -> Result<AdmissionId, SessionRefusal> {
+        let ticket = wire.ticket(conn);
+        match self.shared.guard.begin_session(ticket, wire.now_ms()) {
+            Ok(()) => Ok(ticket),
+            Err(_) => Err((SessionCode::RETRY_LATER, TOO_MANY.into())),
+        }
+    }
+
+    /// A connection that comes from another shard is counted anew: there it has left.
+    pub(super) fn enter_adopted(&mut self, io: &mut Io, conn: ConnId) {
+        let peer = io.peer(conn);
+        let ticket = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
+        io.set_admission_id(conn, ticket.unwrap_or(0));
+    }
+
+    /// Counts sessions by transport: often where it is quick, once a second where they are many.
+    pub(super) fn count_transports(&mut self, now_ms: u64) {
+        if self.sessions.len() <= QUICK || now_ms >= self.census_ms.saturating_add(CENSUS_MS) {
+            self.census_ms = now_ms;
+            self.counters.by_transport = self.sessions.by_transport();
+        }
+    }
+
+    /// Checks whether there is room for a subscription: in its session, for its address, in all.
+    pub(super) fn may_subscribe(
+        &mut self,
+        key: SessionKey,
+        items: &[Option<Arc<str>>],
+        schema: &str,
+    ) -> Result<(), SubscriptionError> {
+        let most = self.shared.limits.items_per_session;
+        let entry = self.sessions.get_mut(key);
+        let subscriptions = entry
+            .map(|entry| entry.core.subscriptions())
+            .into_iter()
+            .flatten();
+        let held: usize = subscriptions.map(|one| one.handle.places.len()).sum();
+        if most > 0 && held + items.len() > most {
+            self.shared.guard.note(AdmissionLimit::SessionItems);
+            return Err(no_room(&format!("more than {most} items in one session")));
+        }
+        let names: usize = items.iter().flatten().map(|name| name.len()).sum();
+        let size = TableSize {
+            classes: items.len(),
+            members: items.len(),
+            name_bytes: names,
+        };
+        let wanted = Held {
+            subscriptions: 1,
+            items: items.len(),
+            bytes: SUBSCRIPTION_BYTES
+                + self.table_bytes(items.len(), size)
+                + SchemaCache::estimate(schema),
+        };
+        let ticket = self.tickets.get(&key).copied().unwrap_or(0);
+        let admitted = self.shared.guard.may_hold(ticket, wanted);
+        admitted.map_err(|limit| no_room(text_of(limit)))
+    }
+
+    /// Tells the guard what this shard holds now; returns the bytes it holds more than before.
+    pub(super) fn count_held(&mut self) -> usize {
+        let items = self.items.len();
+        let subscriptions = usize::try_from(self.counters.subscriptions).unwrap_or(usize::MAX);
+        let held = Held {
+            subscriptions,
+            items,
+            bytes: self.table_bytes(items, self.items.size())
+                + subscriptions * SUBSCRIPTION_BYTES
+                + self.schemas.bytes(),
+        };
+        let before = std::mem::replace(&mut self.held, held);
+        self.shared.guard.held.replace(before, held);
+        held.bytes.saturating_sub(before.bytes)
+    }
+
+    /// Charges a client's address for a subscription that has been made.
+    pub(super) fn charge_subscription(&mut self, key: SessionKey, sub_id: u32) {
+        let bytes = u32::try_from(self.count_held()).unwrap_or(u32::MAX);
+        let Some(ticket) = self.tickets.get(&key) else {
+            return;
+        };
+        self.shared.guard.charge(*ticket, bytes as usize);
+        let entry = self.sessions.get_mut(key);
+        if let Some(one) = entry.and_then(|entry| entry.core.subscription_mut(sub_id)) {
+            one.handle.charged = bytes;
+        }
+    }
+
+    /// Estimate of the memory that so many items of this size take here and in ingest.
+    fn table_bytes(&self, items: usize, size: TableSize) -> usize {
+        let connections = self.shared.connections.iter();
+        let workers = connections.map(|one| one.workers.len()).max().unwrap_or(1);
+        items * (ITEM_BYTES + workers * ROUTE_BYTES)
+            + size.name_bytes
+            + size.classes * CLASS_BYTES
+            + size.members * MEMBER_BYTES
+    }
+}
+
+fn no_room(text: &str) -> SubscriptionError {
+    SubscriptionError {
+        code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
+        message: text.to_owned(),
+    }
+}
+
+/// The refusal before memory ends.
+pub(super) fn no_memory() -> SubscriptionError {
+    no_room(NO_MEMORY)
+}
+
+fn text_of(limit: AdmissionLimit) -> &'static str {
+    match limit {
+        AdmissionLimit::Memory => NO_MEMORY,
+        AdmissionLimit::Subscriptions => "too many subscriptions here, try again later",
+        AdmissionLimit::AddressSubscriptionBytes => "too many subscriptions of this address",
+        _ => "too many items here, try again later",
+    }
+}
+
+/// Text of refusals before memory ends.
+pub(super) const NO_MEMORY: &str = "the gateway is short of memory, try again later";
+
+/// Estimates of memory, above what was measured with distinct items of one subscriber each (0.8 kB
+/// in all): an item, its route in one ingest worker, a frame class, a member with its place, a subscription without its items.
+const ITEM_BYTES: usize = 500;
+const ROUTE_BYTES: usize = 600;
+const CLASS_BYTES: usize = 150;
+const MEMBER_BYTES: usize = 50;
+const SUBSCRIPTION_BYTES: usize = 300;

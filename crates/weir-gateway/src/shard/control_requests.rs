@@ -1,0 +1,142 @@
+//! Control requests: subscriptions come and go, sessions end. And messages, which are all refused.
+
+use weir_net::limited;
+use weir_net::log::Truncated;
+use weir_tlcp::codes::{ControlCode, SessionCode};
+use weir_tlcp::request::{Control, ControlOp, Message};
+use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
+
+use super::requests::Reply;
+use super::session::SessionKey;
+use super::subscribe::refusal;
+use super::wire::Wire;
+use super::{SUBSCRIBE, Shard, UNSUBSCRIBE};
+use crate::resolve::SubscriptionError;
+
+impl Shard {
+    /// Carries out a control request for a session of this shard. The answer goes before what the
+    /// request causes, also where both go the same way.
+    pub(super) fn control(
+        &mut self,
+        wire: &mut impl Wire,
+        key: Option<SessionKey>,
+        control: &Control<'_>,
+        reply: &mut Reply,
+    ) {
+        let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
+        let Some(key) = known else {
+            let refusal = refusal(ControlCode::SESSION_NOT_FOUND);
+            return self.refuse(control, &refusal, &mut reply.lines);
+        };
+        if let Some(cause) = &control.cause {
+            let (session, op) = (Truncated(&control.session), Truncated(&control.op));
+            let cause = Truncated(cause);
+            limited!(debug, "control request", ?session, %cause, ?op, "control");
+        }
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.clear();
+        let done = match &control.op {
+            ControlOp::Add(add) => {
+                self.metrics.heartbeat.begin(SUBSCRIBE);
+                self.subscribe(key, add, &mut notes)
+            }
+            ControlOp::Delete { sub_id } => {
+                self.metrics.heartbeat.begin(UNSUBSCRIBE);
+                self.unsubscribe(key, *sub_id, &mut notes)
+            }
+            ControlOp::Reconf {
+                sub_id,
+                requested_max_frequency: wanted,
+            } => self.reconfigure(key, *sub_id, *wanted, wire.now_ms(), &mut notes),
+            ControlOp::Destroy { .. }
+            | ControlOp::ForceRebind { .. }
+            | ControlOp::Constrain { .. } => Ok(()),
+        };
+        match done {
+            Ok(()) => {
+                acknowledge(control.request_id.as_deref(), control.ack, &mut reply.lines);
+                self.flush_before(wire, key, reply);
+                if !notes.is_empty() {
+                    self.notify(wire, key, &notes);
+                }
+                self.affect(wire, key, &control.op);
+                // Snapshots follow the confirmations of their subscriptions.
+                self.catch_up(wire, key);
+            }
+            Err(refusal) => self.refuse(control, &refusal, &mut reply.lines),
+        }
+        self.notes = notes;
+    }
+
+    /// What a request does to the session as a whole.
+    fn affect(&mut self, wire: &mut impl Wire, key: SessionKey, op: &ControlOp<'_>) {
+        match op {
+            ControlOp::Add(_) | ControlOp::Delete { .. } | ControlOp::Reconf { .. } => {}
+            ControlOp::Destroy {
+                cause_code,
+                cause_message,
+                close_socket,
+            } => {
+                let code = SessionCode::from_code(*cause_code);
+                self.destroy(wire, key, code, cause_message, *close_socket);
+            }
+            ControlOp::ForceRebind { close_socket, .. } => {
+                self.loop_away(wire, key, *close_socket);
+            }
+            ControlOp::Constrain {
+                requested_max_bandwidth: wanted,
+            } => {
+                let mut line = Vec::new();
+                if let Some(entry) = self.sessions.get_mut(key) {
+                    entry.core.set_bandwidth(*wanted);
+                    entry.limit_bandwidth(wire.now_ms());
+                    entry.core.write_cons(&mut line);
+                }
+                self.tell(wire, key, &line);
+            }
+        }
+    }
+
+    /// Refuses a client message. The request is accepted and the message fails: an SDK tells its
+    /// application code and text of that only. Whoever does not ask for the outcome is told none.
+    pub(super) fn refuse_message(
+        &mut self,
+        wire: &mut impl Wire,
+        key: Option<SessionKey>,
+        message: &Message<'_>,
+        reply: &mut Reply,
+    ) {
+        self.counters.requests_refused += 1;
+        let id = message.request_id.as_deref();
+        let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
+        let Some(key) = known else {
+            let code = ControlCode::SESSION_NOT_FOUND;
+            let lines = &mut reply.lines;
+            return id
+                .into_iter()
+                .for_each(|id| write_reqerr(lines, id, code, code.text()));
+        };
+        acknowledge(id, message.ack, &mut reply.lines);
+        if let Some(prog) = message.prog.filter(|_| message.outcome) {
+            self.flush_before(wire, key, reply);
+            let (mut note, sequence) = (Vec::new(), message.sequence.as_deref());
+            let text = "this gateway takes no messages";
+            write_msgfail(&mut note, sequence, prog, ControlCode::UNSUPPORTED, text);
+            self.notify(wire, key, &note);
+        }
+    }
+
+    fn refuse(&mut self, control: &Control<'_>, refusal: &SubscriptionError, out: &mut Vec<u8>) {
+        self.counters.requests_refused += 1;
+        match &control.request_id {
+            Some(id) => write_reqerr(out, id, refusal.code, &refusal.message),
+            None => write_error(out, ControlCode::MALFORMED, &refusal.message),
+        }
+    }
+}
+
+fn acknowledge(request_id: Option<&str>, ack: bool, out: &mut Vec<u8>) {
+    if let Some(id) = request_id.filter(|_| ack) {
+        write_reqok(out, Some(id));
+    }
+}

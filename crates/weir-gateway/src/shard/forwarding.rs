@@ -1,0 +1,227 @@
+//! Requests for sessions that another shard keeps: they travel by mail, and their answers come back
+//! to the connection they came in on, in the order of its requests.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use foldhash::HashMap;
+use weir_net::PostError;
+use weir_net::server::{ConnId, Io};
+use weir_tlcp::request::Request;
+
+use super::lifecycle::NOWHERE;
+use super::requests::{Reply, RequestTransport};
+use super::teardown::ITEMS_PER_ITERATION;
+use super::wire::Wire;
+use super::{Shard, ShardEvent, http};
+
+/// Messages of one WebSocket that may wait for the answer to an earlier one.
+const PUT_OFF_MAX: usize = 64;
+/// Bytes of them.
+const PUT_OFF_BYTES_MAX: usize = 256 * 1024;
+
+/// Requests for one shard.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    from: u16,
+    job: u64,
+    part: usize,
+    via: RequestTransport,
+    requests: Vec<Request<'static>>,
+}
+
+/// What came of an errand.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    job: u64,
+    part: usize,
+    lines: Vec<u8>,
+}
+
+/// One message whose answer is not complete.
+#[derive(Debug)]
+struct PendingForward {
+    conn: ConnId,
+    via: RequestTransport,
+    /// The answer, piece by piece.
+    parts: Vec<Vec<u8>>,
+    missing: usize,
+    /// Messages that came meanwhile.
+    put_off: VecDeque<String>,
+    put_off_bytes: usize,
+}
+
+/// All that is on its way; at most one job per connection.
+#[derive(Debug, Default)]
+pub(super) struct Forwarding {
+    jobs: HashMap<u64, PendingForward>,
+    by_conn: HashMap<ConnId, u64>,
+    last: u64,
+    /// Mails that found an inbox full, the oldest first.
+    outgoing: VecDeque<(u16, ShardEvent)>,
+    /// Errands of other shards for a later iteration; at most one per connection of theirs.
+    incoming: VecDeque<Errand>,
+}
+
+impl Forwarding {
+    pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
+        !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
+    }
+
+    /// Returns `true` if errands of other shards wait for a later iteration.
+    pub(super) fn has_incoming(&self) -> bool {
+        !self.incoming.is_empty()
+    }
+}
+
+impl Shard {
+    /// Sends the foreign requests of a message to their shards.
+    pub(super) fn forward_requests(&mut self, reply: Reply) {
+        self.errands.last += 1;
+        let job = self.errands.last;
+        let mut parts: Vec<Vec<u8>> = Vec::new();
+        let mut errands: Vec<(u16, Errand)> = Vec::new();
+        for (before, shard, request) in reply.foreign {
+            match errands.last_mut() {
+                Some((last, errand)) if *last == shard && before.is_empty() => {
+                    errand.requests.push(request);
+                    continue;
+                }
+                _ => parts.push(before),
+            }
+            let errand = Errand {
+                from: self.number,
+                job,
+                part: parts.len(),
+                via: reply.via.clone(),
+                requests: vec![request],
+            };
+            parts.push(Vec::new());
+            errands.push((shard, errand));
+        }
+        parts.push(reply.lines);
+        let waiting = PendingForward {
+            conn: reply.conn,
+            via: reply.via,
+            parts,
+            missing: errands.len(),
+            put_off: VecDeque::new(),
+            put_off_bytes: 0,
+        };
+        self.errands.by_conn.insert(reply.conn, job);
+        self.errands.jobs.insert(job, waiting);
+        for (shard, errand) in errands {
+            self.post(shard, ShardEvent::Errand(Box::new(errand)));
+        }
+    }
+
+    /// Keeps a message for later, unless its sender overdoes it.
+    pub(super) fn put_off(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
+        let job = self.errands.by_conn.get(&conn).copied();
+        let Some(job) = job.and_then(|job| self.errands.jobs.get_mut(&job)) else {
+            return;
+        };
+        job.put_off_bytes += text.len();
+        if job.put_off.len() >= PUT_OFF_MAX || job.put_off_bytes > PUT_OFF_BYTES_MAX {
+            return self.give_up(wire, conn);
+        }
+        job.put_off.push_back(text.to_owned());
+    }
+
+    /// Carries out an errand of another shard, in a later iteration if this one has joined and
+    /// released many items.
+    pub(super) fn receive_errand(&mut self, wire: &mut impl Wire, errand: Errand) {
+        self.errands.incoming.push_back(errand);
+        self.run_waiting_errands(wire);
+    }
+
+    pub(super) fn run_waiting_errands(&mut self, wire: &mut impl Wire) {
+        while self.item_work < ITEMS_PER_ITERATION {
+            let Some(errand) = self.errands.incoming.pop_front() else {
+                return;
+            };
+            self.run_forwarded(wire, errand);
+        }
+    }
+
+    /// Carries out what another shard was asked for.
+    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, errand: Errand) {
+        let mut reply = Reply::on(NOWHERE, errand.via, Vec::new());
+        for request in &errand.requests {
+            let named = match request {
+                Request::Control(control) => control.session.as_ref(),
+                Request::Message(message) => message.session.as_ref(),
+                Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
+                _ => None,
+            };
+            let key = named.and_then(|id| self.sessions.find(self.number, id.as_str()));
+            self.carry_out(wire, key, request, &mut reply);
+        }
+        let outcome = Outcome {
+            job: errand.job,
+            part: errand.part,
+            lines: reply.lines,
+        };
+        self.post(errand.from, ShardEvent::Outcome(Box::new(outcome)));
+    }
+
+    /// A piece of an answer has come.
+    pub(super) fn take_outcome(&mut self, wire: &mut impl Wire, outcome: Outcome) {
+        let Some(job) = self.errands.jobs.get_mut(&outcome.job) else {
+            return;
+        };
+        if let Some(part) = job.parts.get_mut(outcome.part) {
+            *part = outcome.lines;
+        }
+        job.missing -= 1;
+        if job.missing > 0 {
+            return;
+        }
+        let Some(job) = self.errands.jobs.remove(&outcome.job) else {
+            return;
+        };
+        self.errands.by_conn.remove(&job.conn);
+        let lines = job.parts.concat();
+        match &job.via {
+            RequestTransport::Http { origin } => {
+                wire.reply(job.conn, &http::lines(lines, origin.as_deref()));
+            }
+            RequestTransport::WebSocket => {
+                if !lines.is_empty() && !wire.send_text(job.conn, &lines) {
+                    self.give_up(wire, job.conn);
+                }
+            }
+        }
+        for text in job.put_off {
+            self.handle_message(wire, job.conn, &text);
+        }
+    }
+
+    /// Posts to another shard; what finds its inbox full goes out later, in order.
+    pub(super) fn post(&mut self, shard: u16, mail: ShardEvent) {
+        self.errands.outgoing.push_back((shard, mail));
+        self.post_rest();
+    }
+
+    fn post_rest(&mut self) {
+        let Some(peers) = self.shared.peers.get() else {
+            return self.errands.outgoing.clear();
+        };
+        while let Some((shard, mail)) = self.errands.outgoing.pop_front() {
+            // A shard that has ended takes its connections with it.
+            let inbox = peers.get(usize::from(shard));
+            let posted = inbox.map(|inbox| inbox.post(mail, Duration::ZERO));
+            if let Some(Err(PostError::Full(mail))) = posted {
+                return self.errands.outgoing.push_front((shard, mail));
+            }
+        }
+    }
+
+    /// Tries again what has found an inbox full.
+    pub(super) fn retry_sends(&mut self, io: &mut Io) {
+        if !self.errands.outgoing.is_empty() {
+            self.post_rest();
+            io.wake_soon();
+        }
+    }
+}

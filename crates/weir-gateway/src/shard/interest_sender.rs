@@ -1,0 +1,53 @@
+//! What a shard wants from ingest: told to every worker of the connection.
+
+use std::sync::Arc;
+
+use super::item::Demand;
+use crate::connection::Connection;
+use crate::routing::{Interest, ItemKey};
+
+/// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
+/// written afterwards.
+#[derive(Debug)]
+pub(super) struct InterestSender {
+    shard: u16,
+}
+
+impl InterestSender {
+    pub(super) fn new(shard: u16) -> Self {
+        Self { shard }
+    }
+
+    /// The shard wants an item it did not want before.
+    pub(super) fn subscribe(&self, connection: &Connection, name: Arc<str>, demand: Demand) {
+        connection.ask(self.wish(name, demand), true);
+    }
+
+    /// The shard wants something else of an item than before.
+    pub(super) fn change(&self, connection: &Connection, name: Arc<str>, demand: Demand) {
+        connection.ask(self.wish(name, demand), false);
+    }
+
+    /// Nobody in the shard wants the item any more.
+    pub(super) fn unsubscribe(&self, connection: &Connection, name: Arc<str>, item: ItemKey) {
+        let shard = self.shard;
+        connection.ask(Interest::Unsubscribe { name, shard, item }, false);
+    }
+
+    fn wish(&self, name: Arc<str>, demand: Demand) -> Interest {
+        let Demand {
+            item,
+            fields,
+            rows,
+            history,
+        } = demand;
+        Interest::Subscribe {
+            name,
+            shard: self.shard,
+            item,
+            fields,
+            rows,
+            history,
+        }
+    }
+}

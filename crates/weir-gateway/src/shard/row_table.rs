@@ -1,0 +1,329 @@
+//! Mode COMMAND: the rows of an item, and what a record does to them.
+//!
+//! Rows are kept so that a later subscriber gets all of them, that a field a record lacks keeps its
+//! value, and that ADD and UPDATE are what they say, whatever a producer writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use weir_mapping::{Command, CommandEvent, CommandMode, FieldSet, FieldValue, FrozenValues};
+
+use crate::routing::RowInterest;
+
+/// What a table must know of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowTableConfig {
+    pub(crate) mode: CommandMode,
+    /// Indexes of the fields `key` and `command`; without them no record is about a row.
+    pub(crate) fields: Option<(usize, usize)>,
+    pub(crate) keys_max: usize,
+}
+
+/// What tables count; the keys are those that are there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RowTableCounters {
+    pub(crate) keys: u64,
+    /// Updates of keys that did not fit.
+    pub(crate) left_out: u64,
+    /// Records left out.
+    pub(crate) refused: u64,
+}
+
+/// The rows of one item.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rules: RowTableConfig,
+    /// The fields that every row has been read with.
+    fields: FieldSet,
+    /// By age, so that they can be listed in the order of their ADD.
+    rows: BTreeMap<u64, Row>,
+    ages: HashMap<Arc<str>, u64>,
+    next_age: u64,
+    /// Some keys did not fit: those that are not known may exist all the same.
+    has_strangers: bool,
+    /// No record has said yet that the snapshot is complete.
+    in_snapshot: bool,
+    /// What subscribers in step have got last, of whatever key.
+    last: Option<Arc<FrozenValues>>,
+    /// Tells the table from others of the same item, before or after it.
+    generation: u32,
+    /// Ingest workers that have not told yet which rows they know.
+    unheard: usize,
+}
+
+/// One row, its command always `ADD` or `UPDATE`.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) key: Arc<str>,
+    pub(crate) values: Arc<FrozenValues>,
+}
+
+/// What a record does.
+#[derive(Debug)]
+pub(crate) enum RowStep {
+    Row(RowChange),
+    Clear,
+    EndOfSnapshot,
+}
+
+/// A change of one row.
+#[derive(Debug)]
+pub(crate) struct RowChange {
+    pub(crate) key: Arc<str>,
+    pub(crate) command: Command,
+    /// What everybody has got then who has `before`.
+    pub(crate) values: Arc<FrozenValues>,
+    pub(crate) before: Option<Arc<FrozenValues>>,
+    /// What others get: of a row that is deleted, no more than its key.
+    pub(crate) whole: Arc<FrozenValues>,
+    /// The key did not fit into the table: what was said about it before is not known.
+    pub(crate) is_stranger: bool,
+}
+
+/// A row from before the table.
+#[derive(Debug)]
+pub(crate) struct BackfilledRow {
+    pub(crate) change: RowChange,
+    /// As it was told until now: a record has come meanwhile that did not have all of it.
+    pub(crate) told: Option<Arc<FrozenValues>>,
+}
+
+impl Table {
+    /// A table without rows; records of which not all of `fields` were read are not for it.
+    pub(crate) fn new(rules: RowTableConfig, fields: FieldSet) -> Self {
+        Self {
+            rules,
+            fields,
+            rows: BTreeMap::new(),
+            ages: HashMap::new(),
+            next_age: 0,
+            has_strangers: false,
+            in_snapshot: rules.mode.begins_with_snapshot(),
+            last: None,
+            generation: 0,
+            unheard: 0,
+        }
+    }
+
+    /// Has the table wait for the rows that so many workers know from before it.
+    pub(crate) fn await_rows(&mut self, generation: u32, workers: usize) {
+        (self.generation, self.unheard) = (generation, workers);
+    }
+
+    /// What ingest is asked for.
+    pub(crate) fn wish(&self) -> RowInterest {
+        RowInterest {
+            generation: self.generation,
+            rules: self.rules,
+        }
+    }
+
+    /// Whether rows of this generation are waited for.
+    pub(crate) fn awaits(&self, generation: u32) -> bool {
+        self.unheard > 0 && self.generation == generation
+    }
+
+    /// A worker has told the rows it knows; true if the snapshot is complete now.
+    pub(crate) fn hear(&mut self, in_snapshot: bool) -> bool {
+        self.unheard = self.unheard.saturating_sub(1);
+        self.in_snapshot = in_snapshot;
+        !self.in_snapshot()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+
+    /// Whether more of the snapshot is to come.
+    pub(crate) fn in_snapshot(&self) -> bool {
+        self.in_snapshot || self.unheard > 0
+    }
+
+    /// What subscribers in step have got last.
+    pub(crate) fn last(&self) -> Option<&Arc<FrozenValues>> {
+        self.last.as_ref()
+    }
+
+    /// Takes in an update of which the fields `extracted` were read; `None` if it is left out.
+    pub(crate) fn advance(
+        &mut self,
+        event: &Arc<FrozenValues>,
+        extracted: &FieldSet,
+        counts: &mut RowTableCounters,
+    ) -> Option<RowStep> {
+        if !self.fields.is_subset(extracted) {
+            return None;
+        }
+        let before = self.rows.len() as u64;
+        let step = self.take(event, extracted, counts);
+        let after = self.rows.len() as u64;
+        counts.keys = counts.keys.wrapping_add(after).wrapping_sub(before);
+        counts.refused += u64::from(step.is_none());
+        step
+    }
+
+    /// Takes in a row that a worker knows.
+    pub(crate) fn learn(
+        &mut self,
+        row: &Arc<FrozenValues>,
+        counts: &mut RowTableCounters,
+    ) -> Option<BackfilledRow> {
+        let key = row.get(self.rules.fields?.0)?;
+        let known = self.ages.get(key).and_then(|age| self.rows.get(age));
+        let told = known.map(|row| self.with_command(&row.values, Command::Update));
+        let fields = self.fields.clone();
+        match self.advance(row, &fields, counts)? {
+            RowStep::Row(change) => Some(BackfilledRow { change, told }),
+            RowStep::Clear | RowStep::EndOfSnapshot => None,
+        }
+    }
+
+    fn take(
+        &mut self,
+        event: &Arc<FrozenValues>,
+        extracted: &FieldSet,
+        counts: &mut RowTableCounters,
+    ) -> Option<RowStep> {
+        let (key_field, command_field) = self.rules.fields?;
+        let command = event.get(command_field);
+        match self.rules.mode.read(event.get(key_field), command)? {
+            CommandEvent::ClearSnapshot => {
+                self.rows.clear();
+                self.ages.clear();
+                self.has_strangers = false;
+                self.in_snapshot = self.rules.mode.begins_with_snapshot();
+                Some(RowStep::Clear)
+            }
+            CommandEvent::EndOfSnapshot => {
+                self.in_snapshot = false;
+                // Rows that are still to be told come before the end.
+                (self.unheard == 0).then_some(RowStep::EndOfSnapshot)
+            }
+            CommandEvent::Row { key, command } => {
+                let change = match command {
+                    Command::Delete => self.delete(key, event)?,
+                    Command::Add | Command::Update => self.put(key, event, extracted, counts),
+                };
+                Some(RowStep::Row(change))
+            }
+        }
+    }
+
+    fn delete(&mut self, key: &str, event: &FrozenValues) -> Option<RowChange> {
+        let (key_field, command_field) = self.rules.fields?;
+        let known = self.ages.remove_entry(key);
+        if known.is_none() && !self.has_strangers {
+            return None;
+        }
+        let is_stranger = known.is_none();
+        let key = known.map_or_else(
+            || Arc::from(key),
+            |(key, age)| {
+                self.rows.remove(&age);
+                key
+            },
+        );
+        let named = |index, value| match index == key_field || index == command_field {
+            true => value,
+            false => FieldValue::Skipped,
+        };
+        let whole = Arc::new(event.map(named)?);
+        let before = self.last.clone();
+        // Clients show nothing of the rest, so it costs least unchanged.
+        let values = before.as_ref().and_then(|last| whole.over(last, |_| true));
+        let values = values.map_or_else(|| Arc::clone(&whole), Arc::new);
+        self.last = before.is_some().then(|| Arc::clone(&values));
+        Some(RowChange {
+            key,
+            command: Command::Delete,
+            values,
+            before,
+            whole,
+            is_stranger,
+        })
+    }
+
+    fn put(
+        &mut self,
+        key: &str,
+        event: &Arc<FrozenValues>,
+        extracted: &FieldSet,
+        counts: &mut RowTableCounters,
+    ) -> RowChange {
+        let is_full = self.rows.len() >= self.rules.keys_max;
+        let older = self.ages.get(key).and_then(|age| self.rows.get_mut(age));
+        let command = match older {
+            Some(_) => Command::Update,
+            None => Command::Add,
+        };
+        let carried = older
+            .as_ref()
+            .and_then(|row| event.over(&row.values, |index| extracted.contains(index)));
+        let merged = carried.map_or_else(|| Arc::clone(event), Arc::new);
+        let command_field = self.rules.fields.map(|(_, command)| command);
+        let values = with_command(&merged, command_field, command);
+        let is_stranger = older.is_none() && is_full;
+        let key = match (older, is_stranger) {
+            (Some(row), _) => {
+                row.values = Arc::clone(&values);
+                Arc::clone(&row.key)
+            }
+            (None, true) => {
+                self.has_strangers = true;
+                counts.left_out += 1;
+                Arc::from(key)
+            }
+            (None, false) => self.insert(key, &values),
+        };
+        RowChange {
+            key,
+            command,
+            before: self.last.replace(Arc::clone(&values)),
+            whole: Arc::clone(&values),
+            values,
+            is_stranger,
+        }
+    }
+
+    fn insert(&mut self, key: &str, values: &Arc<FrozenValues>) -> Arc<str> {
+        let key: Arc<str> = key.into();
+        let row = Row {
+            key: Arc::clone(&key),
+            values: Arc::clone(values),
+        };
+        self.ages.insert(Arc::clone(&key), self.next_age);
+        self.rows.insert(self.next_age, row);
+        self.next_age += 1;
+        key
+    }
+
+    /// A row's values as they go out with another command than they have come with.
+    pub(crate) fn with_command(
+        &self,
+        values: &Arc<FrozenValues>,
+        command: Command,
+    ) -> Arc<FrozenValues> {
+        with_command(values, self.rules.fields.map(|(_, field)| field), command)
+    }
+}
+
+fn with_command(
+    values: &Arc<FrozenValues>,
+    field: Option<usize>,
+    command: Command,
+) -> Arc<FrozenValues> {
+    let word = command.as_str();
+    let Some(field) = field.filter(|field| values.get(*field) != Some(word)) else {
+        return Arc::clone(values);
+    };
+    let changed = values.map(|index, value| match index == field {
+        true => FieldValue::Text(word),
+        false => value,
+    });
+    changed.map_or_else(|| Arc::clone(values), Arc::new)
+}

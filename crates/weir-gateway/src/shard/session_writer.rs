@@ -1,0 +1,313 @@
+//! The one way for data notifications: queued for the stream or held until there is one, counted,
+//! and remembered for a client that loses its connection.
+
+use weir_net::server::TrySend;
+use weir_net::websocket::Window;
+use weir_tlcp::server::write_loop;
+
+use super::SETTLE_POLLS;
+use super::compression::Compressor;
+use super::frame::{Frame, Framing};
+use super::journal::{Journal, JournalLimits};
+use super::lifecycle::NOWHERE;
+use super::session::{OtherBinding, SessionEntry, SessionKey, StreamBinding};
+use super::wire::Wire;
+
+/// Bytes of an HTTP body that its `LOOP` line takes.
+const LOOP_BYTES: u64 = 8;
+
+/// What sending needs to know.
+#[derive(Debug)]
+pub(super) struct SessionWriter {
+    /// Bytes that may wait for a session without a stream.
+    held_bytes_max: usize,
+    /// Milliseconds that a session is kept after `LOOP`.
+    unbound_ms: u64,
+    limits: JournalLimits,
+    pub(super) compressor: Compressor,
+    /// Polls that have got data: they end soon, with what comes until then.
+    pub(super) fed: Vec<SessionKey>,
+    /// Bytes that all journals keep.
+    pub(super) kept_bytes: usize,
+    /// Sessions without a stream.
+    pub(super) unbound: u64,
+    /// Until when updates that are too long are not logged.
+    pub(super) too_long_quiet_ms: u64,
+}
+
+/// How urgent a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QueuePolicy {
+    /// It is queued as bytes as long as there is any room.
+    Must,
+    /// Whoever has it waits while the client lags.
+    CanWait,
+}
+
+impl SessionWriter {
+    pub(super) fn new(
+        held_bytes_max: usize,
+        unbound_ms: u64,
+        limits: JournalLimits,
+        compressor: Compressor,
+    ) -> Self {
+        Self {
+            held_bytes_max,
+            unbound_ms,
+            limits,
+            compressor,
+            fed: Vec::new(),
+            kept_bytes: 0,
+            unbound: 0,
+            too_long_quiet_ms: 0,
+        }
+    }
+
+    /// Puts `count` data notifications on their way. `Behind`: offer them, or something newer, when
+    /// the client has caught up; only for what can wait. `Gone`: there is no room.
+    pub(super) fn data(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        frame: &Frame,
+        count: u32,
+        urgency: QueuePolicy,
+    ) -> TrySend {
+        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        let sent = match waits {
+            true => None,
+            false => self.transmit(wire, entry, frame, urgency),
+        };
+        match sent {
+            Some(TrySend::Queued) => {
+                let now_ms = wire.now_ms();
+                self.record_sent(entry, frame, count, now_ms);
+                entry.core.count_data(count.into());
+                entry.core.wrote(now_ms);
+                TrySend::Queued
+            }
+            Some(refused) => refused,
+            None if urgency == QueuePolicy::CanWait => TrySend::Behind,
+            None => self.hold(entry, frame, count),
+        }
+    }
+
+    /// Queues a frame on the session's stream. `None` if it has none, be it that the frame would be
+    /// too much for this answer: the stream has got its `LOOP` then.
+    fn transmit(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        frame: &Frame,
+        urgency: QueuePolicy,
+    ) -> Option<TrySend> {
+        let bytes = frame.lines().len() as u64;
+        if !self.has_left(wire, entry, bytes) {
+            return None;
+        }
+        let chunk = match (entry.framing()?, entry.window) {
+            (Framing::WebSocket, Some(window)) if window.holds(frame.lines().len()) => {
+                frame.compressed(&mut self.compressor)
+            }
+            (framing, _) => frame.framed(framing),
+        };
+        let offer = match urgency {
+            QueuePolicy::CanWait => wire.offer(entry.conn, chunk),
+            QueuePolicy::Must => match wire.send(entry.conn, chunk) {
+                true => TrySend::Queued,
+                false => TrySend::Gone,
+            },
+        };
+        if let (TrySend::Queued, StreamBinding::Other(way)) = (offer, &mut entry.link) {
+            match &mut **way {
+                OtherBinding::Http { left, fresh } => {
+                    *left = left.saturating_sub(bytes);
+                    *fresh = false;
+                }
+                OtherBinding::Poll(poll) => {
+                    if !std::mem::replace(&mut poll.fed, true) {
+                        if self.fed.is_empty() {
+                            // It ends a moment later, with what comes until then.
+                            wire.set_timer(wire.now_ms(), SETTLE_POLLS);
+                        }
+                        self.fed.push(entry.key());
+                    }
+                }
+                OtherBinding::Unbound { .. } => {}
+            }
+        }
+        Some(offer)
+    }
+
+    /// Whether an HTTP answer may have so many bytes more; if not it ends here. What is too much
+    /// for any answer goes out alone.
+    fn has_left(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, bytes: u64) -> bool {
+        if let StreamBinding::Other(way) = &entry.link {
+            if let OtherBinding::Http { left, fresh } = **way {
+                if !fresh && bytes + LOOP_BYTES > left {
+                    self.loop_away(wire, entry, false);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Writes lines that are no data notifications, if there is a stream; false if the connection
+    /// does not take them.
+    pub(super) fn tell(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        lines: &[u8],
+    ) -> bool {
+        if lines.is_empty() || !self.has_left(wire, entry, lines.len() as u64) {
+            return true;
+        }
+        let Some(framing) = entry.framing() else {
+            return true;
+        };
+        if let StreamBinding::Other(way) = &mut entry.link {
+            if let OtherBinding::Http { left, .. } = &mut **way {
+                *left = left.saturating_sub(lines.len() as u64);
+            }
+        }
+        wire.send(entry.conn, framing.frame(lines))
+    }
+
+    /// Ends a stream with `LOOP`; the session is kept for another bind. False if the connection
+    /// does not take even that.
+    pub(super) fn loop_away(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        close_socket: bool,
+    ) -> bool {
+        let Some(framing) = entry.framing() else {
+            return true;
+        };
+        let pause_ms = match &entry.link {
+            StreamBinding::Other(way) => match &**way {
+                OtherBinding::Poll(poll) => poll.interval_ms,
+                OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => 0,
+            },
+            StreamBinding::WebSocket => 0,
+        };
+        let mut line = Vec::new();
+        write_loop(&mut line, pause_ms);
+        let last = framing.frame(&line);
+        let mut taken = true;
+        if close_socket {
+            wire.close(entry.conn, Some(last), false);
+            entry.conn = NOWHERE;
+        } else {
+            taken = wire.send(entry.conn, last);
+            if framing == Framing::Chunk {
+                // Another session may use the connection next.
+                wire.set_tag(entry.conn, 0);
+                wire.finish(entry.conn);
+                entry.conn = NOWHERE;
+            }
+        }
+        self.unbind(wire, entry, pause_ms + self.unbound_ms);
+        taken
+    }
+
+    /// Leaves a session without a stream, for at most so long.
+    pub(super) fn unbind(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, wait_ms: u64) {
+        if entry.is_bound() {
+            self.unbound += 1;
+        }
+        entry.unbind(wire, wait_ms);
+    }
+
+    /// A session gets a stream; `window`: it takes compressed messages.
+    pub(super) fn bind(
+        &mut self,
+        entry: &mut SessionEntry,
+        link: StreamBinding,
+        window: Option<Window>,
+    ) {
+        if !entry.is_bound() {
+            self.unbound -= 1;
+        }
+        entry.link = link;
+        entry.window = window;
+    }
+
+    /// Sends what has waited, as far as the connection takes it; whether all of it is out.
+    pub(super) fn drain_pending(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry) -> bool {
+        let now_ms = wire.now_ms();
+        let mut wrote = false;
+        loop {
+            let next = entry.journal.as_ref().and_then(|one| one.next_unsent());
+            let Some(message) = next.cloned() else {
+                break;
+            };
+            let frame = Frame::from_message(message);
+            let sent = self.transmit(wire, entry, &frame, QueuePolicy::CanWait);
+            let Some(journal) = entry
+                .journal
+                .as_mut()
+                .filter(|_| sent == Some(TrySend::Queued))
+            else {
+                return false;
+            };
+            journal.advance(now_ms);
+            wrote = true;
+        }
+        if wrote {
+            entry.core.wrote(now_ms);
+            self.tidy(entry, now_ms);
+        }
+        true
+    }
+
+    fn hold(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
+        let before = entry.core.data_count();
+        let journal = entry
+            .journal
+            .get_or_insert_with(|| Box::new(Journal::new(before)));
+        let bytes = journal.bytes();
+        if !journal.hold(frame.message(), count, self.held_bytes_max) {
+            return TrySend::Gone;
+        }
+        self.kept_bytes += journal.bytes() - bytes;
+        entry.core.count_data(count.into());
+        TrySend::Queued
+    }
+
+    fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
+        if self.limits.bytes == 0 {
+            return;
+        }
+        let before = entry.core.data_count();
+        let journal = entry
+            .journal
+            .get_or_insert_with(|| Box::new(Journal::new(before)));
+        let bytes = journal.bytes();
+        journal.push_sent(frame.message(), count, now_ms, self.limits);
+        self.kept_bytes = self.kept_bytes + journal.bytes() - bytes;
+    }
+
+    /// Forgets what need not be kept any more.
+    pub(super) fn tidy(&mut self, entry: &mut SessionEntry, now_ms: u64) {
+        let Some(journal) = &mut entry.journal else {
+            return;
+        };
+        let bytes = journal.bytes();
+        journal.trim(now_ms, self.limits);
+        self.kept_bytes -= bytes - journal.bytes();
+        if journal.is_empty() {
+            entry.journal = None;
+        }
+    }
+
+    /// A session is gone.
+    pub(super) fn forget(&mut self, entry: &SessionEntry) {
+        self.kept_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
+        if !entry.is_bound() {
+            self.unbound -= 1;
+        }
+    }
+}

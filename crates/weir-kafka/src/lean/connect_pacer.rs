@@ -1,0 +1,97 @@
+//! Spreads connection attempts evenly, so that neither a ramp nor a broker's return is a storm.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Hands out the moments at which a connection may be opened.
+#[derive(Debug)]
+pub(super) struct ConnectPacer {
+    next: Cell<Option<Instant>>,
+    step: Duration,
+}
+
+impl ConnectPacer {
+    pub(super) fn new(per_second: usize) -> Self {
+        let per_second = u32::try_from(per_second).unwrap_or(u32::MAX).max(1);
+        Self {
+            next: Cell::new(None),
+            step: Duration::from_secs(1) / per_second,
+        }
+    }
+
+    /// Waits for this caller's turn.
+    pub(super) async fn turn(&self) {
+        tokio::time::sleep_until(self.slot(Instant::now())).await;
+    }
+
+    /// Unused time is not saved up: after a pause the rate starts anew.
+    fn slot(&self, now: Instant) -> Instant {
+        let slot = self.next.get().map_or(now, |next| next.max(now));
+        self.next.set(Some(slot + self.step));
+        slot
+    }
+}
+
+/// Growing pauses between attempts of one consumer.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    pause: Duration,
+    /// Differs between consumers, so that they do not return in step.
+    spread: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new(consumer: usize) -> Self {
+        let spread = (consumer as u64).wrapping_mul(7919) % 50;
+        Self {
+            pause: Duration::ZERO,
+            spread: Duration::from_millis(spread),
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.pause = Duration::ZERO;
+    }
+
+    pub(super) async fn wait(&mut self) {
+        tokio::time::sleep(self.next()).await;
+    }
+
+    fn next(&mut self) -> Duration {
+        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        self.pause + self.spread
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_keep_the_rate_and_save_nothing_up() {
+        let pacer = ConnectPacer::new(1000);
+        let start = Instant::now();
+        let step = Duration::from_millis(1);
+        assert_eq!(pacer.slot(start), start);
+        assert_eq!(pacer.slot(start), start + step);
+        assert_eq!(pacer.slot(start), start + 2 * step);
+        let later = start + Duration::from_secs(5);
+        assert_eq!(pacer.slot(later), later);
+        assert_eq!(pacer.slot(later), later + step);
+    }
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_start_anew() {
+        let mut backoff = Backoff::new(0);
+        let pauses: Vec<_> = (0..8).map(|_| backoff.next().as_millis()).collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
+        backoff.reset();
+        assert_eq!(backoff.next(), PAUSE_MIN);
+        assert!(Backoff::new(3).next() < PAUSE_MIN + Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,403 @@
+//! All clients of a run: their life as the event loop and the coordinator drive it.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant};
+
+use weir_net::client::{Busy, CloseReason, Handler, Io};
+use weir_net::websocket::Inflater;
+use weir_tlcp::Mode;
+use weir_tlcp::client::ClientSessionConfig;
+
+use super::items::assign_keys;
+use super::session::{ClientPhase, Context, Session, close_text};
+use super::shared::Shared;
+use super::target::Target;
+use super::verify::ClientCheck;
+use super::{ClientsError, ClientsOptions, DiffChoice, Kind};
+use crate::clock::Clock;
+use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
+use crate::keys::KeyId;
+use crate::worker::Link;
+use crate::worker::protocol::{Command, Event, Summary};
+
+/// The handler of the event loop.
+#[derive(Debug)]
+pub(super) struct ClientPool<'a> {
+    target: &'a Target,
+    plans: Vec<ClientSessionConfig<'a>>,
+    /// Those of clients that allow no diffs.
+    plain_plans: Vec<ClientSessionConfig<'a>>,
+    link: &'a Link,
+    setup_timeout: Duration,
+    sessions: Vec<Session>,
+    shared: Shared,
+    key_ids: Vec<KeyId>,
+    ledger: Option<Ledger>,
+    /// Records may be skipped, so their number says nothing.
+    may_conflate: bool,
+    started: Instant,
+    ready: bool,
+    next_report: Instant,
+    next_settle: Instant,
+    busy_at_report: Busy,
+    io: IoState,
+    out: Vec<u8>,
+    /// For compressed messages of any session.
+    inflater: Inflater,
+}
+
+/// What the event loop said at the last tick.
+#[derive(Debug, Clone, Copy, Default)]
+struct IoState {
+    busy: Busy,
+    bytes_received: u64,
+    bytes_sent: u64,
+}
+
+impl<'a> ClientPool<'a> {
+    pub(super) fn new(
+        options: &ClientsOptions,
+        target: &'a Target,
+        link: &'a Link,
+        clock: Clock,
+    ) -> Self {
+        let conflation = match options.kind {
+            Kind::Tlcp {
+                mode: Mode::Merge, ..
+            } => Conflation::Allowed,
+            Kind::Tlcp { .. } | Kind::Floor => Conflation::Forbidden,
+        };
+        let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
+        let own = options.share.numbers(options.clients);
+        // The first client of each key gets whole values, if values are to be compared.
+        let mut has_plain = vec![!options.verify_values; target.keys.len()];
+        let sessions = own.map(|client| {
+            let key = assigned[client];
+            let plain = !std::mem::replace(&mut has_plain[key], true);
+            let diffs = match plain {
+                true => DiffChoice::NONE,
+                false => target.diffs,
+            };
+            let check = ClientCheck::new(conflation).with_diffs(diffs, target);
+            Session::new(key as u32, plain, check)
+        });
+        let mut shared = Shared::new(options, clock);
+        let key_ids = target.keys.iter().map(|key| shared.key_id(key)).collect();
+        let now = Instant::now();
+        Self {
+            target,
+            sessions: sessions.collect(),
+            plans: target.plans(target.diffs),
+            plain_plans: target.plans(DiffChoice::NONE),
+            link,
+            setup_timeout: options.setup_timeout,
+            shared,
+            key_ids,
+            ledger: None,
+            may_conflate: conflation == Conflation::Allowed,
+            started: now,
+            ready: false,
+            next_report: now + REPORT_EVERY,
+            next_settle: now,
+            busy_at_report: Busy::default(),
+            io: IoState::default(),
+            out: Vec::new(),
+            inflater: Inflater::new(),
+        }
+    }
+
+    /// Settles all clients and sends the summary.
+    pub(super) fn finish(mut self) -> Result<DeliverySummary, ClientsError> {
+        if self.shared.live == 0 && self.shared.disconnects == 0 && self.shared.ended > 0 {
+            return Err(self.unreachable());
+        }
+        let summary = self.summary();
+        self.report();
+        self.report_seed(Instant::now(), true);
+        self.link.events.send(&Event::Final {
+            summary: Summary::Delivery(summary.clone()),
+        });
+        Ok(summary)
+    }
+
+    fn summary(&self) -> DeliverySummary {
+        let stamped = self.target.fields.stamp.is_some();
+        let ledger = self.ledger.as_ref().filter(|_| stamped);
+        let mut summary = DeliverySummary {
+            bytes_received: self.io.bytes_received,
+            disconnects: self.shared.disconnects,
+            timed_by_timestamp: self.shared.from_timestamp,
+            latency_resolution_ns: match stamped && self.shared.from_timestamp == 0 {
+                true => 1,
+                false => TEXT_RESOLUTION_NS,
+            },
+            settled: ledger.is_some(),
+            errors: self.shared.errors.clone(),
+            ..DeliverySummary::default()
+        };
+        for session in &self.sessions {
+            let checker = &session.check.checker;
+            let counts = match ledger {
+                Some(ledger) => checker.settle(ledger, self.expected(session)),
+                None => checker.settle_without_ledger(),
+            };
+            let p99_us = session.check.latency.percentile_us(99.0);
+            summary.add_client(&counts, p99_us.map(|us| us * 1000));
+        }
+        if self.shared.meter.early > 0 {
+            let text = "arrivals before their due instant (clocks disagree)".to_owned();
+            summary.errors.insert(text, self.shared.meter.early);
+        }
+        summary
+    }
+
+    fn expected(&self, session: &Session) -> Expected {
+        match self.target.keyed {
+            true => Expected::Key(self.key_ids[session.key as usize]),
+            false => Expected::All,
+        }
+    }
+
+    fn unreachable(&self) -> ClientsError {
+        let most = self.shared.errors.iter().max_by_key(|(_, count)| **count);
+        ClientsError::Unreachable {
+            server: self.target.servers.clone(),
+            reason: most.map_or_else(|| "no answer".to_owned(), |(text, _)| text.clone()),
+        }
+    }
+
+    /// Lets a session take bytes, then sends and ends as it wants.
+    fn drive(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
+        let now_ms = self.now_ms(read_at);
+        let session = &mut self.sessions[conn];
+        session.last_read_ms = now_ms;
+        session.silent = false;
+        let context = Context {
+            target: self.target,
+            plan: match session.plain {
+                true => self.plain_plans.get(session.key as usize),
+                false => self.plans.get(session.key as usize),
+            },
+        };
+        let read_unix_ns = self.shared.clock.unix_ns(read_at);
+        let (shared, key_id) = (&mut self.shared, self.key_ids[session.key as usize]);
+        self.out.clear();
+        session.on_data(
+            bytes,
+            &context,
+            (&mut self.out, &mut self.inflater),
+            &mut |session, step, payload| {
+                shared.step(session, step, payload, context.target, key_id, read_unix_ns);
+            },
+        );
+        if !self.out.is_empty() {
+            io.send(conn, &self.out);
+        }
+        if self.sessions[conn].phase == ClientPhase::Ended {
+            io.close(conn);
+        }
+    }
+
+    /// Commands of the coordinator; `Break` ends the run.
+    fn commands(&mut self) -> ControlFlow<()> {
+        loop {
+            match self.link.commands.try_recv() {
+                Ok(Command::Start(schedule)) => self.shared.schedule = Some(schedule),
+                Ok(Command::Ledger { entries }) => {
+                    self.ledger = Some(Ledger::new(&entries, &mut self.shared.keys));
+                }
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                    return ControlFlow::Break(());
+                }
+                Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    /// Sessions that take too long to come up, and live ones that hear nothing.
+    fn check_times(&mut self, io: &mut Io<'_>, now: Instant) {
+        let now_ms = self.now_ms(now);
+        let setup_ms = u32::try_from(self.setup_timeout.as_millis()).unwrap_or(u32::MAX);
+        for conn in 0..self.sessions.len() {
+            let session = &mut self.sessions[conn];
+            match session.phase {
+                ClientPhase::Opening | ClientPhase::Subscribing
+                    if now_ms.saturating_sub(session.started_ms) > setup_ms =>
+                {
+                    let text = "setup failed: no answer in time".to_owned();
+                    self.shared.end(session, text);
+                    io.close(conn);
+                }
+                ClientPhase::Live if session.keepalive_ms() > 0 && !session.silent => {
+                    let silence_ms = u64::from(now_ms.saturating_sub(session.last_read_ms));
+                    if silence_ms > session.keepalive_ms() + KEEPALIVE_SLACK_MS {
+                        session.silent = true;
+                        self.shared
+                            .error("server silent for longer than its keepalive".to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether every record of the ledger has arrived, or nobody is left to receive any.
+    fn is_settled(&self) -> bool {
+        if self.shared.live == 0 {
+            return true;
+        }
+        let Some(ledger) = self
+            .ledger
+            .as_ref()
+            .filter(|_| self.target.fields.stamp.is_some())
+        else {
+            return self.ledger.is_some();
+        };
+        if !self.may_conflate && self.shared.meter.in_window < self.due_in_all(ledger) {
+            return false;
+        }
+        self.sessions.iter().all(|session| {
+            session
+                .check
+                .checker
+                .settle(ledger, self.expected(session))
+                .lost
+                == 0
+        })
+    }
+
+    /// Deliveries owed to all clients together. Less have come nearly every time this is asked, which
+    /// spares a look at each of them.
+    fn due_in_all(&self, ledger: &Ledger) -> u64 {
+        let mut per_key = vec![None; self.key_ids.len()];
+        let owed = self.sessions.iter().map(|session| {
+            *per_key[session.key as usize]
+                .get_or_insert_with(|| ledger.records(self.expected(session)))
+        });
+        owed.sum()
+    }
+
+    fn report_seed(&mut self, now: Instant, at_end: bool) {
+        if let Some(seed) = &mut self.shared.seed {
+            seed.turn(&self.link.events, now, at_end);
+        }
+    }
+
+    fn report(&mut self) {
+        let counters = self.counters();
+        self.busy_at_report = self.io.busy;
+        let now_unix_ns = self.shared.clock.now_unix_ns();
+        self.shared
+            .meter
+            .report(&self.link.events, now_unix_ns, counters);
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let busy_share = self.io.busy.share_since(self.busy_at_report);
+        let shared = &self.shared;
+        let mut counters = BTreeMap::new();
+        for (name, value) in [
+            ("clients", self.sessions.len() as u64),
+            ("connected", shared.live as u64),
+            ("failed", shared.ended as u64),
+            ("updates", shared.meter.updates),
+            ("in_window", shared.meter.in_window),
+            ("early", shared.meter.early),
+            ("background", shared.background),
+            ("values_compared", shared.witness.compared),
+            ("errors", shared.errors.values().sum()),
+            ("disconnects", shared.disconnects),
+            ("bytes_received", self.io.bytes_received),
+            ("bytes_sent", self.io.bytes_sent),
+            // The share is at most 1.
+            ("busy_permille", (busy_share * 1000.0) as u64),
+            ("turn_max_us", self.io.busy.turn_max_ns / 1000),
+        ] {
+            counters.insert(name.to_owned(), value);
+        }
+        counters
+    }
+
+    fn now_ms(&self, now: Instant) -> u32 {
+        u32::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Handler for ClientPool<'_> {
+    fn on_connected(&mut self, io: &mut Io<'_>, conn: usize) {
+        let now_ms = self.now_ms(Instant::now());
+        let session = &mut self.sessions[conn];
+        self.shared.opened += 1;
+        session.started_ms = now_ms;
+        session.last_read_ms = now_ms;
+        self.out.clear();
+        session.open(conn, self.target, &mut self.out);
+        io.send(conn, &self.out);
+    }
+
+    fn on_data(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
+        self.drive(io, conn, bytes, read_at);
+    }
+
+    fn on_closed(&mut self, _io: &mut Io<'_>, conn: usize, reason: CloseReason) {
+        let session = &mut self.sessions[conn];
+        let text = close_text(session.phase, reason);
+        self.shared.end(session, text);
+    }
+
+    fn on_tick(&mut self, io: &mut Io<'_>, now: Instant) -> ControlFlow<()> {
+        self.io = IoState {
+            busy: io.busy(),
+            bytes_received: io.bytes_received(),
+            bytes_sent: io.bytes_sent(),
+        };
+        self.commands()?;
+        let resolved = self.shared.live + self.shared.ended >= self.sessions.len();
+        if !self.ready && resolved {
+            if self.shared.live == 0 && self.shared.ended > 0 {
+                return ControlFlow::Break(());
+            }
+            self.ready = true;
+            let connections = self.shared.live as u64;
+            self.link.events.send(&Event::Ready {
+                connections,
+                port: None,
+            });
+        }
+        if now >= self.next_report {
+            self.next_report = now + REPORT_EVERY;
+            self.check_times(io, now);
+            self.report();
+            self.report_seed(now, false);
+        }
+        let now_unix_ns = self.shared.clock.unix_ns(now);
+        if self
+            .shared
+            .schedule
+            .is_some_and(|schedule| now_unix_ns >= schedule.stop_unix_ns)
+        {
+            return ControlFlow::Break(());
+        }
+        if self.ready && self.ledger.is_some() && now >= self.next_settle {
+            self.next_settle = now + SETTLE_EVERY;
+            if self.is_settled() {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// A server that is slow to answer slows the ramp, instead of meeting a growing pile.
+    fn may_connect(&self, opened: usize) -> bool {
+        opened < self.shared.live + self.shared.ended + SETUPS_AT_ONCE_MAX
+    }
+}
+
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+const SETTLE_EVERY: Duration = Duration::from_millis(100);
+const SETUPS_AT_ONCE_MAX: usize = 512;
+/// Two seconds beyond the promise: what the SDKs grant by default.
+const KEEPALIVE_SLACK_MS: u64 = 2000;
+const TEXT_RESOLUTION_NS: u64 = 1_000_000;

@@ -1,0 +1,348 @@
+//! What all consumers of the process know: a check and a small histogram each, and the sums.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
+use weir_stats::CompactHistogram;
+
+use super::origin::{OriginReader, key_name};
+use super::{ConsumerClient, ConsumerOptions};
+use crate::clients::meter::Meter;
+use crate::clock::{Clock, nanos};
+use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
+use crate::keys::KeyTable;
+use crate::local_time::LocalTime;
+use crate::published_report::PublishedReporter;
+use crate::worker::Link;
+use crate::worker::protocol::{Command, Event, Schedule};
+
+/// The sink of the lean consumers and what the coordinator asks about.
+pub(super) struct LeanConsumers {
+    /// One per consumer that stands alone, or one per group: each is owed every record.
+    clients: Vec<Client>,
+    consumers: usize,
+    per_client: usize,
+    keys: KeyTable,
+    clock: Clock,
+    origins: OriginReader,
+    meter: Meter,
+    /// Deliveries of records due in the window, by their stamps.
+    in_window: u64,
+    schedule: Option<Schedule>,
+    ledger: Option<Ledger>,
+    ready: usize,
+    told_ready: bool,
+    bytes_received: u64,
+    /// Records whose due instant came from the value's text.
+    from_text: u64,
+    /// Whether records without a due time are timed by their timestamp, and how many were.
+    record_timestamps: bool,
+    from_timestamp: u64,
+    /// Who set the timestamp of the last record, where that is known.
+    log_append_time: Option<bool>,
+    errors: BTreeMap<String, u64>,
+    next_report: Instant,
+    next_settle: Instant,
+    busy: CpuUtilization,
+    seed: Option<PublishedReporter>,
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    checker: DeliveryChecker,
+    latency: CompactHistogram,
+}
+
+/// Whether the consumers go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    GoOn,
+    Stop,
+}
+
+impl LeanConsumers {
+    pub(super) fn new(options: &ConsumerOptions) -> Self {
+        let clock = Clock::start();
+        let now = Instant::now();
+        let per_client = options.groups.as_ref().map_or(1, |groups| groups.members);
+        Self {
+            clients: std::iter::repeat_with(Client::default)
+                .take(options.clients.div_ceil(per_client.max(1)))
+                .collect(),
+            consumers: options.clients,
+            per_client: per_client.max(1),
+            keys: KeyTable::default(),
+            clock,
+            origins: OriginReader::new(
+                &options.latency_from,
+                options.marked_only,
+                LocalTime::system(),
+            ),
+            in_window: 0,
+            meter: Meter::new(clock.now_unix_ns()),
+            schedule: None,
+            ledger: None,
+            ready: 0,
+            told_ready: false,
+            bytes_received: 0,
+            from_text: 0,
+            record_timestamps: options.record_timestamps,
+            from_timestamp: 0,
+            log_append_time: None,
+            errors: BTreeMap::new(),
+            next_report: now + REPORT_EVERY,
+            next_settle: now,
+            busy: CpuUtilization::start(options.client),
+            seed: options.seed_report.map(PublishedReporter::start),
+        }
+    }
+
+    /// Commands, reports and the end; called some fifty times a second.
+    pub(super) fn turn(&mut self, link: &Link) -> Next {
+        if !self.told_ready && self.ready >= self.consumers {
+            self.told_ready = true;
+            link.events.send(&Event::Ready {
+                connections: self.ready as u64,
+                port: None,
+            });
+        }
+        let mut next = self.take_commands(link);
+        let now = Instant::now();
+        let stop_unix_ns = self
+            .schedule
+            .map_or(u64::MAX, |schedule| schedule.stop_unix_ns);
+        if self.clock.unix_ns(now) >= stop_unix_ns {
+            next = Next::Stop;
+        }
+        if self.ledger.is_some() && now >= self.next_settle {
+            self.next_settle = now + SETTLE_EVERY;
+            if self.is_settled() {
+                next = Next::Stop;
+            }
+        }
+        if now >= self.next_report || next == Next::Stop {
+            self.next_report = now + REPORT_EVERY;
+            let counters = self.counters();
+            self.meter
+                .report(&link.events, self.clock.unix_ns(now), counters);
+        }
+        if let Some(seed) = &mut self.seed {
+            seed.turn(&link.events, now, next == Next::Stop);
+        }
+        next
+    }
+
+    fn take_commands(&mut self, link: &Link) -> Next {
+        loop {
+            match link.commands.try_recv() {
+                Ok(Command::Start(schedule)) => self.schedule = Some(schedule),
+                Ok(Command::Ledger { entries }) => {
+                    self.ledger = Some(Ledger::new(&entries, &mut self.keys));
+                }
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Next::Stop,
+                Err(TryRecvError::Empty) => return Next::GoOn,
+            }
+        }
+    }
+
+    /// Whether every record of the ledger has come to every consumer.
+    fn is_settled(&self) -> bool {
+        let Some(ledger) = &self.ledger else {
+            return false;
+        };
+        // The cheap sum first: it is short of the target nearly every time this is asked.
+        let expected = ledger.records(Expected::All) * self.clients.len() as u64;
+        let settled = |client: &Client| client.checker.settle(ledger, Expected::All).lost == 0;
+        self.in_window >= expected && self.clients.iter().all(settled)
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        let counters = [
+            ("clients", self.consumers as u64),
+            ("connected", self.ready as u64),
+            ("updates", self.meter.updates),
+            ("in_window", self.in_window),
+            ("early", self.meter.early),
+            ("errors", self.errors.values().sum()),
+            ("bytes_received", self.bytes_received),
+            ("busy_permille", self.busy.permille()),
+        ];
+        counters.map(|(name, n)| (name.to_owned(), n)).into()
+    }
+
+    /// Settles every consumer.
+    pub(super) fn summary(&self, report: &LeanReport) -> DeliverySummary {
+        let mut summary = DeliverySummary {
+            bytes_received: self.bytes_received,
+            disconnects: report.disconnects,
+            group_assignments: report.assignments,
+            group_commits: report.commits,
+            timed_by_timestamp: self.from_timestamp,
+            log_append_time: self.log_append_time.filter(|_| self.from_timestamp > 0),
+            latency_resolution_ns: if self.from_text + self.from_timestamp > 0 {
+                TEXT_RESOLUTION_NS
+            } else {
+                1
+            },
+            settled: self.ledger.is_some(),
+            errors: self.errors.clone(),
+            ..DeliverySummary::default()
+        };
+        for client in &self.clients {
+            let counts = match &self.ledger {
+                Some(ledger) => client.checker.settle(ledger, Expected::All),
+                None => client.checker.settle_without_ledger(),
+            };
+            let p99_us = client.latency.percentile_us(99.0);
+            summary.add_client(&counts, p99_us.map(|us| us * 1000));
+        }
+        if self.meter.early > 0 {
+            let text = "arrivals before their due instant (clocks disagree)".to_owned();
+            summary.errors.insert(text, self.meter.early);
+        }
+        summary
+    }
+
+    /// One record with its key and value.
+    pub(super) fn record<'a>(
+        &mut self,
+        consumer: usize,
+        (key, value): (Option<&[u8]>, Option<&[u8]>),
+        headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
+        (stored_ms, at_unix_ns): (i64, u64),
+    ) {
+        let mut origin = self.origins.read(headers, value);
+        if origin.due_unix_ns.is_none() && self.record_timestamps {
+            // -1: none.
+            let stored_ms = u64::try_from(stored_ms).ok();
+            origin.due_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
+            self.from_timestamp += u64::from(stored_ms.is_some());
+        }
+        self.from_text += u64::from(origin.from_text);
+        let client = &mut self.clients[consumer / self.per_client];
+        let Some(due_unix_ns) = origin.due_unix_ns else {
+            self.meter.record_untimed();
+            client.checker.on_unstamped(false);
+            return self.on_error("record without stamp or timestamp".to_owned());
+        };
+        let schedule = self.schedule.as_ref();
+        let stamp = origin.stamp.as_ref();
+        if origin.timed {
+            let response_ns = self.meter.record(due_unix_ns, stamp, at_unix_ns, schedule);
+            if let Some(response_ns) = response_ns {
+                client.latency.record_ns(response_ns);
+                // Records may carry no time at all.
+                if let Ok(stored_ms) = u64::try_from(stored_ms) {
+                    self.meter.record_stored(stored_ms, at_unix_ns);
+                }
+            }
+            if let Some(seed) = &mut self.seed {
+                seed.record(due_unix_ns, at_unix_ns);
+            }
+        } else {
+            self.meter.record_background(due_unix_ns, schedule);
+        }
+        // The ledger's window is that of the stamps, which a text knows to the millisecond only.
+        let checked_unix_ns = stamp.map_or(due_unix_ns, |stamp| stamp.due_unix_ns);
+        let in_window = schedule.is_some_and(|schedule| schedule.in_window(checked_unix_ns));
+        self.in_window += u64::from(in_window);
+        let key = key_name(key.unwrap_or_default());
+        match stamp.zip(self.keys.id(key)) {
+            Some((stamp, key)) => {
+                client.checker.on_delivery(key, stamp, in_window);
+            }
+            None => client.checker.on_unstamped(in_window),
+        }
+    }
+
+    pub(super) fn on_ready(&mut self) {
+        self.ready += 1;
+    }
+
+    pub(super) fn on_bytes(&mut self, count: usize) {
+        self.bytes_received += count as u64;
+    }
+
+    /// Counts an error by its text; texts beyond a bound share one entry.
+    pub(super) fn on_error(&mut self, text: String) {
+        let known = self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text);
+        let text = if known {
+            text
+        } else {
+            "other errors".to_owned()
+        };
+        *self.errors.entry(text).or_default() += 1;
+    }
+}
+
+impl LeanSink for LeanConsumers {
+    fn on_ready(&mut self, _consumer: usize) {
+        Self::on_ready(self);
+    }
+
+    fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
+        let at_unix_ns = self.clock.now_unix_ns();
+        let headers = record.headers().flatten();
+        self.log_append_time = Some(record.log_append_time);
+        let times = (record.timestamp_ms, at_unix_ns);
+        self.record(consumer, (record.key, record.value), headers, times);
+    }
+
+    fn on_error(&mut self, _consumer: usize, error: &LeanError) {
+        Self::on_error(self, error.to_string());
+    }
+
+    fn on_bytes(&mut self, _consumer: usize, n: usize) {
+        Self::on_bytes(self, n);
+    }
+}
+
+/// How busy the one thread was, or with librdkafka's threads the machine with this process: CPU time
+/// against the clock.
+#[derive(Debug)]
+struct CpuUtilization {
+    of: ConsumerClient,
+    at: Instant,
+    cpu: Duration,
+}
+
+impl CpuUtilization {
+    fn start(of: ConsumerClient) -> Self {
+        Self {
+            of,
+            at: Instant::now(),
+            cpu: match of {
+                ConsumerClient::Lean => cpu_time(ClockId::ThreadCPUTime),
+                ConsumerClient::Librdkafka => cpu_time(ClockId::ProcessCPUTime) / cores(),
+            },
+        }
+    }
+
+    /// Thousandths of the time since the last call.
+    fn permille(&mut self) -> u64 {
+        let now = Self::start(self.of);
+        let elapsed_ns = nanos(now.at - self.at).max(1);
+        let cpu_ns = nanos(now.cpu.saturating_sub(self.cpu));
+        *self = now;
+        (cpu_ns.saturating_mul(1000) / elapsed_ns).min(1000)
+    }
+}
+
+fn cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores).unwrap_or(1)
+}
+
+fn cpu_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
+}
+
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+const SETTLE_EVERY: Duration = Duration::from_millis(100);
+const ERROR_TEXTS_MAX: usize = 100;
+const TEXT_RESOLUTION_NS: u64 = 1_000_000;

@@ -1,0 +1,206 @@
+//! The beginnings of frames: what must be known of them before the rest has come.
+
+use weir_kafka::wire::WireError;
+use weir_kafka::wire::header::RequestPeek;
+use weir_kafka::wire::reader::Reader;
+
+use super::{HEAD_BYTES_MAX, SIZE_BYTES, StreamError};
+use crate::versions::{API_VERSIONS, PRODUCE, SASL_HANDSHAKE, flexible};
+
+/// Bytes of a request that tell what it is: size, key, version, correlation id.
+pub(super) const REQUEST_PEEK_BYTES: usize = SIZE_BYTES + 8;
+/// Bytes of an answer that tell whose it is: size and correlation id.
+pub(super) const ANSWER_PEEK_BYTES: usize = SIZE_BYTES + 4;
+
+/// What a look at the beginning of a frame tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeaderPeek<T> {
+    /// At least so many bytes, prefix included, are needed.
+    More(usize),
+    /// Known.
+    Known(T),
+}
+
+/// A request's fixed part, given the frame from its prefix on.
+pub(super) fn request(frame: &[u8]) -> Result<RequestPeek, WireError> {
+    RequestPeek::read(frame.get(SIZE_BYTES..).unwrap_or_default())
+}
+
+/// The acknowledgements a Produce request asks for; `total` is its whole length with prefix.
+pub(super) fn acks(
+    frame: &[u8],
+    total: usize,
+    version: i16,
+) -> Result<HeaderPeek<i16>, StreamError> {
+    let frame = &frame[..frame.len().min(total)];
+    match read_acks(frame, version) {
+        Ok(acks) => Ok(HeaderPeek::Known(acks)),
+        Err(WireError::Truncated { .. }) if frame.len() < total => {
+            if frame.len() >= HEAD_BYTES_MAX {
+                return Err(StreamError::Head(frame.len()));
+            }
+            let more = (frame.len() * 2).clamp(64, HEAD_BYTES_MAX);
+            Ok(HeaderPeek::More(more.min(total)))
+        }
+        Err(error) => Err(StreamError::Client(error)),
+    }
+}
+
+fn read_acks(frame: &[u8], version: i16) -> Result<i16, WireError> {
+    let mut reader = after_header(frame, PRODUCE, version)?;
+    if flexible(PRODUCE, version) {
+        reader.compact_bytes("transactional id")?;
+    } else if version >= 3 {
+        skip_string(&mut reader, "transactional id")?;
+    }
+    reader.i16("acks")
+}
+
+/// Where the body of a request begins, given the whole frame from its prefix on.
+pub(super) fn request_body_at(frame: &[u8], key: i16, version: i16) -> Result<usize, WireError> {
+    let reader = after_header(frame, key, version)?;
+    Ok(frame.len() - reader.rest().len())
+}
+
+/// Where the body of an answer begins, given the whole frame from its prefix on.
+pub(super) fn answer_body_at(frame: &[u8], key: i16, version: i16) -> Result<usize, WireError> {
+    let mut reader = Reader::new(frame);
+    reader.bytes(ANSWER_PEEK_BYTES, "header")?;
+    // The answer to ApiVersions never has tags, so that anybody can read it.
+    if flexible(key, version) && key != API_VERSIONS {
+        reader.skip_tags("header tags")?;
+    }
+    Ok(frame.len() - reader.rest().len())
+}
+
+fn after_header(frame: &[u8], key: i16, version: i16) -> Result<Reader<'_>, WireError> {
+    let mut reader = Reader::new(frame);
+    reader.bytes(REQUEST_PEEK_BYTES, "header")?;
+    // Classic even where the rest is compact. What it says is nobody's business here.
+    skip_string(&mut reader, "client id")?;
+    if flexible(key, version) {
+        reader.skip_tags("header tags")?;
+    }
+    Ok(reader)
+}
+
+fn skip_string(reader: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
+    let length = reader.i16(what)?;
+    match usize::try_from(length) {
+        Ok(length) => reader.bytes(length, what).map(drop),
+        Err(_) if length == -1 => Ok(()),
+        Err(_) => Err(WireError::Length {
+            what,
+            value: i64::from(length),
+        }),
+    }
+}
+
+/// The mechanism that a SaslHandshake 0 asks for, given the whole frame.
+pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
+    let mut reader = after_header(frame, SASL_HANDSHAKE, 0)?;
+    let length = reader.i16("mechanism")?;
+    let length = usize::try_from(length).map_err(|_| WireError::Length {
+        what: "mechanism",
+        value: i64::from(length),
+    })?;
+    reader.bytes(length, "mechanism")
+}
+
+/// What a client says of itself with ApiVersions 3 or newer, given the whole frame: name and version
+/// of its software.
+pub(super) fn software(frame: &[u8], version: i16) -> Option<(&str, &str)> {
+    let mut reader = after_header(frame, API_VERSIONS, version).ok()?;
+    if !flexible(API_VERSIONS, version) {
+        return None;
+    }
+    let name = reader.compact_string("client software name").ok()?;
+    let version = reader.compact_string("client software version").ok()?;
+    Some((name, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::{BufMut, BytesMut};
+    use kafka_protocol::messages::{ApiKey, ProduceRequest, RequestHeader, TransactionalId};
+    use kafka_protocol::protocol::{Encodable, StrBytes};
+
+    fn produce(version: i16, client: Option<&str>, txn: Option<&str>, acks: i16) -> Vec<u8> {
+        let text = |text: &str| StrBytes::from_string(text.to_owned());
+        let mut body = BytesMut::new();
+        let header = RequestHeader::default()
+            .with_request_api_key(PRODUCE)
+            .with_request_api_version(version)
+            .with_correlation_id(7)
+            .with_client_id(client.map(text));
+        let header_version = ApiKey::Produce.request_header_version(version);
+        header.encode(&mut body, header_version).expect("header");
+        ProduceRequest::default()
+            .with_acks(acks)
+            .with_transactional_id(txn.map(|id| TransactionalId(text(id))))
+            .encode(&mut body, version)
+            .expect("body");
+        let mut frame = BytesMut::new();
+        frame.put_i32(body.len() as i32);
+        frame.extend_from_slice(&body);
+        frame.to_vec()
+    }
+
+    #[test]
+    fn acks_are_found_at_every_header_shape() {
+        let long = "x".repeat(300);
+        for version in 3..=13 {
+            for client in [None, Some(""), Some("c"), Some(long.as_str())] {
+                for txn in [None, Some(""), Some("t"), Some(long.as_str())] {
+                    for wanted in [0, 1, -1] {
+                        let frame = produce(version, client, txn, wanted);
+                        let total = frame.len();
+                        let found = acks(&frame, total, version);
+                        assert_eq!(found, Ok(HeaderPeek::Known(wanted)), "{version}");
+                        // With less it says so, and how much it asks for is always more.
+                        for cut in REQUEST_PEEK_BYTES..total {
+                            match acks(&frame[..cut], total, version).expect("no error") {
+                                HeaderPeek::Known(acks) => assert_eq!(acks, wanted),
+                                HeaderPeek::More(more) => {
+                                    assert!(more > cut && more <= total.max(64))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn old_produce_requests_begin_with_acks() {
+        let mut frame = vec![0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 7];
+        frame.extend([0xff, 0xff, 0, 0]);
+        assert_eq!(acks(&frame, 16, 1), Ok(HeaderPeek::Known(0)));
+    }
+
+    #[test]
+    fn headers_that_cannot_be_are_refused() {
+        let mut frame = produce(9, Some("c"), None, 0);
+        frame[12..14].copy_from_slice(&[0xff, 0xfe]);
+        assert!(matches!(
+            acks(&frame, frame.len(), 9),
+            Err(StreamError::Client(WireError::Length { .. }))
+        ));
+        let short = produce(9, Some("c"), None, 0);
+        let error = acks(&short[..16], 16, 9).expect_err("acks are missing");
+        assert!(matches!(
+            error,
+            StreamError::Client(WireError::Truncated { .. })
+        ));
+        // A huge number of header tags is looked at up to a limit.
+        let mut tags = short[..15].to_vec();
+        tags.extend([0xff, 0xff, 0xff, 0x0f, 0, 0xff, 0xff, 0xff, 0x0f]);
+        tags.resize(HEAD_BYTES_MAX, 0);
+        assert_eq!(
+            acks(&tags, 1 << 28, 9),
+            Err(StreamError::Head(HEAD_BYTES_MAX))
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! How a run looks while it goes on: a block that is drawn again each second on a terminal, few lines elsewhere.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use weir_load::bench::{Live, Observer};
+
+use crate::cmd::progress_block::{History, ProgressSnapshot};
+use crate::cmd::terminal::{self, TerminalArea};
+
+/// Shows a run's course on standard output, or on standard error when the result is JSON.
+pub(crate) struct Watch {
+    to_stderr: bool,
+    screen: Option<TerminalArea>,
+    color: bool,
+    utf8: bool,
+    phase: &'static str,
+    started: Instant,
+    cell: Option<Cell>,
+    /// Before the first cell.
+    warm_up: History,
+}
+
+/// The cell that runs.
+struct Cell {
+    number: usize,
+    cells: usize,
+    id: String,
+    /// When the first cell began: what came before it is not repeated.
+    first_began: Instant,
+    history: History,
+}
+
+impl Watch {
+    /// `json`: standard output belongs to the result.
+    pub(crate) fn new(json: bool) -> Self {
+        Self {
+            to_stderr: json,
+            screen: (!json && terminal::is_terminal()).then(TerminalArea::new),
+            color: std::env::var_os("NO_COLOR").is_none(),
+            utf8: is_utf8(),
+            phase: "",
+            started: Instant::now(),
+            cell: None,
+            warm_up: History::default(),
+        }
+    }
+
+    /// Says how long a run will probably take, if that is more than five minutes.
+    pub(crate) fn announce(&mut self, time: Duration) {
+        if time > TOLD_ABOVE {
+            let minutes = (time.as_secs_f64() / 60.0).ceil();
+            self.print(&format_args!(
+                "  this run takes about {minutes:.0} minutes (estimated)"
+            ));
+        }
+    }
+
+    /// Takes the block away.
+    pub(crate) fn end(&mut self) {
+        if let Some(screen) = &mut self.screen {
+            screen.clear();
+        }
+    }
+
+    fn print(&mut self, text: &dyn fmt::Display) {
+        self.end();
+        match self.to_stderr {
+            true => eprintln!("{text}"),
+            false => println!("{text}"),
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn note(&mut self, text: &str) {
+        self.print(&format_args!("  {text}"));
+    }
+
+    fn cell(&mut self, number: usize, cells: usize, id: &str) {
+        self.phase = "";
+        self.print(&format_args!("[{number}/{cells}] {id}"));
+        let first_began = self
+            .cell
+            .take()
+            .map_or_else(Instant::now, |before| before.first_began);
+        self.cell = Some(Cell {
+            number,
+            cells,
+            id: id.to_owned(),
+            first_began,
+            history: History::default(),
+        });
+    }
+
+    /// Each second on a terminal; elsewhere when a phase begins.
+    fn live(&mut self, live: &Live) {
+        let Some(screen) = &mut self.screen else {
+            if self.phase != live.phase {
+                self.phase = live.phase;
+                self.print(&Status(live));
+            }
+            return;
+        };
+        let (heading, history, left) = match &mut self.cell {
+            Some(cell) => (
+                format!("{}  cell {} of {}", cell.id, cell.number, cell.cells),
+                &mut cell.history,
+                left(cell.number, cell.cells, cell.first_began.elapsed()),
+            ),
+            None => ("warming the broker up".to_owned(), &mut self.warm_up, None),
+        };
+        history.add(live);
+        let course = ProgressSnapshot {
+            heading: &heading,
+            live,
+            history,
+            running: self.started.elapsed(),
+            left,
+            utf8: self.utf8,
+            color: self.color,
+        };
+        screen.show(&course.lines(terminal::size()));
+    }
+}
+
+/// What the cells to come will take if they are like those so far; `None` before the first has ended.
+fn left(number: usize, cells: usize, since_first: Duration) -> Option<Duration> {
+    let done = u32::try_from(number.checked_sub(1)?).ok()?;
+    let to_come = u32::try_from((cells + 1).saturating_sub(number)).ok()?;
+    // The one that runs counts in full: its own time is in `since_first` already, but so is its start.
+    (done > 0).then(|| (since_first / (done + 1)).saturating_mul(to_come))
+}
+
+fn is_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    set.is_some_and(|value| {
+        let value = value.to_ascii_lowercase();
+        value.contains("utf-8") || value.contains("utf8")
+    })
+}
+
+/// One line about the state of a cell.
+struct Status<'a>(&'a Live);
+
+impl fmt::Display for Status<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let live = self.0;
+        write!(f, "  {:<8}", live.phase)?;
+        if live.elapsed_s > 0.0 {
+            write!(f, " {:>3.0}/{:.0} s", live.elapsed_s, live.total_s)?;
+        }
+        write!(f, "  {}/{} clients", live.connected, live.clients)?;
+        if let Some(achieved) = live.achieved_per_s {
+            write!(f, "  {achieved:.0}/{:.0} records/s", live.offered_per_s)?;
+        }
+        if let Some(delivered) = live.delivered_per_s.filter(|_| live.elapsed_s > 0.0) {
+            write!(f, "  {delivered:.0} deliveries/s")?;
+        }
+        if let (Some(p50), Some(p99)) = (live.p50_us, live.p99_us) {
+            write!(f, "  p50 {:.1} ms  p99 {:.1} ms", p50 / 1e3, p99 / 1e3)?;
+        }
+        if let Some(lag) = live.lag_p99_us.filter(|_| live.elapsed_s > 0.0) {
+            write!(f, "  generator late by {:.1} ms", lag / 1e3)?;
+        }
+        for (part, cores) in &live.cpu_cores {
+            write!(f, "  {part} {:.0} %", cores * 100.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs that take longer say so before they start.
+const TOLD_ABOVE: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_goes_by_what_was() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(left(1, 4, minute), None);
+        assert_eq!(left(2, 4, minute * 2), Some(minute * 3));
+        assert_eq!(left(4, 4, minute * 4), Some(minute));
+    }
+}
