@@ -322,7 +322,13 @@ fn agents_can_be_started_by_hand(urls: &str) {
     let address = free.local_addr().unwrap().to_string();
     drop(free);
     let agent = |token: &str| {
-        let mut command = weir(&["agent", "--patience", "1m", "--coordinator", &address]);
+        let mut command = weir(&[
+            "agent",
+            "--connect-timeout",
+            "1m",
+            "--coordinator",
+            &address,
+        ]);
         command.env("WEIR_AGENT_TOKEN", token);
         Process::spawn(command.stderr(Stdio::piped()))
     };
@@ -490,10 +496,16 @@ fn an_agent_without_a_token_or_a_coordinator_says_so() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("set WEIR_AGENT_TOKEN"));
-    let output = weir(&["agent", "--coordinator", "127.0.0.1:1", "--patience", "0s"])
-        .env("WEIR_AGENT_TOKEN", "any")
-        .output()
-        .unwrap();
+    let output = weir(&[
+        "agent",
+        "--coordinator",
+        "127.0.0.1:1",
+        "--connect-timeout",
+        "0s",
+    ])
+    .env("WEIR_AGENT_TOKEN", "any")
+    .output()
+    .unwrap();
     assert_eq!(output.status.code(), Some(3));
     let stderr = text(&output.stderr);
     assert!(stderr.contains("coordinator at 127.0.0.1:1"), "{stderr}");

@@ -34,7 +34,7 @@ pub struct AgentOptions {
     /// What the coordinator expects to be told.
     pub token: String,
     /// How long to try to reach it.
-    pub timeout: Duration,
+    pub connect_timeout: Duration,
 }
 
 /// A new secret for one run.
@@ -104,9 +104,9 @@ fn answer(input: &mut impl BufRead) -> io::Result<Answer> {
     }
 }
 
-/// Tries until it is there or timeout ends: agents and coordinator may start in any order.
+/// Tries until it is there or the time for it is over: agents and coordinator may start in any order.
 fn dial(options: &AgentOptions) -> Result<TcpStream, AgentError> {
-    let deadline = Instant::now() + options.timeout;
+    let deadline = Instant::now() + options.connect_timeout;
     loop {
         let attempt = connect(&options.coordinator);
         match attempt {

@@ -99,7 +99,7 @@ impl Run {
         let options = AgentOptions {
             coordinator: self.address.to_string(),
             token: token.to_owned(),
-            timeout: TEST_TIMEOUT,
+            connect_timeout: TEST_TIMEOUT,
         };
         thread::spawn(move || run(&options))
     }

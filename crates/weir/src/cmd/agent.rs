@@ -26,7 +26,7 @@ pub(crate) struct AgentArgs {
     token_file: Option<PathBuf>,
     /// How long to try to reach the coordinator.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
-    timeout: Duration,
+    connect_timeout: Duration,
 }
 
 /// Works for one run.
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     let options = AgentOptions {
         coordinator: args.coordinator.clone(),
         token,
-        timeout: args.timeout,
+        connect_timeout: args.connect_timeout,
     };
     match agent::run(&options) {
         Ok(()) => Ok(Exit::Fine),
