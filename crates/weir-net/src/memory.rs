@@ -111,7 +111,8 @@ pub fn return_freed() {
     )));
 }
 
-/// Larger than the blocks that share a page of mimalloc. Never written, so it costs address space.
+/// Larger than the blocks that share a page of mimalloc. Never written, so it costs only address
+/// space.
 const OWN_PAGE_BYTES: usize = 4 << 20;
 
 /// A line `NAME  123 kB` of a file, in bytes.

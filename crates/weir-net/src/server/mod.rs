@@ -1,9 +1,9 @@
 //! The server side event loop: one thread, its own listener, its own connections, nothing shared.
 //!
-//! A [`EventLoop`] owns sockets and drives a [`Handler`]; the handler talks back through [`Io`]. Output
-//! is queued during a turn and leaves at its end with one call per connection, however many pieces
-//! it has: the system call, not the user code, is what a delivered message costs. Under load turns
-//! share one pass over the connections (`pass.rs`).
+//! An [`EventLoop`] owns sockets and drives a [`Handler`]; the handler responds through [`Io`].
+//! Output is queued during an iteration and leaves at its end with one call per connection, however
+//! many pieces it has: the system call, not the user code, is what a delivery costs. Under load
+//! iterations share one flush round over the connections (`flush_schedule.rs`).
 
 mod accept;
 mod connection;
