@@ -14,7 +14,7 @@ use super::ladder::{self, HostLimits, Ladder};
 use super::observer::Observer;
 use super::search::{Answer, Next, Range, Search, Trial};
 use super::verdict;
-use crate::plan::{self, Architecture, Plan, StopRules, Subject};
+use crate::plan::{self, Architecture, Estimate, Plan, StopRules, Subject};
 
 /// What is raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,6 +314,31 @@ fn phase_name(phase: ClientPhase) -> &'static str {
 }
 
 impl FindMaxOptions {
+    /// Returns the time that the search takes if the architecture holds [`ASSUMED_MAX`] times the
+    /// first load. The step count grows with the logarithm of the real ratio.
+    pub fn estimated_time(&self, plan: &Plan) -> Duration {
+        let range = range(plan, self);
+        let capacity = (range.start * ASSUMED_MAX).min(range.highest);
+        let mut search = Search::new(range);
+        let mut time = Estimate::start_time(plan);
+        while let Next::Try { value, phase } = *search.next() {
+            let clients = match self.variable {
+                Variable::Rate => self.clients,
+                // Whole by the search's range.
+                Variable::Clients => value as u64,
+            };
+            time += Estimate::cell_time(plan, self.architecture, clients);
+            if matches!(phase, ClientPhase::Confirm) {
+                time += plan.hold.saturating_mul(CONFIRM_HOLDS - 1);
+            }
+            search.learn(match value <= capacity {
+                true => Trial::Held,
+                false => Trial::NotHeld(String::new()),
+            });
+        }
+        time
+    }
+
     /// Window of a step that confirms, for a plan's hold.
     pub fn confirm_hold(hold: Duration) -> Duration {
         hold.saturating_mul(CONFIRM_HOLDS)
@@ -322,6 +347,8 @@ impl FindMaxOptions {
 
 /// A figure of each cell: records of the window that had to wait for room in the producer's queue.
 pub(super) const QUEUE_FULL: &str = "producer_queue_full_records";
+/// The highest load that an estimate assumes, as a multiple of the first load.
+const ASSUMED_MAX: f64 = 8.0;
 /// The window that confirms, in windows of a step.
 const CONFIRM_HOLDS: u32 = 2;
 const ACHIEVED_SHARE_MIN: f64 = 0.995;
@@ -369,6 +396,29 @@ mod tests {
             ..Point::default()
         };
         (1..=20).map(point).collect()
+    }
+
+    #[test]
+    fn estimate_counts_the_steps_of_a_search_up_to_eight_times_the_start() {
+        let plan = Plan::built_in("broadcast").unwrap().unwrap();
+        let options = FindMaxOptions {
+            architecture: Architecture::Floor,
+            variable: Variable::Rate,
+            clients: 10,
+            start: Some(100.0),
+            highest: 1e7,
+            resolution_share: 0.05,
+            p99_ms: None,
+        };
+        let cell = Estimate::cell_time(&plan, Architecture::Floor, 10);
+        let time = options.estimated_time(&plan);
+        // 100, 200, 400, 800, 1600; four between 800 and 1600; 800 for longer; the load above it.
+        assert!(time > cell * 10 && time < cell * 14, "{time:?} {cell:?}");
+        let bounded = FindMaxOptions {
+            highest: 100.0,
+            ..options
+        };
+        assert!(bounded.estimated_time(&plan) < cell * 4);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Estimate {
         let connections = plan.levels.iter().copied().max().unwrap_or(0);
         let mut estimate = Self {
             cells: 0,
-            time: BROKER_START + plan.preheat,
+            time: Self::start_time(plan),
             memory_bytes: 0,
             disk_bytes: 0,
             connections,
@@ -48,6 +48,22 @@ impl Estimate {
             }
         }
         estimate
+    }
+
+    /// Returns the time that starting the broker and preheating it take.
+    pub(crate) fn start_time(plan: &Plan) -> Duration {
+        BROKER_START + plan.preheat
+    }
+
+    /// Returns the time of one cell, from starting its processes to its result.
+    pub(crate) fn cell_time(plan: &Plan, architecture: Architecture, clients: u64) -> Duration {
+        let ramp_s = clients as f64 / plan.ramp_per_s;
+        // Late records extend a cell by at most the drain time; usually there are none.
+        let setup = match architecture {
+            Architecture::Gateway => GATEWAY_SETUP,
+            _ => SETUP,
+        };
+        setup + Duration::from_secs_f64(ramp_s) + plan.warm_up + plan.hold + SETTLE
     }
 
     fn sweep(&mut self, plan: &Plan, sweep: &Sweep) {
@@ -75,14 +91,8 @@ impl Estimate {
     fn add(&mut self, plan: &Plan, architecture: Architecture, point: Point) {
         let clients = point.clients;
         let load = plan.warm_up + plan.hold;
-        let ramp_s = clients as f64 / plan.ramp_per_s;
-        // What is late has the time of a drain at most; mostly nothing is.
-        let setup = match architecture {
-            Architecture::Gateway => GATEWAY_SETUP,
-            _ => SETUP,
-        };
         self.cells += 1;
-        self.time += setup + Duration::from_secs_f64(ramp_s) + load + SETTLE;
+        self.time += Self::cell_time(plan, architecture, clients);
         let records = point.rate_per_s * load.as_secs_f64();
         let record_bytes = u64::from(plan.workload.size_bytes).max(RECORD_BYTES_LEAST);
         self.disk_bytes += (records * record_bytes as f64) as u64;

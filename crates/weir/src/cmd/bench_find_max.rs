@@ -116,6 +116,7 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     check(&search)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut watch = Watch::new(args.json);
+    watch.announce(search.estimated_time(&plan));
     let options = options(&args.out, args.bootstrap.clone())?;
     let result = bench::find_max(&plan, &search, &options, &mut watch, &stop);
     watch.end();
