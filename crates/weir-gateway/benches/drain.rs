@@ -15,7 +15,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
 use weir_kafka::{Admin, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
@@ -198,10 +198,10 @@ field.offset = "#{{OFFSET}}"
     );
     std::fs::write(&file, text).expect("a file");
     let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let overrides = Overrides {
+    let overrides = CliOverrides {
         listen: any,
         admin: any,
-        ..Overrides::default()
+        ..CliOverrides::default()
     };
     let config = GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default());
     let gateway = Gateway::start(config.expect("a usable configuration")).expect("a gateway");

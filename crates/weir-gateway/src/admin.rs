@@ -9,14 +9,14 @@ use weir_net::admin::{AdminPages, Page, metrics_page};
 use weir_net::http1::Response;
 
 use crate::admission::Admission;
-use crate::connection::Connection;
+use crate::connection::KafkaConnection;
 use crate::dashboard::{self, Dashboard};
 use crate::tls::TlsFiles;
 
 /// What the pages are made from.
 pub(crate) struct Pages {
     pub(crate) registry: Registry,
-    pub(crate) connections: Vec<Arc<Connection>>,
+    pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) guard: Arc<Admission>,
     /// Certificates whose files are looked at.

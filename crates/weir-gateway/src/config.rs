@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use weir_mapping::{
-    ConfigReport, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity, Source,
+    ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity,
 };
 use weir_net::watchdog::WatchdogConfig;
 use weir_tlcp::diff::DiffSettings;
@@ -52,7 +52,7 @@ pub struct GatewayConfig {
     /// Kafka connections.
     pub connections: Vec<ConnectionConfig>,
     /// What peers may cost.
-    pub limits: Limits,
+    pub limits: GatewayLimits,
     /// Which values are sent as differences; default none.
     pub diffs: DiffConfig,
     /// What becomes of subscriptions to items and fields that cannot be.
@@ -64,7 +64,7 @@ pub struct GatewayConfig {
     /// What the start item of the published load test's simulator says; absent: it is not served.
     pub simulator: Option<Simulator>,
     /// What is kept of items that nobody subscribes to.
-    pub last_values: LastValues,
+    pub last_values: LastValuesConfig,
     /// Milliseconds between the first subscription after a restart and reading from stored offsets.
     pub resume_delay_ms: u64,
     /// Milliseconds that clients have to take their last bytes at shutdown.
@@ -81,7 +81,7 @@ pub struct GatewayConfig {
 /// What clients may cost; every one has a metric that shows it at work.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct GatewayLimits {
     /// Sessions of the whole gateway, default 100,000; the descriptor limit may be lower.
     pub sessions: usize,
     /// Subscriptions of one session, default 1,000.
@@ -143,7 +143,7 @@ pub struct Limits {
     pub(crate) sessions_per_shard: usize,
 }
 
-impl Limits {
+impl GatewayLimits {
     /// Gives each of so many shards its share.
     pub(crate) fn divide(&mut self, shards: usize) {
         self.sessions_per_shard = self.sessions.div_ceil(shards);
@@ -169,7 +169,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
             sessions: 100_000,
@@ -215,7 +215,7 @@ pub enum UnknownNames {
 /// `[last_values]`: the last record of every item, so that a first subscriber sees it at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct LastValues {
+pub struct LastValuesConfig {
     /// Bytes that they may take in all, default 0: they are not kept, and Kafka is read only while
     /// somebody subscribes.
     pub memory_bytes: usize,
@@ -255,7 +255,7 @@ impl Default for Simulator {
 
 /// What the command line may say; it wins over the files.
 #[derive(Debug, Clone, Default)]
-pub struct Overrides {
+pub struct CliOverrides {
     /// `--listen`
     pub listen: Option<SocketAddr>,
     /// `--admin`
@@ -280,9 +280,9 @@ struct RawFile {
     admin: RawAdmin,
     watchdog: RawWatchdog,
     tls: Option<TlsConfig>,
-    limits: Limits,
+    limits: GatewayLimits,
     unknown_names: UnknownNames,
-    last_values: LastValues,
+    last_values: LastValuesConfig,
     diffs: RawDiffs,
     compression: Compression,
     allowed_origins: Vec<String>,
@@ -343,7 +343,7 @@ impl GatewayConfig {
     pub fn load(
         adapters: Option<&Path>,
         toml: Option<&Path>,
-        overrides: &Overrides,
+        overrides: &CliOverrides,
         options: ParseOptions,
     ) -> Result<Self, GatewayError> {
         let mut errors = Vec::new();
@@ -617,7 +617,7 @@ fn read_connections(
     notes: &mut Vec<Note>,
 ) -> Result<Vec<ConnectionConfig>, GatewayError> {
     let file = path.display().to_string();
-    let source = Source {
+    let source = ConfigSource {
         file: &file,
         options,
     };

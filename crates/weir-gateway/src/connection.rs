@@ -15,24 +15,24 @@ use crate::routing::Interest;
 /// Shared by the ingest threads (write), the shards (resolve names, ask for items) and
 /// administration (reads the state).
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct KafkaConnection {
     pub(crate) config: ConnectionConfig,
     /// Which of its values are sent as differences.
     pub(crate) diffs: ConnectionDiffs,
-    pub(crate) workers: Vec<Worker>,
-    pub(crate) demand: Demand,
+    pub(crate) workers: Vec<WorkerHandle>,
+    pub(crate) demand: SubscribedItems,
     pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
 }
 
 /// One ingest worker as others see it.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerHandle {
     pub(crate) wishes: InterestInbox,
     pub(crate) counters: WorkerCounters,
 }
 
-impl Connection {
+impl KafkaConnection {
     pub(crate) fn new(config: ConnectionConfig, diffs: &DiffSettings) -> Self {
         let threads = match config.threads {
             Threads::Count(count) => count as usize,
@@ -40,7 +40,7 @@ impl Connection {
                 std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
             }
         };
-        let worker = || Worker {
+        let worker = || WorkerHandle {
             wishes: InterestInbox::new(),
             counters: WorkerCounters::default(),
         };
@@ -50,7 +50,7 @@ impl Connection {
             workers: std::iter::repeat_with(worker)
                 .take(threads.max(1))
                 .collect(),
-            demand: Demand::default(),
+            demand: SubscribedItems::default(),
             late: LateWindow::default(),
             state: ConnectionState::default(),
         }
@@ -79,7 +79,7 @@ impl Connection {
 
 /// How many items shards want, counted once per shard.
 #[derive(Debug, Default)]
-pub(crate) struct Demand {
+pub(crate) struct SubscribedItems {
     items: AtomicU64,
     /// Somebody has subscribed since the start.
     begun: AtomicBool,
@@ -87,7 +87,7 @@ pub(crate) struct Demand {
     came: Condvar,
 }
 
-impl Demand {
+impl SubscribedItems {
     pub(crate) fn is_none(&self) -> bool {
         self.items.load(Ordering::SeqCst) == 0
     }

@@ -19,13 +19,13 @@ use weir_tlcp::server::SessionConfig;
 
 use crate::admin::Pages;
 use crate::admission::{Admission, Origins};
-use crate::config::{GatewayConfig, Limits};
-use crate::connection::Connection;
-use crate::dashboard::{Dashboard, Identity};
+use crate::config::{GatewayConfig, GatewayLimits};
+use crate::connection::KafkaConnection;
+use crate::dashboard::{Dashboard, GatewayInfo};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
 use crate::listeners::{Listeners, client_addresses};
-use crate::metrics::{self, ShardMetrics, Sources};
+use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::overload;
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
 use crate::tls::TlsFiles;
@@ -49,7 +49,7 @@ const LAST_POST: Duration = Duration::from_secs(5);
 pub struct Gateway {
     listen: SocketAddr,
     tls_listen: Option<SocketAddr>,
-    connections: Vec<Arc<Connection>>,
+    connections: Vec<Arc<KafkaConnection>>,
     mail: Vec<MailboxSender<ShardEvent>>,
     shards: Vec<JoinHandle<()>>,
     ingests: Vec<JoinHandle<()>>,
@@ -82,12 +82,12 @@ impl Gateway {
         limits.divide(config.shards);
         let meter = MemoryMeter::new(limits.memory_bytes as u64);
         limits.derive(meter.bytes_max());
-        let connections: Vec<Arc<Connection>> = config
+        let connections: Vec<Arc<KafkaConnection>> = config
             .connections
             .into_iter()
             .map(|connection| {
                 let diffs = config.diffs.of(&connection.name);
-                Arc::new(Connection::new(connection, diffs))
+                Arc::new(KafkaConnection::new(connection, diffs))
             })
             .collect();
         let origins = Origins::parse(&config.allowed_origins).map_err(|reason| {
@@ -158,12 +158,12 @@ impl Gateway {
         for number in 0..gateway.connections.len() {
             gateway.start_ingest(number)?;
         }
-        let identity = Identity {
+        let identity = GatewayInfo {
             adapter_set: shared.set_id.clone(),
             clients: client_addresses(listen, tls_listen),
             shards: config.shards,
         };
-        let sources = Sources {
+        let sources = MetricSources {
             shards: shard_metrics,
             connections: gateway.connections.clone(),
             tls,
@@ -208,7 +208,7 @@ impl Gateway {
     /// Starts the watchdog of the shards.
     fn watch(
         &mut self,
-        sources: &Sources,
+        sources: &MetricSources,
         config: WatchdogConfig,
     ) -> Result<Arc<Vitals>, GatewayError> {
         let loops = sources
@@ -224,8 +224,8 @@ impl Gateway {
     fn start_admin(
         &mut self,
         options: AdminOptions,
-        sources: Sources,
-        identity: Identity,
+        sources: MetricSources,
+        identity: GatewayInfo,
     ) -> Result<(), GatewayError> {
         let pages = Pages {
             registry: metrics::registry(sources.clone(), Arc::clone(&options.vitals)),
@@ -354,9 +354,9 @@ fn make_shards(
     Ok(parts)
 }
 
-fn net_limits(limits: &Limits, connections: usize) -> server::Limits {
-    let defaults = server::Limits::default();
-    server::Limits {
+fn net_limits(limits: &GatewayLimits, connections: usize) -> server::ConnectionLimits {
+    let defaults = server::ConnectionLimits::default();
+    server::ConnectionLimits {
         connections,
         http: ParseLimits {
             body_bytes: limits.request_bytes,

@@ -25,7 +25,7 @@ mod routing;
 mod shard;
 pub mod tls;
 
-pub use config::{GatewayConfig, Limits};
+pub use config::{GatewayConfig, GatewayLimits};
 pub use error::GatewayError;
 pub use gateway::Gateway;
 pub use listeners::client_addresses;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
 
-use crate::connection::Connection;
+use crate::connection::KafkaConnection;
 use crate::latency::DeliveryAges;
 use crate::shard::{CompressionCounters, DiffCounters, RowTableCounters};
 
-pub(crate) use self::scrape::{Sources, registry};
+pub(crate) use self::scrape::{MetricSources, registry};
 
 /// What one shard counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,17 +51,22 @@ pub(crate) struct ShardCounters {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum MetricKind {
     Gauge,
     Counter,
 }
 
 /// One metric of shards: name (a counter's gets the suffix `_total` when written), kind, meaning,
 /// and where its value is.
-struct ShardMetric(&'static str, Kind, &'static str, fn(&ShardCounters) -> u64);
+struct ShardMetric(
+    &'static str,
+    MetricKind,
+    &'static str,
+    fn(&ShardCounters) -> u64,
+);
 
 const SHARD_METRICS: [ShardMetric; 51] = {
-    use Kind::{Counter, Gauge};
+    use MetricKind::{Counter, Gauge};
     [
         ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
             c.sessions
@@ -398,10 +403,15 @@ impl ShardMetrics {
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// One metric of a Kafka connection.
-struct ConnectionMetric(&'static str, Kind, &'static str, fn(&Connection) -> u64);
+struct ConnectionMetric(
+    &'static str,
+    MetricKind,
+    &'static str,
+    fn(&KafkaConnection) -> u64,
+);
 
 const CONNECTION_METRICS: [ConnectionMetric; 21] = {
-    use Kind::{Counter, Gauge};
+    use MetricKind::{Counter, Gauge};
     fn load(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
     }

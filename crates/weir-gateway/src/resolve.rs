@@ -11,8 +11,8 @@ use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
 use crate::admission::{Admission, AdmissionLimit};
-use crate::config::{Limits, UnknownNames};
-use crate::connection::Connection;
+use crate::config::{GatewayLimits, UnknownNames};
+use crate::connection::KafkaConnection;
 
 /// Data adapter name of a request that names none.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
@@ -41,8 +41,8 @@ fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError>
 /// Checks a subscription request against the configuration.
 pub(crate) fn resolve(
     add: &Add<'_>,
-    connections: &[Arc<Connection>],
-    limits: &Limits,
+    connections: &[Arc<KafkaConnection>],
+    limits: &GatewayLimits,
     guard: &Admission,
     unknown: UnknownNames,
 ) -> Result<Resolved, SubscriptionError> {
@@ -86,7 +86,7 @@ pub(crate) fn resolve(
 }
 
 /// Mode COMMAND needs its two fields; a connection that makes commands allows no other mode.
-fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), SubscriptionError> {
+fn check_mode(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), SubscriptionError> {
     if add.mode != Mode::Command {
         if connection.config.mapping.command_mode().is_enforced() {
             let name = &connection.config.name;
@@ -107,7 +107,7 @@ fn check_mode(add: &Add<'_>, connection: &Connection) -> Result<(), Subscription
 }
 
 /// A field that is not mapped would stay null for ever.
-fn check_fields(add: &Add<'_>, connection: &Connection) -> Result<(), SubscriptionError> {
+fn check_fields(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), SubscriptionError> {
     let mapping = &connection.config.mapping;
     let mut fields = split_fields(&add.schema);
     match fields.find(|field| mapping.field_index(field).is_none()) {
@@ -122,8 +122,8 @@ fn check_fields(add: &Add<'_>, connection: &Connection) -> Result<(), Subscripti
 
 fn resolve_items(
     add: &Add<'_>,
-    connection: &Connection,
-    limits: &Limits,
+    connection: &KafkaConnection,
+    limits: &GatewayLimits,
     guard: &Admission,
     unknown: UnknownNames,
 ) -> Result<Vec<Option<Arc<str>>>, SubscriptionError> {
@@ -170,7 +170,7 @@ fn resolve_items(
 
 /// Logs an accepted item that no template admits, so that the operator can find out why a client
 /// stays empty.
-fn note_unmatched(connection: &Connection, item: &CanonicalItem) {
+fn note_unmatched(connection: &KafkaConnection, item: &CanonicalItem) {
     let connection = &connection.config.name;
     let item = Truncated(item.as_str());
     limited!(warn, "item without a template", %connection, %item, "no item template admits a subscribed item");

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
 use crate::shard::{
-    PastUpdate, RowBackfill, RowTableConfig, RowTableCounters, ShardEvent, Table, ToldHistory,
+    PastUpdate, RowBackfill, RowTable, RowTableConfig, RowTableCounters, ShardEvent, ToldHistory,
     shrinks,
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct RowInterest {
 
 /// A shard's wish for an item's last updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HistoryWish {
+pub(crate) struct HistoryInterest {
     /// Distinguishes the shard's history from others of the same item.
     pub(crate) generation: u32,
     /// Updates that are kept.
@@ -51,7 +51,7 @@ pub(crate) enum Interest {
         /// Its rows are wanted, for mode COMMAND.
         rows: Option<RowInterest>,
         /// Its last updates are wanted, for mode DISTINCT.
-        history: Option<HistoryWish>,
+        history: Option<HistoryInterest>,
     },
     /// Send no more, unless the shard has asked again since, for another use of the name.
     Unsubscribe {
@@ -84,7 +84,7 @@ pub(crate) struct UpdateTarget {
     pub(crate) item: ItemKey,
     fields: FieldSet,
     rows: Option<RowInterest>,
-    history: Option<HistoryWish>,
+    history: Option<HistoryInterest>,
 }
 
 /// Who wants an item.
@@ -93,9 +93,9 @@ pub(crate) struct Route {
     targets: SmallVec<[UpdateTarget; 2]>,
     /// All fields that any target wants; shared with the updates made by it.
     fields: Arc<FieldSet>,
-    known: RefCell<Option<Known>>,
+    known: RefCell<Option<CachedValues>>,
     /// The rows, if any target wants them and there may be another.
-    table: RefCell<Option<Box<Table>>>,
+    table: RefCell<Option<Box<RowTable>>>,
     /// The last updates, if any target wants them and there may be another.
     history: RefCell<VecDeque<PastUpdate>>,
     /// Updates that are kept; 0: none.
@@ -106,7 +106,7 @@ pub(crate) struct Route {
 pub(crate) type CachedRows = (Vec<Arc<FrozenValues>>, bool);
 
 /// Values of an item, and which fields of it they are; others are absent.
-pub(crate) type Known = (Arc<FrozenValues>, Arc<FieldSet>);
+pub(crate) type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
     pub(crate) fn targets(&self) -> &[UpdateTarget] {
@@ -130,7 +130,7 @@ impl Route {
     }
 
     /// The present values, if these fields of them are known.
-    pub(crate) fn known(&self, fields: &FieldSet) -> Option<Known> {
+    pub(crate) fn known(&self, fields: &FieldSet) -> Option<CachedValues> {
         let known = self.known.borrow();
         known
             .as_ref()
@@ -180,7 +180,7 @@ impl Route {
         match (wanting, &table) {
             (Some(target), None) => {
                 if let Some(rows) = target.rows {
-                    let new = Table::new(rows.rules, target.fields.clone());
+                    let new = RowTable::new(rows.rules, target.fields.clone());
                     *table = Some(Box::new(new));
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
-use weir_net::tls::{Identity, TlsAcceptor, Watched};
+use weir_net::tls::{FileWatcher, TlsAcceptor, TlsIdentity};
 use weir_stats::utc;
 
 use crate::error::GatewayError;
@@ -39,7 +39,7 @@ pub struct TlsFiles {
     /// As configured, paths made absolute or relative to the working directory.
     pub config: TlsConfig,
     acceptor: Arc<TlsAcceptor>,
-    files: Watched,
+    files: FileWatcher,
     pub(crate) reloads: AtomicU64,
     pub(crate) failures: AtomicU64,
 }
@@ -52,7 +52,7 @@ impl TlsFiles {
     pub fn open(mut config: TlsConfig, folder: &Path) -> Result<Self, GatewayError> {
         config.certificate = folder.join(config.certificate);
         config.key = folder.join(config.key);
-        let files = Watched::new([config.certificate.clone(), config.key.clone()]);
+        let files = FileWatcher::new([config.certificate.clone(), config.key.clone()]);
         let identity = read(&config)?;
         let handshake = Duration::from_millis(config.handshake_ms);
         Ok(Self {
@@ -125,7 +125,7 @@ pub fn ends(not_after_unix_s: Option<i64>) -> String {
 /// Before the end of a certificate an operator is told for so long.
 const SOON_S: i64 = 14 * 86_400;
 
-fn read(config: &TlsConfig) -> Result<Identity, GatewayError> {
+fn read(config: &TlsConfig) -> Result<TlsIdentity, GatewayError> {
     let bytes = |path: &PathBuf| {
         std::fs::read(path).map_err(|error| GatewayError::Read {
             path: path.clone(),
@@ -133,7 +133,7 @@ fn read(config: &TlsConfig) -> Result<Identity, GatewayError> {
         })
     };
     let (certificate, key) = (bytes(&config.certificate)?, bytes(&config.key)?);
-    Identity::from_pem(&certificate, &key).map_err(|error| GatewayError::Tls {
+    TlsIdentity::from_pem(&certificate, &key).map_err(|error| GatewayError::Tls {
         certificate: config.certificate.clone(),
         key: config.key.clone(),
         error,

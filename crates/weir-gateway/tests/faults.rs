@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use socket2::{Domain, Socket, Type};
 use support::{Client, TEST_TIMEOUT, TestEnv, metric, wait_metric};
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
 use weir_mapping::ParseOptions;
 
 /// A gateway with other limits, once it reads.
-fn start(world: &TestEnv, change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
-    let mut config = world.config(|xml| xml);
+fn start(env: &TestEnv, change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
+    let mut config = env.config(|xml| xml);
     change(&mut config);
     let gateway = Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
@@ -39,7 +39,7 @@ fn a_broken_configuration_names_its_place() {
         let path = folder.path().join("adapters.xml");
         std::fs::write(&path, xml).expect("a file");
         let options = ParseOptions::default();
-        let loaded = GatewayConfig::load(Some(&path), None, &Overrides::default(), options);
+        let loaded = GatewayConfig::load(Some(&path), None, &CliOverrides::default(), options);
         loaded.map(|_| ()).expect_err("a mistake").to_string()
     };
     let good = include_str!("../../weir-mapping/tests/fixtures/scenario2-adapters.xml");
@@ -63,7 +63,7 @@ fn a_broken_configuration_names_its_place() {
     }
     let missing = Path::new("/nowhere/adapters.xml");
     let options = ParseOptions::default();
-    let loaded = GatewayConfig::load(Some(missing), None, &Overrides::default(), options);
+    let loaded = GatewayConfig::load(Some(missing), None, &CliOverrides::default(), options);
     assert!(
         loaded
             .expect_err("no file")
@@ -74,8 +74,8 @@ fn a_broken_configuration_names_its_place() {
 
 #[test]
 fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
-    let world = TestEnv::new();
-    let gateway = start(&world, |_| {});
+    let env = TestEnv::new();
+    let gateway = start(&env, |_| {});
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Kaki]", "value");
     for (request, answer) in [
@@ -104,15 +104,15 @@ fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
         let line = client.line();
         assert!(line.starts_with(answer), "{request:?}: {line}");
     }
-    world.produce("Kaki", "alive");
+    env.produce("Kaki", "alive");
     assert_eq!(client.line(), "U,1,1,alive");
     gateway.shut_down();
 }
 
 #[test]
 fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
-    let world = TestEnv::new();
-    let gateway = start(&world, |_| {});
+    let env = TestEnv::new();
+    let gateway = start(&env, |_| {});
     let mut good = Client::create(&gateway);
     good.subscribe(1, "ltest-[key=Lychee]", "value");
     let huge = "x".repeat(10_000_000);
@@ -152,7 +152,7 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
         );
     }
     wait_metric(&gateway, "weir_gateway_sessions", |sessions| sessions == 1);
-    world.produce("Lychee", "alive");
+    env.produce("Lychee", "alive");
     assert_eq!(good.line(), "U,1,1,alive");
     gateway.shut_down();
 }
@@ -160,8 +160,8 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
 /// A peer that is gone without a word and one that only takes nothing look alike from here.
 #[test]
 fn a_client_that_takes_nothing_any_more_is_given_up() {
-    let world = TestEnv::new();
-    let gateway = start(&world, |config| {
+    let env = TestEnv::new();
+    let gateway = start(&env, |config| {
         config.limits.stalled_ms = 1_000;
         config.limits.queue_bytes = 1 << 30;
     });
@@ -172,20 +172,20 @@ fn a_client_that_takes_nothing_any_more_is_given_up() {
     let mut number = 0;
     while metric(&gateway, "weir_gateway_sessions") == 2 {
         assert!(number < 20_000, "it is still there");
-        world.produce("Mango", &format!("{number}{}", "x".repeat(20_000)));
+        env.produce("Mango", &format!("{number}{}", "x".repeat(20_000)));
         assert!(quick.line().starts_with(&format!("U,1,1,{number}x")));
         number += 1;
     }
     assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
-    world.produce("Mango", "alive");
+    env.produce("Mango", "alive");
     assert_eq!(quick.line(), "U,1,1,alive");
     gateway.shut_down();
 }
 
 #[test]
 fn a_broken_promise_to_be_heard_ends_the_connection() {
-    let world = TestEnv::new();
-    let gateway = start(&world, |_| {});
+    let env = TestEnv::new();
+    let gateway = start(&env, |_| {});
     let mut client = Client::connect(&gateway);
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false&LS_inactivity_millis=200");
     assert!(client.line().starts_with("CONOK,"));
@@ -234,8 +234,8 @@ fn drain(readers: &mut [(TcpStream, usize)]) -> impl Iterator<Item = usize> {
 #[test]
 fn slow_readers_among_a_thousand_cost_the_others_nothing() {
     const READERS: usize = 997;
-    let world = TestEnv::new();
-    let gateway = start(&world, |config| {
+    let env = TestEnv::new();
+    let gateway = start(&env, |config| {
         config.limits.queue_bytes = 64 * 1024;
         // A busy machine must not look like a client that is gone.
         config.limits.stalled_ms = 3_600_000;
@@ -257,7 +257,7 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
     ];
     while updates < 20 || wanted.iter().any(|name| metric(&gateway, name) == 0) {
         let value = format!("{updates}{}", "x".repeat(4_000));
-        world.produce("Nashi", &value);
+        env.produce("Nashi", &value);
         assert_eq!(checker.line(), format!("U,1,1,{value}"));
         // A frame's head of four bytes, the line and its end.
         bytes += 4 + "U,1,1,".len() + value.len() + 2;
@@ -285,7 +285,7 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
         seen + 1 < updates,
         "something was left out for the one that lagged"
     );
-    world.produce("Nashi", "and on");
+    env.produce("Nashi", "and on");
     assert_eq!(merge.line(), "U,1,1,and on");
     gateway.shut_down();
 }
@@ -293,13 +293,13 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
 #[test]
 fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
     const KEYS: [&str; 3] = ["Olive", "Orange", "Oca"];
-    let world = TestEnv::new();
-    let gateway = start(&world, |_| {});
+    let env = TestEnv::new();
+    let gateway = start(&env, |_| {});
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                KEYS.iter().for_each(|key| world.produce(key, "x"));
+                KEYS.iter().for_each(|key| env.produce(key, "x"));
             }
         });
         let mut racers = Vec::new();
@@ -348,8 +348,8 @@ fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
 /// What was sent before the end is whole and without a gap, and the end is said.
 #[test]
 fn shutting_down_under_load_says_goodbye_after_the_last_update() {
-    let world = TestEnv::new();
-    let gateway = start(&world, |_| {});
+    let env = TestEnv::new();
+    let gateway = start(&env, |_| {});
     let stop = AtomicBool::new(false);
     let mut clients: Vec<_> = (0..20).map(|_| Client::create(&gateway)).collect();
     for client in &mut clients {
@@ -358,7 +358,7 @@ fn shutting_down_under_load_says_goodbye_after_the_last_update() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                world.produce("Pear", "x");
+                env.produce("Pear", "x");
             }
         });
         let readers: Vec<_> = clients

@@ -10,21 +10,21 @@ use support::{Client, TestEnv, http, metric, wait_metric};
 
 #[test]
 fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut apple = Client::create(&gateway);
     apple.subscribe(1, "ltest-[key=Apple]", "key value ts partition offset");
     let mut banana = Client::create(&gateway);
     banana.subscribe(1, "ltest-[key=Banana]", "key value");
 
-    world.produce("Apple", "one");
+    env.produce("Apple", "one");
     assert_eq!(apple.line(), "U,1,1,Apple|one|1700000000000|0|0");
-    world.produce("Banana", "two|%");
+    env.produce("Banana", "two|%");
     assert_eq!(banana.line(), "U,1,1,Banana|two%7C%25");
-    world.produce("Cherry", "nobody");
-    world.produce("Apple", "three");
+    env.produce("Cherry", "nobody");
+    env.produce("Apple", "three");
     assert_eq!(apple.line(), "U,1,1,|three|||3");
-    world.produce("Apple", "three");
+    env.produce("Apple", "three");
     assert_eq!(apple.line(), "U,1,1,^4|4");
 
     assert_eq!(metric(&gateway, "weir_gateway_kafka_records_total"), 5);
@@ -38,30 +38,30 @@ fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
 
 #[test]
 fn every_root_of_the_extraction_language_arrives() {
-    let world = TestEnv::new();
+    let env = TestEnv::new();
     let fields = r#"<param name="field.topic">#{TOPIC}</param>
                     <param name="field.trace">#{HEADERS.trace}</param>"#;
     let change =
         |xml: String| xml.replace("</data_provider>", &format!("{fields}</data_provider>"));
-    let gateway = world.start_gateway(change);
+    let gateway = env.start_gateway(change);
     let mut client = Client::create(&gateway);
     client.subscribe(
         3,
         "ltest-[key=Fig]",
         "topic trace key value ts partition offset",
     );
-    world.produce("Fig", "v");
+    env.produce("Fig", "v");
     assert_eq!(
         client.line(),
-        format!("U,3,1,{}|t-1|Fig|v|1700000000000|0|0", world.topic)
+        format!("U,3,1,{}|t-1|Fig|v|1700000000000|0|0", env.topic)
     );
     gateway.shut_down();
 }
 
 #[test]
 fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let add = |id: u32, rest: &str| {
         format!(
@@ -101,8 +101,8 @@ fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
 
 #[test]
 fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     assert_eq!(client.any_line().as_deref(), Some("PROBE"));
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test");
@@ -125,8 +125,8 @@ fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
 
 #[test]
 fn a_session_and_its_subscription_in_one_request() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::connect(&gateway);
     let combo = |adapter: &str| {
         format!(
@@ -141,15 +141,15 @@ fn a_session_and_its_subscription_in_one_request() {
     assert!(client.line().starts_with("CONOK,"));
     assert_eq!(client.line(), "SUBOK,1,1,1");
     assert_eq!(client.line(), "CONF,1,unlimited,unfiltered");
-    world.produce("Lime", "juice");
+    env.produce("Lime", "juice");
     assert_eq!(client.line(), "U,1,1,juice");
     gateway.shut_down();
 }
 
 #[test]
 fn a_session_created_over_http_is_bound_on_a_websocket() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     // What an SDK sends for good after a WebSocket that could not be opened.
     let nobody = "LS_polling=true&LS_polling_millis=0&LS_adapter_set=Nobody&LS_cid=t";
     let (_, lines) = post(gateway.listen_address(), "create_session", nobody);
@@ -169,7 +169,7 @@ fn a_session_created_over_http_is_bound_on_a_websocket() {
     assert_eq!(client.line(), "CLIENTIP,127.0.0.1");
     assert!(client.line().starts_with("CONS,"));
     client.subscribe(1, "ltest-[key=Guava]", "value");
-    world.produce("Guava", "ripe");
+    env.produce("Guava", "ripe");
     assert_eq!(client.line(), "U,1,1,ripe");
 
     gateway.shut_down();
@@ -177,8 +177,8 @@ fn a_session_created_over_http_is_bound_on_a_websocket() {
 
 #[test]
 fn http_tells_what_is_not_there() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let (head, lines) = post(
         address,
@@ -205,9 +205,9 @@ fn http_tells_what_is_not_there() {
 
 #[test]
 fn health_follows_the_topic() {
-    let world = TestEnv::new();
-    let missing = format!("{}-later", world.topic);
-    let config = world.config(|xml| xml.replace(&world.topic, &missing));
+    let env = TestEnv::new();
+    let missing = format!("{}-later", env.topic);
+    let config = env.config(|xml| xml.replace(&env.topic, &missing));
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     let get = |path: &str| {
         let request =
@@ -220,8 +220,7 @@ fn health_follows_the_topic() {
         "{head} {body}"
     );
     assert!(get("/health/live").0.starts_with("HTTP/1.1 200"));
-    world
-        .admin
+    env.admin
         .create_topic(&missing, 1, 1, &[])
         .expect("the topic");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
@@ -233,10 +232,10 @@ fn health_follows_the_topic() {
 
 #[test]
 fn earliest_gives_the_first_subscriber_the_whole_topic() {
-    let world = TestEnv::new();
-    world.produce("Plum", "before");
+    let env = TestEnv::new();
+    env.produce("Plum", "before");
     let earliest = r#"<param name="record.consume.from">EARLIEST</param></data_provider>"#;
-    let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", earliest));
+    let gateway = env.start_gateway(|xml| xml.replace("</data_provider>", earliest));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Plum]", "value offset");
     assert_eq!(client.line(), "U,1,1,before|0");
@@ -245,8 +244,8 @@ fn earliest_gives_the_first_subscriber_the_whole_topic() {
 
 #[test]
 fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
-    let world = TestEnv::new();
-    let mut config = world.config(|xml| xml);
+    let env = TestEnv::new();
+    let mut config = env.config(|xml| xml);
     config.limits.queue_bytes = 256 * 1024;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
@@ -259,7 +258,7 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
     let mut number = 0;
     while metric(&gateway, "weir_gateway_updates_lost_total") < 2 {
         // Different values, so that each is sent whole.
-        world.produce("Papaya", &format!("{number}{}", "x".repeat(200_000)));
+        env.produce("Papaya", &format!("{number}{}", "x".repeat(200_000)));
         let line = quick.line();
         assert!(
             line.starts_with(&format!("U,1,1,{number}x")),
@@ -283,7 +282,7 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
         got += 1;
     };
     assert_eq!((lost, got + lost), (2, number));
-    world.produce("Papaya", "still here");
+    env.produce("Papaya", "still here");
     for client in [&mut quick, &mut slow] {
         assert_eq!(client.line(), "U,1,1,still here");
     }
@@ -293,17 +292,14 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
 
 #[test]
 fn two_gateways_both_deliver_everything() {
-    let world = TestEnv::new();
-    let (one, two) = (
-        world.start_gateway(|xml| xml),
-        world.start_gateway(|xml| xml),
-    );
+    let env = TestEnv::new();
+    let (one, two) = (env.start_gateway(|xml| xml), env.start_gateway(|xml| xml));
     let mut clients = [Client::create(&one), Client::create(&two)];
     for client in &mut clients {
         client.subscribe(1, "ltest-[key=Guava]", "offset");
     }
     for offset in 0..20 {
-        world.produce("Guava", "x");
+        env.produce("Guava", "x");
         for client in &mut clients {
             assert_eq!(client.line(), format!("U,1,1,{offset}"));
         }
@@ -314,8 +310,8 @@ fn two_gateways_both_deliver_everything() {
 
 #[test]
 fn a_socket_that_says_nothing_is_closed() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut silent = TcpStream::connect(gateway.listen_address()).expect("a connection");
     silent
         .set_read_timeout(Some(support::TEST_TIMEOUT))

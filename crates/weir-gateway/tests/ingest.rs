@@ -6,18 +6,18 @@ use support::{Client, TestEnv, metric};
 
 #[test]
 fn a_field_nobody_subscribes_to_is_not_extracted() {
-    let world = TestEnv::new();
+    let env = TestEnv::new();
     let field = r#"<param name="field.flaky">#{HEADERS.missing}</param>"#;
-    let gateway = world
+    let gateway = env
         .start_gateway(|xml| xml.replace("</data_provider>", &format!("{field}</data_provider>")));
     let mut plain = Client::create(&gateway);
     plain.subscribe(1, "ltest-[key=Apple]", "key value");
-    world.produce("Apple", "one");
+    env.produce("Apple", "one");
     assert_eq!(plain.line(), "U,1,1,Apple|one");
 
     let mut flaky = Client::create(&gateway);
     flaky.subscribe(1, "ltest-[key=Apple]", "value flaky");
-    world.produce(
+    env.produce(
         "Apple",
         "cannot be extracted for one of them, so for neither",
     );
@@ -26,10 +26,10 @@ fn a_field_nobody_subscribes_to_is_not_extracted() {
     flaky.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
     assert_eq!(flaky.line(), "UNSUB,1");
 
-    world.produce("Cherry", "nobody's");
+    env.produce("Cherry", "nobody's");
     let mut late = Client::create(&gateway);
     late.subscribe(1, "ltest-[key=Apple]", "value offset");
-    world.produce("Apple", "three");
+    env.produce("Apple", "three");
     assert_eq!(late.line(), "U,1,1,three|3");
     plain.send("control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=true");
     gateway.shut_down();
@@ -37,20 +37,20 @@ fn a_field_nobody_subscribes_to_is_not_extracted() {
 
 #[test]
 fn a_second_subscriber_with_more_fields_gets_them_from_its_first_update() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut narrow = Client::create(&gateway);
     narrow.subscribe(1, "ltest-[key=Apple]", "value");
-    world.produce("Apple", "one");
+    env.produce("Apple", "one");
     assert_eq!(narrow.line(), "U,1,1,one");
     let mut wide = Client::create(&gateway);
     wide.subscribe(1, "ltest-[key=Apple]", "key value ts partition offset");
-    world.produce("Apple", "two");
+    env.produce("Apple", "two");
     assert_eq!(wide.line(), "U,1,1,Apple|two|1700000000000|0|1");
-    world.produce("Apple", "two");
+    env.produce("Apple", "two");
     assert_eq!(wide.line(), "U,1,1,^4|2");
     drop(wide);
-    world.produce("Apple", "four");
+    env.produce("Apple", "four");
     let lines = [narrow.line(), narrow.line(), narrow.line()];
     assert_eq!(lines, ["U,1,1,two", "U,1,1,", "U,1,1,four"]);
     assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 0);

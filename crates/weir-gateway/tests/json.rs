@@ -19,16 +19,16 @@ fn with(more: &str) -> impl FnOnce(String) -> String {
 
 #[test]
 fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(with(""));
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(with(""));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Kiwi]", "price bid");
-    world.produce("Kiwi", r#"{"price":1.10,"bids":[0,{"size":100}]}"#);
+    env.produce("Kiwi", r#"{"price":1.10,"bids":[0,{"size":100}]}"#);
     assert_eq!(client.line(), "U,1,1,1.1|100");
     for broken in ["no JSON", "", "{\"price\":1", "{\"price\":\"\u{1}\"}", "[]"] {
-        world.produce("Kiwi", broken);
+        env.produce("Kiwi", broken);
     }
-    world.produce(
+    env.produce(
         "Kiwi",
         r#"{"price":null,"bids":[0,{"size":"a|b"}],"more":[]}"#,
     );
@@ -36,8 +36,8 @@ fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
     assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
 
     // What nobody subscribed to is not looked at.
-    world.produce("Mango", "no JSON");
-    world.produce("Kiwi", r#"{"price":2,"bids":[0,{"size":1}]}"#);
+    env.produce("Mango", "no JSON");
+    env.produce("Kiwi", r#"{"price":2,"bids":[0,{"size":1}]}"#);
     assert_eq!(client.line(), "U,1,1,2|1");
     assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
     gateway.shut_down();
@@ -45,15 +45,15 @@ fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
 
 #[test]
 fn a_field_nobody_wants_cannot_fail_a_record() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(with(""));
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(with(""));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Fig]", "price");
-    world.produce("Fig", r#"{"price":7,"bids":"closed"}"#);
+    env.produce("Fig", r#"{"price":7,"bids":"closed"}"#);
     assert_eq!(client.line(), "U,1,1,7");
     // Now somebody wants it: the same record is an error for all.
     client.subscribe(2, "ltest-[key=Fig]", "bid");
-    world.produce("Fig", r#"{"price":8,"bids":"closed"}"#);
+    env.produce("Fig", r#"{"price":8,"bids":"closed"}"#);
     wait_metric(&gateway, "weir_gateway_kafka_failed_total", |failed| {
         failed == 1
     });
@@ -62,12 +62,12 @@ fn a_field_nobody_wants_cannot_fail_a_record() {
 
 #[test]
 fn the_strategy_for_errors_covers_records_that_are_not_json() {
-    let world = TestEnv::new();
+    let env = TestEnv::new();
     let strategy = "<param name=\"record.extraction.error.strategy\">FORCE_UNSUBSCRIPTION</param>";
-    let gateway = world.start_gateway(with(strategy));
+    let gateway = env.start_gateway(with(strategy));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Plum]", "price");
-    world.produce("Plum", "no JSON");
+    env.produce("Plum", "no JSON");
     assert_eq!(client.line(), "UNSUB,1");
     gateway.shut_down();
 }

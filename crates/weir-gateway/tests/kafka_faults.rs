@@ -22,25 +22,25 @@ fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
     };
     let go_on = AtomicBool::new(false);
     let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
-    let world = TestEnv::on(&lab.bootstrap(), 2);
+    let env = TestEnv::on(&lab.bootstrap(), 2);
     let group = r#"<param name="group.id">faults</param></data_provider>"#;
-    let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", group));
+    let gateway = env.start_gateway(|xml| xml.replace("</data_provider>", group));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value");
-    world.produce("A", "before");
+    env.produce("A", "before");
     assert_eq!(client.line(), "U,1,1,before");
 
     lab.stop_broker(1).expect("stops");
     wait_metric(&gateway, READY, |ready| ready == 0);
     // Waits in the producer until the broker is back.
-    world.send("A", "meanwhile");
+    env.send("A", "meanwhile");
     let mut other = Client::create(&gateway);
     other.subscribe(1, "ltest-[key=A]", "value");
     lab.start_broker(1, &go_on).expect("starts");
     assert_eq!(client.line(), "U,1,1,meanwhile");
     assert_eq!(other.line(), "U,1,1,meanwhile");
     wait_metric(&gateway, READY, |ready| ready == 1);
-    world.produce("A", "after");
+    env.produce("A", "after");
     assert_eq!(client.line(), "U,1,1,after");
     assert!(metric(&gateway, "weir_gateway_kafka_errors_total") > 0);
     gateway.shut_down();
@@ -48,21 +48,21 @@ fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
 
 #[test]
 fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value offset");
     for number in 0..10 {
-        world.produce("A", &format!("old {number}"));
+        env.produce("A", &format!("old {number}"));
         assert_eq!(client.line(), format!("U,1,1,old {number}|{number}"));
     }
-    world.admin.delete_topic(&world.topic).expect("deleted");
+    env.admin.delete_topic(&env.topic).expect("deleted");
     let (mut attempts, keep) = (0, [("retention.ms", "-1")]);
-    while let Err(error) = world.admin.create_topic(&world.topic, 1, 1, &keep) {
+    while let Err(error) = env.admin.create_topic(&env.topic, 1, 1, &keep) {
         attempts += 1;
         assert!(attempts < 10_000, "{error}");
     }
-    world.produce("A", "new");
+    env.produce("A", "new");
     assert_eq!(client.line(), "U,1,1,new|0");
     gateway.shut_down();
 }
@@ -72,24 +72,24 @@ fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
 #[test]
 fn topic_replaced_by_a_longer_one_is_delivered_whole() {
     for threads in ["1", "3"] {
-        let world = TestEnv::new();
+        let env = TestEnv::new();
         let count = format!(
             r#"<param name="record.consume.with.num.threads">{threads}</param></data_provider>"#
         );
-        let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", &count));
+        let gateway = env.start_gateway(|xml| xml.replace("</data_provider>", &count));
         let mut client = Client::create(&gateway);
         client.subscribe(1, "ltest-[key=A]", "value offset");
-        world.produce("A", "old");
+        env.produce("A", "old");
         assert_eq!(client.line(), "U,1,1,old|0");
-        world.admin.delete_topic(&world.topic).expect("deleted");
+        env.admin.delete_topic(&env.topic).expect("deleted");
         let (deadline, keep) = (Instant::now() + TEST_TIMEOUT, [("retention.ms", "-1")]);
-        while let Err(error) = world.admin.create_topic(&world.topic, 1, 1, &keep) {
+        while let Err(error) = env.admin.create_topic(&env.topic, 1, 1, &keep) {
             assert!(Instant::now() < deadline, "{error}");
         }
         for number in 0..30 {
-            world.send("A", &format!("new {number}"));
+            env.send("A", &format!("new {number}"));
         }
-        world.flush();
+        env.flush();
         // Records beyond the old position may come before it is noticed. If none do, the offset is
         // that of the update before, and stands as unchanged.
         let mut line = client.line();
@@ -105,10 +105,10 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
 
 #[test]
 fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
-    let world = TestEnv::new();
-    let later = format!("{}-later", world.topic);
-    let gateway = Gateway::start(world.config(|xml| {
-        let mapped = format!("map.{}.to", world.topic);
+    let env = TestEnv::new();
+    let later = format!("{}-later", env.topic);
+    let gateway = Gateway::start(env.config(|xml| {
+        let mapped = format!("map.{}.to", env.topic);
         xml.replace(&mapped, &format!("map.{later}.to"))
     }));
     let gateway = gateway.expect("a gateway");
@@ -118,11 +118,10 @@ fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
     });
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value offset");
-    world
-        .admin
+    env.admin
         .create_topic(&later, 1, 1, &[("retention.ms", "-1")])
         .expect("created");
-    world.produce_to(&later, "A", "first");
+    env.produce_to(&later, "A", "first");
     assert_eq!(client.line(), "U,1,1,first|0");
     wait_health(&gateway, |head, body| {
         head.starts_with("HTTP/1.1 200 ") && body == "connection QuickStart: ready\n"
@@ -168,18 +167,18 @@ fn lag_is_true_while_reading_is_held_and_absent_without_brokers() {
     };
     let go_on = AtomicBool::new(false);
     let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
-    let world = TestEnv::on(&lab.bootstrap(), 2);
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::on(&lab.bootstrap(), 2);
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "value");
-    world.produce("A", "one");
+    env.produce("A", "one");
     assert_eq!(client.line(), "U,1,1,one");
     wait_lag(&gateway, Some(0));
     client.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
     assert_eq!(client.line(), "UNSUB,1");
     wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
     for number in 0..7 {
-        world.produce(&format!("k{number}"), "unread");
+        env.produce(&format!("k{number}"), "unread");
     }
     wait_lag(&gateway, Some(7));
     lab.stop_broker(1).expect("stops");
@@ -206,20 +205,20 @@ fn json(strategy: &str) -> impl Fn(String) -> String {
 
 #[test]
 fn a_record_that_is_no_json_is_skipped_and_counted() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(json("IGNORE_AND_CONTINUE"));
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(json("IGNORE_AND_CONTINUE"));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "name offset");
     let mut keys_only = Client::create(&gateway);
     keys_only.subscribe(1, "ltest-[key=B]", "key offset");
-    world.produce("A", r#"{"name":"one"}"#);
+    env.produce("A", r#"{"name":"one"}"#);
     assert_eq!(client.line(), "U,1,1,one|0");
-    world.produce("A", "{no json");
-    world.produce("A", r#"{"nameless":1}"#);
-    world.produce("nobody's", "{no json");
-    world.produce("B", "{no json, but nobody wants its value");
+    env.produce("A", "{no json");
+    env.produce("A", r#"{"nameless":1}"#);
+    env.produce("nobody's", "{no json");
+    env.produce("B", "{no json, but nobody wants its value");
     assert_eq!(keys_only.line(), "U,1,1,B|4");
-    world.produce("A", r#"{"name":"two"}"#);
+    env.produce("A", r#"{"name":"two"}"#);
     assert_eq!(client.line(), "U,1,1,two|5");
     assert_eq!(metric(&gateway, FAILED), 2);
     assert_eq!(metric(&gateway, UNDECODABLE), 1);
@@ -228,18 +227,18 @@ fn a_record_that_is_no_json_is_skipped_and_counted() {
 
 #[test]
 fn a_record_that_is_no_json_can_take_all_items_away_but_only_once() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(json("FORCE_UNSUBSCRIPTION"));
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(json("FORCE_UNSUBSCRIPTION"));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=A]", "name offset");
     let mut other = Client::create(&gateway);
     other.subscribe(1, "ltest-[key=B]", "key");
-    world.produce("A", "{no json");
+    env.produce("A", "{no json");
     assert_eq!(client.line(), "UNSUB,1");
     assert_eq!(other.line(), "UNSUB,1");
     wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
     client.subscribe(2, "ltest-[key=A]", "name offset");
-    world.produce("A", r#"{"name":"fine"}"#);
+    env.produce("A", r#"{"name":"fine"}"#);
     assert_eq!(client.line(), "U,2,1,fine|1");
     assert_eq!(metric(&gateway, UNDECODABLE), 1);
     gateway.shut_down();

@@ -45,8 +45,8 @@ fn without_value(xml: String) -> String {
 
 #[test]
 fn records_and_tombstones_make_a_table() {
-    let world = TestEnv::partitioned(1);
-    let gateway = world.start_gateway(table(AUTO));
+    let env = TestEnv::partitioned(1);
+    let gateway = env.start_gateway(table(AUTO));
     let mut first = Client::create(&gateway);
     let confirmed = add(
         &mut first,
@@ -69,12 +69,12 @@ fn records_and_tombstones_make_a_table() {
         more,
     );
     assert_eq!(confirmed, "SUBCMD,1,1,3,1,2 CONF,1,unlimited,unfiltered");
-    world.produce("a", "1");
-    world.produce("b", "1");
-    world.produce("a", "2");
-    world.delete("b");
-    world.delete("c");
-    world.produce("c", "3");
+    env.produce("a", "1");
+    env.produce("b", "1");
+    env.produce("a", "2");
+    env.delete("b");
+    env.delete("c");
+    env.produce("c", "3");
     for line in [
         "U,1,1,ADD|a|1",
         "U,1,1,|b|",
@@ -125,32 +125,32 @@ fn records_and_tombstones_make_a_table() {
 
 #[test]
 fn records_clear_and_end_the_snapshot() {
-    let world = TestEnv::partitioned(1);
-    let gateway = world.start_gateway(|xml| without_value(table(EVALUATE)(xml)));
+    let env = TestEnv::partitioned(1);
+    let gateway = env.start_gateway(|xml| without_value(table(EVALUATE)(xml)));
     let mut client = Client::create(&gateway);
     let schema = "key%20command%20v";
     add(&mut client, 1, "COMMAND", ROWS, schema, "&LS_snapshot=true");
-    world.produce("a", "c=ADD,v=1");
-    world.produce("b", "c=ADD,v=2");
+    env.produce("a", "c=ADD,v=1");
+    env.produce("b", "c=ADD,v=2");
     assert_eq!(client.line(), "U,1,1,a|ADD|1");
     assert_eq!(client.line(), "U,1,1,b||2");
     // The rows so far; the end comes for both at once.
     add(&mut client, 2, "COMMAND", ROWS, schema, "&LS_snapshot=true");
     assert_eq!(client.line(), "U,2,1,a|ADD|1");
     assert_eq!(client.line(), "U,2,1,b||2");
-    world.produce("snapshot", "c=EOS");
+    env.produce("snapshot", "c=EOS");
     assert_eq!([client.line(), client.line()], ["EOS,1,1", "EOS,2,1"]);
-    world.produce("a", "c=UPDATE,v=3");
-    world.produce("a", "c=UPSERT,v=9");
-    world.produce("a", "v=9");
-    world.produce("snapshot", "c=CS");
+    env.produce("a", "c=UPDATE,v=3");
+    env.produce("a", "c=UPSERT,v=9");
+    env.produce("a", "v=9");
+    env.produce("snapshot", "c=CS");
     let mut lines: Vec<_> = (0..4).map(|_| client.line()).collect();
     lines.sort();
     assert_eq!(
         lines,
         ["CS,1,1", "CS,2,1", "U,1,1,a|UPDATE|3", "U,2,1,a|UPDATE|3"]
     );
-    world.produce("a", "c=UPDATE,v=4");
+    env.produce("a", "c=UPDATE,v=4");
     assert_eq!(
         [client.line(), client.line()],
         ["U,1,1,|ADD|4", "U,2,1,|ADD|4"]
@@ -158,15 +158,15 @@ fn records_clear_and_end_the_snapshot() {
     // It is in its snapshot again.
     add(&mut client, 3, "COMMAND", ROWS, schema, "&LS_snapshot=true");
     assert_eq!(client.line(), "U,3,1,a|ADD|4");
-    world.produce("snapshot", "c=EOS");
+    env.produce("snapshot", "c=EOS");
     assert_eq!(client.line(), "EOS,3,1");
     gateway.shut_down();
 }
 
 #[test]
 fn a_list_has_its_last_events_as_snapshot() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let item = "ltest-[key=Lime]";
     add(
@@ -179,7 +179,7 @@ fn a_list_has_its_last_events_as_snapshot() {
     );
     assert_eq!(client.line(), "EOS,1,1");
     for number in 0..12 {
-        world.produce("Lime", &number.to_string());
+        env.produce("Lime", &number.to_string());
         assert_eq!(client.line(), format!("U,1,1,{number}"));
     }
     add(
@@ -203,8 +203,8 @@ fn a_list_has_its_last_events_as_snapshot() {
 
 #[test]
 fn frequency_is_limited_and_changed() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let item = "ltest-[key=Mango]";
     let confirmed = add(
@@ -216,10 +216,10 @@ fn frequency_is_limited_and_changed() {
         "&LS_requested_max_frequency=0.001",
     );
     assert_eq!(confirmed, "SUBOK,1,1,1 CONF,1,0.001,filtered");
-    world.produce("Mango", "one");
+    env.produce("Mango", "one");
     assert_eq!(client.line(), "U,1,1,one");
-    world.produce("Mango", "two");
-    world.produce("Mango", "three");
+    env.produce("Mango", "two");
+    env.produce("Mango", "three");
     wait_metric(&gateway, "weir_gateway_updates_conflated_total", |count| {
         count > 0
     });
@@ -230,7 +230,7 @@ fn frequency_is_limited_and_changed() {
     );
     assert_eq!(client.line(), "U,1,1,three");
     for number in 0..5 {
-        world.produce("Mango", &number.to_string());
+        env.produce("Mango", &number.to_string());
         assert_eq!(client.line(), format!("U,1,1,{number}"));
     }
     client
@@ -254,14 +254,14 @@ fn frequency_is_limited_and_changed() {
 
 #[test]
 fn bandwidth_is_limited_and_changed() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Melon]", "value");
     client.send("control\r\nLS_reqId=5&LS_op=constrain&LS_requested_max_bandwidth=0.01");
     assert_eq!([client.line(), client.line()], ["REQOK,5", "CONS,0.01"]);
     for number in 0..5 {
-        world.produce("Melon", &number.to_string());
+        env.produce("Melon", &number.to_string());
     }
     // One is saved up; the others wait, none is lost.
     assert_eq!(client.line(), "U,1,1,0");
@@ -303,16 +303,16 @@ fn newcomers_get_the_rows_whatever_event_loop_they_are_on() {
 }
 
 fn newcomers_get_the_rows(shards: usize) {
-    let world = TestEnv::partitioned(1);
-    let config = world.config(|xml| without_value(table(EVALUATE)(xml)));
+    let env = TestEnv::partitioned(1);
+    let config = env.config(|xml| without_value(table(EVALUATE)(xml)));
     let gateway = start_with(shards, config);
     let mut first = Client::create(&gateway);
     let schema = "key%20command%20v";
     add(&mut first, 1, "COMMAND", ROWS, schema, "&LS_snapshot=true");
     for record in ["c=ADD,v=1", "c=UPDATE,v=2", "c=UPDATE"] {
-        world.produce("a", record);
+        env.produce("a", record);
     }
-    world.produce("b", "c=ADD,v=3");
+    env.produce("b", "c=ADD,v=3");
     let lines = [
         "U,1,1,a|ADD|1",
         "U,1,1,|UPDATE|2",
@@ -331,11 +331,11 @@ fn newcomers_get_the_rows(shards: usize) {
         add(&mut other, 2, "COMMAND", ROWS, schema, "");
         others.push(other);
     }
-    world.produce("snapshot", "c=EOS");
+    env.produce("snapshot", "c=EOS");
     for client in [&mut first].into_iter().chain(&mut others) {
         assert_eq!(client.line(), "EOS,1,1");
     }
-    world.produce("b", "c=UPDATE,v=4");
+    env.produce("b", "c=UPDATE,v=4");
     for other in &mut others {
         let mut lines = [other.line(), other.line()];
         lines.sort();
@@ -363,8 +363,8 @@ fn on_both_loops(gateway: &Gateway, item: &str) -> Vec<Client> {
 
 #[test]
 fn what_one_event_loop_knows_the_other_learns() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut first = Client::create(&gateway);
     add(
         &mut first,
@@ -374,7 +374,7 @@ fn what_one_event_loop_knows_the_other_learns() {
         "value",
         "&LS_snapshot=true",
     );
-    world.produce("Nut", "known");
+    env.produce("Nut", "known");
     assert_eq!(first.line(), "U,1,1,known");
     // Whichever loop they are on.
     for _ in 0..8 {
@@ -392,11 +392,11 @@ fn what_one_event_loop_knows_the_other_learns() {
 #[test]
 fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
     for (shards, threads) in [(2, 1), (4, 1), (4, 3)] {
-        let world = TestEnv::new();
+        let env = TestEnv::new();
         let threads = format!(
             r#"<param name="record.consume.with.num.threads">{threads}</param></data_provider>"#
         );
-        let config = world.config(|xml| xml.replace("</data_provider>", &threads));
+        let config = env.config(|xml| xml.replace("</data_provider>", &threads));
         let gateway = start_with(shards, config);
         let mut first = Client::create(&gateway);
         let item = "ltest-[key=Plum]";
@@ -404,7 +404,7 @@ fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
         add(&mut first, 1, "DISTINCT", item, "value", all);
         assert_eq!(first.line(), "EOS,1,1");
         for number in 0..26 {
-            world.produce("Plum", &number.to_string());
+            env.produce("Plum", &number.to_string());
             assert_eq!(first.line(), format!("U,1,1,{number}"));
         }
         let mut others = Vec::new();
@@ -430,7 +430,7 @@ fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
             others.push(other);
             assert!(others.len() < 200, "an event loop gets no connections");
         }
-        world.produce("Plum", "next");
+        env.produce("Plum", "next");
         assert_eq!(first.line(), "U,1,1,next");
         for other in &mut others {
             let mut lines = [other.line(), other.line(), other.line()];
@@ -444,14 +444,14 @@ fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
 /// The snapshot is there as long as any event loop has the item, be it about to give it up.
 #[test]
 fn a_list_outlives_the_event_loop_that_began_it() {
-    let world = TestEnv::new();
-    let gateway = start_with(2, world.config(|xml| xml));
+    let env = TestEnv::new();
+    let gateway = start_with(2, env.config(|xml| xml));
     let (item, all) = ("ltest-[key=Pear]", "&LS_snapshot=true");
     let mut last = Client::create(&gateway);
     add(&mut last, 1, "DISTINCT", item, "value", all);
     assert_eq!(last.line(), "EOS,1,1");
     for number in 0..3 {
-        world.produce("Pear", &number.to_string());
+        env.produce("Pear", &number.to_string());
         assert_eq!(last.line(), format!("U,1,1,{number}"));
     }
     for _ in 0..30 {
@@ -469,15 +469,15 @@ fn a_list_outlives_the_event_loop_that_began_it() {
 
 #[test]
 fn the_first_subscriber_sees_the_last_value() {
-    let world = TestEnv::new();
-    let mut config = world.config(|xml| xml);
+    let env = TestEnv::new();
+    let mut config = env.config(|xml| xml);
     config.last_values.memory_bytes = 2_000_000;
     let gateway = Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
         ready == 1
     });
     for (key, value) in [("Fig", "old"), ("Fig", "new"), ("Date", "sweet")] {
-        world.produce(key, value);
+        env.produce(key, value);
     }
     wait_metric(&gateway, "weir_gateway_last_values", |items| items == 2);
     assert!(metric(&gateway, "weir_gateway_last_value_bytes") > 0);
@@ -512,7 +512,7 @@ fn the_first_subscriber_sees_the_last_value() {
     );
     assert_eq!(client.line(), "U,4,1,sweet");
     let others = on_both_loops(&gateway, "ltest-[key=Fig]");
-    world.produce("Date", "dry");
+    env.produce("Date", "dry");
     let mut lines = [client.line(), client.line()];
     lines.sort();
     assert_eq!(lines, ["U,3,1,dry", "U,4,1,dry"]);

@@ -19,12 +19,12 @@ struct Update {
 
 /// Produces while a client reads, and hands over what it got.
 fn run(threads: &str, strategy: &str) -> Vec<Update> {
-    let world = TestEnv::partitioned(4);
+    let env = TestEnv::partitioned(4);
     let settings = format!(
         r#"<param name="record.consume.with.num.threads">{threads}</param>
            <param name="record.consume.with.order.strategy">{strategy}</param></data_provider>"#
     );
-    let gateway = world.start_gateway(|xml| xml.replace("</data_provider>", &settings));
+    let gateway = env.start_gateway(|xml| xml.replace("</data_provider>", &settings));
     let mut client = Client::create(&gateway);
     let items: Vec<String> = (0..KEYS).map(|key| format!("ltest-[key=k{key}]")).collect();
     client.subscribe(1, &items.join(" "), "value offset partition");
@@ -33,11 +33,11 @@ fn run(threads: &str, strategy: &str) -> Vec<Update> {
         scope.spawn(|| {
             for sequence in 0..RECORDS_PER_KEY {
                 for key in 0..KEYS {
-                    world.send(&format!("k{key}"), &sequence.to_string());
+                    env.send(&format!("k{key}"), &sequence.to_string());
                 }
-                world.send("nobody's", "x");
+                env.send("nobody's", "x");
             }
-            world.flush();
+            env.flush();
         });
         let mut partitions = HashMap::new();
         while updates.len() < KEYS * RECORDS_PER_KEY {

@@ -130,8 +130,8 @@ impl Follower {
 fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
     const RECORDS_MIN: usize = 3_000;
     const RECORDS_MAX: usize = 2 * RECORDS_MIN;
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let done = AtomicBool::new(false);
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(address)).collect();
@@ -142,14 +142,14 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
             // Longer than the followers cut, so that none waits for a line that never comes.
             let wanted = || following.load(Ordering::Relaxed) > 0;
             while records < RECORDS_MIN || records < RECORDS_MAX && wanted() {
-                world.send(KEY, &records.to_string());
+                env.send(KEY, &records.to_string());
                 if records % 20 == 0 || records > RECORDS_MIN {
-                    world.flush();
+                    env.flush();
                 }
                 records += 1;
                 done.store(records >= RECORDS_MIN, Ordering::Relaxed);
             }
-            world.flush();
+            env.flush();
             records
         });
         for (number, follower) in followers.iter_mut().enumerate() {
@@ -195,8 +195,8 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
 
 #[test]
 fn what_is_not_kept_any_more_is_not_recovered() {
-    let world = TestEnv::new();
-    let mut config = world.config(|xml| xml);
+    let env = TestEnv::new();
+    let mut config = env.config(|xml| xml);
     config.limits.recovery_bytes = 2_000;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
@@ -213,7 +213,7 @@ fn what_is_not_kept_any_more_is_not_recovered() {
         value = client.line();
     }
     for number in 0..10 {
-        world.produce(KEY, &format!("{number}{}", "x".repeat(500)));
+        env.produce(KEY, &format!("{number}{}", "x".repeat(500)));
         for _ in 0..2 {
             assert!(client.line().starts_with("U,"));
         }
@@ -247,8 +247,8 @@ fn what_is_not_kept_any_more_is_not_recovered() {
 /// A session that nobody comes back for ends by itself.
 #[test]
 fn an_abandoned_session_ends() {
-    let world = TestEnv::new();
-    let mut config = world.config(|xml| xml);
+    let env = TestEnv::new();
+    let mut config = env.config(|xml| xml);
     config.limits.recovery_ms = 200;
     config.limits.unbound_ms = 100;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
@@ -295,12 +295,12 @@ fn balance(gateways: Vec<SocketAddr>) -> SocketAddr {
 
 #[test]
 fn two_gateways_stand_behind_a_plain_balancer() {
-    let world = TestEnv::new();
+    let env = TestEnv::new();
     let start = |name: &str| {
         let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let listen = port.local_addr().expect("an address");
         drop(port);
-        let mut config = world.config(|xml| xml);
+        let mut config = env.config(|xml| xml);
         config.listen = listen;
         config.control_link = Some(listen.to_string());
         let gateway = weir_gateway::Gateway::start(config).expect(name);
@@ -336,7 +336,7 @@ fn two_gateways_stand_behind_a_plain_balancer() {
         assert!(stream.line().starts_with("CONF,1,"));
         sessions.push((link, stream));
     }
-    world.produce(KEY, "to both");
+    env.produce(KEY, "to both");
     for (_, stream) in &mut sessions {
         assert_eq!(stream.line(), "U,1,1,to both");
     }

@@ -35,55 +35,55 @@ fn leave(mut client: Client) {
     assert_eq!(client.line(), "UNSUB,1");
 }
 
-fn start(world: &TestEnv, from: &str, group: Option<&str>) -> Gateway {
+fn start(env: &TestEnv, from: &str, group: Option<&str>) -> Gateway {
     let group = group.map(|group| format!(r#"<param name="group.id">{group}</param>"#));
     let settings = format!(
         r#"<param name="record.consume.from">{from}</param>{}</data_provider>"#,
         group.unwrap_or_default()
     );
-    world.start_gateway(|xml| xml.replace("</data_provider>", &settings))
+    env.start_gateway(|xml| xml.replace("</data_provider>", &settings))
 }
 
 /// A first client and, after it left, a second one; what was written between is the second's.
-fn first_and_returning(world: &TestEnv, gateway: &Gateway, old: &[&str]) {
+fn first_and_returning(env: &TestEnv, gateway: &Gateway, old: &[&str]) {
     let mut first = subscriber(gateway);
-    world.produce("A", "one");
+    env.produce("A", "one");
     assert_eq!(until(&mut first, "one"), [old, &["one"]].concat());
     leave(first);
-    world.produce("A", "two");
-    world.produce("B", "nobody's");
-    world.produce("A", "three");
+    env.produce("A", "two");
+    env.produce("B", "nobody's");
+    env.produce("A", "three");
     let mut second = subscriber(gateway);
-    world.produce("A", "four");
+    env.produce("A", "four");
     assert_eq!(until(&mut second, "four"), ["two", "three", "four"]);
     leave(second);
 }
 
 #[test]
 fn latest_counts_for_the_first_client_only() {
-    let world = TestEnv::new();
-    world.produce("A", "old");
-    let gateway = start(&world, "LATEST", None);
-    first_and_returning(&world, &gateway, &[]);
+    let env = TestEnv::new();
+    env.produce("A", "old");
+    let gateway = start(&env, "LATEST", None);
+    first_and_returning(&env, &gateway, &[]);
     gateway.shut_down();
 
-    world.produce("A", "while it was down");
-    let gateway = start(&world, "LATEST", None);
+    env.produce("A", "while it was down");
+    let gateway = start(&env, "LATEST", None);
     let mut client = subscriber(&gateway);
-    world.produce("A", "new");
+    env.produce("A", "new");
     assert_eq!(until(&mut client, "new"), ["new"]);
     gateway.shut_down();
 }
 
 #[test]
 fn earliest_owes_the_first_client_the_whole_topic() {
-    let world = TestEnv::new();
-    world.produce("A", "old");
-    let gateway = start(&world, "EARLIEST", None);
-    first_and_returning(&world, &gateway, &["old"]);
+    let env = TestEnv::new();
+    env.produce("A", "old");
+    let gateway = start(&env, "EARLIEST", None);
+    first_and_returning(&env, &gateway, &["old"]);
     gateway.shut_down();
 
-    let gateway = start(&world, "EARLIEST", None);
+    let gateway = start(&env, "EARLIEST", None);
     let mut client = subscriber(&gateway);
     let all = ["old", "one", "two", "three", "four"];
     assert_eq!(until(&mut client, "four"), all);
@@ -93,12 +93,12 @@ fn earliest_owes_the_first_client_the_whole_topic() {
 #[test]
 fn a_named_group_goes_on_after_a_restart() {
     for from in ["LATEST", "EARLIEST"] {
-        let world = TestEnv::partitioned(3);
-        world.produce("A", "old");
-        let group = format!("group-{}", world.topic);
-        let gateway = start(&world, from, Some(&group));
+        let env = TestEnv::partitioned(3);
+        env.produce("A", "old");
+        let group = format!("group-{}", env.topic);
+        let gateway = start(&env, from, Some(&group));
         let old: &[&str] = if from == "EARLIEST" { &["old"] } else { &[] };
-        first_and_returning(&world, &gateway, old);
+        first_and_returning(&env, &gateway, old);
         wait_metric(&gateway, "weir_gateway_kafka_commits_total", |count| {
             count > 0
         });
@@ -108,10 +108,10 @@ fn a_named_group_goes_on_after_a_restart() {
 
         // Partitions that had no record before are stored too.
         for key in ["C", "D", "E", "F"] {
-            world.produce(key, "elsewhere");
+            env.produce(key, "elsewhere");
         }
-        world.produce("A", "while it was down");
-        let gateway = start(&world, from, Some(&group));
+        env.produce("A", "while it was down");
+        let gateway = start(&env, from, Some(&group));
         let mut client = Client::create(&gateway);
         let items: Vec<String> = ["A", "C", "D", "E", "F"]
             .map(|key| format!("ltest-[key={key}]"))
@@ -131,15 +131,15 @@ fn a_named_group_goes_on_after_a_restart() {
 }
 
 /// A gateway that has stored the position behind the records of `keys`, and is stopped.
-fn stored(world: &TestEnv, from: &str, group: &str, keys: usize) {
-    let gateway = start(world, from, Some(group));
+fn stored(env: &TestEnv, from: &str, group: &str, keys: usize) {
+    let gateway = start(env, from, Some(group));
     let mut client = Client::create(&gateway);
     let items: Vec<String> = (0..keys).map(|key| format!("ltest-[key=k{key}]")).collect();
     client.subscribe(1, &items.join(" "), "value");
     for key in 0..keys {
-        world.send(&format!("k{key}"), "before");
+        env.send(&format!("k{key}"), "before");
     }
-    world.flush();
+    env.flush();
     for _ in 0..keys {
         assert!(client.line().ends_with(",before"));
     }
@@ -147,7 +147,7 @@ fn stored(world: &TestEnv, from: &str, group: &str, keys: usize) {
 }
 
 fn configured(
-    world: &TestEnv,
+    env: &TestEnv,
     from: &str,
     group: &str,
     change: impl FnOnce(&mut GatewayConfig),
@@ -156,24 +156,24 @@ fn configured(
         r#"<param name="record.consume.from">{from}</param>
         <param name="group.id">{group}</param></data_provider>"#
     );
-    let mut config = world.config(|xml| xml.replace("</data_provider>", &settings));
+    let mut config = env.config(|xml| xml.replace("</data_provider>", &settings));
     change(&mut config);
-    world.ready(config)
+    env.ready(config)
 }
 
 #[test]
 fn clients_back_within_resume_delay_lose_nothing() {
     const CLIENTS: usize = 40;
-    let world = TestEnv::partitioned(2);
-    let group = format!("group-{}", world.topic);
-    stored(&world, "LATEST", &group, CLIENTS);
+    let env = TestEnv::partitioned(2);
+    let group = format!("group-{}", env.topic);
+    stored(&env, "LATEST", &group, CLIENTS);
     for number in 0..5 {
         for key in 0..CLIENTS {
-            world.send(&format!("k{key}"), &number.to_string());
+            env.send(&format!("k{key}"), &number.to_string());
         }
     }
-    world.flush();
-    let gateway = configured(&world, "LATEST", &group, |config| {
+    env.flush();
+    let gateway = configured(&env, "LATEST", &group, |config| {
         config.resume_delay_ms = 15_000;
     });
     // They come back over 1.5 s and more records come meanwhile.
@@ -182,11 +182,11 @@ fn clients_back_within_resume_delay_lose_nothing() {
     for key in 0..CLIENTS {
         let due = Duration::from_millis(1500) * key as u32 / CLIENTS as u32;
         while begun.elapsed() < due {
-            world.produce("other", "x");
+            env.produce("other", "x");
         }
         let mut client = Client::create(&gateway);
         client.subscribe(1, &format!("ltest-[key=k{key}]"), "value");
-        world.produce(&format!("k{key}"), "5");
+        env.produce(&format!("k{key}"), "5");
         clients.push(client);
     }
     for client in &mut clients {
@@ -199,15 +199,15 @@ fn clients_back_within_resume_delay_lose_nothing() {
 
 #[test]
 fn clients_back_after_resume_delay_are_counted() {
-    let world = TestEnv::new();
-    let group = format!("group-{}", world.topic);
-    stored(&world, "LATEST", &group, 3);
+    let env = TestEnv::new();
+    let group = format!("group-{}", env.topic);
+    stored(&env, "LATEST", &group, 3);
     for value in ["one", "two"] {
         for key in 0..3 {
-            world.produce(&format!("k{key}"), value);
+            env.produce(&format!("k{key}"), value);
         }
     }
-    let gateway = configured(&world, "LATEST", &group, |config| {
+    let gateway = configured(&env, "LATEST", &group, |config| {
         config.resume_delay_ms = 200;
     });
     let mut early = Client::create(&gateway);
@@ -230,20 +230,20 @@ fn clients_back_after_resume_delay_are_counted() {
 #[test]
 fn resume_delay_holds_nothing_without_stored_offsets() {
     for group in [None, Some("fresh")] {
-        let world = TestEnv::new();
-        let group = group.map(|group| format!("{group}-{}", world.topic));
-        world.produce("A", "old");
+        let env = TestEnv::new();
+        let group = group.map(|group| format!("{group}-{}", env.topic));
+        env.produce("A", "old");
         let group = group.map_or_else(String::new, |group| {
             format!(r#"<param name="group.id">{group}</param>"#)
         });
         let settings =
             format!(r#"<param name="record.consume.from">EARLIEST</param>{group}</data_provider>"#);
-        let mut config = world.config(|xml| xml.replace("</data_provider>", &settings));
+        let mut config = env.config(|xml| xml.replace("</data_provider>", &settings));
         // Longer than the test waits for a line.
         config.resume_delay_ms = 3_600_000;
-        let gateway = world.ready(config);
+        let gateway = env.ready(config);
         let mut client = subscriber(&gateway);
-        world.produce("A", "new");
+        env.produce("A", "new");
         assert_eq!(until(&mut client, "new"), ["old", "new"]);
         assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 0);
         gateway.shut_down();
@@ -256,18 +256,18 @@ fn position_lost_by_retention_follows_consume_from() {
         ("EARLIEST", &["lost 2", "lost 3", "new"][..]),
         ("LATEST", &["new"]),
     ] {
-        let world = TestEnv::new();
-        let group = format!("group-{}", world.topic);
-        stored(&world, from, &group, 1);
+        let env = TestEnv::new();
+        let group = format!("group-{}", env.topic);
+        stored(&env, from, &group, 1);
         for number in 0..4 {
-            world.produce("k0", &format!("lost {number}"));
+            env.produce("k0", &format!("lost {number}"));
         }
-        let deleted = world.admin.delete_records(&world.topic, 0, 3);
+        let deleted = env.admin.delete_records(&env.topic, 0, 3);
         deleted.expect("deleted");
-        let gateway = configured(&world, from, &group, |config| config.resume_delay_ms = 100);
+        let gateway = configured(&env, from, &group, |config| config.resume_delay_ms = 100);
         let mut client = Client::create(&gateway);
         client.subscribe(1, "ltest-[key=k0]", "value");
-        world.produce("k0", "new");
+        env.produce("k0", "new");
         assert_eq!(until(&mut client, "new"), expected, "{from}");
         let resets = metric(&gateway, "weir_gateway_kafka_offset_resets_total");
         assert_eq!(resets, 1, "{from}");
@@ -276,9 +276,9 @@ fn position_lost_by_retention_follows_consume_from() {
         leave(client);
         wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
         for number in 0..3 {
-            world.produce("k0", &format!("lost {number}"));
+            env.produce("k0", &format!("lost {number}"));
         }
-        let deleted = world.admin.delete_records(&world.topic, 0, 7);
+        let deleted = env.admin.delete_records(&env.topic, 0, 7);
         deleted.expect("deleted");
         let mut client = Client::create(&gateway);
         client.subscribe(1, "ltest-[key=k0]", "value");
@@ -287,7 +287,7 @@ fn position_lost_by_retention_follows_consume_from() {
             "weir_gateway_kafka_offset_resets_total",
             |resets| resets == 2,
         );
-        world.produce("k0", "newest");
+        env.produce("k0", "newest");
         let expected: &[&str] = match from {
             "EARLIEST" => &["lost 1", "lost 2", "newest"],
             _ => &["newest"],
@@ -299,17 +299,17 @@ fn position_lost_by_retention_follows_consume_from() {
 
 #[test]
 fn nothing_is_lost_or_repeated_by_restarts_under_load() {
-    let world = TestEnv::partitioned(2);
-    let group = format!("group-{}", world.topic);
+    let env = TestEnv::partitioned(2);
+    let group = format!("group-{}", env.topic);
     let sent = 3000;
     let mut seen: Vec<Vec<usize>> = vec![Vec::new(); 4];
     std::thread::scope(|scope| {
-        let mut gateway = start(&world, "EARLIEST", Some(&group));
+        let mut gateway = start(&env, "EARLIEST", Some(&group));
         scope.spawn(|| {
             for number in 0..sent {
-                world.send(&format!("k{}", number % 4), &number.to_string());
+                env.send(&format!("k{}", number % 4), &number.to_string());
                 if number % 100 == 99 {
-                    world.flush();
+                    env.flush();
                 }
             }
         });
@@ -335,7 +335,7 @@ fn nothing_is_lost_or_repeated_by_restarts_under_load() {
                     }
                     note(&line, &mut seen);
                 }
-                gateway = start(&world, "EARLIEST", Some(&group));
+                gateway = start(&env, "EARLIEST", Some(&group));
             }
         }
         gateway.shut_down();
@@ -357,16 +357,16 @@ fn note(line: &str, seen: &mut [Vec<usize>]) {
 
 #[test]
 fn two_gateways_of_one_group_both_deliver_everything() {
-    let world = TestEnv::partitioned(2);
-    let group = format!("group-{}", world.topic);
+    let env = TestEnv::partitioned(2);
+    let group = format!("group-{}", env.topic);
     let (one, two) = (
-        start(&world, "LATEST", Some(&group)),
-        start(&world, "LATEST", Some(&group)),
+        start(&env, "LATEST", Some(&group)),
+        start(&env, "LATEST", Some(&group)),
     );
     let (mut first, mut second) = (subscriber(&one), subscriber(&two));
     let values: Vec<String> = (0..50).map(|number| number.to_string()).collect();
     for value in &values {
-        world.produce("A", value);
+        env.produce("A", value);
     }
     assert_eq!(until(&mut first, "49"), values);
     assert_eq!(until(&mut second, "49"), values);

@@ -19,14 +19,14 @@ fn subscribe(client: &mut Client, id: u32, mode: &str, more: &str) {
 
 #[test]
 fn merge_and_distinct_each_keep_their_promise() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     subscribe(&mut client, 1, "MERGE", "&LS_snapshot=true");
     subscribe(&mut client, 2, "DISTINCT", "&LS_snapshot=true");
     assert_eq!(client.line(), "EOS,2,1", "the snapshot of a list is empty");
     for (value, merged) in [("one", Some("one")), ("one", None), ("", Some("$"))] {
-        world.produce(KEY, value);
+        env.produce(KEY, value);
         if let Some(merged) = merged {
             assert_eq!(client.line(), format!("U,1,1,{merged}"));
         }
@@ -49,7 +49,7 @@ fn merge_and_distinct_each_keep_their_promise() {
         "&LS_snapshot=true&LS_requested_max_frequency=unfiltered",
     );
     assert_eq!(client.line(), "U,5,1,$");
-    world.produce(KEY, "two");
+    env.produce(KEY, "two");
     let mut lines: Vec<_> = (0..5).map(|_| client.line()).collect();
     lines.sort();
     let all = [1, 2, 3, 4, 5].map(|id| format!("U,{id},1,two"));
@@ -80,15 +80,15 @@ fn merge_and_distinct_each_keep_their_promise() {
 /// Whichever loop accepts the new WebSocket: the session goes on with all that came in between.
 #[test]
 fn a_session_goes_on_with_another_websocket_after_loop() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::connect(&gateway);
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false");
     let id = client.line().split(',').nth(1).expect("an id").to_owned();
     (0..3).for_each(|_| drop(client.line()));
     subscribe(&mut client, 1, "RAW", "");
     subscribe(&mut client, 2, "MERGE", "");
-    world.produce(KEY, "before");
+    env.produce(KEY, "before");
     assert_eq!(
         [client.line(), client.line()],
         ["U,1,1,before", "U,2,1,before"]
@@ -100,7 +100,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
         assert_eq!(client.any_line(), None, "it was asked to close the socket");
         let values = [format!("a{round}"), format!("b{round}")];
         let sent = metric(&gateway, "weir_gateway_updates_posted_total");
-        values.iter().for_each(|value| world.produce(KEY, value));
+        values.iter().for_each(|value| env.produce(KEY, value));
         wait_metric(&gateway, "weir_gateway_updates_posted_total", |now| {
             now == sent + 2
         });
@@ -152,7 +152,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
         "a session has one stream, the last"
     );
     let mut client = other;
-    world.produce(KEY, "after");
+    env.produce(KEY, "after");
     assert_eq!(
         [client.line(), client.line()],
         ["U,1,1,after", "U,2,1,after"]
@@ -162,8 +162,8 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
 
 #[test]
 fn a_session_between_streams_is_told_what_there_was_no_room_for() {
-    let world = TestEnv::new();
-    let mut config = world.config(|xml| xml);
+    let env = TestEnv::new();
+    let mut config = env.config(|xml| xml);
     config.limits.queue_bytes = 10_000;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
@@ -174,7 +174,7 @@ fn a_session_between_streams_is_told_what_there_was_no_room_for() {
     client.send("control\r\nLS_reqId=7&LS_op=force_rebind");
     assert_eq!([client.line(), client.line()], ["REQOK,7", "LOOP,0"]);
     for number in 0..5 {
-        world.produce(KEY, &format!("{number}{}", "x".repeat(6_000)));
+        env.produce(KEY, &format!("{number}{}", "x".repeat(6_000)));
     }
     // One waits as bytes, one as values.
     wait_metric(&gateway, "weir_gateway_updates_lost_total", |lost| {
@@ -184,7 +184,7 @@ fn a_session_between_streams_is_told_what_there_was_no_room_for() {
     assert!(client.line().starts_with("U,1,1,0x"));
     assert!(client.line().starts_with("U,1,1,1x"));
     assert_eq!(client.line(), "OV,1,1,3");
-    world.produce(KEY, "after");
+    env.produce(KEY, "after");
     assert_eq!(client.line(), "U,1,1,after");
     gateway.shut_down();
 }
@@ -231,8 +231,8 @@ fn simulator_session(gateway: &weir_gateway::Gateway, set: &str) -> Client {
 
 #[test]
 fn the_published_simulator_is_told_what_to_do_and_served() {
-    let world = TestEnv::new();
-    let config = world.config(|xml| xml);
+    let env = TestEnv::new();
+    let config = env.config(|xml| xml);
     let gateway = weir_gateway::Gateway::start(weir_gateway::GatewayConfig {
         simulator: Some(Simulator::default()),
         ..config
@@ -280,15 +280,15 @@ fn the_published_simulator_is_told_what_to_do_and_served() {
     assert_eq!(next(&mut client), "REQOK,4");
     assert_eq!(next(&mut client), "SUBOK,9,1,2");
     assert!(next(&mut client).starts_with("CONF,9,"));
-    world.produce("Apple", "crisp");
+    env.produce("Apple", "crisp");
     assert_eq!(next(&mut client), "U,9,1,Apple|crisp");
     gateway.shut_down();
 }
 
 #[test]
 fn the_start_item_is_served_on_request_only() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let body = "LS_adapter_set=LOAD_TESTS&LS_cid=x&LS_polling=true&LS_polling_millis=0";
     let request = format!(
         "POST /lightstreamer/create_session.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: x\r\n\

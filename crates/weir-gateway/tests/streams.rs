@@ -27,8 +27,8 @@ fn head(http: &mut Http, id: &str, keepalive_ms: u32) {
 
 #[test]
 fn a_stream_over_http_goes_on_from_answer_to_answer() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     for _ in 0..MANY / 2 {
         let id = create_by_poll(address);
@@ -58,7 +58,7 @@ fn a_stream_over_http_goes_on_from_answer_to_answer() {
         let mut loops = 0;
         for number in 0..40 {
             let value = format!("{number}-{}", "x".repeat(100));
-            world.produce(KEY, &value);
+            env.produce(KEY, &value);
             let mut line = stream.line();
             while line == "LOOP,0" {
                 assert_eq!(stream.rest(), [""; 0], "LOOP is the last line");
@@ -80,8 +80,8 @@ fn a_stream_over_http_goes_on_from_answer_to_answer() {
 
 #[test]
 fn a_session_begins_as_a_stream_over_http_and_by_get() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let mut stream = Http::connect(gateway.listen_address());
     let create = format!(
         "LS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false&LS_reduce_head=true\
@@ -93,7 +93,7 @@ fn a_session_begins_as_a_stream_over_http_and_by_get() {
     let id = conok.split(',').nth(1).expect("an id");
     assert_eq!(stream.line(), "SUBOK,1,1,1");
     assert!(stream.line().starts_with("CONF,1,"));
-    world.produce(KEY, "one");
+    env.produce(KEY, "one");
     assert_eq!(stream.line(), "U,1,1,one");
 
     // Everything in the query, no head, and a stream that is taken over without a word.
@@ -104,7 +104,7 @@ fn a_session_begins_as_a_stream_over_http_and_by_get() {
     );
     other.send(get.as_bytes());
     other.read_head();
-    world.produce(KEY, "two");
+    env.produce(KEY, "two");
     assert_eq!(other.line(), "U,1,1,two");
     let old = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stream.next()));
     assert!(
@@ -116,8 +116,8 @@ fn a_session_begins_as_a_stream_over_http_and_by_get() {
 
 #[test]
 fn polls_get_what_there_is_and_wait_for_what_comes() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     for _ in 0..MANY / 2 {
         let id = create_by_poll(address);
@@ -138,9 +138,9 @@ fn polls_get_what_there_is_and_wait_for_what_comes() {
             ["SUBOK,1,1,1", "CONF,1,unlimited,unfiltered", "LOOP,100"]
         );
         http.post("bind_session", &poll(19_000));
-        world.produce(KEY, "waited for");
+        env.produce(KEY, "waited for");
         assert_eq!(http.rest(), ["U,1,1,waited for", "LOOP,100"]);
-        world.produce(KEY, "between");
+        env.produce(KEY, "between");
         // Nobody reads it at once: the record may need its time.
         let mut lines = http.post("bind_session", &poll(19_000)).rest();
         assert_eq!(lines.remove(0), "U,1,1,between");
@@ -161,8 +161,8 @@ fn polls_get_what_there_is_and_wait_for_what_comes() {
 
 #[test]
 fn polls_on_a_websocket_need_not_name_the_session() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let id = create_by_poll(gateway.listen_address());
     let mut client = Client::connect(&gateway);
     client.send("wsok");
@@ -178,14 +178,14 @@ fn polls_on_a_websocket_need_not_name_the_session() {
     assert_eq!(client.line(), "LOOP,500");
     for number in 0..5 {
         if number % 2 == 0 {
-            world.produce(KEY, &number.to_string());
+            env.produce(KEY, &number.to_string());
         }
         client.send(
             "bind_session\r\nLS_polling=true&LS_polling_millis=500&LS_idle_millis=19000\
              &LS_reduce_head=true",
         );
         if number % 2 == 1 {
-            world.produce(KEY, &number.to_string());
+            env.produce(KEY, &number.to_string());
         }
         assert_eq!(client.line(), format!("U,1,1,{number}"));
         assert_eq!(client.line(), "LOOP,500");
@@ -204,8 +204,8 @@ fn polls_on_a_websocket_need_not_name_the_session() {
 /// Requests reach a session from any connection, and each connection gets its answers in order.
 #[test]
 fn requests_come_over_any_connection() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let mut client = Client::connect(&gateway);
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false");
@@ -245,7 +245,7 @@ fn requests_come_over_any_connection() {
             assert!(client.line().starts_with(&format!("CONF,{id},")));
         }
     }
-    world.produce(KEY, "to all");
+    env.produce(KEY, "to all");
     let mut updates: Vec<_> = (0..2 * MANY).map(|_| client.line()).collect();
     updates.sort_by_key(|line| line.len());
     let mut expected: Vec<_> = (1..=2 * MANY)
@@ -271,8 +271,8 @@ fn requests_come_over_any_connection() {
 /// A client that is silent for longer than it has promised loses its stream, not its session.
 #[test]
 fn a_broken_promise_costs_the_stream_and_not_the_session() {
-    let world = TestEnv::new();
-    let gateway = world.start_gateway(|xml| xml);
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     let id = create_by_poll(address);
     let mut stream = Http::connect(address);

@@ -1,7 +1,7 @@
 //! Bodies of the fuzz targets; the property tests run them too. Not for users.
 
 use crate::records::{Batches, DecompressBuffer};
-use crate::wire::frame::{FrameReader, SIZE_BYTES};
+use crate::wire::frame::{KafkaFrameReader, SIZE_BYTES};
 use crate::wire::header::RequestPeek;
 use crate::wire::{WireError, fetch, list_offsets, metadata};
 
@@ -10,7 +10,7 @@ pub fn frame(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else {
         return;
     };
-    let mut reader = FrameReader::new(FRAME_BYTES_MAX);
+    let mut reader = KafkaFrameReader::new(FRAME_BYTES_MAX);
     let mut arrived = 0;
     for piece in stream.chunks(usize::from(*piece).max(1)) {
         arrived += piece.len();
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(count, 6, "a plain and a gzip batch of three");
 
         let mut frames = Vec::new();
-        let mut reader = FrameReader::new(FRAME_BYTES_MAX);
+        let mut reader = KafkaFrameReader::new(FRAME_BYTES_MAX);
         let outcome = reader.feed::<WireError>(&FRAMES[1..], |frame| {
             frames.push(frame.to_vec());
             Ok(())

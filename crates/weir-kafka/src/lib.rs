@@ -20,10 +20,10 @@ pub mod wire;
 
 pub use admin::{Admin, AdminError};
 pub use ingest::{
-    Hold, IngestConfig, KafkaIngest, LentRecord, Offsets, PartitionLag, Reader, RecordSource,
-    SourceError, SourceStatus, StartFrom, TopicStatus,
+    IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
+    RecordSource, SourceError, SourceStatus, StartFrom, TopicStatus,
 };
-pub use produce::{Acks, Delivery, Producer, ProducerConfig, ProducerError, SendError};
+pub use produce::{Acks, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError};
 pub use properties::PropertyError;
 pub use record::{HeaderList, Record};
 

@@ -43,7 +43,7 @@ pub fn look_back(
     let partitions = partitions(&consumer, servers, topic, deadline)?;
     let chosen = choose(partitions, topic, partition, RecordSelector::Last)?;
     let share = records_max.div_ceil(chosen.len() as u64).max(1);
-    let mut look = Look {
+    let mut look = BackwardScan {
         consumer: &consumer,
         topic,
         deadline,
@@ -67,7 +67,7 @@ pub fn look_back(
     })
 }
 
-struct Look<'a> {
+struct BackwardScan<'a> {
     consumer: &'a BaseConsumer,
     topic: &'a str,
     deadline: Instant,
@@ -78,7 +78,7 @@ struct Look<'a> {
     is_whole: bool,
 }
 
-impl Look<'_> {
+impl BackwardScan<'_> {
     /// Looks through a partition, block by block from its end.
     fn partition(&mut self, partition: i32, share: u64) -> Result<(), PeekError> {
         let left = left(self.deadline);

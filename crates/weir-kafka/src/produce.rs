@@ -100,7 +100,7 @@ impl Default for ProducerConfig {
 
 /// What became of one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct DeliveryReport {
     /// The token given to [`Producer::send`].
     pub token: u64,
     /// Partition and offset, or why it was not stored. With [`Acks::None`] the offset is negative.
@@ -156,8 +156,8 @@ pub enum SendError {
 
 /// A running producer. Dropping it throws away what is still queued (each with a failed delivery).
 pub struct Producer {
-    client: Arc<BaseProducer<Context>>,
-    pending: Arc<Pending>,
+    client: Arc<BaseProducer<ProduceContext>>,
+    pending: Arc<PendingRecords>,
     wire_bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -169,11 +169,11 @@ impl Producer {
     /// the poll thread and must not block.
     pub fn start(
         config: &ProducerConfig,
-        on_delivery: Box<dyn Fn(Delivery) + Send + Sync>,
+        on_delivery: Box<dyn Fn(DeliveryReport) + Send + Sync>,
     ) -> Result<Self, ProducerError> {
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(PendingRecords::default());
         let wire_bytes = Arc::new(AtomicU64::new(0));
-        let context = Context {
+        let context = ProduceContext {
             on_delivery,
             pending: Arc::clone(&pending),
             wire_bytes: Arc::clone(&wire_bytes),
@@ -319,14 +319,14 @@ impl Drop for Producer {
 
 /// Counts records between `send` and their report.
 #[derive(Default)]
-struct Pending {
+struct PendingRecords {
     count: AtomicUsize,
     waiters: AtomicUsize,
     lock: Mutex<()>,
     empty: Condvar,
 }
 
-impl Pending {
+impl PendingRecords {
     fn add(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);
     }
@@ -361,13 +361,13 @@ impl Pending {
     }
 }
 
-struct Context {
-    on_delivery: Box<dyn Fn(Delivery) + Send + Sync>,
-    pending: Arc<Pending>,
+struct ProduceContext {
+    on_delivery: Box<dyn Fn(DeliveryReport) + Send + Sync>,
+    pending: Arc<PendingRecords>,
     wire_bytes: Arc<AtomicU64>,
 }
 
-impl ClientContext for Context {
+impl ClientContext for ProduceContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         properties::log_line(level, facility, message);
     }
@@ -382,7 +382,7 @@ impl ClientContext for Context {
     }
 }
 
-impl ProducerContext for Context {
+impl ProducerContext for ProduceContext {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, report: &DeliveryResult<'_>, token: usize) {
@@ -391,7 +391,7 @@ impl ProducerContext for Context {
             Err((KafkaError::MessageProduction(code), _)) => Err(code.to_string()),
             Err((error, _)) => Err(error.to_string()),
         };
-        (self.on_delivery)(Delivery {
+        (self.on_delivery)(DeliveryReport {
             token: token as u64,
             result,
         });
@@ -421,7 +421,7 @@ fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError>
 }
 
 fn spawn_poll_thread(
-    client: &Arc<BaseProducer<Context>>,
+    client: &Arc<BaseProducer<ProduceContext>>,
     stop: &Arc<AtomicBool>,
 ) -> Result<JoinHandle<()>, ProducerError> {
     let client = Arc::clone(client);

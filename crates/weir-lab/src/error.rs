@@ -8,7 +8,7 @@ use crate::ports::Owner;
 
 /// Whose fault an error is; a command turns this into its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum ErrorClass {
     /// Wrong settings, a missing tool, no room: the user can put it right and call again.
     Usage,
     /// Something that should answer does not: the broker, or the place packages come from.
@@ -226,15 +226,15 @@ pub enum LabError {
 impl LabError {
     /// Whose fault this is.
     #[must_use]
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Interrupted { .. } => Fault::Interrupted,
+            Self::Interrupted { .. } => ErrorClass::Interrupted,
             Self::Fetch { .. }
             | Self::Build { .. }
             | Self::BrokerDied { .. }
             | Self::NotReady { .. }
-            | Self::StillRunning { .. } => Fault::Unreachable,
-            _ => Fault::Usage,
+            | Self::StillRunning { .. } => ErrorClass::Unreachable,
+            _ => ErrorClass::Usage,
         }
     }
 

@@ -51,7 +51,7 @@ fn fetch(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let wanted = maven::Wanted {
+    let wanted = maven::MavenRequest {
         what: format!("Apache Kafka {version}"),
         size: "45 MB",
         dependencies: vec![

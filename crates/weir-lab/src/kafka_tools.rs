@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use crate::cache;
 use crate::error::LabError;
 use crate::host_tools;
-use crate::maven::{self, MavenError, Wanted};
+use crate::maven::{self, MavenError, MavenRequest};
 
 /// The tools of one release, as Java classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ fn fetch(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let wanted = Wanted {
+    let wanted = MavenRequest {
         what: format!("the tools of Apache Kafka {version}"),
         size: "60 MB",
         dependencies: vec![

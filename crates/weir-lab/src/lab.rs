@@ -13,7 +13,7 @@ pub use options::{LabOptions, SecondListener};
 use crate::broker::{BrokerProcess, Launch};
 use crate::disk;
 use crate::error::LabError;
-use crate::state::{LabState, Phase};
+use crate::state::{LabPhase, LabState};
 use crate::status::{self, GRACE};
 
 /// One broker of a running lab.
@@ -186,7 +186,7 @@ impl Lab {
     fn is_still_ours(&self) -> bool {
         let state = LabState::load(&self.launch.dir).ok().flatten();
         state.is_some_and(|state| {
-            state.cluster_id == self.state.cluster_id && state.phase == Phase::Running
+            state.cluster_id == self.state.cluster_id && state.phase == LabPhase::Running
         })
     }
 
@@ -220,7 +220,7 @@ impl Lab {
         self.state.save(&self.launch.dir)
     }
 
-    fn set_phase(&mut self, phase: Phase) -> Result<(), LabError> {
+    fn set_phase(&mut self, phase: LabPhase) -> Result<(), LabError> {
         self.state.phase = phase;
         self.state.save(&self.launch.dir)
     }

@@ -26,7 +26,7 @@ pub mod sdk;
 mod state;
 mod status;
 
-pub use error::{Fault, LabError};
+pub use error::{ErrorClass, LabError};
 pub use host_tools::java_version_found as java_version;
 pub use kafka_tools::KafkaTools;
 pub use lab::{Broker, Lab, LabOptions, SecondListener};

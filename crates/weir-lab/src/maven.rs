@@ -10,7 +10,7 @@ use crate::host_tools;
 
 /// What Maven is to resolve.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct MavenRequest<'a> {
     /// Its name for people.
     pub(crate) what: String,
     /// About how much it is, for people.
@@ -33,7 +33,7 @@ pub(crate) enum MavenError {
 
 /// Copies the jars to `dir/libs`.
 pub(crate) fn fetch(
-    wanted: &Wanted<'_>,
+    wanted: &MavenRequest<'_>,
     dir: &Path,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,

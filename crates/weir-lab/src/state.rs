@@ -13,7 +13,7 @@ use crate::process::{self, ProcessIdentity};
 /// How far a lab is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Phase {
+pub(crate) enum LabPhase {
     /// A command is starting it; if that command is gone, so are its brokers, or soon will be.
     Starting,
     /// It answered, and nobody has stopped it since.
@@ -28,7 +28,7 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabState {
     pub(crate) schema: u32,
-    pub(crate) phase: Phase,
+    pub(crate) phase: LabPhase,
     pub(crate) kafka_version: String,
     pub(crate) cluster_id: String,
     pub(crate) host: Ipv4Addr,
@@ -40,19 +40,19 @@ pub struct LabState {
     pub(crate) jvm_arguments: Vec<String>,
     pub(crate) boot_id: String,
     pub(crate) started_unix_ms: u64,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<LabNode>,
 }
 
 /// One node in `lab.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Node {
+pub(crate) struct LabNode {
     pub(crate) node_id: i32,
     pub(crate) port: u16,
     pub(crate) controller_port: u16,
     pub(crate) process: Option<ProcessIdentity>,
 }
 
-impl Node {
+impl LabNode {
     pub(crate) fn ports(&self) -> NodePorts {
         NodePorts {
             node_id: self.node_id,
@@ -94,7 +94,7 @@ impl LabState {
     }
 
     /// The process of `node`, if it still runs.
-    pub(crate) fn running(&self, node: &Node) -> Option<ProcessIdentity> {
+    pub(crate) fn running(&self, node: &LabNode) -> Option<ProcessIdentity> {
         node.process
             .filter(|process| self.boot_id == process::boot_id() && process.is_alive())
     }

@@ -12,7 +12,7 @@ use crate::disk;
 use crate::error::LabError;
 use crate::process;
 use crate::ready;
-use crate::state::{self, LabState, Phase};
+use crate::state::{self, LabPhase, LabState};
 
 /// What is known of the lab in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,13 +83,13 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
         .collect();
     let all_answer = brokers.iter().all(|broker| broker.answers);
     let name = match state.phase {
-        Phase::Starting => "starting",
-        Phase::Running if all_answer => "running",
-        Phase::Running => "incomplete",
-        Phase::Stopped => "stopped",
-        Phase::Failed => "failed",
+        LabPhase::Starting => "starting",
+        LabPhase::Running if all_answer => "running",
+        LabPhase::Running => "incomplete",
+        LabPhase::Stopped => "stopped",
+        LabPhase::Failed => "failed",
     };
-    let lives = matches!(state.phase, Phase::Starting | Phase::Running);
+    let lives = matches!(state.phase, LabPhase::Starting | LabPhase::Running);
     let started_unix_ms = if lives { state.started_unix_ms } else { 0 };
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -127,16 +127,18 @@ impl LabStatus {
     }
 }
 
-fn broker_status(dir: &Path, state: &LabState, node: &state::Node) -> BrokerStatus {
+fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerStatus {
     let process = state.running(node);
     let listed = process.and_then(|_| ready::listed_brokers(state.host, node.port).ok());
     let answers = listed.is_some_and(|listed| listed.len() == state.nodes.len());
     let trouble = match (state.phase, process) {
-        (Phase::Running | Phase::Starting, Some(_)) if !answers => "does not answer".to_owned(),
-        (Phase::Running, None) if diagnose::disk_was_full(dir, node.node_id) => {
+        (LabPhase::Running | LabPhase::Starting, Some(_)) if !answers => {
+            "does not answer".to_owned()
+        }
+        (LabPhase::Running, None) if diagnose::disk_was_full(dir, node.node_id) => {
             "ended: the disk was full".to_owned()
         }
-        (Phase::Running, None) => {
+        (LabPhase::Running, None) => {
             let (words, _) = diagnose::last_words(dir, node.node_id);
             format!("ended: {words}")
         }
@@ -204,7 +206,7 @@ pub fn down(
     )?;
     report.stopped = running.iter().map(|(id, _)| *id).collect();
     report.was_there = true;
-    report.data_kept = keep_data && !matches!(state.phase, Phase::Starting | Phase::Failed);
+    report.data_kept = keep_data && !matches!(state.phase, LabPhase::Starting | LabPhase::Failed);
     clear(&dir, &mut state, report.data_kept)?;
     Ok(report)
 }
@@ -237,7 +239,7 @@ pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result
         node.process = None;
     }
     if keep_data {
-        state.phase = Phase::Stopped;
+        state.phase = LabPhase::Stopped;
         return state.save(dir);
     }
     for node in &state.nodes {

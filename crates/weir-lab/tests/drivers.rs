@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_lab::driver::{
-    Configure, Driver, DriverError, DriverFailure, DriverProgram, KNOWN, Limit, Produce,
-    ProducerState, Role, Settings, Steady,
+    ClientSettings, CommandLimit, Configure, Driver, DriverError, DriverFailure, DriverProgram,
+    KNOWN, ProduceCommand, ProducerState, Steady, TopicEnd,
 };
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Long for an answer that comes.
-const TEST_TIMEOUT: Limit<'static> = Limit {
+const TEST_TIMEOUT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(60),
     stop: &NEVER,
 };
@@ -34,7 +34,7 @@ fn scripted(
     folder: &Path,
     name: &str,
     text: &str,
-    limit: Limit<'_>,
+    limit: CommandLimit<'_>,
 ) -> Result<Driver, DriverError> {
     let script = folder.join(format!("{name}.sh"));
     fs::write(&script, text).unwrap();
@@ -47,12 +47,12 @@ fn configure() -> Configure {
     Configure {
         bootstrap: "127.0.0.1:1".to_owned(),
         profile: "test".to_owned(),
-        settings: Settings::new(),
+        settings: ClientSettings::new(),
     }
 }
 
-fn produce() -> Produce {
-    Produce {
+fn produce() -> ProduceCommand {
+    ProduceCommand {
         topic: "t".to_owned(),
         len: 10,
         count: 10,
@@ -162,7 +162,7 @@ fn one_that_hangs_is_killed_with_all_it_has_started() {
         pid.display()
     );
     let mut driver = driver(folder.path(), "lazy", &text);
-    let limit = Limit {
+    let limit = CommandLimit {
         within: Duration::from_secs(2),
         stop: &NEVER,
     };
@@ -182,7 +182,7 @@ fn one_that_is_interrupted_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut driver = driver(folder.path(), "busy", "sleep 600\n");
     let stop = AtomicBool::new(true);
-    let limit = Limit {
+    let limit = CommandLimit {
         within: Duration::from_secs(600),
         stop: &stop,
     };
@@ -326,12 +326,12 @@ read -r line
         topic: "t".to_owned(),
         len: 10,
         seed: 1,
-        role: Role::Consume,
+        role: TopicEnd::Consume,
         rate: 0.0,
         seconds: 2,
     };
     let mut told = Vec::new();
-    let mut on_second = |second: &weir_lab::driver::Second| told.push(second.records);
+    let mut on_second = |second: &weir_lab::driver::SteadySecond| told.push(second.records);
     let mut steady = driver(folder.path(), "steady", text);
     let done = steady.steady(&asked, TEST_TIMEOUT, &mut on_second).unwrap();
     assert_eq!((done.records, told.as_slice()), (7, &[3, 4][..]));

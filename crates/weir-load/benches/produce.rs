@@ -18,10 +18,10 @@ use weir_kafka::{Admin, Producer, ProducerConfig, SendError};
 use weir_load::clock::Clock;
 use weir_load::local_time::LocalTime;
 use weir_load::pacer::Rate;
-use weir_load::payload::{Kind, MembersSpec, PayloadSpec, Payloads};
+use weir_load::payload::{MembersSpec, PayloadGenerator, PayloadKind, PayloadSpec};
 use weir_load::producer::{self, ProducerOptions};
-use weir_load::worker::protocol::{Command, Schedule};
-use weir_load::worker::{EventSender, Link};
+use weir_load::worker::protocol::{Schedule, WorkerCommand};
+use weir_load::worker::{CoordinatorChannel, EventSender};
 
 const ROUNDS: usize = 7;
 const RECORDS_PER_ROUND: u64 = 100_000;
@@ -32,7 +32,7 @@ fn main() {
         "{:<16}{:>10}{:>12}{:>14}",
         "kind", "key bytes", "value bytes", "ns per record"
     );
-    for kind in Kind::ALL {
+    for kind in PayloadKind::ALL {
         making(kind);
     }
     let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") else {
@@ -44,10 +44,10 @@ fn main() {
         "kind", "", "librdkafka alone", "producer"
     );
     for (kind, records) in [
-        (Kind::Base, 300_000),
-        (Kind::JsonExtended, 200_000),
-        (Kind::Complex, 200_000),
-        (Kind::JsonKeyX, 30_000),
+        (PayloadKind::Base, 300_000),
+        (PayloadKind::JsonExtended, 200_000),
+        (PayloadKind::Complex, 200_000),
+        (PayloadKind::JsonKeyX, 30_000),
     ] {
         for idempotent in [true, false] {
             sending(&bootstrap, kind, records, idempotent);
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-fn payloads(kind: Kind) -> Payloads {
+fn payloads(kind: PayloadKind) -> PayloadGenerator {
     let spec = PayloadSpec {
         kind,
         size: 1024,
@@ -71,10 +71,10 @@ fn payloads(kind: Kind) -> Payloads {
         seed: 1,
         marked: false,
     };
-    Payloads::new(&spec, LocalTime::system())
+    PayloadGenerator::new(&spec, LocalTime::system())
 }
 
-fn making(kind: Kind) {
+fn making(kind: PayloadKind) {
     let mut payloads = payloads(kind);
     let names = payloads.names().len() as u64;
     let due = Clock::start().now_unix_ns();
@@ -98,7 +98,7 @@ fn making(kind: Kind) {
     );
 }
 
-fn sending(bootstrap: &str, kind: Kind, records: u64, idempotent: bool) {
+fn sending(bootstrap: &str, kind: PayloadKind, records: u64, idempotent: bool) {
     let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
     let topic = format!("bench-{kind}-{idempotent}-{}", std::process::id());
     admin.create_topic(&topic, 4, 1, &[]).expect("a new topic");
@@ -162,7 +162,7 @@ fn cpu(clock: ClockId) -> Duration {
 }
 
 /// The same record again and again, as fast as the library takes it.
-fn send_alone(bootstrap: &str, topic: &str, kind: Kind, records: u64, idempotent: bool) {
+fn send_alone(bootstrap: &str, topic: &str, kind: PayloadKind, records: u64, idempotent: bool) {
     let config = ProducerConfig {
         bootstrap_servers: bootstrap.to_owned(),
         idempotent,
@@ -187,7 +187,13 @@ fn send_alone(bootstrap: &str, topic: &str, kind: Kind, records: u64, idempotent
 }
 
 /// All of them due at once.
-fn send_with_producer(bootstrap: &str, topic: &str, kind: Kind, records: u64, idempotent: bool) {
+fn send_with_producer(
+    bootstrap: &str,
+    topic: &str,
+    kind: PayloadKind,
+    records: u64,
+    idempotent: bool,
+) {
     let options = ProducerOptions {
         bootstrap_servers: bootstrap.to_owned(),
         topic: topic.to_owned(),
@@ -199,12 +205,12 @@ fn send_with_producer(bootstrap: &str, topic: &str, kind: Kind, records: u64, id
         ..ProducerOptions::default()
     };
     let (commands, receiver) = mpsc::sync_channel(1);
-    let link = Link {
+    let link = CoordinatorChannel {
         commands: receiver,
         events: EventSender::new(std::io::sink()),
     };
     let now = Clock::start().now_unix_ns();
-    let start = Command::Start(Schedule {
+    let start = WorkerCommand::Start(Schedule {
         start_unix_ns: now,
         measure_from_unix_ns: now,
         measure_until_unix_ns: u64::MAX,

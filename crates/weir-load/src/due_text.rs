@@ -8,7 +8,7 @@ use crate::payload::MARK;
 
 /// What a timestamp text tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTimestamp {
     /// The instant; `None` if the text does not begin with one.
     pub(crate) unix_ns: Option<u64>,
     /// Whether it carries [`MARK`].
@@ -41,14 +41,14 @@ impl DueReader {
         }
     }
 
-    pub(crate) fn read(&mut self, value: &[u8]) -> Due {
+    pub(crate) fn read(&mut self, value: &[u8]) -> DueTimestamp {
         let text = self.text(value).unwrap_or_default();
         let (marked, text) = match text.strip_prefix(MARK.as_bytes()) {
             Some(rest) => (true, rest),
             None => (false, text),
         };
         let time = text.get(..TEXT_LEN);
-        Due {
+        DueTimestamp {
             unix_ns: time.and_then(|time| self.local.parse(time)),
             marked,
         }
@@ -73,12 +73,12 @@ impl DueReader {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Due {
+    fn read(text: &str) -> DueTimestamp {
         DueReader::with_member("timestamp", LocalTime::utc()).read(text.as_bytes())
     }
 
-    fn due(marked: bool) -> Due {
-        Due {
+    fn due(marked: bool) -> DueTimestamp {
+        DueTimestamp {
             unix_ns: Some(3_600_007_000_000),
             marked,
         }

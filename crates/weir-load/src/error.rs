@@ -10,7 +10,7 @@ use crate::payload::ReplayError;
 /// Whose fault an error is; commands turn it into their exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum ErrorClass {
     /// The options make no sense.
     Usage,
     /// The target does not answer or refuses.
@@ -78,24 +78,26 @@ pub enum LoadError {
 
 impl LoadError {
     /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Replay(ReplayError::Topic(_)) => Fault::Target,
+            Self::Replay(ReplayError::Topic(_)) => ErrorClass::Target,
             Self::Option { .. }
             | Self::Replay(_)
             | Self::Listen { .. }
-            | Self::Consumer(LeanError::Config { .. }) => Fault::Usage,
+            | Self::Consumer(LeanError::Config { .. }) => ErrorClass::Usage,
             Self::Producer(
                 ProducerError::UnknownAcks { .. }
                 | ProducerError::Property(_)
                 | ProducerError::Refused { .. },
-            ) => Fault::Usage,
-            Self::Producer(ProducerError::Thread { .. }) | Self::System { .. } => Fault::Instrument,
+            ) => ErrorClass::Usage,
+            Self::Producer(ProducerError::Thread { .. }) | Self::System { .. } => {
+                ErrorClass::Instrument
+            }
             Self::TopicMissing { .. }
             | Self::Admin(_)
             | Self::Producer(_)
             | Self::Source(_)
-            | Self::Consumer(_) => Fault::Target,
+            | Self::Consumer(_) => ErrorClass::Target,
         }
     }
 }

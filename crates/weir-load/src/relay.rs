@@ -56,14 +56,14 @@ pub struct Relay {
     poll: Poll,
     listener: TcpListener,
     upstream: SocketAddr,
-    pairs: Slab<[End; 2]>,
+    pairs: Slab<[RelaySocket; 2]>,
     buffer: Vec<u8>,
     counters: Arc<RelayCounters>,
 }
 
 /// One socket, with what it has not taken yet.
 #[derive(Debug)]
-struct End {
+struct RelaySocket {
     socket: TcpStream,
     readable: bool,
     hung_up: bool,
@@ -159,8 +159,8 @@ impl Relay {
             let index = self.pairs.vacant_key();
             let registry = self.poll.registry();
             let ends = [
-                End::new(client, index * 2, registry)?,
-                End::new(broker, index * 2 + 1, registry)?,
+                RelaySocket::new(client, index * 2, registry)?,
+                RelaySocket::new(broker, index * 2 + 1, registry)?,
             ];
             self.pairs.insert(ends);
             self.counters.connections.fetch_add(1, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl Relay {
         let down = up.and_then(|up| {
             copy(broker, client, buffer, &self.counters.downstream_bytes).map(|down| up || down)
         });
-        let over = |from: &End, to: &End| from.ended && to.waiting.is_empty();
+        let over = |from: &RelaySocket, to: &RelaySocket| from.ended && to.waiting.is_empty();
         Some(match down {
             Ok(_) if over(client, broker) || over(broker, client) => {
                 Err(io::ErrorKind::ConnectionAborted.into())
@@ -185,7 +185,7 @@ impl Relay {
     }
 }
 
-impl End {
+impl RelaySocket {
     fn new(mut socket: TcpStream, token: usize, registry: &Registry) -> io::Result<Self> {
         // A connection still being made may refuse; it is small writes that matter.
         let _ = socket.set_nodelay(true);
@@ -219,7 +219,12 @@ impl End {
 }
 
 /// Moves bytes in one direction; whether there may be more at once.
-fn copy(from: &mut End, to: &mut End, buffer: &mut [u8], count: &AtomicU64) -> io::Result<bool> {
+fn copy(
+    from: &mut RelaySocket,
+    to: &mut RelaySocket,
+    buffer: &mut [u8],
+    count: &AtomicU64,
+) -> io::Result<bool> {
     if !to.waiting.is_empty() {
         let waiting = std::mem::take(&mut to.waiting);
         let written = to.write(&waiting)?;

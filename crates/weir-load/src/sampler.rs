@@ -15,7 +15,7 @@ use threads::ThreadTimes;
 
 /// One process of a role; a process id that comes to another process later is not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Watched {
+struct WatchedProcess {
     pid: i32,
     started_ticks: u64,
     dead: bool,
@@ -40,7 +40,7 @@ struct Sample {
 
 /// What one role used between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct RoleUsageSpan {
     /// From the first to the last sample taken into account, in nanoseconds.
     pub elapsed_ns: u64,
     /// Processor time in user code, in microseconds.
@@ -65,7 +65,7 @@ pub struct Usage {
     pub disk_written_bytes: u64,
 }
 
-impl Usage {
+impl RoleUsageSpan {
     /// Processor time, user and system, in microseconds.
     pub fn cpu_us(&self) -> u64 {
         self.user_us + self.system_us
@@ -120,13 +120,13 @@ pub struct Died {
 /// Samples of a set of roles; about 100 bytes per role and sample.
 #[derive(Debug, Default)]
 pub struct Sampler {
-    roles: BTreeMap<String, Role>,
+    roles: BTreeMap<String, SampledRole>,
     system: Vec<SystemSample>,
 }
 
 #[derive(Debug, Default)]
-struct Role {
-    processes: Vec<Watched>,
+struct SampledRole {
+    processes: Vec<WatchedProcess>,
     samples: Vec<Sample>,
     threads: ThreadTimes,
 }
@@ -156,7 +156,7 @@ impl Sampler {
         };
         let raw = i32::try_from(pid).map_err(|_| failed(ProcError::NotFound(None)))?;
         let stat = Process::new(raw).and_then(|process| process.stat());
-        let watched = Watched {
+        let watched = WatchedProcess {
             pid: raw,
             started_ticks: stat.map_err(failed)?.starttime,
             dead: false,
@@ -165,7 +165,7 @@ impl Sampler {
         match self.roles.entry(role.to_owned()) {
             Entry::Occupied(mut role) => role.get_mut().processes.push(watched),
             Entry::Vacant(role) => {
-                role.insert(Role::default()).processes.push(watched);
+                role.insert(SampledRole::default()).processes.push(watched);
             }
         }
         Ok(())
@@ -201,7 +201,12 @@ impl Sampler {
 
     /// What a role used between the first and the last sample with `from <= t <= until`; `None`
     /// with fewer than two.
-    pub fn usage(&self, role: &str, from_unix_ns: u64, until_unix_ns: u64) -> Option<Usage> {
+    pub fn usage(
+        &self,
+        role: &str,
+        from_unix_ns: u64,
+        until_unix_ns: u64,
+    ) -> Option<RoleUsageSpan> {
         let samples = &self.roles.get(role)?.samples;
         usage(inside(
             samples,
@@ -259,7 +264,7 @@ impl Sampler {
     }
 }
 
-impl Role {
+impl SampledRole {
     /// Appends a sample; the processes found dead. What a dead process had used stays in the sum: all of it while its
     /// parent has not asked how it ended, else what the sample before its death saw.
     fn sample(&mut self, unix_ns: u64) -> Vec<u32> {
@@ -291,7 +296,7 @@ impl Role {
     }
 }
 
-impl Watched {
+impl WatchedProcess {
     fn sample(&mut self, unix_ns: u64, threads: &mut ThreadTimes) -> Result<Sample, ProcError> {
         let process = Process::new(self.pid)?;
         let stat = process.stat()?;
@@ -387,12 +392,12 @@ fn inside<T>(samples: &[T], at: impl Fn(&T) -> u64, from: u64, until: u64) -> &[
     samples.get(begin..end).unwrap_or_default()
 }
 
-fn usage(samples: &[Sample]) -> Option<Usage> {
+fn usage(samples: &[Sample]) -> Option<RoleUsageSpan> {
     let [first, .., last] = samples else {
         return None;
     };
     let max = |value: fn(&Sample) -> u64| samples.iter().map(value).max().unwrap_or(0);
-    Some(Usage {
+    Some(RoleUsageSpan {
         elapsed_ns: last.unix_ns - first.unix_ns,
         // Threads and processes that end take their switches along: never below zero.
         user_us: last.user_us.saturating_sub(first.user_us),
@@ -539,7 +544,7 @@ mod tests {
             6_000_000_000,
         );
         let usage = usage(window).expect("five samples");
-        let expected = Usage {
+        let expected = RoleUsageSpan {
             elapsed_ns: 4_000_000_000,
             user_us: 1_200_000,
             system_us: 800_000,

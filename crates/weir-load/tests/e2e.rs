@@ -14,14 +14,16 @@ use weir_lab::{Lab, LabOptions};
 use weir_load::clients::DiffChoice;
 use weir_load::clock::Clock;
 use weir_load::consumer::{self, ConsumerClient, ConsumerOptions, LeanGroups};
-use weir_load::error::Fault;
+use weir_load::error::ErrorClass;
 use weir_load::floor::{self, FloorOptions};
 use weir_load::pacer::Rate;
-use weir_load::payload::Kind;
+use weir_load::payload::PayloadKind;
 use weir_load::producer::{self, ProducerOptions};
 use weir_load::stamp::Stamp;
-use weir_load::worker::protocol::{Command, Event, ProduceSummary, Schedule, Summary, Tag};
-use weir_load::worker::{EventSender, Link};
+use weir_load::worker::protocol::{
+    LatencyTag, ProduceSummary, Schedule, Summary, WorkerCommand, WorkerEvent,
+};
+use weir_load::worker::{CoordinatorChannel, EventSender};
 use weir_stats::Histogram;
 
 /// Bounds every wait; only a failing test takes this long.
@@ -57,19 +59,19 @@ fn topic(partitions: i32) -> String {
 }
 
 /// A worker on a thread of this process.
-struct Worker<T> {
-    commands: SyncSender<Command>,
-    events: Receiver<Event>,
+struct TestWorker<T> {
+    commands: SyncSender<WorkerCommand>,
+    events: Receiver<WorkerEvent>,
     thread: JoinHandle<T>,
 }
 
-impl<T: Send + 'static> Worker<T> {
-    fn start(work: impl FnOnce(&Link) -> T + Send + 'static) -> Self {
+impl<T: Send + 'static> TestWorker<T> {
+    fn start(work: impl FnOnce(&CoordinatorChannel) -> T + Send + 'static) -> Self {
         let (commands, receiver) = mpsc::sync_channel(16);
         let (sender, events) = mpsc::channel();
-        let link = Link {
+        let link = CoordinatorChannel {
             commands: receiver,
-            events: EventSender::new(Lines(sender)),
+            events: EventSender::new(WorkerLines(sender)),
         };
         Self {
             commands,
@@ -78,7 +80,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    fn command(&self, command: Command) {
+    fn command(&self, command: WorkerCommand) {
         self.commands.send(command).expect("the worker listens");
     }
 
@@ -89,14 +91,14 @@ impl<T: Send + 'static> Worker<T> {
                 .events
                 .recv_timeout(TEST_TIMEOUT)
                 .expect("ready in time");
-            if let Event::Ready { connections, port } = event {
+            if let WorkerEvent::Ready { connections, port } = event {
                 return (connections, port);
             }
         }
     }
 
     /// All events up to the end, then the result.
-    fn finish(self) -> (Vec<Event>, T) {
+    fn finish(self) -> (Vec<WorkerEvent>, T) {
         let mut events = Vec::new();
         loop {
             match self.events.recv_timeout(TEST_TIMEOUT) {
@@ -109,9 +111,9 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-struct Lines(mpsc::Sender<Event>);
+struct WorkerLines(mpsc::Sender<WorkerEvent>);
 
-impl Write for Lines {
+impl Write for WorkerLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // A test that has seen enough no longer listens.
         let _ = self.0.send(serde_json::from_slice(line)?);
@@ -146,10 +148,10 @@ fn at_once() -> Schedule {
     }
 }
 
-fn produce(options: ProducerOptions, schedule: Schedule) -> (Vec<Event>, ProduceSummary) {
-    let worker = Worker::start(move |link| producer::run(&options, link));
+fn produce(options: ProducerOptions, schedule: Schedule) -> (Vec<WorkerEvent>, ProduceSummary) {
+    let worker = TestWorker::start(move |link| producer::run(&options, link));
     worker.ready();
-    worker.command(Command::Start(schedule));
+    worker.command(WorkerCommand::Start(schedule));
     let (events, result) = worker.finish();
     (events, result.expect("a producer that works"))
 }
@@ -163,11 +165,11 @@ fn librdkafka_consumers_count_what_the_lean_ones_count() {
             client,
             ..ConsumerOptions::new(bootstrap(), &topic, 3)
         };
-        Worker::start(move |link| consumer::run(&consumer_options, link))
+        TestWorker::start(move |link| consumer::run(&consumer_options, link))
     });
     for consumers in &both {
         assert_eq!(consumers.ready(), (3, None));
-        consumers.command(Command::Start(at_once()));
+        consumers.command(WorkerCommand::Start(at_once()));
     }
     let (_, produced) = produce(
         ProducerOptions {
@@ -177,7 +179,7 @@ fn librdkafka_consumers_count_what_the_lean_ones_count() {
         at_once(),
     );
     for consumers in both {
-        consumers.command(Command::Ledger {
+        consumers.command(WorkerCommand::Ledger {
             entries: produced.ledger.clone(),
         });
         let (_, summary) = consumers.finish();
@@ -197,9 +199,9 @@ fn librdkafka_consumers_count_what_the_lean_ones_count() {
 }
 
 /// Values in all interval histograms of one kind.
-fn interval_count(events: &[Event], tag: Tag) -> u64 {
+fn interval_count(events: &[WorkerEvent], tag: LatencyTag) -> u64 {
     let intervals = events.iter().filter_map(|event| match event {
-        Event::Interval(interval) if interval.tag == tag => Some(interval),
+        WorkerEvent::Interval(interval) if interval.tag == tag => Some(interval),
         _ => None,
     });
     let histograms =
@@ -211,7 +213,7 @@ fn interval_count(events: &[Event], tag: Tag) -> u64 {
 fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
     let topic = topic(3);
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 50);
-    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     assert_eq!(consumers.ready(), (50, None));
 
     let start_unix_ns = Clock::start().now_unix_ns() + 50 * MS;
@@ -221,7 +223,7 @@ fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
         measure_until_unix_ns: start_unix_ns + 1_200 * MS,
         stop_unix_ns: start_unix_ns + 1_300 * MS,
     };
-    consumers.command(Command::Start(Schedule {
+    consumers.command(WorkerCommand::Start(Schedule {
         stop_unix_ns: u64::MAX,
         ..schedule
     }));
@@ -235,11 +237,17 @@ fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
         (200, 200)
     );
     assert_eq!(produced.schedule_lag.count, 200);
-    assert_eq!(interval_count(&produced_events, Tag::ScheduleLag), 200);
-    assert_eq!(interval_count(&produced_events, Tag::PublishAck), 200);
+    assert_eq!(
+        interval_count(&produced_events, LatencyTag::ScheduleLag),
+        200
+    );
+    assert_eq!(
+        interval_count(&produced_events, LatencyTag::PublishAck),
+        200
+    );
 
     // They end by themselves, because all of the ledger has come.
-    consumers.command(Command::Ledger {
+    consumers.command(WorkerCommand::Ledger {
         entries: produced.ledger.clone(),
     });
     let (events, summary) = consumers.finish();
@@ -256,10 +264,10 @@ fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
     assert_eq!(summary.client_deliveries.max(), Some(200));
     assert_eq!(summary.client_p99_us.clients(), 50);
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);
-    assert_eq!(interval_count(&events, Tag::Response), 50 * 200);
+    assert_eq!(interval_count(&events, LatencyTag::Response), 50 * 200);
     let last = events.last();
     assert!(
-        matches!(last, Some(Event::Final { summary: Summary::Delivery(told) }) if *told == summary),
+        matches!(last, Some(WorkerEvent::Final { summary: Summary::Delivery(told) }) if *told == summary),
         "{last:?}"
     );
 }
@@ -276,15 +284,15 @@ fn every_group_gets_all_whatever_the_number_of_its_members() {
             seed_report: Some(Duration::from_secs(60)),
             ..ConsumerOptions::new(bootstrap(), &topic, clients)
         };
-        let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+        let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
         assert_eq!(consumers.ready().0, clients as u64);
-        consumers.command(Command::Start(at_once()));
+        consumers.command(WorkerCommand::Start(at_once()));
         let options = ProducerOptions {
             count: Some(150),
             ..options(&topic, 300.0)
         };
         let (_, produced) = produce(options, at_once());
-        consumers.command(Command::Ledger {
+        consumers.command(WorkerCommand::Ledger {
             entries: produced.ledger,
         });
         let (events, summary) = consumers.finish();
@@ -296,7 +304,7 @@ fn every_group_gets_all_whatever_the_number_of_its_members() {
         // Each group says at its end where it was.
         assert!(summary.group_commits >= groups, "{summary:?}");
         let told = events.iter().find_map(|event| match event {
-            Event::Report { text } => Some(text.as_str()),
+            WorkerEvent::Report { text } => Some(text.as_str()),
             _ => None,
         });
         let samples = format!("Number of samples: {}\n", summary.updates_total);
@@ -312,13 +320,13 @@ fn marked_records_are_timed_among_background() {
         marked_only: true,
         ..ConsumerOptions::new(bootstrap(), &topic, 3)
     };
-    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     consumers.ready();
-    consumers.command(Command::Start(at_once()));
+    consumers.command(WorkerCommand::Start(at_once()));
     let mut ledger = Vec::new();
     for (first_producer, marked, count) in [(100, false, 100), (0, true, 20)] {
         let options = ProducerOptions {
-            kind: Kind::JsonExtended,
+            kind: PayloadKind::JsonExtended,
             first_producer,
             marked,
             count: Some(count),
@@ -334,7 +342,7 @@ fn marked_records_are_timed_among_background() {
         );
         ledger.extend(produced.ledger);
     }
-    consumers.command(Command::Ledger { entries: ledger });
+    consumers.command(WorkerCommand::Ledger { entries: ledger });
     let (events, summary) = consumers.finish();
     let summary = summary.expect("consumers that work");
     assert_eq!(summary.deliveries_in_window, 3 * 120);
@@ -342,7 +350,7 @@ fn marked_records_are_timed_among_background() {
         (summary.lost, summary.duplicated, summary.unchecked),
         (0, 0, 0)
     );
-    assert_eq!(interval_count(&events, Tag::Response), 3 * 20);
+    assert_eq!(interval_count(&events, LatencyTag::Response), 3 * 20);
     assert_eq!(summary.latency_resolution_ns, MS);
 }
 
@@ -350,11 +358,11 @@ fn marked_records_are_timed_among_background() {
 fn deliveries_under_keys_that_are_objects_are_checked_by_name() {
     let topic = topic(2);
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 2);
-    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     consumers.ready();
-    consumers.command(Command::Start(at_once()));
+    consumers.command(WorkerCommand::Start(at_once()));
     let options = ProducerOptions {
-        kind: Kind::JsonKeyX,
+        kind: PayloadKind::JsonKeyX,
         count: Some(200),
         producers: 1,
         keys: 1,
@@ -362,7 +370,7 @@ fn deliveries_under_keys_that_are_objects_are_checked_by_name() {
     };
     let (_, produced) = produce(options, at_once());
     assert_eq!(produced.ledger[0].key, "James");
-    consumers.command(Command::Ledger {
+    consumers.command(WorkerCommand::Ledger {
         entries: produced.ledger,
     });
     let (_, summary) = consumers.finish();
@@ -381,7 +389,7 @@ fn a_consumer_that_never_came_up_lost_everything() {
     let (_, produced) = produce(
         ProducerOptions {
             count: Some(10),
-            kind: Kind::Base,
+            kind: PayloadKind::Base,
             ..options(&topic, 1_000.0)
         },
         at_once(),
@@ -389,12 +397,12 @@ fn a_consumer_that_never_came_up_lost_everything() {
     assert_eq!(produced.acked, 10);
     // Consumers read from the end on, so these records are not theirs any more.
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 2);
-    let consumers = Worker::start(move |link| consumer::run(&consumer_options, link));
+    let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     consumers.ready();
-    consumers.command(Command::Ledger {
+    consumers.command(WorkerCommand::Ledger {
         entries: produced.ledger,
     });
-    consumers.command(Command::Stop);
+    consumers.command(WorkerCommand::Stop);
     let (_, summary) = consumers.finish();
     let summary = summary.expect("consumers that work");
     assert_eq!((summary.lost, summary.deliveries_in_window), (20, 0));
@@ -474,7 +482,7 @@ fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
             .map(str::to_owned)
             .into(),
     };
-    let floor = Worker::start(move |link| floor::run(&floor_options, link));
+    let floor = TestWorker::start(move |link| floor::run(&floor_options, link));
     let port = floor.ready().1.expect("the floor tells its port");
     let mut apples = [(); 2].map(|()| FloorClient::connect(port, "Apple"));
     let mut all = FloorClient::connect(port, "*");
@@ -509,7 +517,7 @@ fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
     }
     (0..100).for_each(|_| drop(all.update()));
 
-    floor.command(Command::Stop);
+    floor.command(WorkerCommand::Stop);
     let (_, summary) = floor.finish();
     let summary = summary.expect("a floor that works");
     assert_eq!((summary.records_read, summary.accepted), (100, 4));
@@ -563,24 +571,24 @@ fn refused_records_are_counted_and_not_in_the_ledger() {
 fn a_missing_topic_is_named_with_the_remedy_and_can_be_created() {
     let topic = format!("load-test-{}-absent", std::process::id());
     let absent = options(&topic, 10.0);
-    let worker = Worker::start(move |link| producer::run(&absent, link));
+    let worker = TestWorker::start(move |link| producer::run(&absent, link));
     let error = worker.finish().1.expect_err("no topic");
-    assert_eq!(error.fault(), Fault::Target);
+    assert_eq!(error.fault(), ErrorClass::Target);
     assert!(error.to_string().contains("--create-topic"), "{error}");
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 1);
-    let worker = Worker::start(move |link| consumer::run(&consumer_options, link));
+    let worker = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     assert!(worker.finish().1.is_err());
 
     let creating = ProducerOptions {
         create_partitions: Some(2),
         ..options(&topic, 10.0)
     };
-    let worker = Worker::start(move |link| producer::run(&creating, link));
+    let worker = TestWorker::start(move |link| producer::run(&creating, link));
     worker.ready();
     let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("a broker that answers");
     assert_eq!(admin.partitions(&topic), Ok(Some(2)));
     // Told to stop before it began, it ends in order.
-    worker.command(Command::Stop);
+    worker.command(WorkerCommand::Stop);
     let (_, summary) = worker.finish();
     assert_eq!(
         summary.expect("a producer that works"),

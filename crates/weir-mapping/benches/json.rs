@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 use weir_mapping::{
-    ConnectionConfig, FieldSet, FieldValues, ItemNames, Mapping, Parameter, ParseOptions,
-    RecordView, Source,
+    ConfigSource, ConnectionConfig, FieldSet, FieldValues, ItemNames, Mapping, Parameter,
+    ParseOptions, RecordView,
 };
 
 const ROUNDS: usize = 9;
@@ -166,7 +166,7 @@ fn check(mapping: &Mapping, view: &RecordView<'_>, document: &str, pointers: &[&
 }
 
 fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
-    let source = Source {
+    let source = ConfigSource {
         file: "bench",
         options: ParseOptions::default(),
     };

@@ -23,7 +23,7 @@ pub enum CommandMode {
 
 /// What happens to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum RowCommand {
     /// It is new.
     Add,
     /// It has new values.
@@ -40,7 +40,7 @@ pub enum CommandEvent<'a> {
         /// Never blank.
         key: &'a str,
         /// What happens.
-        command: Command,
+        command: RowCommand,
     },
     /// All rows are gone, and what follows is a snapshot again.
     ClearSnapshot,
@@ -48,7 +48,7 @@ pub enum CommandEvent<'a> {
     EndOfSnapshot,
 }
 
-impl Command {
+impl RowCommand {
     /// The word on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl CommandMode {
                 _ => None,
             };
         }
-        let command = Command::from_word(command)?;
+        let command = RowCommand::from_word(command)?;
         Some(CommandEvent::Row { key, command })
     }
 }
@@ -99,14 +99,14 @@ mod tests {
     fn only_the_words_of_the_protocol_are_commands() {
         let mode = CommandMode::AsMapped;
         let row = |key, command| Some(CommandEvent::Row { key, command });
-        assert_eq!(mode.read(Some("k"), Some("ADD")), row("k", Command::Add));
+        assert_eq!(mode.read(Some("k"), Some("ADD")), row("k", RowCommand::Add));
         assert_eq!(
             mode.read(Some("k"), Some("UPDATE")),
-            row("k", Command::Update)
+            row("k", RowCommand::Update)
         );
         assert_eq!(
             mode.read(Some("k"), Some("DELETE")),
-            row("k", Command::Delete)
+            row("k", RowCommand::Delete)
         );
         for (key, command) in [
             (Some("k"), Some("add")),

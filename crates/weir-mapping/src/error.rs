@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::evaluator::Evaluator;
 use crate::json::JsonError;
-use crate::payload::Part;
+use crate::payload::RecordPart;
 
 /// A configuration that cannot be carried out: where it is and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -407,7 +407,7 @@ impl ExtractionError {
 #[error("the {part} is not {}: {problem}", .evaluator.name())]
 pub struct PayloadError {
     /// Which of the two.
-    pub part: Part,
+    pub part: RecordPart,
     /// What it should be.
     pub evaluator: Evaluator,
     /// What is wrong with it.
@@ -415,7 +415,7 @@ pub struct PayloadError {
 }
 
 impl PayloadError {
-    pub(crate) fn new(part: Part, evaluator: Evaluator, problem: PayloadProblem) -> Self {
+    pub(crate) fn new(part: RecordPart, evaluator: Evaluator, problem: PayloadProblem) -> Self {
         Self {
             part,
             evaluator,

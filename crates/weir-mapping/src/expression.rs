@@ -46,7 +46,7 @@ impl Root {
 
 /// One step from a node to a node below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// The member of that name.
     Member(Box<str>),
     /// The element at that position.
@@ -63,8 +63,8 @@ pub enum Step {
 pub struct Expression {
     text: Box<str>,
     root: Root,
-    root_steps: Vec<Step>,
-    path: Vec<Step>,
+    root_steps: Vec<PathStep>,
+    path: Vec<PathStep>,
     segments: usize,
     wildcard: bool,
 }
@@ -103,7 +103,7 @@ impl Expression {
         indexes_of(first, text, &mut root_steps)?;
         for segment in tokens.iter().step_by(2).skip(1) {
             let name = segment.split('[').next().unwrap_or_default();
-            path.push(Step::Member(name.into()));
+            path.push(PathStep::Member(name.into()));
             indexes_of(segment, text, &mut path)?;
         }
         let segments = tokens.len().saturating_sub(1);
@@ -138,7 +138,7 @@ impl Expression {
     }
 
     /// All steps below the root, its own indexes first.
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn steps(&self) -> impl Iterator<Item = &PathStep> {
         self.root_steps.iter().chain(&self.path)
     }
 }
@@ -174,7 +174,7 @@ fn root_of(token: &str) -> Option<Root> {
 }
 
 /// Appends the steps of the `[...]` forms of one segment.
-fn indexes_of(segment: &str, text: &str, out: &mut Vec<Step>) -> Result<(), ExpressionError> {
+fn indexes_of(segment: &str, text: &str, out: &mut Vec<PathStep>) -> Result<(), ExpressionError> {
     let Some(start) = segment.find('[') else {
         return Ok(());
     };
@@ -185,31 +185,31 @@ fn indexes_of(segment: &str, text: &str, out: &mut Vec<Step>) -> Result<(), Expr
             index(rest).ok_or_else(|| ExpressionError::InvalidIndex(text.to_owned()))?;
         rest = after;
         match index {
-            Index::Name(name) => {
+            PathIndex::Name(name) => {
                 name.clone_into(&mut container);
-                out.push(Step::Member(name.into()));
+                out.push(PathStep::Member(name.into()));
             }
-            Index::Position(index) => {
+            PathIndex::Position(index) => {
                 let inner = format!("{container}[{index}]");
                 let container = std::mem::replace(&mut container, inner).into();
-                out.push(Step::Index { index, container });
+                out.push(PathStep::Index { index, container });
             }
         }
     }
     Ok(())
 }
 
-enum Index<'a> {
+enum PathIndex<'a> {
     Name(&'a str),
     Position(u32),
 }
 
 /// Reads one `[digits]` or `['name']` and returns what follows it.
-fn index(text: &str) -> Option<(Index<'_>, &str)> {
+fn index(text: &str) -> Option<(PathIndex<'_>, &str)> {
     let inner = text.strip_prefix('[')?;
     if let Some(quoted) = inner.strip_prefix('\'') {
         let (name, rest) = quoted.split_once('\'')?;
-        return Some((Index::Name(name), rest.strip_prefix(']')?));
+        return Some((PathIndex::Name(name), rest.strip_prefix(']')?));
     }
     let (digits, rest) = inner.split_once(']')?;
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -220,7 +220,7 @@ fn index(text: &str) -> Option<(Index<'_>, &str)> {
         .parse::<u32>()
         .ok()
         .filter(|i| i32::try_from(*i).is_ok())?;
-    Some((Index::Position(position), rest))
+    Some((PathIndex::Position(position), rest))
 }
 
 #[cfg(test)]

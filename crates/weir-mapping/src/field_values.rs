@@ -1,6 +1,6 @@
 //! Field values of one record: all texts in one buffer, in the order of the configured fields.
 
-use crate::payload::Payloads;
+use crate::payload::PayloadReader;
 
 /// Marks in place of a length; texts are kept shorter than either.
 const NULL: u32 = u32::MAX;
@@ -31,16 +31,16 @@ impl<'a> FieldValue<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct TextSpan {
     start: u32,
     len: u32,
 }
 
-fn value<'a>(text: &'a str, spans: &[Span], index: usize) -> FieldValue<'a> {
+fn value<'a>(text: &'a str, spans: &[TextSpan], index: usize) -> FieldValue<'a> {
     match spans.get(index) {
-        None | Some(Span { len: SKIPPED, .. }) => FieldValue::Skipped,
-        Some(Span { len: NULL, .. }) => FieldValue::Null,
-        Some(Span { start, len }) => {
+        None | Some(TextSpan { len: SKIPPED, .. }) => FieldValue::Skipped,
+        Some(TextSpan { len: NULL, .. }) => FieldValue::Null,
+        Some(TextSpan { start, len }) => {
             FieldValue::Text(&text[*start as usize..*start as usize + *len as usize])
         }
     }
@@ -50,8 +50,8 @@ fn value<'a>(text: &'a str, spans: &[Span], index: usize) -> FieldValue<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct FieldValues {
     text: String,
-    spans: Vec<Span>,
-    payloads: Payloads,
+    spans: Vec<TextSpan>,
+    payloads: PayloadReader,
 }
 
 impl FieldValues {
@@ -102,19 +102,19 @@ impl FieldValues {
     /// Forgets the values of the record before and skips `count` fields.
     pub(crate) fn reset(&mut self, count: usize) {
         self.clear();
-        let skipped = Span {
+        let skipped = TextSpan {
             start: 0,
             len: SKIPPED,
         };
         self.spans.resize(count, skipped);
     }
 
-    pub(crate) fn payloads_mut(&mut self) -> &mut Payloads {
+    pub(crate) fn payloads_mut(&mut self) -> &mut PayloadReader {
         &mut self.payloads
     }
 
     /// What reads the record, and the buffer the next text is appended to.
-    pub(crate) fn parts_mut(&mut self) -> (&mut Payloads, &mut String) {
+    pub(crate) fn parts_mut(&mut self) -> (&mut PayloadReader, &mut String) {
         (&mut self.payloads, &mut self.text)
     }
 
@@ -130,7 +130,7 @@ impl FieldValues {
         }
         // Both fit: the end of the text does.
         let (start, len) = (start as u32, (self.text.len() - start) as u32);
-        self.spans[index] = Span { start, len };
+        self.spans[index] = TextSpan { start, len };
         true
     }
 
@@ -151,7 +151,7 @@ impl FieldValues {
     }
 
     pub(crate) fn set_null(&mut self, index: usize) {
-        self.spans[index] = Span {
+        self.spans[index] = TextSpan {
             start: 0,
             len: NULL,
         };
@@ -167,7 +167,7 @@ impl FieldValues {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrozenValues {
     text: Box<str>,
-    spans: Box<[Span]>,
+    spans: Box<[TextSpan]>,
 }
 
 impl FrozenValues {

@@ -1,6 +1,8 @@
 //! Bodies of the fuzz targets, run by `fuzz/` and, for a short time, by the property tests.
 
-use crate::config::{AdaptersFile, ConnectionConfig, Parameter, ParseOptions, Source, expand};
+use crate::config::{
+    AdaptersFile, ConfigSource, ConnectionConfig, Parameter, ParseOptions, expand,
+};
 use crate::error::ItemNameError;
 use crate::expression::Expression;
 use crate::field_values::{FieldValue, FieldValues};
@@ -115,7 +117,7 @@ pub fn json(data: &[u8]) {
             value,
             line: None,
         });
-        let source = Source {
+        let source = ConfigSource {
             file: "fuzz",
             options: ParseOptions::default(),
         };

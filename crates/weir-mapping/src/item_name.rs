@@ -26,7 +26,7 @@ impl CanonicalItem {
     pub fn parse(written: &str) -> Result<Self, ItemNameError> {
         let (prefix, list) = split(written).ok_or(ItemNameError::Invalid)?;
         let mut parameters = BTreeMap::new();
-        for parameter in Parameters::new(list) {
+        for parameter in ItemParameters::new(list) {
             let (name, value) = parameter.ok_or(ItemNameError::Invalid)?;
             if parameters.insert(name, value).is_some() {
                 return Err(ItemNameError::DuplicateParameter);
@@ -123,11 +123,11 @@ fn split(written: &str) -> Option<(&str, &str)> {
 }
 
 /// Iterates over `name=value,name=value[,]`; yields `None` once where the list stops making sense.
-pub(crate) struct Parameters<'a> {
+pub(crate) struct ItemParameters<'a> {
     rest: &'a str,
 }
 
-impl<'a> Parameters<'a> {
+impl<'a> ItemParameters<'a> {
     pub(crate) fn new(list: &'a str) -> Self {
         Self { rest: list }
     }
@@ -140,7 +140,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-impl<'a> Iterator for Parameters<'a> {
+impl<'a> Iterator for ItemParameters<'a> {
     type Item = Option<(&'a str, &'a str)>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -23,25 +23,25 @@ mod selector;
 mod template;
 mod text;
 
-pub use command::{COMMAND_FIELD, Command, CommandEvent, CommandMode, KEY_FIELD};
+pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowCommand};
 pub use config::{
-    AdaptersFile, ConfigReport, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy,
-    Parameter, ParameterStatus, ParseOptions, ReferencedFile, RefusedConnection, Severity, Source,
-    Status, Threads,
+    AdaptersFile, ConfigReport, ConfigSource, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note,
+    OrderStrategy, Parameter, ParameterOutcome, ParameterStatus, ParseOptions, ReferencedFile,
+    RefusedConnection, Severity, Threads,
 };
 pub use error::{
     ConfigError, ExpressionError, ExtractionError, ExtractionReason, ExtractionTarget,
     ItemNameError, Location, PayloadError, PayloadProblem, Problem, TemplateError,
 };
 pub use evaluator::Evaluator;
-pub use expression::{Expression, Root, Step};
+pub use expression::{Expression, PathStep, Root};
 pub use field_set::FieldSet;
 pub use field_values::{FieldValue, FieldValues, FrozenValues};
 pub use item_name::CanonicalItem;
 pub use json::{JsonError, JsonFault};
 pub use mapping::explain::{Explanation, Extracted, Mismatch, NoItem, SourceOutcome};
 pub use mapping::{FieldName, ItemNames, Mapping};
-pub use payload::Part;
+pub use payload::RecordPart;
 pub use record_view::RecordView;
 pub use template::ItemTemplate;
 pub use text::{split_fields, split_items};

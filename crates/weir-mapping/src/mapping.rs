@@ -13,9 +13,9 @@ use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::json::NodeId;
-use crate::payload::{Part, Payloads, Plans, WantedPaths};
+use crate::payload::{PayloadReader, Plans, RecordPart, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector::{Found, Selector, is_tombstone};
+use crate::selector::{Selector, SelectorValue, is_tombstone};
 
 /// The name of a configured field; cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ impl fmt::Display for FieldName {
 
 /// A field with its compiled expression.
 #[derive(Debug, Clone)]
-pub(crate) struct Field {
+pub(crate) struct CompiledField {
     pub(crate) name: Arc<str>,
     pub(crate) expression: Arc<str>,
     pub(crate) selector: Selector,
@@ -78,9 +78,9 @@ pub(crate) struct FieldOptions {
 /// The mapping of one connection, ready to run. Shared by reference between threads.
 #[derive(Debug)]
 pub struct Mapping {
-    topics: Vec<Topic>,
-    schemas: Vec<Schema>,
-    fields: Vec<Field>,
+    topics: Vec<MappedTopic>,
+    schemas: Vec<ItemSchema>,
+    fields: Vec<CompiledField>,
     names: Vec<FieldName>,
     options: FieldOptions,
     rows: Rows,
@@ -99,7 +99,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(fields: &[Field], mode: CommandMode) -> Self {
+    fn of(fields: &[CompiledField], mode: CommandMode) -> Self {
         let position = |name: &str| fields.iter().position(|field| *field.name == *name);
         let command = position(COMMAND_FIELD);
         let tombstones = command.and_then(|index| match fields[index].selector {
@@ -117,14 +117,14 @@ impl Rows {
 
 /// A mapped topic.
 #[derive(Debug)]
-struct Topic {
+struct MappedTopic {
     name: Box<str>,
     sources: Vec<ItemSource>,
     /// The JSON places its templates need.
-    places: Vec<(Part, NodeId)>,
+    places: Vec<(RecordPart, NodeId)>,
 }
 
-impl Topic {
+impl MappedTopic {
     fn new(name: Box<str>, sources: Vec<ItemSource>) -> Self {
         let parameters = sources.iter().flat_map(ItemSource::parameters);
         let places = parameters.filter_map(|p| p.selector.place()).collect();
@@ -138,7 +138,7 @@ impl Topic {
 
 /// Prefix and sorted parameter names of the items one source can yield.
 #[derive(Debug, PartialEq, Eq)]
-struct Schema {
+struct ItemSchema {
     prefix: Box<str>,
     parameters: Vec<Arc<str>>,
 }
@@ -146,7 +146,7 @@ struct Schema {
 impl Mapping {
     pub(crate) fn new(
         topics: Vec<(Box<str>, Vec<ItemSource>)>,
-        fields: Vec<Field>,
+        fields: Vec<CompiledField>,
         options: FieldOptions,
         command_mode: CommandMode,
         item_plans: Plans,
@@ -154,7 +154,7 @@ impl Mapping {
     ) -> Self {
         let mut schemas = Vec::new();
         for source in topics.iter().flat_map(|(_, sources)| sources) {
-            let schema = Schema::of(source);
+            let schema = ItemSchema::of(source);
             if !schemas.contains(&schema) {
                 schemas.push(schema);
             }
@@ -165,7 +165,7 @@ impl Mapping {
             .collect();
         let topics = topics.into_iter();
         Self {
-            topics: topics.map(|(name, s)| Topic::new(name, s)).collect(),
+            topics: topics.map(|(name, s)| MappedTopic::new(name, s)).collect(),
             schemas,
             rows: Rows::of(&fields, command_mode),
             fields,
@@ -306,7 +306,7 @@ impl Mapping {
     fn set_field(
         &self,
         index: usize,
-        field: &Field,
+        field: &CompiledField,
         record: &RecordView<'_>,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionReason> {
@@ -314,9 +314,9 @@ impl Mapping {
         let (payloads, text) = out.parts_mut();
         let complex = self.options.map_non_scalar;
         match field.selector.append(record, complex, payloads, text) {
-            Ok(Found::Text) if out.set_text(index, start) => Ok(()),
-            Ok(Found::Text) => Err(ExtractionReason::TooLarge),
-            Ok(Found::Null) => {
+            Ok(SelectorValue::Text) if out.set_text(index, start) => Ok(()),
+            Ok(SelectorValue::Text) => Err(ExtractionReason::TooLarge),
+            Ok(SelectorValue::Null) => {
                 out.set_null(index);
                 Ok(())
             }
@@ -339,7 +339,7 @@ impl ItemSource {
     }
 }
 
-impl Schema {
+impl ItemSchema {
     fn of(source: &ItemSource) -> Self {
         match source {
             ItemSource::Simple(name) => Self {
@@ -384,10 +384,10 @@ impl Template {
             text.push_str(&parameter.lead);
             let start = text.len();
             match parameter.selector.append(record, false, payloads, text) {
-                Ok(Found::Text) if has_comma(&text[start..]) => return Ok(false),
-                Ok(Found::Text) => {}
-                Ok(Found::Null) if single => text.push_str("null"),
-                Ok(Found::Null) => {
+                Ok(SelectorValue::Text) if has_comma(&text[start..]) => return Ok(false),
+                Ok(SelectorValue::Text) => {}
+                Ok(SelectorValue::Null) if single => text.push_str("null"),
+                Ok(SelectorValue::Null) => {
                     return Err(self.error(parameter, ExtractionReason::NullParameter));
                 }
                 Err(reason) => return Err(self.error(parameter, reason)),
@@ -419,7 +419,7 @@ pub struct ItemNames {
     text: String,
     ends: Vec<usize>,
     unnameable: usize,
-    payloads: Payloads,
+    payloads: PayloadReader,
 }
 
 impl ItemNames {

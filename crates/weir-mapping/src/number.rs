@@ -87,12 +87,12 @@ struct Decimal {
     /// Zeros read after the last significant digit, not yet known to matter.
     zeros: usize,
     exponent: i64,
-    part: Part,
+    part: DecimalPart,
     negative_exponent: bool,
 }
 
 #[derive(Clone, Copy, Default)]
-enum Part {
+enum DecimalPart {
     #[default]
     Digits,
     Exponent,
@@ -184,9 +184,9 @@ impl Write for Decimal {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         for byte in text.bytes() {
             match (byte, self.part) {
-                (b'e', _) => self.part = Part::Exponent,
-                (b'-', Part::Exponent) => self.negative_exponent = true,
-                (b'0'..=b'9', Part::Exponent) => {
+                (b'e', _) => self.part = DecimalPart::Exponent,
+                (b'-', DecimalPart::Exponent) => self.negative_exponent = true,
+                (b'0'..=b'9', DecimalPart::Exponent) => {
                     let digit = i64::from(byte - b'0');
                     let digit = if self.negative_exponent {
                         -digit
@@ -195,8 +195,8 @@ impl Write for Decimal {
                     };
                     self.exponent = self.exponent * 10 + digit;
                 }
-                (b'0'..=b'9', Part::Digits) if self.push_digit(byte, 0) => {}
-                (b'0'..=b'9', Part::Digits) => return Err(std::fmt::Error),
+                (b'0'..=b'9', DecimalPart::Digits) if self.push_digit(byte, 0) => {}
+                (b'0'..=b'9', DecimalPart::Digits) => return Err(std::fmt::Error),
                 _ => {}
             }
         }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use crate::error::{ExtractionReason, PayloadError, PayloadProblem};
 use crate::evaluator::{Evaluator, Separators, append_kvp, append_text, kvp_value};
-use crate::expression::Step;
+use crate::expression::PathStep;
 use crate::field_set::FieldSet;
 use crate::json::{JsonCheck, JsonError, JsonReader, Missing, NodeId, PathTree};
 use crate::record_view::RecordView;
-use crate::selector::Found;
+use crate::selector::SelectorValue;
 
 /// The part of a record that an evaluator reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum RecordPart {
     /// The record key.
     Key,
     /// The record value.
     Value,
 }
 
-impl std::fmt::Display for Part {
+impl std::fmt::Display for RecordPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Key => "key",
@@ -44,17 +44,17 @@ pub(crate) struct KeyAndValue<T> {
 }
 
 impl<T> KeyAndValue<T> {
-    pub(crate) fn of(&self, part: Part) -> &T {
+    pub(crate) fn of(&self, part: RecordPart) -> &T {
         match part {
-            Part::Key => &self.key,
-            Part::Value => &self.value,
+            RecordPart::Key => &self.key,
+            RecordPart::Value => &self.value,
         }
     }
 
-    pub(crate) fn of_mut(&mut self, part: Part) -> &mut T {
+    pub(crate) fn of_mut(&mut self, part: RecordPart) -> &mut T {
         match part {
-            Part::Key => &mut self.key,
-            Part::Value => &mut self.value,
+            RecordPart::Key => &mut self.key,
+            RecordPart::Value => &mut self.value,
         }
     }
 }
@@ -73,20 +73,20 @@ pub(crate) enum WantedPaths {
 
 /// Reusable memory for reading the payloads of one record after the other.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Payloads {
-    readers: KeyAndValue<Reader>,
+pub(crate) struct PayloadReader {
+    readers: KeyAndValue<PartReader>,
     plans: Option<Plans>,
     aim: Option<WantedPaths>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Reader {
+struct PartReader {
     json: JsonReader,
     /// What came of reading the present payload, once it was read.
     outcome: Option<Result<(), JsonError>>,
 }
 
-impl Payloads {
+impl PayloadReader {
     /// Turns to the next record. True if the wanted places must be named by [`Self::want`]
     /// because they, or the plans, are not those of the record before.
     pub(crate) fn turn(&mut self, plans: &Plans, is_same: impl Fn(&WantedPaths) -> bool) -> bool {
@@ -103,9 +103,9 @@ impl Payloads {
         &mut self,
         plans: &Plans,
         aim: WantedPaths,
-        places: impl Iterator<Item = (Part, NodeId)> + Clone,
+        places: impl Iterator<Item = (RecordPart, NodeId)> + Clone,
     ) {
-        for part in [Part::Key, Part::Value] {
+        for part in [RecordPart::Key, RecordPart::Value] {
             let of_part = places.clone().filter(|(p, _)| *p == part);
             let reader = &mut self.readers.of_mut(part).json;
             reader.aim(plans.of(part), of_part.map(|(_, node)| node));
@@ -117,13 +117,13 @@ impl Payloads {
     /// Appends what is at a place of a JSON payload, which must be a wanted one.
     pub(crate) fn append_json(
         &mut self,
-        part: Part,
+        part: RecordPart,
         node: NodeId,
         extent: JsonCheck,
         record: &RecordView<'_>,
         complex: bool,
         out: &mut String,
-    ) -> Result<Found, ExtractionReason> {
+    ) -> Result<SelectorValue, ExtractionReason> {
         // A JSON payload without bytes is null.
         let bytes = payload(record, part).unwrap_or_default();
         let error = |error| PayloadError::new(part, Evaluator::Json, PayloadProblem::Json(error));
@@ -144,62 +144,64 @@ impl Payloads {
 }
 
 /// The bytes of a part of a record.
-pub(crate) fn payload<'a>(record: &RecordView<'a>, part: Part) -> Option<&'a [u8]> {
+pub(crate) fn payload<'a>(record: &RecordView<'a>, part: RecordPart) -> Option<&'a [u8]> {
     match part {
-        Part::Key => record.key,
-        Part::Value => record.value,
+        RecordPart::Key => record.key,
+        RecordPart::Value => record.value,
     }
 }
 
 /// Appends a payload of one value.
 pub(crate) fn append_scalar(
-    part: Part,
+    part: RecordPart,
     evaluator: Evaluator,
     record: &RecordView<'_>,
     out: &mut String,
-) -> Result<Found, ExtractionReason> {
+) -> Result<SelectorValue, ExtractionReason> {
     let Some(bytes) = payload(record, part) else {
-        return Ok(Found::Null);
+        return Ok(SelectorValue::Null);
     };
     let appended = evaluator.append(bytes, out);
     appended.map_err(|problem| PayloadError::new(part, evaluator, problem))?;
-    Ok(Found::Text)
+    Ok(SelectorValue::Text)
 }
 
 /// Appends what a path selects among key-value pairs.
 pub(crate) fn append_pairs(
     bytes: Option<&[u8]>,
-    steps: &[Step],
+    steps: &[PathStep],
     separators: Separators,
     complex: bool,
     out: &mut String,
-) -> Result<Found, ExtractionReason> {
+) -> Result<SelectorValue, ExtractionReason> {
     let text = bytes.map(decode).unwrap_or_default();
     let is_null = crate::text::is_blank(&text);
     let name = |name: &str| name.into();
     let value = match steps {
-        [] if is_null => return Ok(Found::Null),
+        [] if is_null => return Ok(SelectorValue::Null),
         [] if !complex => return Err(ExtractionReason::NotScalar),
         [] => {
             append_kvp(&text, separators, out);
-            return Ok(Found::Text);
+            return Ok(SelectorValue::Text);
         }
-        [Step::Member(key), ..] if is_null => return Err(ExtractionReason::NullObject(name(key))),
-        [Step::Index { index, .. }, ..] if is_null => {
+        [PathStep::Member(key), ..] if is_null => {
+            return Err(ExtractionReason::NullObject(name(key)));
+        }
+        [PathStep::Index { index, .. }, ..] if is_null => {
             return Err(ExtractionReason::NullIndex(*index));
         }
-        [Step::Index { index, .. }, ..] => return Err(ExtractionReason::NotArray(*index)),
-        [Step::Member(key), ..] => kvp_value(&text, key, separators)
+        [PathStep::Index { index, .. }, ..] => return Err(ExtractionReason::NotArray(*index)),
+        [PathStep::Member(key), ..] => kvp_value(&text, key, separators)
             .ok_or_else(|| ExtractionReason::NotFound(name(key)))?,
     };
     match steps.get(1) {
         None => out.push_str(value),
-        Some(Step::Member(key)) => return Err(ExtractionReason::ScalarObject(name(key))),
-        Some(Step::Index { container, .. }) => {
+        Some(PathStep::Member(key)) => return Err(ExtractionReason::ScalarObject(name(key))),
+        Some(PathStep::Index { container, .. }) => {
             return Err(ExtractionReason::NotIndexed(name(container)));
         }
     }
-    Ok(Found::Text)
+    Ok(SelectorValue::Text)
 }
 
 fn decode(bytes: &[u8]) -> Cow<'_, str> {

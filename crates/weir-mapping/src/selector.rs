@@ -1,13 +1,13 @@
 //! Compiled expressions: an expression bound to the evaluators of a connection.
 
-use crate::command::Command;
+use crate::command::RowCommand;
 use crate::error::{ExpressionError, ExtractionReason};
 use crate::evaluator::{Evaluator, Separators, append_text};
-use crate::expression::{Expression, Root, Step};
+use crate::expression::{Expression, PathStep, Root};
 use crate::json::{JsonCheck, NodeId, PathTree};
 use crate::number::append_integer;
 use crate::payload::{
-    KeyAndValue, Part, PartConfig, Payloads, append_pairs, append_scalar, payload,
+    KeyAndValue, PartConfig, PayloadReader, RecordPart, append_pairs, append_scalar, payload,
 };
 use crate::record_view::RecordView;
 
@@ -20,17 +20,17 @@ pub(crate) struct Compiler {
 
 /// What a selector found; text goes to the buffer of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SelectorValue {
     Text,
     Null,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Selector {
-    Scalar(Part, Evaluator),
-    Json(Part, NodeId, JsonCheck),
-    Pairs(Part, Box<[Step]>, Separators),
-    Headers(Box<[Step]>),
+    Scalar(RecordPart, Evaluator),
+    Json(RecordPart, NodeId, JsonCheck),
+    Pairs(RecordPart, Box<[PathStep]>, Separators),
+    Headers(Box<[PathStep]>),
     Topic,
     Timestamp,
     Partition,
@@ -67,8 +67,8 @@ impl Compiler {
             }
         };
         let part = match expression.root() {
-            Root::Key => Part::Key,
-            Root::Value => Part::Value,
+            Root::Key => RecordPart::Key,
+            Root::Value => RecordPart::Value,
             Root::Headers => return Ok(Selector::Headers(expression.steps().cloned().collect())),
             Root::Topic => return scalar(Selector::Topic),
             Root::Timestamp => return scalar(Selector::Timestamp),
@@ -99,7 +99,7 @@ pub(crate) fn is_tombstone(record: &RecordView<'_>, evaluator: Evaluator) -> boo
 
 impl Selector {
     /// The place in a JSON payload that has to be wanted before [`Self::append`].
-    pub(crate) fn place(&self) -> Option<(Part, NodeId)> {
+    pub(crate) fn place(&self) -> Option<(RecordPart, NodeId)> {
         match self {
             Self::Json(part, node, _) => Some((*part, *node)),
             _ => None,
@@ -113,9 +113,9 @@ impl Selector {
         &self,
         record: &RecordView<'_>,
         complex: bool,
-        payloads: &mut Payloads,
+        payloads: &mut PayloadReader,
         out: &mut String,
-    ) -> Result<Found, ExtractionReason> {
+    ) -> Result<SelectorValue, ExtractionReason> {
         match self {
             Self::Scalar(part, evaluator) => append_scalar(*part, *evaluator, record, out),
             Self::Json(part, node, check) => {
@@ -127,15 +127,15 @@ impl Selector {
             Self::Headers(steps) => append_headers(steps, record, complex, out),
             Self::Command(evaluator) => {
                 let command = match is_tombstone(record, *evaluator) {
-                    true => Command::Delete,
-                    false => Command::Add,
+                    true => RowCommand::Delete,
+                    false => RowCommand::Add,
                 };
                 out.push_str(command.as_str());
-                Ok(Found::Text)
+                Ok(SelectorValue::Text)
             }
             Self::Topic => {
                 out.push_str(record.topic);
-                Ok(Found::Text)
+                Ok(SelectorValue::Text)
             }
             Self::Timestamp => Ok(append_number(record.timestamp_ms, out)),
             Self::Partition => Ok(append_number(i64::from(record.partition), out)),
@@ -144,9 +144,9 @@ impl Selector {
     }
 }
 
-fn append_number(number: i64, out: &mut String) -> Found {
+fn append_number(number: i64, out: &mut String) -> SelectorValue {
     append_integer(number, out);
-    Found::Text
+    SelectorValue::Text
 }
 
 /// A place among the headers; a single one with a null value is a null, not an error.
@@ -160,20 +160,20 @@ enum HeaderNode<'a> {
 type Header<'a> = (&'a str, Option<&'a [u8]>);
 
 fn append_headers(
-    steps: &[Step],
+    steps: &[PathStep],
     record: &RecordView<'_>,
     complex: bool,
     out: &mut String,
-) -> Result<Found, ExtractionReason> {
+) -> Result<SelectorValue, ExtractionReason> {
     let mut node = HeaderNode::All;
     for step in steps {
         node = step_header(node, step, record.headers)?;
     }
     match node {
-        HeaderNode::Single(None) => Ok(Found::Null),
+        HeaderNode::Single(None) => Ok(SelectorValue::Null),
         HeaderNode::Single(Some(value)) => {
             append_text(value, out);
-            Ok(Found::Text)
+            Ok(SelectorValue::Text)
         }
         HeaderNode::All | HeaderNode::Repeated(_) if !complex => Err(ExtractionReason::NotScalar),
         HeaderNode::All => {
@@ -185,7 +185,7 @@ fn append_headers(
                 append_or_null(*value, out);
             }
             out.push('}');
-            Ok(Found::Text)
+            Ok(SelectorValue::Text)
         }
         HeaderNode::Repeated(key) => {
             out.push('[');
@@ -194,18 +194,18 @@ fn append_headers(
                 append_or_null(value, out);
             }
             out.push(']');
-            Ok(Found::Text)
+            Ok(SelectorValue::Text)
         }
     }
 }
 
 fn step_header<'a>(
     node: HeaderNode<'a>,
-    step: &'a Step,
+    step: &'a PathStep,
     headers: &[Header<'a>],
 ) -> Result<HeaderNode<'a>, ExtractionReason> {
     match (node, step) {
-        (HeaderNode::All, Step::Member(name)) => {
+        (HeaderNode::All, PathStep::Member(name)) => {
             let mut found = values(headers, name);
             match (found.next(), found.next()) {
                 (None, _) => Err(ExtractionReason::NotFound(name.as_ref().into())),
@@ -213,21 +213,21 @@ fn step_header<'a>(
                 (Some(_), Some(_)) => Ok(HeaderNode::Repeated(name)),
             }
         }
-        (HeaderNode::All, Step::Index { index, .. }) => headers
+        (HeaderNode::All, PathStep::Index { index, .. }) => headers
             .get(*index as usize)
             .map(|(_, value)| HeaderNode::Single(*value))
             .ok_or(ExtractionReason::IndexNotFound(*index)),
-        (HeaderNode::Repeated(name), Step::Index { index, .. }) => values(headers, name)
+        (HeaderNode::Repeated(name), PathStep::Index { index, .. }) => values(headers, name)
             .nth(*index as usize)
             .map(HeaderNode::Single)
             .ok_or(ExtractionReason::IndexNotFound(*index)),
-        (HeaderNode::Repeated(_), Step::Member(name)) => {
+        (HeaderNode::Repeated(_), PathStep::Member(name)) => {
             Err(ExtractionReason::ArrayObject(name.as_ref().into()))
         }
-        (HeaderNode::Single(_), Step::Member(name)) => {
+        (HeaderNode::Single(_), PathStep::Member(name)) => {
             Err(ExtractionReason::ScalarObject(name.as_ref().into()))
         }
-        (HeaderNode::Single(_), Step::Index { container, .. }) => {
+        (HeaderNode::Single(_), PathStep::Index { container, .. }) => {
             Err(ExtractionReason::NotIndexed(container.as_ref().into()))
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{ExpressionError, TemplateError};
 use crate::expression::Expression;
-use crate::item_name::{Parameters, is_prefix};
+use crate::item_name::{ItemParameters, is_prefix};
 use crate::text::has_line_end;
 
 /// A parsed item template; parameters are sorted by name.
@@ -19,7 +19,7 @@ impl ItemTemplate {
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let (prefix, list) = split(text).ok_or(TemplateError::Invalid)?;
         let mut parameters = BTreeMap::new();
-        for parameter in Parameters::new(list) {
+        for parameter in ItemParameters::new(list) {
             let (name, value) = parameter.ok_or(TemplateError::Invalid)?;
             if parameters.contains_key(name) {
                 return Err(TemplateError::DuplicateParameter);

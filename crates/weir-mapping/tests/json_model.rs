@@ -8,7 +8,7 @@ use common::{mapping, record, values};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
-use weir_mapping::{Expression, Mapping, Step, fuzz};
+use weir_mapping::{Expression, Mapping, PathStep, fuzz};
 
 const NAMES: [&str; 8] = [
     "a",
@@ -96,36 +96,36 @@ fn model(root: &Value, expression: &Expression) -> Result<Option<String>, String
     let mut at = root;
     for step in expression.steps() {
         at = match (step, at) {
-            (Step::Member(name), Value::Object(members)) => members
+            (PathStep::Member(name), Value::Object(members)) => members
                 .get(&**name)
                 .ok_or_else(|| format!("field [{name}] not found"))?,
-            (Step::Member(name), Value::Array(_)) => {
+            (PathStep::Member(name), Value::Array(_)) => {
                 return Err(format!(
                     "cannot retrieve field [{name}] from an array object"
                 ));
             }
-            (Step::Member(name), Value::Null) => {
+            (PathStep::Member(name), Value::Null) => {
                 return Err(format!("cannot retrieve field [{name}] from a null object"));
             }
-            (Step::Member(name), _) => {
+            (PathStep::Member(name), _) => {
                 return Err(format!(
                     "cannot retrieve field [{name}] from a scalar object"
                 ));
             }
-            (Step::Index { index, .. }, Value::Array(elements)) => elements
+            (PathStep::Index { index, .. }, Value::Array(elements)) => elements
                 .get(*index as usize)
                 .ok_or_else(|| format!("field not found at index [{index}]"))?,
-            (Step::Index { index, .. }, Value::Object(_)) => {
+            (PathStep::Index { index, .. }, Value::Object(_)) => {
                 return Err(format!(
                     "cannot retrieve index [{index}] from a non-array object"
                 ));
             }
-            (Step::Index { index, .. }, Value::Null) => {
+            (PathStep::Index { index, .. }, Value::Null) => {
                 return Err(format!(
                     "cannot retrieve index [{index}] from a null object"
                 ));
             }
-            (Step::Index { container, .. }, _) => {
+            (PathStep::Index { container, .. }, _) => {
                 return Err(format!("field [{container}] is not indexed"));
             }
         };

@@ -3,8 +3,8 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use weir_mapping::{
-    CanonicalItem, ConnectionConfig, Expression, FieldValues, ItemNames, ItemTemplate, Mapping,
-    Parameter, ParseOptions, RecordView, Source, fuzz,
+    CanonicalItem, ConfigSource, ConnectionConfig, Expression, FieldValues, ItemNames,
+    ItemTemplate, Mapping, Parameter, ParseOptions, RecordView, fuzz,
 };
 
 /// Texts made of the characters that mean something to the parsers.
@@ -60,7 +60,7 @@ fn parameter(name: &str, value: String) -> Parameter {
 }
 
 fn mapping(template: String) -> Mapping {
-    let source = Source {
+    let source = ConfigSource {
         file: "test",
         options: ParseOptions::default(),
     };

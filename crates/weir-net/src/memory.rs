@@ -25,12 +25,12 @@ pub struct MemoryMeter {
 
 #[derive(Debug)]
 struct Bound {
-    kind: Kind,
+    kind: MemoryKind,
     max: u64,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum MemoryKind {
     Resident,
     AddressSpace,
     Cgroup {
@@ -48,14 +48,14 @@ impl MemoryMeter {
         let mut add = |kind, max| bounds.push(Bound { kind, max });
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         if let Some(max) = address_space(&limits) {
-            add(Kind::AddressSpace, part(max));
+            add(MemoryKind::AddressSpace, part(max));
         }
         if resident_max > 0 {
-            add(Kind::Resident, resident_max);
+            add(MemoryKind::Resident, resident_max);
             return Self { bounds };
         }
         if let Some(max) = read_field("/proc/meminfo", "MemTotal:") {
-            add(Kind::Resident, part(max));
+            add(MemoryKind::Resident, part(max));
         }
         let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         for (kind, max) in cgroups(Path::new("/sys/fs/cgroup"), &memberships) {
@@ -81,7 +81,7 @@ impl MemoryMeter {
     }
 }
 
-impl Kind {
+impl MemoryKind {
     fn read(&self) -> Option<u64> {
         match self {
             Self::Resident => read_field("/proc/self/status", "VmRSS:"),
@@ -135,7 +135,7 @@ fn address_space(limits: &str) -> Option<u64> {
 
 /// The cgroups of a process that limit its memory, from its own one to the root. In a container the
 /// root is its own.
-fn cgroups(root: &Path, memberships: &str) -> Vec<(Kind, u64)> {
+fn cgroups(root: &Path, memberships: &str) -> Vec<(MemoryKind, u64)> {
     let mut found = Vec::new();
     for line in memberships.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -159,7 +159,7 @@ fn cgroups(root: &Path, memberships: &str) -> Vec<(Kind, u64)> {
             if let Some(max) = number(&text) {
                 let (usage, stat) = (folder.join(usage), folder.join("memory.stat"));
                 found.push((
-                    Kind::Cgroup {
+                    MemoryKind::Cgroup {
                         usage,
                         stat,
                         inactive,

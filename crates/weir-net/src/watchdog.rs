@@ -179,14 +179,14 @@ impl Vitals {
 
 /// The rules, without a clock or a thread.
 #[derive(Debug)]
-struct Watch {
-    loops: Vec<Watched>,
+struct StallDetector {
+    loops: Vec<WatchedLoop>,
     config: WatchdogConfig,
     vitals: Arc<Vitals>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedLoop {
     heartbeat: Arc<Heartbeat>,
     /// The iteration that is stuck: when it began, and how long it has taken so far.
     stall: Option<(u64, u64)>,
@@ -194,14 +194,14 @@ struct Watched {
 
 /// A stall that began or ended.
 #[derive(Debug, PartialEq, Eq)]
-enum Change {
+enum StallChange {
     Stuck { name: String, doing: String },
     Recovered { name: String, after_ms: u64 },
 }
 
-impl Watch {
+impl StallDetector {
     fn new(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig, vitals: Arc<Vitals>) -> Self {
-        let loops = loops.into_iter().map(|heartbeat| Watched {
+        let loops = loops.into_iter().map(|heartbeat| WatchedLoop {
             heartbeat,
             stall: None,
         });
@@ -213,7 +213,7 @@ impl Watch {
     }
 
     /// Looks at all loops; `now` tells the time on a loop's own clock.
-    fn look(&mut self, now: impl Fn(&Heartbeat) -> u64) -> Vec<Change> {
+    fn look(&mut self, now: impl Fn(&Heartbeat) -> u64) -> Vec<StallChange> {
         let mut changes = Vec::new();
         let mut dead = 0;
         for one in &mut self.loops {
@@ -223,7 +223,7 @@ impl Watch {
             match (one.stall, since) {
                 (Some((began, after_ms)), since) if since != Some(began) => {
                     one.stall = None;
-                    changes.push(Change::Recovered {
+                    changes.push(StallChange::Recovered {
                         name: name(),
                         after_ms,
                     });
@@ -231,7 +231,7 @@ impl Watch {
                 (None, Some(since)) if now_ms.saturating_sub(since) >= self.config.stall_ms => {
                     one.stall = Some((since, 0));
                     self.vitals.stalls.fetch_add(1, Ordering::Relaxed);
-                    changes.push(Change::Stuck {
+                    changes.push(StallChange::Stuck {
                         name: name(),
                         doing: one.heartbeat.describe(),
                     });
@@ -267,7 +267,7 @@ impl Watchdog {
     /// When the operating system refuses a thread.
     pub fn start(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig) -> std::io::Result<Self> {
         let vitals = Arc::<Vitals>::default();
-        let mut watch = Watch::new(loops, config, Arc::clone(&vitals));
+        let mut watch = StallDetector::new(loops, config, Arc::clone(&vitals));
         let (stop, stopped) = bounded::<()>(0);
         std::thread::Builder::new()
             .name("watchdog".to_owned())
@@ -303,13 +303,13 @@ impl Watchdog {
     }
 }
 
-fn report(changes: Vec<Change>) {
+fn report(changes: Vec<StallChange>) {
     for change in changes {
         match change {
-            Change::Stuck { name, doing } => {
+            StallChange::Stuck { name, doing } => {
                 tracing::error!(event_loop = %name, "event loop is stuck: {}", Truncated(doing));
             }
-            Change::Recovered { name, after_ms } => {
+            StallChange::Recovered { name, after_ms } => {
                 tracing::warn!(event_loop = %name, after_ms, "event loop goes on");
             }
         }
@@ -345,12 +345,12 @@ fn name_of(thread: &JoinHandle<()>) -> String {
 mod tests {
     use super::*;
 
-    fn watch() -> (Arc<Heartbeat>, Watch, Arc<Vitals>) {
+    fn watch() -> (Arc<Heartbeat>, StallDetector, Arc<Vitals>) {
         let own = &["a subscription"];
         let heartbeat = Arc::new(Heartbeat::new("shard-0", Instant::now(), own));
         let vitals = Arc::<Vitals>::default();
         let loops = vec![Arc::clone(&heartbeat)];
-        let watch = Watch::new(loops, WatchdogConfig::default(), Arc::clone(&vitals));
+        let watch = StallDetector::new(loops, WatchdogConfig::default(), Arc::clone(&vitals));
         (heartbeat, watch, vitals)
     }
 
@@ -362,7 +362,7 @@ mod tests {
         heartbeat.begin_for(Activity::INPUT, [10, 0, 0, 7].into());
         heartbeat.begin(Activity(Activity::FIRST_OWN));
         assert_eq!(watch.look(|_| 100_999), []);
-        let stuck = Change::Stuck {
+        let stuck = StallChange::Stuck {
             name: "shard-0".to_owned(),
             doing: "a subscription, last peer 10.0.0.7".to_owned(),
         };
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
         // Its next iteration, which takes no time.
         heartbeat.wake(105_050);
-        let recovered = Change::Recovered {
+        let recovered = StallChange::Recovered {
             name: "shard-0".to_owned(),
             after_ms: 5_000,
         };

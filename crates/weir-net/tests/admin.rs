@@ -13,7 +13,8 @@ use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
+    ServerHandler, ServerIo, ShardOptions,
 };
 use weir_net::watchdog::{Heartbeat, Watchdog, WatchdogConfig, join_until};
 
@@ -123,30 +124,35 @@ struct Data {
     blocker: Receiver<()>,
 }
 
-impl Handler for Data {
+impl ServerHandler for Data {
     type Mail = ();
 
-    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+    fn on_request(
+        &mut self,
+        _io: &mut ServerIo,
+        _conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
         if request.path == "/block" {
             let _ = self.blocker.recv_timeout(TEST_TIMEOUT);
         }
-        Answer::Reply(Response::text(200, "data"))
+        RequestOutcome::Reply(Response::text(200, "data"))
     }
 
-    fn on_mail(&mut self, io: &mut Io, (): ()) {
+    fn on_mail(&mut self, io: &mut ServerIo, (): ()) {
         io.stop();
     }
 
-    fn on_message(&mut self, _io: &mut Io, _conn: ConnId, _text: &str) {}
-    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
-    fn on_timer(&mut self, _io: &mut Io, _token: u64) {}
-    fn on_room(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64) {}
-    fn on_detached(&mut self, _io: &mut Io, _connection: Detached) {}
-    fn on_turn(&mut self, _io: &mut Io) {}
+    fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
+    fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
+    fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
+    fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
+    fn on_detached(&mut self, _io: &mut ServerIo, _connection: Detached) {}
+    fn on_turn(&mut self, _io: &mut ServerIo) {}
 }
 
 fn data(
-    limits: Limits,
+    limits: ConnectionLimits,
     blocker: Receiver<()>,
 ) -> (
     SocketAddr,
@@ -177,7 +183,7 @@ fn data(
 #[test]
 fn a_stuck_event_loop_is_not_alive_and_holds_up_no_shutdown() {
     let (release, blocker) = bounded(0);
-    let (address, heartbeat, mail, thread) = data(Limits::default(), blocker);
+    let (address, heartbeat, mail, thread) = data(ConnectionLimits::default(), blocker);
     let config = WatchdogConfig {
         stall_ms: 100,
         dead_ms: 300,
@@ -225,9 +231,9 @@ fn clients_leave_descriptors_to_the_admin_port() {
     // Tests of this program run at the same time and have descriptors too: the next free numbers are
     // around this one.
     let probe = TcpListener::bind("127.0.0.1:0").expect("a socket");
-    let limits = Limits {
+    let limits = ConnectionLimits {
         descriptor_ceiling: probe.as_raw_fd() + 100,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let (address, _, mail, thread) = data(limits, bounded(0).1);
     // Both ends have a number each.

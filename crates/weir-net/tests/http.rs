@@ -12,21 +12,22 @@ use weir_net::MailboxSender;
 use weir_net::http1::{HttpRequest, ParseLimits, Response, push_chunk};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
+    ServerHandler, ServerIo, ShardOptions,
 };
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `/now` is answered at once, `/later` and `/stream` when the test says so, `/move` elsewhere.
 #[derive(Default)]
-struct Desk {
+struct TestHandler {
     last: Option<ConnId>,
     closed: Vec<u64>,
-    other: Option<MailboxSender<Mail>>,
+    other: Option<MailboxSender<TestEvent>>,
 }
 
 #[derive(Debug)]
-enum Mail {
+enum TestEvent {
     /// Answers the request that came last.
     Answer(&'static str),
     /// A piece of the body that was begun last.
@@ -41,7 +42,7 @@ enum Mail {
     Stop,
 }
 
-impl Desk {
+impl TestHandler {
     fn chunk(text: &str) -> Bytes {
         let mut chunk = Vec::new();
         push_chunk(&mut chunk, text.as_bytes());
@@ -49,10 +50,15 @@ impl Desk {
     }
 }
 
-impl Handler for Desk {
-    type Mail = Mail;
+impl ServerHandler for TestHandler {
+    type Mail = TestEvent;
 
-    fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+    fn on_request(
+        &mut self,
+        io: &mut ServerIo,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
         let body = String::from_utf8_lossy(&request.body);
         match request.path {
             "/later" => self.last = Some(conn),
@@ -68,64 +74,64 @@ impl Handler for Desk {
                 io.finish(conn);
             }
             "/move" => io.detach(conn),
-            path => return Answer::Reply(Response::text(200, format!("{path} {body}"))),
+            path => return RequestOutcome::Reply(Response::text(200, format!("{path} {body}"))),
         }
-        Answer::Later
+        RequestOutcome::Later
     }
 
-    fn on_message(&mut self, _io: &mut Io, _conn: ConnId, _text: &str) {}
+    fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
 
-    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, tag: u64, _reason: CloseReason) {
+    fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, tag: u64, _reason: CloseReason) {
         self.closed.push(tag);
     }
 
-    fn on_timer(&mut self, _io: &mut Io, _token: u64) {}
+    fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
 
-    fn on_room(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64) {}
+    fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
 
-    fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
+    fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
         let other = self.other.as_ref().expect("a place to go");
         other
-            .post(Mail::Adopt(connection), TEST_TIMEOUT)
+            .post(TestEvent::Adopt(connection), TEST_TIMEOUT)
             .expect("room");
     }
 
-    fn on_mail(&mut self, io: &mut Io, mail: Mail) {
+    fn on_mail(&mut self, io: &mut ServerIo, mail: TestEvent) {
         let last = self.last;
         let last = || last.expect("a request");
         match mail {
-            Mail::Answer(text) => io.reply(last(), &Response::text(200, text)),
-            Mail::Piece(text) => assert!(io.send(last(), Self::chunk(text))),
-            Mail::Finish => {
+            TestEvent::Answer(text) => io.reply(last(), &Response::text(200, text)),
+            TestEvent::Piece(text) => assert!(io.send(last(), Self::chunk(text))),
+            TestEvent::Finish => {
                 io.set_tag(last(), 0);
                 io.finish(last());
             }
-            Mail::Abort => io.close(last(), None, true),
-            Mail::CloseIdle => io.close_idle(),
-            Mail::StopAccepting => io.stop_accepting(),
-            Mail::Adopt(detached) => {
+            TestEvent::Abort => io.close(last(), None, true),
+            TestEvent::CloseIdle => io.close_idle(),
+            TestEvent::StopAccepting => io.stop_accepting(),
+            TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.reply(conn, &Response::text(200, "moved"));
             }
-            Mail::Report(sender) => {
+            TestEvent::Report(sender) => {
                 let report = (self.last.is_some(), self.closed.clone());
                 sender.send(report).expect("a listener");
             }
-            Mail::Stop => io.stop(),
+            TestEvent::Stop => io.stop(),
         }
     }
 
-    fn on_turn(&mut self, _io: &mut Io) {}
+    fn on_turn(&mut self, _io: &mut ServerIo) {}
 }
 
 struct Server {
     address: SocketAddr,
-    mail: MailboxSender<Mail>,
+    mail: MailboxSender<TestEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    fn start(limits: Limits, other: Option<&Self>) -> Self {
+    fn start(limits: ConnectionLimits, other: Option<&Self>) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = listen_shared(any, 1).expect("a port").remove(0);
         let address = socket.local_addr().expect("an address");
@@ -136,9 +142,9 @@ impl Server {
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };
-        let desk = Desk {
+        let desk = TestHandler {
             other: other.map(|other| other.mail.clone()),
-            ..Desk::default()
+            ..TestHandler::default()
         };
         let (shard, mail) = EventLoop::new(options, desk).expect("a loop");
         let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
@@ -149,7 +155,7 @@ impl Server {
         }
     }
 
-    fn post(&self, mail: Mail) {
+    fn post(&self, mail: TestEvent) {
         self.mail
             .post(mail, TEST_TIMEOUT)
             .expect("a loop that runs");
@@ -168,7 +174,7 @@ impl Server {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = mpsc::channel();
-            self.post(Mail::Report(sender));
+            self.post(TestEvent::Report(sender));
             let (asked, closed) = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
             if wanted(asked, &closed) {
                 return;
@@ -181,7 +187,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(Mail::Stop, TEST_TIMEOUT);
+        let _ = self.mail.post(TestEvent::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
@@ -218,19 +224,19 @@ fn rest(mut stream: TcpStream) -> String {
 
 #[test]
 fn requests_wait_for_the_answer_before_them() {
-    let server = Server::start(Limits::default(), None);
+    let server = Server::start(ConnectionLimits::default(), None);
     let mut stream = server.connect();
     let requests = [get("/later"), get("/stream"), get("/whole"), last("/now")].concat();
     stream.write_all(requests.as_bytes()).expect("requests");
     server.wait(|asked, _| asked);
-    server.post(Mail::Answer("at last"));
+    server.post(TestEvent::Answer("at last"));
     assert!(read_until(&mut stream, "at last").starts_with("HTTP/1.1 200 OK"));
     let head = read_until(&mut stream, "\r\n\r\n");
     assert!(head.contains("Transfer-Encoding: chunked"), "{head}");
     assert_eq!(read_until(&mut stream, "first,\r\n"), "6\r\nfirst,\r\n");
-    server.post(Mail::Piece("second"));
+    server.post(TestEvent::Piece("second"));
     assert_eq!(read_until(&mut stream, "second\r\n"), "6\r\nsecond\r\n");
-    server.post(Mail::Finish);
+    server.post(TestEvent::Finish);
     assert_eq!(read_until(&mut stream, "0\r\n\r\n"), "0\r\n\r\n");
     let left = rest(stream);
     assert!(
@@ -243,7 +249,7 @@ fn requests_wait_for_the_answer_before_them() {
 
 #[test]
 fn a_stream_whose_peer_leaves_is_reported_and_one_that_is_given_up_has_no_end() {
-    let server = Server::start(Limits::default(), None);
+    let server = Server::start(ConnectionLimits::default(), None);
     let mut stream = server.connect();
     stream
         .write_all(get("/stream").as_bytes())
@@ -257,18 +263,18 @@ fn a_stream_whose_peer_leaves_is_reported_and_one_that_is_given_up_has_no_end() 
         .write_all(get("/stream").as_bytes())
         .expect("a request");
     read_until(&mut stream, "first,\r\n");
-    server.post(Mail::Abort);
+    server.post(TestEvent::Abort);
     assert_eq!(rest(stream), "", "the end of the body is missing");
 }
 
 #[test]
 fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         http: ParseLimits {
             head_bytes: 500,
             body_bytes: 20,
         },
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = Server::start(limits, None);
     let mut stream = server.connect();
@@ -307,12 +313,12 @@ fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
 
 #[test]
 fn what_waits_behind_a_stream_is_limited() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         http: ParseLimits {
             head_bytes: 500,
             body_bytes: 20,
         },
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = Server::start(limits, None);
     let mut stream = server.connect();
@@ -327,8 +333,8 @@ fn what_waits_behind_a_stream_is_limited() {
 
 #[test]
 fn a_request_moves_to_another_loop_and_is_answered_there() {
-    let there = Server::start(Limits::default(), None);
-    let here = Server::start(Limits::default(), Some(&there));
+    let there = Server::start(ConnectionLimits::default(), None);
+    let here = Server::start(ConnectionLimits::default(), Some(&there));
     let mut stream = here.connect();
     let requests = [get("/now"), get("/move"), last("/now")].concat();
     stream.write_all(requests.as_bytes()).expect("requests");
@@ -340,7 +346,7 @@ fn a_request_moves_to_another_loop_and_is_answered_there() {
 
 #[test]
 fn a_loop_that_ends_closes_its_doors_and_those_who_wait_for_nothing() {
-    let server = Server::start(Limits::default(), None);
+    let server = Server::start(ConnectionLimits::default(), None);
     let mut idle = server.connect();
     idle.write_all(get("/now").as_bytes()).expect("a request");
     read_until(&mut idle, "/now ");
@@ -348,13 +354,13 @@ fn a_loop_that_ends_closes_its_doors_and_those_who_wait_for_nothing() {
     busy.write_all(get("/stream").as_bytes())
         .expect("a request");
     read_until(&mut busy, "first,\r\n");
-    server.post(Mail::StopAccepting);
-    server.post(Mail::CloseIdle);
+    server.post(TestEvent::StopAccepting);
+    server.post(TestEvent::CloseIdle);
     assert_eq!(rest(idle), "");
     let deadline = Instant::now() + TEST_TIMEOUT;
     while TcpStream::connect(server.address).is_ok() {
         assert!(Instant::now() < deadline, "somebody still listens");
     }
-    server.post(Mail::Piece("second"));
+    server.post(TestEvent::Piece("second"));
     assert_eq!(read_until(&mut busy, "second\r\n"), "6\r\nsecond\r\n");
 }

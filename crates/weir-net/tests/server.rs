@@ -9,10 +9,12 @@ use weir_net::MailboxSender;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
-    TrySend,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
+    ServerHandler, ServerIo, ShardOptions, TrySend,
 };
-use weir_net::websocket::{Deflater, Event, FrameReader, Opcode, Role, push_client_frame};
+use weir_net::websocket::{
+    Deflater, FrameEvent, FrameRole, Opcode, WebSocketFrameReader, push_client_frame,
+};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,11 +29,11 @@ struct Echo {
     frames: u32,
     last: Option<ConnId>,
     /// Where detached connections go.
-    other: Option<MailboxSender<Mail>>,
+    other: Option<MailboxSender<TestEvent>>,
 }
 
 #[derive(Debug)]
-enum Mail {
+enum TestEvent {
     Report(std::sync::mpsc::Sender<Vec<CloseReason>>),
     /// Write calls so far.
     Writes(std::sync::mpsc::Sender<u64>),
@@ -44,12 +46,17 @@ enum Mail {
     Stop,
 }
 
-impl Handler for Echo {
-    type Mail = Mail;
+impl ServerHandler for Echo {
+    type Mail = TestEvent;
 
-    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+    fn on_request(
+        &mut self,
+        _io: &mut ServerIo,
+        _conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
         if request.wants_websocket() {
-            return Answer::WebSocket {
+            return RequestOutcome::WebSocket {
                 protocol: Some("echo"),
                 deflate: true,
             };
@@ -59,10 +66,10 @@ impl Handler for Echo {
             request.path,
             String::from_utf8_lossy(&request.body)
         );
-        Answer::Reply(Response::text(200, body))
+        RequestOutcome::Reply(Response::text(200, body))
     }
 
-    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+    fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
         io.set_tag(conn, 7);
         self.last = Some(conn);
         match text {
@@ -94,36 +101,36 @@ impl Handler for Echo {
         }
     }
 
-    fn on_frames(&mut self, _io: &mut Io, _conn: ConnId, count: u32) {
+    fn on_frames(&mut self, _io: &mut ServerIo, _conn: ConnId, count: u32) {
         self.frames += count;
     }
 
-    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, tag: u64, reason: CloseReason) {
+    fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, tag: u64, reason: CloseReason) {
         if tag == 7 {
             self.closed.push(reason);
         }
     }
 
-    fn on_timer(&mut self, _io: &mut Io, _token: u64) {
+    fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {
         self.closed.push(CloseReason::Idle);
     }
 
-    fn on_room(&mut self, io: &mut Io, conn: ConnId, tag: u64) {
+    fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64) {
         assert_eq!(tag, 7);
         assert_eq!(io.offer(conn, frame(b"room")), TrySend::Queued);
     }
 
-    fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
+    fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
         let other = self.other.as_ref().expect("a place to go");
         other
-            .post(Mail::Adopt(connection), TEST_TIMEOUT)
+            .post(TestEvent::Adopt(connection), TEST_TIMEOUT)
             .expect("room");
     }
 
-    fn on_mail(&mut self, io: &mut Io, mail: Mail) {
+    fn on_mail(&mut self, io: &mut ServerIo, mail: TestEvent) {
         match mail {
-            Mail::Writes(sender) => sender.send(io.counters().writes).expect("a listener"),
-            Mail::Adopt(detached) => {
+            TestEvent::Writes(sender) => sender.send(io.counters().writes).expect("a listener"),
+            TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.set_tag(conn, 7);
                 let window = io.deflate_window(conn).is_some();
@@ -134,19 +141,19 @@ impl Handler for Echo {
                 };
                 assert!(io.send_text(conn, text));
             }
-            Mail::Hold(receiver) => receiver.recv().expect("a word"),
-            Mail::Tell(text) => {
+            TestEvent::Hold(receiver) => receiver.recv().expect("a word"),
+            TestEvent::Tell(text) => {
                 let conn = self.last.expect("somebody has spoken");
                 assert!(io.send_text(conn, text.as_bytes()));
             }
-            Mail::Report(sender) => sender
+            TestEvent::Report(sender) => sender
                 .send(self.closed.clone())
                 .expect("a test that listens"),
-            Mail::Stop => io.stop(),
+            TestEvent::Stop => io.stop(),
         }
     }
 
-    fn on_turn(&mut self, _io: &mut Io) {}
+    fn on_turn(&mut self, _io: &mut ServerIo) {}
 }
 
 fn frame(text: &[u8]) -> bytes::Bytes {
@@ -157,16 +164,16 @@ fn frame(text: &[u8]) -> bytes::Bytes {
 
 struct Server {
     address: SocketAddr,
-    mail: MailboxSender<Mail>,
+    mail: MailboxSender<TestEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    fn start(limits: Limits) -> Self {
+    fn start(limits: ConnectionLimits) -> Self {
         Self::start_beside(limits, None)
     }
 
-    fn start_beside(limits: Limits, other: Option<&Self>) -> Self {
+    fn start_beside(limits: ConnectionLimits, other: Option<&Self>) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = listen_shared(any, 1).expect("a port").remove(0);
         let address = listener.local_addr().expect("an address");
@@ -228,7 +235,7 @@ impl Server {
         );
         let socket = WebSocket {
             stream,
-            reader: FrameReader::new(Role::Client, 1 << 20),
+            reader: WebSocketFrameReader::new(FrameRole::Client, 1 << 20),
             input: Vec::new(),
         };
         (socket, head)
@@ -240,7 +247,7 @@ impl Server {
         loop {
             let (sender, receiver) = std::sync::mpsc::channel();
             self.mail
-                .post(Mail::Report(sender), TEST_TIMEOUT)
+                .post(TestEvent::Report(sender), TEST_TIMEOUT)
                 .expect("a loop that runs");
             let closed = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
             if closed.len() >= count {
@@ -254,7 +261,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(Mail::Stop, TEST_TIMEOUT);
+        let _ = self.mail.post(TestEvent::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
@@ -267,7 +274,7 @@ impl Drop for Server {
 
 struct WebSocket {
     stream: TcpStream,
-    reader: FrameReader,
+    reader: WebSocketFrameReader,
     input: Vec<u8>,
 }
 
@@ -283,11 +290,11 @@ impl WebSocket {
         loop {
             let (used, event) = self.reader.read(&self.input).expect("good frames");
             let seen = event.map(|event| match event {
-                Event::Text(text) => String::from_utf8_lossy(text).into_owned(),
-                Event::Deflated(_) => panic!("the handler compresses nothing"),
-                Event::Pong(payload) => format!("pong {}", String::from_utf8_lossy(payload)),
-                Event::Close { code } => format!("close {}", code.unwrap_or(0)),
-                Event::Ping(_) => "ping".to_owned(),
+                FrameEvent::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                FrameEvent::Deflated(_) => panic!("the handler compresses nothing"),
+                FrameEvent::Pong(payload) => format!("pong {}", String::from_utf8_lossy(payload)),
+                FrameEvent::Close { code } => format!("close {}", code.unwrap_or(0)),
+                FrameEvent::Ping(_) => "ping".to_owned(),
             });
             self.input.drain(..used);
             if seen.is_some() {
@@ -311,7 +318,7 @@ fn read_to_end(mut stream: TcpStream) -> String {
 
 #[test]
 fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     let mut frames = Vec::new();
     push_client_frame(&mut frames, Opcode::Text, [9, 8, 7, 6], b"one");
@@ -332,12 +339,12 @@ fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
 #[test]
 fn heavy_input_of_one_peer_does_not_hold_up_another() {
     const HEAVY: usize = 40;
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let (mut attacker, mut other) = (server.upgrade(), server.upgrade());
     let (begin, held) = std::sync::mpsc::channel();
     server
         .mail
-        .post(Mail::Hold(held), TEST_TIMEOUT)
+        .post(TestEvent::Hold(held), TEST_TIMEOUT)
         .expect("room");
     let mut input = Vec::new();
     for _ in 0..HEAVY {
@@ -358,7 +365,7 @@ fn heavy_input_of_one_peer_does_not_hold_up_another() {
 
 #[test]
 fn input_that_waits_is_handled_before_the_end_of_its_connection() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut leaving = server.upgrade();
     let mut input = Vec::new();
     for _ in 0..10 {
@@ -375,7 +382,7 @@ fn input_that_waits_is_handled_before_the_end_of_its_connection() {
 
 #[test]
 fn frames_that_are_no_messages_are_counted() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     let mut input = Vec::new();
     for _ in 0..3 {
@@ -396,9 +403,9 @@ fn frames_that_are_no_messages_are_counted() {
 
 #[test]
 fn rule_breakers_get_a_close_code_and_the_handler_hears_of_it() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         message_bytes: 100,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = Server::start(limits);
     for (opcode, payload, code) in [
@@ -436,9 +443,9 @@ fn deflated(text: &[u8]) -> Vec<u8> {
 
 #[test]
 fn compressed_messages_arrive_where_that_was_agreed_on() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         message_bytes: 2_000,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let there = Server::start(limits);
     let server = Server::start_beside(limits, Some(&there));
@@ -491,7 +498,7 @@ fn compressed_messages_arrive_where_that_was_agreed_on() {
 
 #[test]
 fn requests_follow_each_other_on_one_connection() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut stream = server.connect();
     let first = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
     let second = "GET /b?q HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
@@ -505,10 +512,10 @@ fn requests_follow_each_other_on_one_connection() {
 
 #[test]
 fn what_is_no_request_is_refused_or_timed_out() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         request_ms: 200,
         connections: 2,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = Server::start(limits);
     let mut bad = server.connect();
@@ -530,9 +537,9 @@ fn what_is_no_request_is_refused_or_timed_out() {
 
 #[test]
 fn a_full_queue_refuses_and_a_closing_connection_still_gets_its_rest() {
-    let limits = Limits {
+    let limits = ConnectionLimits {
         outbox_bytes: 1 << 20,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     let server = Server::start(limits);
     let mut socket = server.upgrade();
@@ -552,21 +559,21 @@ fn a_full_queue_refuses_and_a_closing_connection_still_gets_its_rest() {
 
 #[test]
 fn all_that_is_sent_in_a_turn_leaves_in_one_call() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     socket.send(Opcode::Text, b"hello");
     assert_eq!(socket.next().as_deref(), Some("hello"));
     let post = |mail| server.mail.post(mail, TEST_TIMEOUT).expect("room");
     let writes = || {
         let (sender, receiver) = std::sync::mpsc::channel();
-        post(Mail::Writes(sender));
+        post(TestEvent::Writes(sender));
         receiver.recv_timeout(TEST_TIMEOUT).expect("a number")
     };
     let before = writes();
     let (release, held) = std::sync::mpsc::channel();
-    post(Mail::Hold(held));
+    post(TestEvent::Hold(held));
     for _ in 0..10 {
-        post(Mail::Tell("update"));
+        post(TestEvent::Tell("update"));
     }
     release.send(()).expect("a loop that waits");
     for _ in 0..10 {
@@ -577,7 +584,7 @@ fn all_that_is_sent_in_a_turn_leaves_in_one_call() {
 
 #[test]
 fn a_slow_peer_is_behind_until_it_has_read_everything() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     socket.send(Opcode::Text, b"offer");
     let mut rest = Vec::new();
@@ -595,7 +602,7 @@ fn a_slow_peer_is_behind_until_it_has_read_everything() {
 
 #[test]
 fn timers_fire() {
-    let server = Server::start(Limits::default());
+    let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     socket.send(Opcode::Text, b"later");
     assert_eq!(server.closed(1), [CloseReason::Idle]);
@@ -603,8 +610,8 @@ fn timers_fire() {
 
 #[test]
 fn a_websocket_moves_to_another_loop_with_all_it_has_sent() {
-    let there = Server::start(Limits::default());
-    let here = Server::start_beside(Limits::default(), Some(&there));
+    let there = Server::start(ConnectionLimits::default());
+    let here = Server::start_beside(ConnectionLimits::default(), Some(&there));
     let mut socket = here.upgrade();
     let mut frames = Vec::new();
     for (text, key) in [("one", 1), ("move", 2), ("two", 3)] {

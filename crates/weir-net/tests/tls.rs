@@ -19,12 +19,14 @@ use weir_net::client;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, IoCounters, Limits, Listener,
-    ShardOptions, TrySend,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, IoCounters, Listener,
+    RequestOutcome, ServerHandler, ServerIo, ShardOptions, TrySend,
 };
-use weir_net::tls::{ClientTls, Identity, TlsAcceptor};
+use weir_net::tls::{ClientTls, TlsAcceptor, TlsIdentity};
 use weir_net::watchdog::{Watchdog, WatchdogConfig, join_until};
-use weir_net::websocket::{Event, FrameReader, Opcode, Role, push_client_frame, push_server_text};
+use weir_net::websocket::{
+    FrameEvent, FrameRole, Opcode, WebSocketFrameReader, push_client_frame, push_server_text,
+};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 const SERVER: (&[u8], &[u8]) = (
@@ -41,30 +43,35 @@ type Tls = StreamOwned<ClientConnection, TcpStream>;
 /// Echoes; "flood" offers until it is told to wait, "move" sends the connection to `other`.
 #[derive(Default)]
 struct Echo {
-    other: Option<MailboxSender<Mail>>,
+    other: Option<MailboxSender<TestEvent>>,
 }
 
-enum Mail {
+enum TestEvent {
     Counters(Sender<IoCounters>),
     Adopt(Detached),
     Stop,
 }
 
-impl Handler for Echo {
-    type Mail = Mail;
+impl ServerHandler for Echo {
+    type Mail = TestEvent;
 
-    fn on_request(&mut self, _io: &mut Io, _conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+    fn on_request(
+        &mut self,
+        _io: &mut ServerIo,
+        _conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
         if request.wants_websocket() {
-            return Answer::WebSocket {
+            return RequestOutcome::WebSocket {
                 protocol: None,
                 deflate: false,
             };
         }
         let body = request.body.to_vec();
-        Answer::Reply(Response::text(200, body))
+        RequestOutcome::Reply(Response::text(200, body))
     }
 
-    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+    fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
         io.set_tag(conn, 1);
         match text {
             "flood" => while io.offer(conn, frame(&[b'x'; 50_000])) == TrySend::Queued {},
@@ -74,32 +81,36 @@ impl Handler for Echo {
         }
     }
 
-    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
+    fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
 
-    fn on_timer(&mut self, _io: &mut Io, _token: u64) {}
+    fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
 
-    fn on_room(&mut self, io: &mut Io, conn: ConnId, _tag: u64) {
+    fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, _tag: u64) {
         assert!(io.send(conn, frame(b"room")));
     }
 
-    fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
+    fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
         let other = self.other.as_ref().expect("a place to go");
-        assert!(other.post(Mail::Adopt(connection), TEST_TIMEOUT).is_ok());
+        assert!(
+            other
+                .post(TestEvent::Adopt(connection), TEST_TIMEOUT)
+                .is_ok()
+        );
     }
 
-    fn on_mail(&mut self, io: &mut Io, mail: Mail) {
+    fn on_mail(&mut self, io: &mut ServerIo, mail: TestEvent) {
         match mail {
-            Mail::Counters(sender) => sender.send(io.counters()).expect("a listener"),
-            Mail::Adopt(detached) => {
+            TestEvent::Counters(sender) => sender.send(io.counters()).expect("a listener"),
+            TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.set_tag(conn, 1);
                 assert!(io.send(conn, frame(b"moved")));
             }
-            Mail::Stop => io.stop(),
+            TestEvent::Stop => io.stop(),
         }
     }
 
-    fn on_turn(&mut self, _io: &mut Io) {}
+    fn on_turn(&mut self, _io: &mut ServerIo) {}
 }
 
 fn frame(text: &[u8]) -> bytes::Bytes {
@@ -108,8 +119,8 @@ fn frame(text: &[u8]) -> bytes::Bytes {
     frame.into()
 }
 
-fn identity(pair: (&[u8], &[u8])) -> Identity {
-    Identity::from_pem(pair.0, pair.1).expect("a pair that fits")
+fn identity(pair: (&[u8], &[u8])) -> TlsIdentity {
+    TlsIdentity::from_pem(pair.0, pair.1).expect("a pair that fits")
 }
 
 /// A server with two addresses: with TLS and without.
@@ -117,7 +128,7 @@ struct Server {
     tls: SocketAddr,
     plain: SocketAddr,
     acceptor: Arc<TlsAcceptor>,
-    mail: MailboxSender<Mail>,
+    mail: MailboxSender<TestEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -145,7 +156,7 @@ impl Server {
         ];
         let options = ShardOptions {
             listeners,
-            limits: Limits::default(),
+            limits: ConnectionLimits::default(),
             mail_capacity: 16,
             epoch: Instant::now(),
             heartbeat: Default::default(),
@@ -182,7 +193,7 @@ impl Server {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = channel();
-            let posted = self.mail.post(Mail::Counters(sender), TEST_TIMEOUT);
+            let posted = self.mail.post(TestEvent::Counters(sender), TEST_TIMEOUT);
             assert!(posted.is_ok(), "the loop runs");
             let counters = receiver.recv_timeout(TEST_TIMEOUT).expect("counters");
             if want(&counters) {
@@ -196,7 +207,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(Mail::Stop, TEST_TIMEOUT);
+        let _ = self.mail.post(TestEvent::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
@@ -229,7 +240,7 @@ fn session(config: &Arc<ClientConfig>) -> ClientConnection {
 /// A WebSocket over whatever carries bytes.
 struct WebSocket<S> {
     stream: S,
-    reader: FrameReader,
+    reader: WebSocketFrameReader,
     input: Vec<u8>,
 }
 
@@ -251,7 +262,7 @@ impl<S: Read + Write> WebSocket<S> {
         );
         Self {
             stream,
-            reader: FrameReader::new(Role::Client, 1 << 20),
+            reader: WebSocketFrameReader::new(FrameRole::Client, 1 << 20),
             input: Vec::new(),
         }
     }
@@ -268,8 +279,10 @@ impl<S: Read + Write> WebSocket<S> {
             while !self.input.is_empty() {
                 let (used, event) = self.reader.read(&self.input).expect("frames");
                 let text = match event {
-                    Some(Event::Text(text)) => Some(String::from_utf8_lossy(text).into_owned()),
-                    Some(Event::Close { .. }) => return None,
+                    Some(FrameEvent::Text(text)) => {
+                        Some(String::from_utf8_lossy(text).into_owned())
+                    }
+                    Some(FrameEvent::Close { .. }) => return None,
                     _ => None,
                 };
                 self.input.drain(..used);
@@ -537,26 +550,37 @@ fn sessions_are_resumed() {
 #[derive(Default)]
 struct Caller {
     received: Vec<u8>,
-    closed: Option<client::CloseReason>,
+    closed: Option<client::DisconnectReason>,
 }
 
-impl client::Handler for Caller {
-    fn on_connected(&mut self, io: &mut client::Io<'_>, conn: usize) {
+impl client::ClientHandler for Caller {
+    fn on_connected(&mut self, io: &mut client::ClientIo<'_>, conn: usize) {
         io.send(
             conn,
             b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nword",
         );
     }
 
-    fn on_data(&mut self, _io: &mut client::Io<'_>, _conn: usize, bytes: &[u8], _at: Instant) {
+    fn on_data(
+        &mut self,
+        _io: &mut client::ClientIo<'_>,
+        _conn: usize,
+        bytes: &[u8],
+        _at: Instant,
+    ) {
         self.received.extend_from_slice(bytes);
     }
 
-    fn on_closed(&mut self, _io: &mut client::Io<'_>, _conn: usize, reason: client::CloseReason) {
+    fn on_closed(
+        &mut self,
+        _io: &mut client::ClientIo<'_>,
+        _conn: usize,
+        reason: client::DisconnectReason,
+    ) {
         self.closed = Some(reason);
     }
 
-    fn on_tick(&mut self, _io: &mut client::Io<'_>, _now: Instant) -> ControlFlow<()> {
+    fn on_tick(&mut self, _io: &mut client::ClientIo<'_>, _now: Instant) -> ControlFlow<()> {
         match self.closed {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
@@ -584,10 +608,10 @@ fn outgoing_connections_check_whom_they_reach() {
         ClientTls::trusting_anybody().expect("a configuration"),
     ] {
         let caller = call(&server, trust, "localhost:1");
-        assert_eq!(caller.closed, Some(client::CloseReason::ByPeer));
+        assert_eq!(caller.closed, Some(client::DisconnectReason::ByPeer));
         assert!(caller.received.ends_with(b"word"), "{:?}", caller.received);
     }
-    let refused = Some(client::CloseReason::Tls(
+    let refused = Some(client::DisconnectReason::Tls(
         "the server's certificate is not trusted",
     ));
     assert_eq!(call(&server, trusting(), "example.com").closed, refused);

@@ -14,11 +14,11 @@ const MOST: usize = 10_000;
 pub(crate) struct AddressCache {
     directory: Arc<BrokerRegistry>,
     version: u64,
-    known: HashMap<i32, Known>,
+    known: HashMap<i32, CachedAddress>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedAddress {
     host: Box<str>,
     port: u16,
     place: AdvertisedAddress,
@@ -47,7 +47,7 @@ impl AddressMapper for AddressCache {
             }
         }
         let place = self.directory.learn(node, false)?;
-        let known = Known {
+        let known = CachedAddress {
             host: node.host.into(),
             port: node.port,
             place: place.clone(),

@@ -11,7 +11,7 @@ use weir_net::admin::{AdminPages, Page, metrics_page};
 use weir_net::http1::Response;
 
 use crate::data::{ConnectionInfo, LoopEvent};
-use crate::proxy::Cluster;
+use crate::proxy::VirtualCluster;
 
 /// The most connections a list has, per event loop.
 const ROWS_MAX: usize = 10_000;
@@ -21,7 +21,7 @@ const POST_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the pages are made from.
 pub(crate) struct Pages {
     pub(crate) registry: Registry,
-    pub(crate) clusters: Arc<Vec<Cluster>>,
+    pub(crate) clusters: Arc<Vec<VirtualCluster>>,
     pub(crate) loops: Vec<MailboxSender<LoopEvent>>,
     pub(crate) draining: Arc<AtomicBool>,
 }
@@ -58,7 +58,7 @@ impl Pages {
     }
 }
 
-fn connections(clusters: &[Cluster], loops: &[MailboxSender<LoopEvent>]) -> Response {
+fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) -> Response {
     let rows = rows(loops);
     let clusters: Vec<_> = clusters
         .iter()

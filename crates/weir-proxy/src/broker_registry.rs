@@ -33,14 +33,14 @@ pub(crate) struct BrokerRegistry {
     ports: BrokerPorts,
     loops: usize,
     posts: OnceLock<Vec<MailboxSender<LoopEvent>>>,
-    state: Mutex<BTreeMap<i32, Broker>>,
+    state: Mutex<BTreeMap<i32, RegisteredBroker>>,
     /// Grows with every change, so that copies know when they are old.
     version: AtomicU64,
 }
 
 /// A broker that clients know of.
 #[derive(Debug, Clone)]
-struct Broker {
+struct RegisteredBroker {
     upstream: HostPort,
     /// Port of the proxy.
     port: u16,
@@ -129,7 +129,7 @@ impl BrokerRegistry {
         let upstream = HostPort::new(node.host, node.port);
         let (cluster, place) = (&self.name, self.ports.advertised(port));
         tracing::info!(cluster, id = node.id, %upstream, %place, "broker has a port of its own");
-        let broker = Broker {
+        let broker = RegisteredBroker {
             upstream,
             port,
             fixed,
@@ -143,7 +143,8 @@ impl BrokerRegistry {
     /// Closes the ports of brokers that the cluster has not named for long.
     pub(crate) fn forget(&self, now: Instant) {
         let mut state = self.state();
-        let gone = |broker: &Broker| !broker.fixed && now.duration_since(broker.seen) > LINGER;
+        let gone =
+            |broker: &RegisteredBroker| !broker.fixed && now.duration_since(broker.seen) > LINGER;
         let ids: Vec<_> = state
             .iter()
             .filter_map(|(id, broker)| gone(broker).then_some(*id))
@@ -164,7 +165,7 @@ impl BrokerRegistry {
         }
     }
 
-    fn close(&self, id: i32, state: &mut BTreeMap<i32, Broker>) {
+    fn close(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) {
         state.remove(&id);
         self.version.fetch_add(1, Ordering::Release);
         let cluster = &self.name;
@@ -177,7 +178,7 @@ impl BrokerRegistry {
     }
 
     /// Listens for a new broker's clients; its port.
-    fn open(&self, id: i32, state: &mut BTreeMap<i32, Broker>) -> Option<u16> {
+    fn open(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) -> Option<u16> {
         let posts = self.posts.get()?;
         let port = self.ports.of(id);
         let holder = state
@@ -230,7 +231,7 @@ impl BrokerRegistry {
     }
 
     /// Whether a broker has not been named while others were.
-    fn is_stale(&self, state: &BTreeMap<i32, Broker>, id: i32) -> bool {
+    fn is_stale(&self, state: &BTreeMap<i32, RegisteredBroker>, id: i32) -> bool {
         let newest = state.values().map(|broker| broker.seen).max();
         let seen = state.get(&id).map(|broker| broker.seen);
         newest
@@ -245,7 +246,7 @@ impl BrokerRegistry {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, BTreeMap<i32, Broker>> {
+    fn state(&self) -> MutexGuard<'_, BTreeMap<i32, RegisteredBroker>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

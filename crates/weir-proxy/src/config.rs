@@ -18,7 +18,7 @@ use crate::filter::{FilterChain, FilterLimits};
 use crate::tls::TlsFiles;
 use crate::wire::FrameLimits;
 
-pub use self::raw::Overrides;
+pub use self::raw::CliOverrides;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct ProxyConfig {
     /// Whether large bodies that no filter sees pass inside the kernel, default true; else they are copied.
     pub splice: bool,
     /// What peers may cost.
-    pub limits: Limits,
+    pub limits: ProxyLimits,
     /// Files with certificates and keys, which are read again when they change.
     pub tls_files: Vec<TlsFiles>,
 }
@@ -192,7 +192,7 @@ impl fmt::Display for BrokerPorts {
 /// What peers may cost; every one has a metric that shows it at work.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct ProxyLimits {
     /// Client connections of the whole proxy, default 10,000; each has one to a broker.
     pub connections: usize,
     /// Client connections of one address, default 0: no limit of their own.
@@ -230,7 +230,7 @@ pub struct Limits {
     pub idle_ms: u64,
 }
 
-impl Default for Limits {
+impl Default for ProxyLimits {
     fn default() -> Self {
         let filters = FilterLimits::default();
         Self {
@@ -253,7 +253,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ProxyLimits {
     /// Returns the bytes for frames that are held whole.
     #[must_use]
     pub fn buffered(&self) -> usize {
@@ -285,7 +285,7 @@ impl ProxyConfig {
     ///
     /// # Errors
     /// The first mistake, with file, key, value and remedy.
-    pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Self, ProxyError> {
+    pub fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<Self, ProxyError> {
         raw::load(file, overrides)
     }
 }

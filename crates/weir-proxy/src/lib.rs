@@ -21,7 +21,7 @@ pub mod versions;
 pub mod wire;
 
 pub use broker_registry::BrokerInfo;
-pub use config::{Overrides, ProxyConfig};
+pub use config::{CliOverrides, ProxyConfig};
 pub use data::ConnectionInfo;
 pub use error::ProxyError;
 pub use proxy::Proxy;

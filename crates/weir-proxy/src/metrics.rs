@@ -13,21 +13,21 @@ use weir_net::admin::ProcessMetrics;
 use weir_net::watchdog::Vitals;
 
 use crate::data::{FilterPool, LoopMetrics, METRICS, Memory, MetricKind};
-use crate::proxy::Cluster;
+use crate::proxy::VirtualCluster;
 use crate::tls::TlsReloads;
 
 /// Where the numbers come from.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub(crate) struct MetricSources {
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
-    pub(crate) clusters: Arc<Vec<Cluster>>,
+    pub(crate) clusters: Arc<Vec<VirtualCluster>>,
     pub(crate) tls: Arc<TlsReloads>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) pool: Option<Arc<FilterPool>>,
 }
 
 /// A registry that reads them at each scrape.
-pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
+pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
     let process = ProcessMetrics::new("proxy", vitals);
     registry.register_collector(Box::new(process));
@@ -35,7 +35,7 @@ pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
     registry
 }
 
-impl Collector for Sources {
+impl Collector for MetricSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for (index, metric) in METRICS.iter().enumerate() {
             let sum: u64 = self.loops.iter().map(|one| one.get(index)).sum();
@@ -70,7 +70,7 @@ impl Collector for Sources {
     }
 }
 
-impl Sources {
+impl MetricSources {
     /// Writes which brokers answer.
     fn encode_brokers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(

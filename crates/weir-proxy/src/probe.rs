@@ -44,12 +44,12 @@ pub(crate) struct HealthProbe {
 
 /// Ends the thread when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Stop {
+pub(crate) struct StopSignal {
     stopped: Mutex<bool>,
     told: Condvar,
 }
 
-impl Stop {
+impl StopSignal {
     pub(crate) fn stop(&self) {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.told.notify_all();
@@ -67,7 +67,7 @@ impl Stop {
 
 impl HealthProbe {
     /// Asks until told to stop.
-    pub(crate) fn run(self, stop: &Stop) {
+    pub(crate) fn run(self, stop: &StopSignal) {
         loop {
             let all_answer = self.ask();
             for host in self.health.silent_for(self.response, Instant::now()) {

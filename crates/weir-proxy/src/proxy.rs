@@ -22,8 +22,8 @@ use crate::data::{
 use crate::error::ProxyError;
 use crate::filter::Direction;
 use crate::health::ClusterHealth;
-use crate::metrics::{self, Sources};
-use crate::probe::{HealthProbe, Stop};
+use crate::metrics::{self, MetricSources};
+use crate::probe::{HealthProbe, StopSignal};
 use crate::resolve::Resolver;
 use crate::tls::TlsReloads;
 use crate::versions::SupportedVersions;
@@ -39,14 +39,14 @@ const LAST_JOIN: Duration = Duration::from_millis(500);
 
 /// A virtual cluster at work.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub(crate) struct VirtualCluster {
     pub(crate) name: String,
     pub(crate) listen: SocketAddr,
     pub(crate) directory: Arc<BrokerRegistry>,
     pub(crate) health: Arc<ClusterHealth>,
 }
 
-impl Cluster {
+impl VirtualCluster {
     /// Returns whether the cluster is ready, and the lines that say why not and which of its brokers
     /// do not answer.
     pub(crate) fn readiness(&self) -> (bool, String) {
@@ -69,14 +69,14 @@ impl Cluster {
 /// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
-    clusters: Arc<Vec<Cluster>>,
+    clusters: Arc<Vec<VirtualCluster>>,
     admin: AdminServer,
     /// It looks at the event loops until the proxy is gone.
     _watchdog: Watchdog,
     posts: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     probes: Vec<JoinHandle<()>>,
-    stop_probes: Arc<Stop>,
+    stop_probes: Arc<StopSignal>,
     draining: Arc<AtomicBool>,
     drain: Duration,
     tls: Arc<TlsReloads>,
@@ -121,7 +121,7 @@ impl Proxy {
         for (index, cluster) in config.clusters.iter().enumerate() {
             let (listen, sockets) = open(cluster, config.loops)?;
             doors.push(sockets);
-            clusters.push(Cluster {
+            clusters.push(VirtualCluster {
                 name: cluster.name.clone(),
                 listen,
                 directory: Arc::new(BrokerRegistry::new(index, cluster, config.loops)),
@@ -145,7 +145,7 @@ impl Proxy {
                 let _ = post.post(mail, POST_TIMEOUT);
             }
         }
-        let stop_probes = Arc::new(Stop::default());
+        let stop_probes = Arc::new(StopSignal::default());
         let mut probes = Vec::with_capacity(clusters.len());
         let response = Duration::from_millis(config.limits.response_ms);
         for (cluster, config) in clusters.iter().zip(&config.clusters) {
@@ -166,7 +166,7 @@ impl Proxy {
             probes.push(start_watch(&tls, &stop_probes)?);
         }
         let draining = Arc::new(AtomicBool::new(false));
-        let sources = Sources {
+        let sources = MetricSources {
             loops: loop_metrics,
             clusters: Arc::clone(&clusters),
             tls: Arc::clone(&tls),
@@ -282,7 +282,7 @@ type Loops = (
 
 fn start_loops(
     config: &ProxyConfig,
-    clusters: &[Cluster],
+    clusters: &[VirtualCluster],
     memory: &Arc<Memory>,
     pool: Option<&Arc<FilterPool>>,
 ) -> Result<Loops, ProxyError> {
@@ -365,10 +365,10 @@ fn open(
 }
 
 fn start_probe(
-    cluster: &Cluster,
+    cluster: &VirtualCluster,
     config: &ClusterConfig,
     response: Duration,
-    stop: &Arc<Stop>,
+    stop: &Arc<StopSignal>,
 ) -> Result<JoinHandle<()>, ProxyError> {
     let probe = HealthProbe {
         name: cluster.name.clone(),
@@ -385,7 +385,10 @@ fn start_probe(
 }
 
 /// Notices when files with certificates change.
-fn start_watch(tls: &Arc<TlsReloads>, stop: &Arc<Stop>) -> Result<JoinHandle<()>, ProxyError> {
+fn start_watch(
+    tls: &Arc<TlsReloads>,
+    stop: &Arc<StopSignal>,
+) -> Result<JoinHandle<()>, ProxyError> {
     let (tls, stop) = (Arc::clone(tls), Arc::clone(stop));
     let thread = std::thread::Builder::new().name("weir-files".to_owned());
     Ok(thread.spawn(move || tls.watch(&stop))?)

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use weir_net::tls::{TlsAcceptor, Watched};
+use weir_net::tls::{FileWatcher, TlsAcceptor};
 
 use crate::error::ProxyError;
-use crate::probe::Stop;
+use crate::probe::StopSignal;
 
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ type ReloadFn = dyn Fn() -> Result<(), ProxyError> + Send + Sync;
 pub struct TlsFiles {
     /// The table, as in messages.
     table: String,
-    watched: Watched,
+    watched: FileWatcher,
     read: Box<ReloadFn>,
 }
 
@@ -29,7 +29,7 @@ impl TlsFiles {
     /// Files that `read` reads.
     pub(crate) fn new(
         table: String,
-        watched: Watched,
+        watched: FileWatcher,
         read: impl Fn() -> Result<(), ProxyError> + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl TlsReloads {
     }
 
     /// Looks at the files every so often until told to stop.
-    pub(crate) fn watch(&self, stop: &Stop) {
+    pub(crate) fn watch(&self, stop: &StopSignal) {
         while !stop.wait(PERIOD) {
             self.look();
         }

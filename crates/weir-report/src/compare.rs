@@ -210,7 +210,9 @@ mod tests {
 
     use proptest::prelude::*;
     use weir_stats::compare;
-    use weir_stats::run::{Cell, FindMaxOutcome, FindMaxPhase, FindMaxStep, Side, Subject};
+    use weir_stats::run::{
+        Cell, ComparisonSide, ComparisonSubject, FindMaxOutcome, FindMaxPhase, FindMaxStep,
+    };
 
     use super::*;
     use crate::sweep_table::tests::run;
@@ -230,19 +232,19 @@ mod tests {
             repetitions_needed: Some(9),
             ..MetricComparison::default()
         };
-        let side = |label: &str| Side {
+        let side = |label: &str| ComparisonSide {
             label: label.to_owned(),
-            ..Side::default()
+            ..ComparisonSide::default()
         };
         Comparison {
             base: side("runs/a|b"),
             other: side("\x1b[2Jruns/b"),
             margin_share: 0.03,
             subjects: vec![SubjectComparison {
-                subject: Subject {
+                subject: ComparisonSubject {
                     architecture: "gateway".to_owned(),
                     clients: 100,
-                    ..Subject::default()
+                    ..ComparisonSubject::default()
                 },
                 metrics: vec![
                     metric("response_p99_ms", true, Verdict::Worse),

@@ -3,7 +3,7 @@
 use weir_stats::run::{Cell, Run};
 
 use crate::format;
-use crate::view::{self, FLOOR, Level, Row, State};
+use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
 
 /// One subject at one level.
 #[derive(Debug, Clone)]
@@ -65,11 +65,11 @@ fn offers(level: &Level<'_>) -> Vec<CostOption> {
     level.rows.iter().map(|row| offer(level, row)).collect()
 }
 
-fn offer(level: &Level<'_>, row: &Row<'_>) -> CostOption {
+fn offer(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
     let trouble = match &row.state {
-        State::Skipped(reason) => Some(format!("not run: {reason}")),
-        State::Invalid(_) => Some("no figure that counts".to_owned()),
-        State::Valid => row.limit().or_else(|| lossy(row)),
+        RowStatus::Skipped(reason) => Some(format!("not run: {reason}")),
+        RowStatus::Invalid(_) => Some("no figure that counts".to_owned()),
+        RowStatus::Valid => row.limit().or_else(|| lossy(row)),
     };
     let repetitions = row.repetitions();
     CostOption {
@@ -85,7 +85,7 @@ fn offer(level: &Level<'_>, row: &Row<'_>) -> CostOption {
     }
 }
 
-fn lossy(row: &Row<'_>) -> Option<String> {
+fn lossy(row: &SubjectRow<'_>) -> Option<String> {
     let lost = row.figures.lost.filter(|lost| *lost > 0)?;
     Some(format!("{} deliveries lost", format::count(lost)))
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use weir_stats::run::{
-    Cell, CellStatus, Delivery, Fairness, LatencySummary, RoleUsage, Run, STAGE_SCHEDULE_LAG,
+    Cell, CellStatus, DeliveryTotals, Fairness, LatencySummary, RoleUsage, Run, STAGE_SCHEDULE_LAG,
     STAGE_SERVICE,
 };
 
@@ -19,7 +19,7 @@ pub(crate) fn cells(run: &Run) -> String {
         .flat_map(|cell| &cell.roles)
         .map(|usage| usage.role.as_str())
         .collect();
-    let mut table = Table::default();
+    let mut table = CsvTable::default();
     for cell in &run.cells {
         table.row();
         identity(&mut table, cell);
@@ -44,7 +44,7 @@ pub(crate) fn series(run: &Run) -> String {
         .flat_map(|(_, point)| point.cpu_cores.keys())
         .map(String::as_str)
         .collect();
-    let mut table = Table::default();
+    let mut table = CsvTable::default();
     for (cell, point) in points() {
         table.row();
         table.text_field("architecture", &cell.architecture);
@@ -68,7 +68,7 @@ pub(crate) fn series(run: &Run) -> String {
     table.text()
 }
 
-fn identity(table: &mut Table, cell: &Cell) {
+fn identity(table: &mut CsvTable, cell: &Cell) {
     let (status, reason) = match &cell.status {
         CellStatus::Valid => ("valid", String::new()),
         CellStatus::Invalid { reasons } => ("invalid", reasons.join("; ")),
@@ -92,7 +92,7 @@ fn identity(table: &mut Table, cell: &Cell) {
     table.maybe("record_bytes_mean", cell.record_bytes_mean);
 }
 
-fn latency(table: &mut Table, cell: &Cell) {
+fn latency(table: &mut CsvTable, cell: &Cell) {
     let empty = LatencySummary::default();
     let response = cell.response().unwrap_or(&empty);
     table.field("response_count", response.count);
@@ -129,8 +129,8 @@ fn latency(table: &mut Table, cell: &Cell) {
     }
 }
 
-fn delivery(table: &mut Table, delivery: Option<&Delivery>) {
-    let count = |pick: fn(&Delivery) -> u64| delivery.map(pick);
+fn delivery(table: &mut CsvTable, delivery: Option<&DeliveryTotals>) {
+    let count = |pick: fn(&DeliveryTotals) -> u64| delivery.map(pick);
     table.maybe("expected", count(|delivery| delivery.expected));
     table.maybe("delivered", count(|delivery| delivery.delivered));
     table.maybe("lost", count(|delivery| delivery.lost));
@@ -150,7 +150,7 @@ fn delivery(table: &mut Table, delivery: Option<&Delivery>) {
     );
 }
 
-fn fairness(table: &mut Table, fairness: Option<Fairness>) {
+fn fairness(table: &mut CsvTable, fairness: Option<Fairness>) {
     table.maybe(
         "client_p99_min_us",
         fairness.and_then(|fair| fair.client_p99_min_us),
@@ -177,7 +177,7 @@ fn fairness(table: &mut Table, fairness: Option<Fairness>) {
     );
 }
 
-fn usage(table: &mut Table, role: &str, usage: Option<&RoleUsage>) {
+fn usage(table: &mut CsvTable, role: &str, usage: Option<&RoleUsage>) {
     let mut column = |name: &str, value: Option<f64>| table.maybe(&format!("{role}_{name}"), value);
     let whole = |value: Option<u64>| value.map(|value| value as f64);
     column("cpu_us_total", whole(usage.map(|usage| usage.cpu_us_total)));
@@ -213,12 +213,12 @@ fn usage(table: &mut Table, role: &str, usage: Option<&RoleUsage>) {
 
 /// Rows whose headings are those of the first; every row is written by the same code.
 #[derive(Default)]
-struct Table {
+struct CsvTable {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl CsvTable {
     fn row(&mut self) {
         self.rows.push(Vec::new());
     }

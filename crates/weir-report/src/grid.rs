@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::format::TimeUnit;
-use crate::view::{Level, Row, State};
+use crate::view::{Level, RowStatus, SubjectRow};
 
 /// The parameter that makes a grid beside the number of clients.
 const RATE: &str = "rate_per_s";
@@ -57,12 +57,12 @@ pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
     })
 }
 
-fn point(row: &Row<'_>, unit: TimeUnit) -> GridPoint {
+fn point(row: &SubjectRow<'_>, unit: TimeUnit) -> GridPoint {
     let figures = &row.figures;
     let (held, text, why) = match (&row.state, row.limit()) {
-        (State::Skipped(reason), _) => (None, "not run".to_owned(), reason.clone()),
-        (State::Invalid(reasons), _) => (None, "invalid".to_owned(), reasons.join("; ")),
-        (State::Valid, limit) => {
+        (RowStatus::Skipped(reason), _) => (None, "not run".to_owned(), reason.clone()),
+        (RowStatus::Invalid(reasons), _) => (None, "invalid".to_owned(), reasons.join("; ")),
+        (RowStatus::Valid, limit) => {
             let (mean, sd) = (unit.show(figures.mean_us), unit.show(figures.stddev_us));
             (
                 Some(limit.is_none()),

@@ -19,7 +19,7 @@ pub fn overhead_table(run: &Run) -> Option<String> {
 }
 
 /// A line of the table: one subject under one load, over all rounds.
-struct Row {
+struct OverheadRow {
     side: String,
     rate: Option<f64>,
     subject: String,
@@ -31,8 +31,8 @@ struct Row {
     rss: Option<f64>,
 }
 
-fn rows(run: &Run) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows(run: &Run) -> Vec<OverheadRow> {
+    let mut rows: Vec<OverheadRow> = Vec::new();
     for cell in &run.cells {
         let (rate, subject) = (cell.parameters.get(RATE).copied(), cell.variant.clone());
         let subject = subject.unwrap_or_default();
@@ -47,7 +47,7 @@ fn rows(run: &Run) -> Vec<Row> {
     rows
 }
 
-fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row> {
+fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<OverheadRow> {
     let same = |variant: Option<&str>| Repetitions {
         cells: run
             .cells
@@ -72,7 +72,7 @@ fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Row
     let base = run.base_way()?;
     let ratio = interval::repetition_ratio(&per_s, &by_repetition(&same(Some(base))));
     let per_s = per_s.iter().map(|(_, per_s)| *per_s);
-    Some(Row {
+    Some(OverheadRow {
         side: cell.architecture.clone(),
         rate,
         per_s: (

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use weir_stats::run::{Outcome, Run};
+use weir_stats::run::{Run, RunOutcome};
 
 use crate::run_dir::{ReportError, RunData};
 
@@ -44,7 +44,7 @@ fn frame(first: &Run) -> Run {
     Run {
         plan: PLAN.to_owned(),
         title: format!("{}: runs side by side", first.title),
-        outcome: Outcome::Passed,
+        outcome: RunOutcome::Passed,
         verdict: "Figures side by side; whether a difference is more than chance, `weir bench compare` tells."
             .to_owned(),
         thresholds: Vec::new(),
@@ -100,16 +100,16 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
 }
 
 /// The outcome that matters more.
-fn worse(one: Outcome, other: Outcome) -> Outcome {
+fn worse(one: RunOutcome, other: RunOutcome) -> RunOutcome {
     let order = [
-        Outcome::Invalid,
-        Outcome::Interrupted,
-        Outcome::ThresholdFailed,
+        RunOutcome::Invalid,
+        RunOutcome::Interrupted,
+        RunOutcome::ThresholdFailed,
     ];
     let found = order
         .into_iter()
         .find(|outcome| [one, other].contains(outcome));
-    found.unwrap_or(Outcome::Passed)
+    found.unwrap_or(RunOutcome::Passed)
 }
 
 fn take(whole: &mut RunData, letter: &str, mut data: RunData) {

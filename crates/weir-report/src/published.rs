@@ -3,7 +3,7 @@
 use weir_stats::run::{ReferenceFigures, ReferenceRow, Run};
 
 use crate::format;
-use crate::view::{Level, Row};
+use crate::view::{Level, SubjectRow};
 
 /// What stands beside what.
 pub(crate) struct Points {
@@ -24,12 +24,12 @@ pub(crate) struct PointLine {
 /// Columns of which at least one figure was published.
 pub(crate) fn points(run: &Run, reference: &ReferenceFigures, levels: &[Level<'_>]) -> Points {
     let lines = lines(reference, levels);
-    let published = |column: &&Column| {
+    let published = |column: &&PublishedColumn| {
         let mut rows = lines.iter().filter_map(|line| line.theirs);
         rows.any(|row| (column.theirs)(row).is_some())
     };
-    let columns: Vec<&Column> = COLUMNS.iter().filter(published).collect();
-    let figures = |line: &Line<'_>| {
+    let columns: Vec<&PublishedColumn> = COLUMNS.iter().filter(published).collect();
+    let figures = |line: &PublishedRow<'_>| {
         let pairs = columns.iter().map(|column| {
             let theirs = match line.theirs {
                 Some(row) if !row.sustained && column.is_latency => Some("not held".to_owned()),
@@ -59,21 +59,21 @@ pub(crate) const CAPTION: &str = "Latency: mean in ms with its standard deviatio
                                   its machine. Empty: not published, or not run here.";
 
 /// A point: clients, then the other coordinates as texts sort.
-type Key = (u64, Vec<(String, u64)>, String);
+type PublishedKey = (u64, Vec<(String, u64)>, String);
 
-struct Line<'a> {
+struct PublishedRow<'a> {
     label: String,
     subject: String,
     theirs: Option<&'a ReferenceRow>,
-    ours: Option<&'a Row<'a>>,
+    ours: Option<&'a SubjectRow<'a>>,
 }
 
-fn lines<'a>(reference: &'a ReferenceFigures, levels: &'a [Level<'a>]) -> Vec<Line<'a>> {
-    let mut lines: Vec<(Key, Line<'a>)> = Vec::new();
+fn lines<'a>(reference: &'a ReferenceFigures, levels: &'a [Level<'a>]) -> Vec<PublishedRow<'a>> {
+    let mut lines: Vec<(PublishedKey, PublishedRow<'a>)> = Vec::new();
     for level in levels {
         for row in &level.rows {
             let key = key(level.clients, level.parameters, &row.name);
-            let line = Line {
+            let line = PublishedRow {
                 label: level.label(),
                 subject: row.name.clone(),
                 theirs: None,
@@ -97,7 +97,7 @@ fn lines<'a>(reference: &'a ReferenceFigures, levels: &'a [Level<'a>]) -> Vec<Li
                     parameters: &row.parameters,
                     rows: Vec::new(),
                 };
-                let line = Line {
+                let line = PublishedRow {
                     label: place.label(),
                     subject,
                     theirs: Some(row),
@@ -111,7 +111,11 @@ fn lines<'a>(reference: &'a ReferenceFigures, levels: &'a [Level<'a>]) -> Vec<Li
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn key(clients: u64, parameters: &std::collections::BTreeMap<String, f64>, subject: &str) -> Key {
+fn key(
+    clients: u64,
+    parameters: &std::collections::BTreeMap<String, f64>,
+    subject: &str,
+) -> PublishedKey {
     // The bits of numbers that are not negative sort as the numbers do.
     let parameters = parameters
         .iter()
@@ -120,33 +124,33 @@ fn key(clients: u64, parameters: &std::collections::BTreeMap<String, f64>, subje
     (clients, parameters, subject.to_owned())
 }
 
-struct Column {
+struct PublishedColumn {
     heading: &'static str,
     is_latency: bool,
     theirs: fn(&ReferenceRow) -> Option<String>,
-    ours: fn(&Row<'_>, &Run) -> Option<String>,
+    ours: fn(&SubjectRow<'_>, &Run) -> Option<String>,
 }
 
-const COLUMNS: [Column; 5] = [
-    Column {
+const COLUMNS: [PublishedColumn; 5] = [
+    PublishedColumn {
         heading: "produced/s",
         is_latency: false,
         theirs: |row| figure(row, "produced_per_s"),
         ours: |row, _| shown(row.sample()?.achieved_records_per_s),
     },
-    Column {
+    PublishedColumn {
         heading: "delivered/s",
         is_latency: false,
         theirs: |row| figure(row, "delivered_per_s"),
         ours: |row, _| shown(row.figures.delivered_per_s),
     },
-    Column {
+    PublishedColumn {
         heading: "Mbit/s",
         is_latency: false,
         theirs: |row| figure(row, "outbound_mbit_per_s"),
         ours: |row, _| shown(row.figures.mbit_per_s),
     },
-    Column {
+    PublishedColumn {
         heading: "latency",
         is_latency: true,
         theirs: |row| {
@@ -165,7 +169,7 @@ const COLUMNS: [Column; 5] = [
             ))
         },
     },
-    Column {
+    PublishedColumn {
         heading: "CPU, %",
         is_latency: false,
         theirs: |row| figure(row, "machine_cpu_percent"),

@@ -66,14 +66,14 @@ impl SweepTable {
 }
 
 /// One kind of cells: whose they are, what distinguishes them, and what they measured.
-struct Kind {
+struct CellGroup {
     title: &'static str,
     architectures: [&'static str; 2],
     parameters: &'static [(&'static str, &'static str)],
     figures: &'static [(&'static str, &'static str)],
 }
 
-const PRODUCERS: Kind = Kind {
+const PRODUCERS: CellGroup = CellGroup {
     title: "producers",
     architectures: ["producer", "kafka_producer"],
     parameters: &[
@@ -88,7 +88,7 @@ const PRODUCERS: Kind = Kind {
     ],
 };
 
-const CONSUMERS: Kind = Kind {
+const CONSUMERS: CellGroup = CellGroup {
     title: "consumers",
     architectures: ["consumer", "kafka_consumer"],
     parameters: &[("fetch_size_bytes", "fetch B")],
@@ -104,17 +104,17 @@ const CONSUMERS: Kind = Kind {
 };
 
 /// Parameters in whole numbers, and whose cell: what the repetitions of a cell share.
-type Key = (Vec<u64>, usize);
+type GroupKey = (Vec<u64>, usize);
 
-fn table(run: &Run, kind: &Kind) -> Option<SweepTable> {
-    let mut rows: BTreeMap<Key, Vec<&Cell>> = BTreeMap::new();
+fn table(run: &Run, kind: &CellGroup) -> Option<SweepTable> {
+    let mut rows: BTreeMap<GroupKey, Vec<&Cell>> = BTreeMap::new();
     for cell in &run.cells {
         if let Some(key) = key(kind, cell) {
             rows.entry(key).or_default().push(cell);
         }
     }
     let headings = kind.parameters.iter().chain(kind.figures);
-    let row = |((parameters, whose), cells): (&Key, &Vec<&Cell>)| SweepRow {
+    let row = |((parameters, whose), cells): (&GroupKey, &Vec<&Cell>)| SweepRow {
         name: kind.architectures[*whose].replace('_', " "),
         parameters: parameters
             .iter()
@@ -130,7 +130,7 @@ fn table(run: &Run, kind: &Kind) -> Option<SweepTable> {
     })
 }
 
-fn key(kind: &Kind, cell: &Cell) -> Option<Key> {
+fn key(kind: &CellGroup, cell: &Cell) -> Option<GroupKey> {
     let names = &kind.architectures;
     let whose = names.iter().position(|it| *it == cell.architecture)?;
     let value = |(name, _): &(&str, &str)| cell.parameters.get(*name).map(|value| *value as u64);
@@ -139,7 +139,7 @@ fn key(kind: &Kind, cell: &Cell) -> Option<Key> {
 }
 
 /// Means over the valid repetitions, or why there is none.
-fn figures(kind: &Kind, cells: &[&Cell]) -> Result<Vec<Option<f64>>, String> {
+fn figures(kind: &CellGroup, cells: &[&Cell]) -> Result<Vec<Option<f64>>, String> {
     let valid: Vec<&&Cell> = cells.iter().filter(|cell| cell.is_valid()).collect();
     if valid.is_empty() {
         return Err(cells

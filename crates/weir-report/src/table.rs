@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Outcome, Run};
+use weir_stats::run::{Run, RunOutcome};
 
 use crate::escape::terminal;
 use crate::format::{self, TimeUnit};
-use crate::libraries::{self, Compared};
+use crate::libraries::{self, LibraryReport};
 use crate::sweep_table::sweep_tables;
-use crate::view::{self, Figures, Level, Row, State};
+use crate::view::{self, Level, RowFigures, RowStatus, SubjectRow};
 
 /// Renders the summary for a terminal of `width` columns; narrow terminals lose the less important columns.
 ///
@@ -21,7 +21,7 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
         Some(tables) => out.push_str(&tables),
         None => blocks(&mut out, run, width, paint),
     }
-    if let Some(compared) = Compared::of(run) {
+    if let Some(compared) = LibraryReport::of(run) {
         libraries::terminal(&mut out, &compared, width, color);
     }
     if !run.warnings.is_empty() {
@@ -49,7 +49,7 @@ fn blocks(out: &mut String, run: &Run, width: usize, paint: Paint) {
     );
     let name_width = name_width(&levels, width);
     let columns = columns_within(&levels, unit, width.saturating_sub(name_width));
-    let place = Place { width, name_width };
+    let place = TableLayout { width, name_width };
     for level in &levels {
         block(out, level, &columns, unit, place, paint);
     }
@@ -57,10 +57,10 @@ fn blocks(out: &mut String, run: &Run, width: usize, paint: Paint) {
 
 fn verdict(out: &mut String, run: &Run, width: usize, paint: Paint) {
     let (word, painted) = match run.outcome {
-        Outcome::Passed => ("PASSED", paint.green("PASSED")),
-        Outcome::ThresholdFailed => ("FAILED", paint.red("FAILED")),
-        Outcome::Invalid => ("INVALID", paint.red("INVALID")),
-        Outcome::Interrupted => ("INTERRUPTED", paint.yellow("INTERRUPTED")),
+        RunOutcome::Passed => ("PASSED", paint.green("PASSED")),
+        RunOutcome::ThresholdFailed => ("FAILED", paint.red("FAILED")),
+        RunOutcome::Invalid => ("INVALID", paint.red("INVALID")),
+        RunOutcome::Interrupted => ("INTERRUPTED", paint.yellow("INTERRUPTED")),
     };
     wrapped(
         out,
@@ -86,7 +86,7 @@ fn verdict(out: &mut String, run: &Run, width: usize, paint: Paint) {
 
 /// Columns of the terminal, and those of them that names have.
 #[derive(Clone, Copy)]
-struct Place {
+struct TableLayout {
     width: usize,
     name_width: usize,
 }
@@ -101,9 +101,9 @@ fn name_width(levels: &[Level<'_>], width: usize) -> usize {
 fn block(
     out: &mut String,
     level: &Level<'_>,
-    columns: &[Column],
+    columns: &[TableColumn],
     unit: TimeUnit,
-    Place { width, name_width }: Place,
+    TableLayout { width, name_width }: TableLayout,
     paint: Paint,
 ) {
     let label = terminal(&level.label());
@@ -116,7 +116,7 @@ fn block(
     for row in &level.rows {
         let name = pad_right(&clip(&terminal(&row.name), name_width - 1), name_width);
         match &row.state {
-            State::Skipped(reason) => {
+            RowStatus::Skipped(reason) => {
                 wrapped(
                     out,
                     &format!("{name} skipped: "),
@@ -125,7 +125,7 @@ fn block(
                     width,
                 );
             }
-            State::Invalid(reasons) => {
+            RowStatus::Invalid(reasons) => {
                 let label = paint.red("invalid:");
                 let text = terminal(&reasons.join("; "));
                 wrapped(
@@ -136,7 +136,7 @@ fn block(
                     width,
                 );
             }
-            State::Valid => {
+            RowStatus::Valid => {
                 let mut line = name;
                 for column in columns {
                     let cell = pad_left(&column.show(row, unit), column.width);
@@ -161,7 +161,7 @@ const NAME_WIDTH_MIN: usize = 13;
 
 /// What a column shows, most important first: a narrow terminal drops from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnId {
     P50,
     P99,
     Cpu,
@@ -178,46 +178,46 @@ enum Kind {
     Mbit,
 }
 
-const BY_IMPORTANCE: [Kind; 14] = [
-    Kind::P50,
-    Kind::P99,
-    Kind::Cpu,
-    Kind::CpuRatio,
-    Kind::Lost,
-    Kind::Delivered,
-    Kind::Max,
-    Kind::Mean,
-    Kind::Duplicated,
-    Kind::Reordered,
-    Kind::Conflated,
-    Kind::Memory,
-    Kind::Stddev,
-    Kind::Mbit,
+const BY_IMPORTANCE: [ColumnId; 14] = [
+    ColumnId::P50,
+    ColumnId::P99,
+    ColumnId::Cpu,
+    ColumnId::CpuRatio,
+    ColumnId::Lost,
+    ColumnId::Delivered,
+    ColumnId::Max,
+    ColumnId::Mean,
+    ColumnId::Duplicated,
+    ColumnId::Reordered,
+    ColumnId::Conflated,
+    ColumnId::Memory,
+    ColumnId::Stddev,
+    ColumnId::Mbit,
 ];
 
-const IN_READING_ORDER: [Kind; 14] = [
-    Kind::Mean,
-    Kind::Stddev,
-    Kind::P50,
-    Kind::P99,
-    Kind::Max,
-    Kind::Delivered,
-    Kind::Mbit,
-    Kind::Cpu,
-    Kind::CpuRatio,
-    Kind::Memory,
-    Kind::Lost,
-    Kind::Duplicated,
-    Kind::Reordered,
-    Kind::Conflated,
+const IN_READING_ORDER: [ColumnId; 14] = [
+    ColumnId::Mean,
+    ColumnId::Stddev,
+    ColumnId::P50,
+    ColumnId::P99,
+    ColumnId::Max,
+    ColumnId::Delivered,
+    ColumnId::Mbit,
+    ColumnId::Cpu,
+    ColumnId::CpuRatio,
+    ColumnId::Memory,
+    ColumnId::Lost,
+    ColumnId::Duplicated,
+    ColumnId::Reordered,
+    ColumnId::Conflated,
 ];
 
-impl Kind {
+impl ColumnId {
     fn is_loss(self) -> bool {
         matches!(self, Self::Lost | Self::Duplicated | Self::Reordered)
     }
 
-    fn is_nonzero(self, figures: &Figures) -> bool {
+    fn is_nonzero(self, figures: &RowFigures) -> bool {
         let value = match self {
             Self::Lost => figures.lost,
             Self::Duplicated => figures.duplicated,
@@ -228,58 +228,58 @@ impl Kind {
     }
 }
 
-struct Column {
-    kind: Kind,
+struct TableColumn {
+    kind: ColumnId,
     width: usize,
 }
 
-impl Column {
+impl TableColumn {
     fn heading(&self, unit: TimeUnit) -> String {
         let time = |name: &str| format!("{name} {}", unit.name());
         match self.kind {
-            Kind::Mean => time("mean"),
-            Kind::Stddev => time("sd"),
-            Kind::P50 => time("p50"),
-            Kind::P99 => time("p99"),
-            Kind::Max => time("max"),
-            Kind::Delivered => "delivered/s".to_owned(),
-            Kind::Mbit => "Mbit/s".to_owned(),
-            Kind::Cpu => "CPU µs/msg".to_owned(),
-            Kind::CpuRatio => "× floor".to_owned(),
-            Kind::Memory => "kB/client".to_owned(),
-            Kind::Lost => "lost".to_owned(),
-            Kind::Duplicated => "dup".to_owned(),
-            Kind::Reordered => "reord".to_owned(),
-            Kind::Conflated => "confl".to_owned(),
+            ColumnId::Mean => time("mean"),
+            ColumnId::Stddev => time("sd"),
+            ColumnId::P50 => time("p50"),
+            ColumnId::P99 => time("p99"),
+            ColumnId::Max => time("max"),
+            ColumnId::Delivered => "delivered/s".to_owned(),
+            ColumnId::Mbit => "Mbit/s".to_owned(),
+            ColumnId::Cpu => "CPU µs/msg".to_owned(),
+            ColumnId::CpuRatio => "× floor".to_owned(),
+            ColumnId::Memory => "kB/client".to_owned(),
+            ColumnId::Lost => "lost".to_owned(),
+            ColumnId::Duplicated => "dup".to_owned(),
+            ColumnId::Reordered => "reord".to_owned(),
+            ColumnId::Conflated => "confl".to_owned(),
         }
     }
 
-    fn show(&self, row: &Row<'_>, unit: TimeUnit) -> String {
+    fn show(&self, row: &SubjectRow<'_>, unit: TimeUnit) -> String {
         let figures = &row.figures;
         match self.kind {
-            Kind::Mean => unit.show(figures.mean_us),
-            Kind::Stddev => unit.show(figures.stddev_us),
-            Kind::P50 => unit.show(figures.p50_us),
-            Kind::P99 => unit.show(figures.p99_us),
-            Kind::Max => unit.show(figures.max_us),
-            Kind::Delivered => format::number(figures.delivered_per_s),
-            Kind::Mbit => format::number(figures.mbit_per_s),
-            Kind::Cpu => format::number(figures.cpu_us_delivering),
-            Kind::CpuRatio => format::factor(row.cpu_ratio.map(|ratio| ratio.value)),
-            Kind::Memory => format::kilobytes(figures.memory_per_client_bytes),
-            Kind::Lost => format::maybe_count(figures.lost),
-            Kind::Duplicated => format::maybe_count(figures.duplicated),
-            Kind::Reordered => format::maybe_count(figures.reordered),
-            Kind::Conflated => format::maybe_count(figures.conflated),
+            ColumnId::Mean => unit.show(figures.mean_us),
+            ColumnId::Stddev => unit.show(figures.stddev_us),
+            ColumnId::P50 => unit.show(figures.p50_us),
+            ColumnId::P99 => unit.show(figures.p99_us),
+            ColumnId::Max => unit.show(figures.max_us),
+            ColumnId::Delivered => format::number(figures.delivered_per_s),
+            ColumnId::Mbit => format::number(figures.mbit_per_s),
+            ColumnId::Cpu => format::number(figures.cpu_us_delivering),
+            ColumnId::CpuRatio => format::factor(row.cpu_ratio.map(|ratio| ratio.value)),
+            ColumnId::Memory => format::kilobytes(figures.memory_per_client_bytes),
+            ColumnId::Lost => format::maybe_count(figures.lost),
+            ColumnId::Duplicated => format::maybe_count(figures.duplicated),
+            ColumnId::Reordered => format::maybe_count(figures.reordered),
+            ColumnId::Conflated => format::maybe_count(figures.conflated),
         }
     }
 }
 
 /// As many columns as fit, wide enough for every block so that the blocks align.
-fn columns_within(levels: &[Level<'_>], unit: TimeUnit, mut left: usize) -> Vec<Column> {
+fn columns_within(levels: &[Level<'_>], unit: TimeUnit, mut left: usize) -> Vec<TableColumn> {
     let mut chosen = Vec::new();
     for kind in BY_IMPORTANCE {
-        let mut column = Column { kind, width: 0 };
+        let mut column = TableColumn { kind, width: 0 };
         let rows = levels.iter().flat_map(Level::valid);
         let widest = rows
             .map(|row| length(&column.show(row, unit)))

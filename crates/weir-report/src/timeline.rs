@@ -12,12 +12,12 @@ const OPEN_MAX: usize = 6;
 /// The response latencies of one cell over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Timeline {
-    pub(crate) seconds: Vec<Second>,
+    pub(crate) seconds: Vec<TimelineSecond>,
 }
 
 /// One second of the measured window.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Second {
+pub(crate) struct TimelineSecond {
     /// Its end, from the first value on.
     pub(crate) t_s: u32,
     pub(crate) p50_us: Option<f64>,
@@ -33,7 +33,7 @@ pub(crate) struct Second {
 pub(crate) struct Builder {
     first_s: Option<f64>,
     open: BTreeMap<u32, Histogram>,
-    done: Vec<Second>,
+    done: Vec<TimelineSecond>,
 }
 
 impl Builder {
@@ -60,12 +60,12 @@ impl Builder {
         };
         // A line that came far too late would go back in time; its second is already told.
         if !histogram.is_empty() && self.done.last().is_none_or(|last| last.t_s <= second) {
-            self.done.push(Second::of(second + 1, &histogram));
+            self.done.push(TimelineSecond::of(second + 1, &histogram));
         }
     }
 }
 
-impl Second {
+impl TimelineSecond {
     fn of(t_s: u32, histogram: &Histogram) -> Self {
         let us = |value_ns: u64| (value_ns as f64 / 1e3).max(0.001);
         let percentile = |percentile| histogram.supported_percentile_ns(percentile).map(us);
@@ -98,7 +98,11 @@ impl Timeline {
     /// The same with at most `seconds_max` steps; each takes the worst of those it stands for, and all values.
     pub(crate) fn thinned(&self, seconds_max: usize) -> Self {
         let group = self.seconds.len().div_ceil(seconds_max).max(1);
-        let seconds = self.seconds.chunks(group).map(Second::joined).collect();
+        let seconds = self
+            .seconds
+            .chunks(group)
+            .map(TimelineSecond::joined)
+            .collect();
         Self { seconds }
     }
 
@@ -109,7 +113,7 @@ impl Timeline {
     }
 }
 
-impl Second {
+impl TimelineSecond {
     fn joined(seconds: &[Self]) -> Self {
         let worst =
             |pick: fn(&Self) -> Option<f64>| seconds.iter().filter_map(pick).reduce(f64::max);

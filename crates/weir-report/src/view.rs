@@ -4,22 +4,22 @@
 use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, Repetitions, Run};
+use weir_stats::run::{Cell, CellStatus, DeliveryTotals, LatencySummary, Repetitions, Run};
 
 /// One number of clients, or one point of a grid.
 pub(crate) struct Level<'a> {
     pub(crate) clients: u64,
     /// The other coordinates of a grid.
     pub(crate) parameters: &'a BTreeMap<String, f64>,
-    pub(crate) rows: Vec<Row<'a>>,
+    pub(crate) rows: Vec<SubjectRow<'a>>,
 }
 
 /// One architecture, or one variant of it, at one level.
-pub(crate) struct Row<'a> {
+pub(crate) struct SubjectRow<'a> {
     pub(crate) name: String,
     pub(crate) cells: Vec<&'a Cell>,
-    pub(crate) state: State,
-    pub(crate) figures: Figures,
+    pub(crate) state: RowStatus,
+    pub(crate) figures: RowFigures,
     /// CPU per delivery of the delivering part against that of the floor.
     pub(crate) cpu_ratio: Option<Estimate>,
     /// p99 against the floor.
@@ -28,7 +28,7 @@ pub(crate) struct Row<'a> {
 
 /// Whether a row's figures count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RowStatus {
     Valid,
     Invalid(Vec<String>),
     Skipped(String),
@@ -36,7 +36,7 @@ pub(crate) enum State {
 
 /// Means over repetitions; losses are sums.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Figures {
+pub(crate) struct RowFigures {
     pub(crate) mean_us: Option<f64>,
     pub(crate) stddev_us: Option<f64>,
     pub(crate) p50_us: Option<f64>,
@@ -89,9 +89,9 @@ pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
                 let cells = run.cells.iter().filter(here);
                 cells.filter(|cell| cell.name() == *name).collect()
             };
-            let mut rows: Vec<Row<'_>> = names
+            let mut rows: Vec<SubjectRow<'_>> = names
                 .iter()
-                .map(|name| Row::new(name.clone(), of(name)))
+                .map(|name| SubjectRow::new(name.clone(), of(name)))
                 .filter(|row| !row.cells.is_empty())
                 .collect();
             compare_with_floor(&mut rows);
@@ -133,23 +133,23 @@ impl Level<'_> {
     }
 
     /// Rows whose figures count.
-    pub(crate) fn valid(&self) -> impl Iterator<Item = &Row<'_>> {
-        self.rows.iter().filter(|row| row.state == State::Valid)
+    pub(crate) fn valid(&self) -> impl Iterator<Item = &SubjectRow<'_>> {
+        self.rows.iter().filter(|row| row.state == RowStatus::Valid)
     }
 }
 
-impl<'a> Row<'a> {
+impl<'a> SubjectRow<'a> {
     fn new(name: String, cells: Vec<&'a Cell>) -> Self {
         let state = state(&cells);
         let counted: Vec<&Cell> = match state {
-            State::Valid => cells
+            RowStatus::Valid => cells
                 .iter()
                 .copied()
                 .filter(|cell| cell.is_valid())
                 .collect(),
             _ => cells.clone(),
         };
-        let figures = Figures::of(&counted);
+        let figures = RowFigures::of(&counted);
         Self {
             name,
             cells,
@@ -201,12 +201,12 @@ impl<'a> Row<'a> {
     pub(crate) fn unwanted(&self) -> Option<String> {
         use crate::format::{bytes, number};
         let repetitions = self.repetitions();
-        let of = |pick: fn(&Delivery) -> Option<f64>| {
+        let of = |pick: fn(&DeliveryTotals) -> Option<f64>| {
             repetitions.mean(|cell| cell.delivery.as_ref().and_then(pick))
         };
         let (count, size) = (
-            of(Delivery::unwanted_per_wanted)?,
-            of(Delivery::unwanted_bytes_per_wanted)?,
+            of(DeliveryTotals::unwanted_per_wanted)?,
+            of(DeliveryTotals::unwanted_bytes_per_wanted)?,
         );
         Some(format!(
             "{} unwanted records ({}) received per wanted one; CPU is per wanted one",
@@ -224,16 +224,16 @@ impl<'a> Row<'a> {
 }
 
 /// One valid repetition makes a row valid; else the first reason wins.
-fn state(cells: &[&Cell]) -> State {
-    let mut other = State::Valid;
+fn state(cells: &[&Cell]) -> RowStatus {
+    let mut other = RowStatus::Valid;
     for cell in cells {
         match (&cell.status, &other) {
-            (CellStatus::Valid, _) => return State::Valid,
-            (CellStatus::Invalid { reasons }, State::Valid | State::Skipped(_)) => {
-                other = State::Invalid(reasons.clone());
+            (CellStatus::Valid, _) => return RowStatus::Valid,
+            (CellStatus::Invalid { reasons }, RowStatus::Valid | RowStatus::Skipped(_)) => {
+                other = RowStatus::Invalid(reasons.clone());
             }
-            (CellStatus::Skipped { reason }, State::Valid) => {
-                other = State::Skipped(reason.clone());
+            (CellStatus::Skipped { reason }, RowStatus::Valid) => {
+                other = RowStatus::Skipped(reason.clone());
             }
             _ => {}
         }
@@ -241,7 +241,7 @@ fn state(cells: &[&Cell]) -> State {
     other
 }
 
-impl Figures {
+impl RowFigures {
     fn of(cells: &[&Cell]) -> Self {
         let mean = |pick: &dyn Fn(&Cell) -> Option<f64>| {
             let values: Vec<f64> = cells.iter().filter_map(|cell| pick(cell)).collect();
@@ -250,7 +250,7 @@ impl Figures {
         let latency = |pick: fn(&LatencySummary) -> Option<f64>| {
             mean(&move |cell: &Cell| cell.response().and_then(pick))
         };
-        let sum = |pick: fn(&Delivery) -> u64| {
+        let sum = |pick: fn(&DeliveryTotals) -> u64| {
             cells
                 .iter()
                 .filter_map(|cell| cell.delivery.as_ref().map(pick))
@@ -297,17 +297,17 @@ pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
 }
 
 /// Each row against the floor of its variant, or the only one there is.
-fn compare_with_floor(rows: &mut [Row<'_>]) {
+fn compare_with_floor(rows: &mut [SubjectRow<'_>]) {
     type Floor = (Option<String>, Vec<(u64, f64)>, Option<f64>);
     let floors: Vec<Floor> = rows
         .iter()
-        .filter(|row| row.is_floor() && row.state == State::Valid)
+        .filter(|row| row.is_floor() && row.state == RowStatus::Valid)
         .map(|row| {
             let variant = row.variant().map(str::to_owned);
             (variant, row.cpu_by_repetition(), row.figures.p99_us)
         })
         .collect();
-    for row in rows.iter_mut().filter(|row| row.state == State::Valid) {
+    for row in rows.iter_mut().filter(|row| row.state == RowStatus::Valid) {
         let same = floors
             .iter()
             .find(|floor| floor.0.as_deref() == row.variant());
@@ -326,7 +326,7 @@ fn compare_with_floor(rows: &mut [Row<'_>]) {
 }
 
 /// Expected, delivered, lost, duplicated, reordered, conflated, unchecked, disconnects.
-pub(crate) fn delivery_counts(delivery: &Delivery) -> [u64; 8] {
+pub(crate) fn delivery_counts(delivery: &DeliveryTotals) -> [u64; 8] {
     [
         delivery.expected,
         delivery.delivered,

@@ -157,7 +157,7 @@ fn two_runs_are_laid_over_each_other() {
     let mut sample = sample();
     sample.write(&a);
     sample.run.machine.cpu_cores = 64;
-    sample.run.outcome = weir_stats::run::Outcome::Interrupted;
+    sample.run.outcome = weir_stats::run::RunOutcome::Interrupted;
     sample.write(&b);
     let data = overlay(&[&a, &b]).unwrap();
     assert_eq!(data.run.cells.len(), 2 * sample.run.cells.len());
@@ -168,7 +168,7 @@ fn two_runs_are_laid_over_each_other() {
             .count()
     };
     assert_eq!((names("A"), names("B")), (6, 6));
-    assert_eq!(data.run.outcome, weir_stats::run::Outcome::Interrupted);
+    assert_eq!(data.run.outcome, weir_stats::run::RunOutcome::Interrupted);
     let warnings = data.run.warnings.join("\n");
     assert!(
         warnings.contains("B ran on another machine than A"),

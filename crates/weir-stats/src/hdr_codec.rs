@@ -80,7 +80,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
 
 fn decode_plain(bytes: &[u8], mut record: impl FnMut(u64, u64)) -> Result<(), HistogramError> {
     let payload_bytes = be_u32(bytes, 4)? as usize;
-    let layout = Layout::read(bytes)?;
+    let layout = BucketLayout::read(bytes)?;
     let payload = bytes
         .get(HEADER_BYTES..)
         .and_then(|rest| rest.get(..payload_bytes))
@@ -104,12 +104,12 @@ fn decode_plain(bytes: &[u8], mut record: impl FnMut(u64, u64)) -> Result<(), Hi
 }
 
 /// How an index maps to a value: `half` linear steps per power of two.
-struct Layout {
+struct BucketLayout {
     unit_magnitude: u32,
     half_magnitude: u32,
 }
 
-impl Layout {
+impl BucketLayout {
     fn read(bytes: &[u8]) -> Result<Self, HistogramError> {
         let normalizing = be_u32(bytes, 8)?;
         if normalizing != 0 {

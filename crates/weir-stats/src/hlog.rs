@@ -85,7 +85,7 @@ impl<W: Write> IntervalLogWriter<W> {
 
 /// One line of a log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interval {
+pub struct LogInterval {
     /// Stage or role; empty when the line has no tag.
     pub tag: String,
     /// Start in Unix time, or as written when the log has neither `BaseTime` nor `StartTime`.
@@ -147,7 +147,7 @@ impl<'a> IntervalLogReader<'a> {
         self.start_s = seconds("StartTime").or(self.start_s);
     }
 
-    fn interval(&self, line_number: usize, line: &str) -> Result<Interval, HlogError> {
+    fn interval(&self, line_number: usize, line: &str) -> Result<LogInterval, HlogError> {
         let column = |column| HlogError::Column {
             line: line_number,
             column,
@@ -170,7 +170,7 @@ impl<'a> IntervalLogReader<'a> {
             line: line_number,
             source,
         })?;
-        Ok(Interval {
+        Ok(LogInterval {
             tag: tag.to_owned(),
             start_s: self.unix_s(start_s),
             length_s,
@@ -190,7 +190,7 @@ impl<'a> IntervalLogReader<'a> {
 }
 
 impl Iterator for IntervalLogReader<'_> {
-    type Item = Result<Interval, HlogError>;
+    type Item = Result<LogInterval, HlogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -313,7 +313,8 @@ mod tests {
             \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n\
             0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=\n\
             Tag=A,1.134,0.999,0.442,HISTFAAAAEJ42pNpmSzMwMAgxwABTBDKT4GBgdnNYMcCBvsPEBEWLj45FTExAT4pBSEBKa6UkAgBi1uM7xjfMMlwMDABAC0CCjM=\n";
-        let intervals: Vec<Interval> = IntervalLogReader::new(text).map(Result::unwrap).collect();
+        let intervals: Vec<LogInterval> =
+            IntervalLogReader::new(text).map(Result::unwrap).collect();
         assert_eq!(intervals.len(), 2);
         assert_eq!(intervals[1].tag, "A");
         assert!((intervals[0].start_s - 1_441_812_279.601).abs() < 1e-3);
@@ -350,7 +351,7 @@ mod tests {
         ) {
             let rows: Vec<_> =
                 intervals.iter().map(|(tag, at, values)| (tag.as_str(), *at, values.clone())).collect();
-            let read: Vec<Interval> = IntervalLogReader::new(&log(&rows)).map(Result::unwrap).collect();
+            let read: Vec<LogInterval> = IntervalLogReader::new(&log(&rows)).map(Result::unwrap).collect();
             prop_assert_eq!(read.len(), rows.len());
             for (interval, (tag, start_ms, values_ns)) in read.iter().zip(rows) {
                 prop_assert_eq!(interval.tag.as_str(), tag);

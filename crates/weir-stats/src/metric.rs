@@ -124,7 +124,7 @@ fn ms(us: Option<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Delivery, RoleUsage, STAGE_RESPONSE};
+    use crate::run::{DeliveryTotals, RoleUsage, STAGE_RESPONSE};
 
     #[test]
     fn figures_are_found_by_name() {
@@ -134,10 +134,10 @@ mod tests {
         };
         let cell = Cell {
             latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
-            delivery: Some(Delivery {
+            delivery: Some(DeliveryTotals {
                 delivered: 4,
                 received_bytes: 10,
-                ..Delivery::default()
+                ..DeliveryTotals::default()
             }),
             roles: vec![RoleUsage {
                 role: "gateway".to_owned(),
@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn unwanted_deliveries_are_stated_per_wanted_one() {
-        let delivery = Delivery {
+        let delivery = DeliveryTotals {
             delivered: 4000,
             wanted: Some(100),
             received_bytes: 4_000_000,
-            ..Delivery::default()
+            ..DeliveryTotals::default()
         };
         assert_eq!(delivery.unwanted_per_wanted(), Some(39.0));
         assert_eq!(delivery.unwanted_bytes_per_wanted(), Some(39_000.0));
@@ -171,7 +171,7 @@ mod tests {
             ..Cell::default()
         };
         assert_eq!(all_of(&cell)["received_bytes_per_delivered"], 40_000.0);
-        assert_eq!(Delivery::default().unwanted_per_wanted(), None);
+        assert_eq!(DeliveryTotals::default().unwanted_per_wanted(), None);
     }
 
     #[test]

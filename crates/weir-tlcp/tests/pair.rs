@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_tlcp::client::{
-    AddParams, ClientSession, ClientSessionConfig, ClientState, CreateParams, Event, ItemState,
-    Line, Lines, parse_line,
+    AddParams, ClientSession, ClientSessionConfig, ClientState, CreateParams, ItemState, Line,
+    Lines, SessionEvent, parse_line,
 };
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, CreateSession, Request, parse_ws_message};
@@ -192,10 +192,10 @@ impl<'a> Pair<'a> {
                 .push(format!("» {}", String::from_utf8_lossy(line)));
             let line = parse_line(line).expect("own lines parse");
             match self.client.on_line(&line, &self.plan) {
-                Event::Subscribed { sub_id, fields, .. } => {
+                SessionEvent::Subscribed { sub_id, fields, .. } => {
                     self.items.insert(sub_id, ItemState::new(fields as usize));
                 }
-                Event::Notification(Line::Update {
+                SessionEvent::Notification(Line::Update {
                     sub_id, payload, ..
                 }) => {
                     let item = self.items.get_mut(sub_id).expect("subscribed before");
@@ -525,7 +525,7 @@ fn the_client_binds_again_after_loop() {
     let line = parse_line(line.trim_ascii_end()).expect("a line");
     assert_eq!(
         pair.client.on_line(&line, &plan),
-        Event::Loop { delay_ms: 0 }
+        SessionEvent::Loop { delay_ms: 0 }
     );
     assert_eq!(pair.client.state(), ClientState::Unbound);
     pair.client.rebind(true);
@@ -544,7 +544,7 @@ fn the_client_binds_again_after_loop() {
     ];
     assert_eq!(messages, expected);
     let bound = parse_line(b"CONOK,SAAAAAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*").expect("a line");
-    assert_eq!(pair.client.on_line(&bound, &plan), Event::Connected);
+    assert_eq!(pair.client.on_line(&bound, &plan), SessionEvent::Connected);
     assert!(
         !pair.client.poll_send(&plan, &mut Vec::new()),
         "subscriptions survive"

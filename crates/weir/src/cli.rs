@@ -19,13 +19,13 @@ pub(crate) struct Cli {
     log: Option<String>,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// What weir can do.
 #[allow(clippy::large_enum_variant, reason = "made once, at the start")]
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Kafka topics to web, mobile and server clients over TLCP.
     #[command(subcommand)]
     Gateway(cmd::gateway::GatewayCommand),

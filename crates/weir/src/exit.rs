@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use weir_load::error::Fault;
+use weir_load::error::ErrorClass;
 
 /// How a command ended, beyond its printed result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +35,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-impl From<Fault> for Exit {
-    fn from(fault: Fault) -> Self {
+impl From<ErrorClass> for Exit {
+    fn from(fault: ErrorClass) -> Self {
         match fault {
-            Fault::Usage => Self::Usage,
-            Fault::Target => Self::Unreachable,
-            Fault::Instrument => Self::Instrument,
+            ErrorClass::Usage => Self::Usage,
+            ErrorClass::Target => Self::Unreachable,
+            ErrorClass::Instrument => Self::Instrument,
         }
     }
 }

@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Broker, Process, Signal, send_signal, text, weir};
+use support::{Process, Signal, TestBroker, send_signal, text, weir};
 
-impl Broker {
+impl TestBroker {
     /// A folder of its own.
     fn folder(&self, name: &str) -> PathBuf {
         let folder = self.scratch.path().join(name);
@@ -65,7 +65,7 @@ fn run_json(folder: &Path) -> Value {
 /// One broker for all that needs one: starting it is the slowest part.
 #[test]
 fn runs_on_a_real_broker() {
-    let broker = Broker::start();
+    let broker = TestBroker::start();
     all_architectures_are_measured(&broker);
     changed_fields_are_all_that_travels(&broker);
     patches_are_all_that_travels(&broker);
@@ -74,7 +74,7 @@ fn runs_on_a_real_broker() {
     unreachable_parts_have_their_exit_code(&broker);
 }
 
-fn all_architectures_are_measured(broker: &Broker) {
+fn all_architectures_are_measured(broker: &TestBroker) {
     let out = broker.folder("all");
     let args = [
         "--levels",
@@ -187,7 +187,7 @@ fn check_cell(cell: &Value, folder: &Path) {
 }
 
 /// Cells of a short run of another plan; each must be valid, with nothing lost.
-fn cells_of(broker: &Broker, plan: &str, name: &str, architectures: &str) -> Vec<Value> {
+fn cells_of(broker: &TestBroker, plan: &str, name: &str, architectures: &str) -> Vec<Value> {
     let out = broker.folder(name);
     let args = [
         "--levels",
@@ -223,7 +223,7 @@ fn cells_of(broker: &Broker, plan: &str, name: &str, architectures: &str) -> Vec
 
 /// Scenario 3: a consumer reads whole records; what a gateway's client reads is a fraction, and the
 /// floor sends the same.
-fn changed_fields_are_all_that_travels(broker: &Broker) {
+fn changed_fields_are_all_that_travels(broker: &TestBroker) {
     let cells = cells_of(broker, JSON_FIELDS, "json", "standalone,gateway,floor");
     let bytes_each = |cell: &Value| {
         let delivery = &cell["delivery"];
@@ -236,7 +236,7 @@ fn changed_fields_are_all_that_travels(broker: &Broker) {
 
 /// Scenario 3 with JSON Patch: clients have whole records, of which patches are sent; the floor sends
 /// the same.
-fn patches_are_all_that_travels(broker: &Broker) {
+fn patches_are_all_that_travels(broker: &TestBroker) {
     for cell in cells_of(broker, JSON_PATCH, "patch", "gateway,floor") {
         let delivery = &cell["delivery"];
         let delivered = delivery["delivered"].as_f64().unwrap();
@@ -246,13 +246,13 @@ fn patches_are_all_that_travels(broker: &Broker) {
 }
 
 /// Scenario 1: 4 records a second to each of 40 clients.
-fn everybody_gets_every_record(broker: &Broker) {
+fn everybody_gets_every_record(broker: &TestBroker) {
     for cell in cells_of(broker, BROADCAST, "broadcast", "gateway,floor") {
         assert_eq!(cell["delivery"]["delivered"], 12 * 40, "{cell}");
     }
 }
 
-fn interrupted_run_keeps_what_was_measured(broker: &Broker) {
+fn interrupted_run_keeps_what_was_measured(broker: &TestBroker) {
     let out = broker.folder("interrupted");
     let args = [
         "--levels",
@@ -298,7 +298,7 @@ fn interrupted_run_keeps_what_was_measured(broker: &Broker) {
     }
 }
 
-fn unreachable_parts_have_their_exit_code(broker: &Broker) {
+fn unreachable_parts_have_their_exit_code(broker: &TestBroker) {
     let out = broker.folder("unreachable");
     let mut command = weir(&[
         "bench",

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Broker, Process, Signal, send_signal, text, weir};
+use support::{Process, Signal, TestBroker, send_signal, text, weir};
 
 /// Bounds every wait; only a failing test takes this long.
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -20,7 +20,7 @@ struct Gateway {
     listen: String,
 }
 
-impl Broker {
+impl TestBroker {
     /// Writes `count` records of two keys and kind `keyed`.
     fn produce(&self, topic: &str, count: u32) {
         self.produce_with(topic, count, &["--size", "64", "--text-stamp"]);
@@ -68,13 +68,13 @@ impl Broker {
 }
 
 /// A run of `weir load clients --json`.
-struct Clients {
+struct TestClients {
     child: Process,
     lines: std::io::Lines<BufReader<ChildStdout>>,
     seen: Vec<Value>,
 }
 
-impl Clients {
+impl TestClients {
     fn start(url: &str, args: &[&str]) -> Self {
         let mut command = weir(&["load", "clients", "--json", "--url", url]);
         command.args(args);
@@ -149,22 +149,22 @@ impl ErrorText for Child {
 /// One broker for all that needs one: starting it is the slowest part.
 #[test]
 fn clients_at_real_gateways() {
-    let world = Broker::start();
+    let env = TestBroker::start();
     let topic = format!("clients-{}", std::process::id());
-    world.produce(&topic, 1);
-    let gateways = [world.gateway("one", &topic), world.gateway("two", &topic)];
+    env.produce(&topic, 1);
+    let gateways = [env.gateway("one", &topic), env.gateway("two", &topic)];
     let urls = format!("ws://{},ws://{}", gateways[0].listen, gateways[1].listen);
-    agents_at_two_gateways_count_as_one(&world, &topic, &urls);
+    agents_at_two_gateways_count_as_one(&env, &topic, &urls);
     a_killed_agent_is_named(&urls);
-    published_fields_are_enough_to_check(&world, &topic, &urls);
-    all_modes_deliver(&world, &topic, &urls);
-    the_simulators_file_is_taken(&world, &gateways[0].listen);
+    published_fields_are_enough_to_check(&env, &topic, &urls);
+    all_modes_deliver(&env, &topic, &urls);
+    the_simulators_file_is_taken(&env, &gateways[0].listen);
     agents_can_be_started_by_hand(&urls);
-    json_fields_are_timed_and_probed(&world);
-    diffs_give_what_whole_values_give(&world);
+    json_fields_are_timed_and_probed(&env);
+    diffs_give_what_whole_values_give(&env);
 }
 
-fn agents_at_two_gateways_count_as_one(world: &Broker, topic: &str, urls: &str) {
+fn agents_at_two_gateways_count_as_one(env: &TestBroker, topic: &str, urls: &str) {
     let args = [
         "--clients",
         "31",
@@ -177,14 +177,14 @@ fn agents_at_two_gateways_count_as_one(world: &Broker, topic: &str, urls: &str) 
         "--agents",
         "3",
     ];
-    let mut clients = Clients::start(urls, &args);
+    let mut clients = TestClients::start(urls, &args);
     assert_eq!(clients.event("ready")["connections"], 31);
     let hellos = clients
         .seen
         .iter()
         .filter(|event| event["event"] == "hello");
     assert_eq!(hellos.count(), 4, "the coordinator's and one of each agent");
-    world.produce(topic, 200);
+    env.produce(topic, 200);
     // Two keys, drawn at random, and 15 or 16 clients for each of them.
     clients.updates(200 * 15);
     let end = clients.interrupt();
@@ -209,7 +209,7 @@ fn agents_at_two_gateways_count_as_one(world: &Broker, topic: &str, urls: &str) 
 
 fn a_killed_agent_is_named(urls: &str) {
     let args = ["--clients", "10", "--engine", "local", "--agents", "2"];
-    let mut clients = Clients::start(urls, &args);
+    let mut clients = TestClients::start(urls, &args);
     clients.event("ready");
     let hello = clients.seen.iter().rfind(|event| event["event"] == "hello");
     let pid = hello.unwrap()["pid"].as_u64().unwrap();
@@ -225,10 +225,10 @@ fn a_killed_agent_is_named(urls: &str) {
     assert!(stderr.contains("signal: 9"), "{stderr}");
 }
 
-fn published_fields_are_enough_to_check(world: &Broker, topic: &str, urls: &str) {
-    let mut clients = Clients::start(urls, &["--clients", "4", "--keys", "2"]);
+fn published_fields_are_enough_to_check(env: &TestBroker, topic: &str, urls: &str) {
+    let mut clients = TestClients::start(urls, &["--clients", "4", "--keys", "2"]);
     clients.event("ready");
-    world.produce(topic, 100);
+    env.produce(topic, 100);
     clients.updates(200);
     let end = clients.interrupt();
     assert_eq!(end["summary"]["unchecked"], 0, "{end}");
@@ -236,7 +236,7 @@ fn published_fields_are_enough_to_check(world: &Broker, topic: &str, urls: &str)
     assert!(end["response"]["count"].as_u64() >= Some(200), "{end}");
 }
 
-fn all_modes_deliver(world: &Broker, topic: &str, urls: &str) {
+fn all_modes_deliver(env: &TestBroker, topic: &str, urls: &str) {
     // Three clients for each key; in MERGE a slow machine may skip all but the last.
     for (mode, least) in [("MERGE", 6), ("DISTINCT", 180)] {
         let args = [
@@ -249,9 +249,9 @@ fn all_modes_deliver(world: &Broker, topic: &str, urls: &str) {
             "--fields",
             "key,value,weir",
         ];
-        let mut clients = Clients::start(urls, &args);
+        let mut clients = TestClients::start(urls, &args);
         clients.event("ready");
-        world.produce(topic, 60);
+        env.produce(topic, 60);
         clients.updates(least);
         let end = clients.interrupt();
         for figure in [
@@ -271,9 +271,9 @@ fn all_modes_deliver(world: &Broker, topic: &str, urls: &str) {
     }
 }
 
-fn the_simulators_file_is_taken(world: &Broker, listen: &str) {
+fn the_simulators_file_is_taken(env: &TestBroker, listen: &str) {
     let (host, port) = listen.split_once(':').unwrap();
-    let path = world.file("client.xml");
+    let path = env.file("client.xml");
     write_simulator_file(&path, host, port);
     let output = weir(&["load", "clients", "--json", "--configuration"])
         .arg(&path)
@@ -396,26 +396,26 @@ const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
 "##;
 
 /// Scenario 3 with whole values: of each key one client gets them as they are, the other as diffs.
-fn diffs_give_what_whole_values_give(world: &Broker) {
+fn diffs_give_what_whole_values_give(env: &TestBroker) {
     let topic = format!("clients-diffs-{}", std::process::id());
     let records = ["--kind", "complex", "--text-stamp"];
-    world.produce_with(&topic, 1, &records);
-    let conf = world.file("conf.xml");
+    env.produce_with(&topic, 1, &records);
+    let conf = env.file("conf.xml");
     let settings = "<default_diff_order>jsonpatch,diff_match_patch</default_diff_order>";
     let text = format!("<lightstreamer_conf>{settings}</lightstreamer_conf>");
     fs::write(&conf, text).unwrap();
     let xml = include_str!("../../../plans/json-patch-adapters.xml");
     let xml = xml.replace("@TOPIC@", &topic);
-    let xml = xml.replace("@BOOTSTRAP@", &world.bootstrap);
+    let xml = xml.replace("@BOOTSTRAP@", &env.bootstrap);
     let options = ["--lightstreamer-conf", conf.to_str().unwrap()];
-    let folder = world.scratch.path();
+    let folder = env.scratch.path();
     let (_process, listen) = support::gateway_with(folder, "diffs", &xml, &options);
     for scenario in ["3jp", "3td"] {
         let verified = ["--fields", "key,value,weir", "--verify-values"];
         let args = ["--scenario", scenario, "--keys", "2", "--clients", "4"];
-        let mut clients = Clients::start(&listen, &[args.as_slice(), &verified].concat());
+        let mut clients = TestClients::start(&listen, &[args.as_slice(), &verified].concat());
         clients.event("ready");
-        world.produce_with(&topic, 40, &records);
+        env.produce_with(&topic, 40, &records);
         clients.updates(80);
         let last = clients.seen.last().unwrap();
         assert_eq!(last["counters"]["values_compared"], 40, "{last}");
@@ -427,9 +427,9 @@ fn diffs_give_what_whole_values_give(world: &Broker) {
 
         // Without the stamp, the time is inside the value.
         let args = ["--scenario", scenario, "--keys", "2", "--clients", "2"];
-        let mut clients = Clients::start(&listen, &args);
+        let mut clients = TestClients::start(&listen, &args);
         clients.event("ready");
-        world.produce_with(&topic, 40, &records);
+        env.produce_with(&topic, 40, &records);
         clients.updates(40);
         let end = clients.interrupt();
         assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
@@ -437,21 +437,21 @@ fn diffs_give_what_whole_values_give(world: &Broker) {
     }
 }
 
-fn json_fields_are_timed_and_probed(world: &Broker) {
+fn json_fields_are_timed_and_probed(env: &TestBroker) {
     let topics = ["complex", "json"].map(|kind| format!("clients-{kind}-{}", std::process::id()));
     let [complex, json] = &topics;
     let extended = ["--kind", "json", "--extended-key"];
-    world.produce_with(complex, 1, &["--kind", "complex"]);
-    world.produce_with(json, 1, &extended);
+    env.produce_with(complex, 1, &["--kind", "complex"]);
+    env.produce_with(json, 1, &extended);
     let xml = JSON_ADAPTERS
         .replace("@COMPLEX@", complex)
         .replace("@JSON@", json);
-    let gateway = world.gateway_with("json", &xml);
+    let gateway = env.gateway_with("json", &xml);
 
     let args = ["--scenario", "3", "--keys", "2", "--clients", "2"];
-    let mut clients = Clients::start(&gateway.listen, &args);
+    let mut clients = TestClients::start(&gateway.listen, &args);
     clients.event("ready");
-    world.produce_with(complex, 40, &["--kind", "complex"]);
+    env.produce_with(complex, 40, &["--kind", "complex"]);
     clients.updates(40);
     let end = clients.interrupt();
     assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
@@ -459,13 +459,13 @@ fn json_fields_are_timed_and_probed(world: &Broker) {
     assert_eq!(end["response"]["count"], 40, "{end}");
 
     let args = ["--probe", "--extended-key", "--clients", "1"];
-    let mut probe = Clients::start(&gateway.listen, &args);
+    let mut probe = TestClients::start(&gateway.listen, &args);
     probe.event("ready");
     let marked = [extended.as_slice(), &["--mark"]].concat();
-    world.produce_with(json, 40, &extended);
-    world.produce_with(json, 40, &marked);
+    env.produce_with(json, 40, &extended);
+    env.produce_with(json, 40, &marked);
     // Of two keys drawn at random with a fixed seed, the one of the probe.
-    let updates = |probe: &Clients, counter: &str| {
+    let updates = |probe: &TestClients, counter: &str| {
         let last = probe
             .seen
             .iter()

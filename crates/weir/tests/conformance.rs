@@ -25,8 +25,8 @@ mod conformance {
     pub(crate) mod runner;
     pub(crate) mod sdk;
     pub(crate) mod secure;
+    pub(crate) mod test_env;
     pub(crate) mod transports;
-    pub(crate) mod world;
 }
 
 use std::process::ExitCode;

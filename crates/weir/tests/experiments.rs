@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{Broker, text, weir};
+use support::{TestBroker, text, weir};
 
 /// `weir bench run` of a plan that forgives a busy machine: these tests check what is counted, not how fast it is.
-fn run(broker: &Broker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, Value) {
+fn run(broker: &TestBroker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, Value) {
     let patient = plan
         .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
         .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
@@ -41,7 +41,7 @@ fn read(out: &Path) -> (PathBuf, Value) {
 /// One broker for all that needs one: starting it is the slowest part.
 #[test]
 fn experiments_run_on_a_real_broker() {
-    let broker = Broker::start();
+    let broker = TestBroker::start();
     background_is_counted_and_marked_records_are_timed(&broker);
     one_element_of_a_large_key_is_found(&broker);
     a_topic_and_a_key_of_the_users_own(&broker);
@@ -49,7 +49,7 @@ fn experiments_run_on_a_real_broker() {
     files_of_a_sweep_are_those_of_kafkas_tools(&broker);
 }
 
-fn background_is_counted_and_marked_records_are_timed(broker: &Broker) {
+fn background_is_counted_and_marked_records_are_timed(broker: &TestBroker) {
     let args = ["--rates", "600,800", "--hold", "2s", "--drain", "20s"];
     let (_, run) = run(broker, FILTER_BASIC, "basic", &args);
     let cells = run["cells"].as_array().unwrap();
@@ -91,7 +91,7 @@ fn background_is_counted_and_marked_records_are_timed(broker: &Broker) {
     assert_eq!(reference[0]["parameters"]["rate_per_s"], 64000.0);
 }
 
-fn one_element_of_a_large_key_is_found(broker: &Broker) {
+fn one_element_of_a_large_key_is_found(broker: &TestBroker) {
     let plan = FILTER_DEEP_KEY.replace("marked_per_s = 400", "marked_per_s = 100");
     let args = ["--rates", "200", "--hold", "2s", "--drain", "20s"];
     let (_, run) = run(broker, &plan, "deep", &args);
@@ -106,7 +106,7 @@ fn one_element_of_a_large_key_is_found(broker: &Broker) {
     }
 }
 
-fn a_topic_and_a_key_of_the_users_own(broker: &Broker) {
+fn a_topic_and_a_key_of_the_users_own(broker: &TestBroker) {
     let produce = [
         "load",
         "produce",
@@ -132,7 +132,7 @@ fn a_topic_and_a_key_of_the_users_own(broker: &Broker) {
     }
 }
 
-fn a_grid_of_clients_and_rates(broker: &Broker) {
+fn a_grid_of_clients_and_rates(broker: &TestBroker) {
     let args = [
         "--levels", "20,40", "--rates", "50,100", "--hold", "1s", "--drain", "20s",
     ];
@@ -146,7 +146,7 @@ fn a_grid_of_clients_and_rates(broker: &Broker) {
     assert_eq!(cells[2]["parameters"]["rate_per_s"], 100.0);
 }
 
-fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &Broker) {
+fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &TestBroker) {
     let args = [
         "--record-sizes",
         "100,1k",

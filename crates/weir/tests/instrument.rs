@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Broker, Process, Signal, schema, send_signal, text, weir};
+use support::{Process, Signal, TestBroker, schema, send_signal, text, weir};
 
 /// Small, and patient with a busy machine: what is looked at here does not depend on how fast it is.
 const PLAN: &str = r#"
@@ -38,7 +38,7 @@ response_mean_ms = 60000
 "#;
 
 /// `weir bench <command>` with that plan on this broker.
-fn bench(broker: &Broker, command: &str, out: &Path, args: &[&str]) -> Command {
+fn bench(broker: &TestBroker, command: &str, out: &Path, args: &[&str]) -> Command {
     let plan = broker.scratch.path().join("small.toml");
     fs::write(&plan, PLAN).unwrap();
     let mut bench = weir(&["bench", command]);
@@ -76,14 +76,14 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn runs_are_judged() {
-    let broker = Broker::start();
+    let broker = TestBroker::start();
     a_generator_that_stalls_ends_with_4(&broker);
     let base = measured(&broker, "base", &[]);
     two_runs_are_compared(&broker, &base);
     a_search_ends_with_what_was_confirmed(&broker);
 }
 
-fn a_generator_that_stalls_ends_with_4(broker: &Broker) {
+fn a_generator_that_stalls_ends_with_4(broker: &TestBroker) {
     let out = broker.scratch.path().join("stalled");
     let args = ["--repetitions", "1", "--hold", "6s"];
     let mut command = bench(broker, "run", &out, &args);
@@ -120,7 +120,7 @@ fn a_generator_that_stalls_ends_with_4(broker: &Broker) {
 }
 
 /// A run of two repetitions; its folder.
-fn measured(broker: &Broker, name: &str, args: &[&str]) -> PathBuf {
+fn measured(broker: &TestBroker, name: &str, args: &[&str]) -> PathBuf {
     let out = broker.scratch.path().join(name);
     let output = bench(broker, "run", &out, args).output().unwrap();
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
@@ -128,7 +128,7 @@ fn measured(broker: &Broker, name: &str, args: &[&str]) -> PathBuf {
     run_folder(&out).unwrap()
 }
 
-fn two_runs_are_compared(broker: &Broker, base: &Path) {
+fn two_runs_are_compared(broker: &TestBroker, base: &Path) {
     let path = base.to_str().unwrap();
     let other = measured(
         broker,
@@ -191,7 +191,7 @@ fn two_runs_are_compared(broker: &Broker, base: &Path) {
     );
 }
 
-fn a_search_ends_with_what_was_confirmed(broker: &Broker) {
+fn a_search_ends_with_what_was_confirmed(broker: &TestBroker) {
     let out = broker.scratch.path().join("search");
     let args = ["--from", "60", "--up-to", "100", "--quick"];
     let output = bench(broker, "find-max", &out, &args).output().unwrap();

@@ -8,10 +8,10 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Broker, Process, Signal, schema, send_signal, text, weir};
+use support::{Process, Signal, TestBroker, schema, send_signal, text, weir};
 
 /// The built-in plan with less of a warm-up.
-fn plan(broker: &Broker, name: &str, warm_up_records: u64) -> PathBuf {
+fn plan(broker: &TestBroker, name: &str, warm_up_records: u64) -> PathBuf {
     let plan = include_str!("../../../plans/client-libraries.toml");
     let less = plan
         .replace(
@@ -26,7 +26,7 @@ fn plan(broker: &Broker, name: &str, warm_up_records: u64) -> PathBuf {
     file
 }
 
-fn arguments(broker: &Broker, plan: &Path, out: &Path, args: &[&str]) -> Vec<String> {
+fn arguments(broker: &TestBroker, plan: &Path, out: &Path, args: &[&str]) -> Vec<String> {
     let path = |path: &Path| path.display().to_string();
     let mut all = vec!["bench".to_owned(), "run".to_owned(), path(plan)];
     let own = [
@@ -46,7 +46,7 @@ fn arguments(broker: &Broker, plan: &Path, out: &Path, args: &[&str]) -> Vec<Str
     all
 }
 
-fn run(broker: &Broker, plan: &Path, out: &Path, args: &[&str]) -> Output {
+fn run(broker: &TestBroker, plan: &Path, out: &Path, args: &[&str]) -> Output {
     let all = arguments(broker, plan, out, args);
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     weir(&all).output().unwrap()
@@ -84,7 +84,7 @@ fn lines(folder: &Path) -> Vec<String> {
 /// One broker for all: starting it is the slowest part.
 #[test]
 fn libraries_are_compared_on_a_real_broker() {
-    let broker = Broker::start();
+    let broker = TestBroker::start();
     every_work_is_measured_and_every_driver_takes_turns(&broker);
     a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(&broker);
     drivers_that_fail_are_named_and_the_others_go_on(&broker);
@@ -92,7 +92,7 @@ fn libraries_are_compared_on_a_real_broker() {
     the_legacy_profile_reads_what_each_wrote(&broker);
 }
 
-fn every_work_is_measured_and_every_driver_takes_turns(broker: &Broker) {
+fn every_work_is_measured_and_every_driver_takes_turns(broker: &TestBroker) {
     let out = broker.scratch.path().join("all");
     let again = format!("again={} bench driver", env!("CARGO_BIN_EXE_weir"));
     let args = [
@@ -166,7 +166,7 @@ fn every_work_is_measured_and_every_driver_takes_turns(broker: &Broker) {
 }
 
 /// Every topic that a driver was told is gone.
-fn no_topic_is_left(broker: &Broker, folder: &Path) {
+fn no_topic_is_left(broker: &TestBroker, folder: &Path) {
     let told = fs::read_to_string(folder.join("drivers/librdkafka.jsonl")).unwrap();
     let mut topics: Vec<&str> = told
         .split("\"topic\":\"")
@@ -182,7 +182,7 @@ fn no_topic_is_left(broker: &Broker, folder: &Path) {
     }
 }
 
-fn a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(broker: &Broker) {
+fn a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(broker: &TestBroker) {
     let out = broker.scratch.path().join("resumed");
     let plan = plan(broker, "resumed", 0);
     let args = [
@@ -269,7 +269,7 @@ const SCRIPT: &str = r#"while read -r line; do
 done
 "#;
 
-fn drivers_that_fail_are_named_and_the_others_go_on(broker: &Broker) {
+fn drivers_that_fail_are_named_and_the_others_go_on(broker: &TestBroker) {
     let liar = r#"rest='"marks":{"t0":0,"t1":1000,"t2":2000},"cpu_us":1,"acked":10,"failed":0'"#;
     let out = broker.scratch.path().join("failing");
     let mut args: Vec<String> = ["--cells", "produce.cold/10x10", "--repetitions", "3"]
@@ -328,7 +328,7 @@ fn drivers_that_fail_are_named_and_the_others_go_on(broker: &Broker) {
     }
 }
 
-fn a_library_against_itself_within_a_disk_cap(broker: &Broker) {
+fn a_library_against_itself_within_a_disk_cap(broker: &TestBroker) {
     let out = broker.scratch.path().join("null");
     let args = [
         "--null-test",
@@ -371,7 +371,7 @@ fn a_library_against_itself_within_a_disk_cap(broker: &Broker) {
     );
 }
 
-fn the_legacy_profile_reads_what_each_wrote(broker: &Broker) {
+fn the_legacy_profile_reads_what_each_wrote(broker: &TestBroker) {
     let out = broker.scratch.path().join("legacy");
     let args = [
         "--profile",

@@ -138,9 +138,9 @@ fn script(job: &str, step: &str) -> String {
 }
 
 /// A folder to run scripts in, with programs of its own in front of the others.
-struct Place(tempfile::TempDir);
+struct ScriptDir(tempfile::TempDir);
 
-impl Place {
+impl ScriptDir {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -178,7 +178,7 @@ fn commits_pushed_after_the_comment_are_refused() {
     let script = script(&job, "      - id: head");
     let sha = "0123456789abcdef0123456789abcdef01234567";
     let allowed = |repository: &str, commit: &str, pushed: &str| {
-        let place = Place::new();
+        let place = ScriptDir::new();
         place.program("gh", &format!("echo '{repository} {commit} {pushed}'\n"));
         let variables = [
             ("EVENT", "issue_comment"),
@@ -212,7 +212,7 @@ fn commits_pushed_after_the_comment_are_refused() {
 fn properties_reach_the_program_one_by_one_and_a_missed_limit_is_a_result() {
     let job = job("measure");
     let script = script(&job, "      - name: Measure");
-    let place = Place::new();
+    let place = ScriptDir::new();
     place.program(
         "weir",
         "mkdir -p runs/1; printf '%s\\n' \"$@\" >runs/1/run.json; exit $CODE\n",

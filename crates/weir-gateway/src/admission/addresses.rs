@@ -10,12 +10,12 @@ use super::{AdmissionId, AdmissionLimit, PerAddress};
 
 /// An IPv4 address, or the first half of an IPv6 one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+enum AddressKey {
     V4(u32),
     V6(u64),
 }
 
-impl From<IpAddr> for Key {
+impl From<IpAddr> for AddressKey {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
@@ -25,8 +25,8 @@ impl From<IpAddr> for Key {
 }
 
 #[derive(Debug)]
-struct Entry {
-    key: Key,
+struct AddressEntry {
+    key: AddressKey,
     connections: u32,
     sessions: u32,
     /// Bytes charged for the subscriptions of its sessions.
@@ -38,7 +38,7 @@ struct Entry {
     idle: bool,
 }
 
-impl Entry {
+impl AddressEntry {
     fn has_something(&self) -> bool {
         self.connections > 0 || self.sessions > 0
     }
@@ -48,8 +48,8 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct AddressTable {
     capacity: usize,
-    by_key: HashMap<Key, AdmissionId>,
-    entries: Slab<Entry>,
+    by_key: HashMap<AddressKey, AdmissionId>,
+    entries: Slab<AddressEntry>,
     /// Those that had nothing when they were entered here, oldest first.
     idle: VecDeque<AdmissionId>,
 }
@@ -66,7 +66,7 @@ impl AddressTable {
 
     /// `None` if the address has as many connections as it may (0: any number).
     pub(super) fn enter(&mut self, address: IpAddr, most: u32) -> Option<AdmissionId> {
-        let key = Key::from(address);
+        let key = AddressKey::from(address);
         let ticket = match self.by_key.get(&key) {
             Some(ticket) => *ticket,
             None => self.insert(key),
@@ -149,14 +149,14 @@ impl AddressTable {
         self.entries.len()
     }
 
-    fn entry(&mut self, ticket: AdmissionId) -> Option<&mut Entry> {
+    fn entry(&mut self, ticket: AdmissionId) -> Option<&mut AddressEntry> {
         // Ticket 0 is nobody's.
         self.entries.get_mut((ticket as usize).checked_sub(1)?)
     }
 
-    fn insert(&mut self, key: Key) -> AdmissionId {
+    fn insert(&mut self, key: AddressKey) -> AdmissionId {
         while self.entries.len() >= self.capacity && self.forget_one() {}
-        let entry = Entry {
+        let entry = AddressEntry {
             key,
             connections: 0,
             sessions: 0,

@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::AdmissionLimit;
-use crate::config::Limits;
+use crate::config::GatewayLimits;
 
 /// What some subscriptions hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldCounts {
     pub(crate) subscriptions: usize,
     pub(crate) items: usize,
     /// Estimate of their memory.
@@ -18,16 +18,16 @@ pub(crate) struct Held {
 /// What all subscriptions hold, and how much they may; a limit of 0 is none.
 #[derive(Debug)]
 pub(crate) struct HeldInAll {
-    max: Held,
+    max: HeldCounts,
     subscriptions: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl HeldInAll {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &GatewayLimits) -> Self {
         Self {
-            max: Held {
+            max: HeldCounts {
                 subscriptions: limits.subscriptions,
                 items: limits.items,
                 bytes: limits.subscription_bytes,
@@ -44,7 +44,7 @@ impl HeldInAll {
 
     /// Replaces what one event loop holds. Between [`Self::may_add`] and this the others may add as
     /// well, so a limit can be exceeded by one subscription per event loop.
-    pub(crate) fn replace(&self, before: Held, after: Held) {
+    pub(crate) fn replace(&self, before: HeldCounts, after: HeldCounts) {
         for (total, before, after) in [
             (
                 &self.subscriptions,
@@ -60,7 +60,7 @@ impl HeldInAll {
         }
     }
 
-    pub(super) fn may_add(&self, wanted: Held) -> Result<(), AdmissionLimit> {
+    pub(super) fn may_add(&self, wanted: HeldCounts) -> Result<(), AdmissionLimit> {
         let exceeds = |total: &AtomicUsize, more: usize, max: usize| {
             max > 0 && total.load(Ordering::Relaxed).saturating_add(more) > max
         };

@@ -14,10 +14,10 @@ use serde::Deserialize;
 
 use self::addresses::AddressTable;
 use self::bucket::RateBucket;
-pub(crate) use self::held::Held;
+pub(crate) use self::held::HeldCounts;
 use self::held::HeldInAll;
 pub(crate) use self::origin::Origins;
-use crate::config::Limits;
+use crate::config::GatewayLimits;
 use crate::overload::Overload;
 
 /// `[limits.per_address]`: what one address may have; 0 is no limit. An IPv6 address counts by its
@@ -109,7 +109,7 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// Lets in whom `limits` allow; at most so many connections there may be.
-    pub(crate) fn new(limits: &Limits, origins: Origins, connections: usize) -> Self {
+    pub(crate) fn new(limits: &GatewayLimits, origins: Origins, connections: usize) -> Self {
         let per_address = limits.per_address;
         // Whoever is in the table has a connection or a session, or is remembered for its rate.
         let capacity = connections + limits.sessions + REMEMBERED;
@@ -204,7 +204,11 @@ impl Admission {
     }
 
     /// Returns the limit that a subscription of this size would exceed, if any.
-    pub(crate) fn may_hold(&self, ticket: AdmissionId, wanted: Held) -> Result<(), AdmissionLimit> {
+    pub(crate) fn may_hold(
+        &self,
+        ticket: AdmissionId,
+        wanted: HeldCounts,
+    ) -> Result<(), AdmissionLimit> {
         if self.overload.is_on() {
             return Err(self.note(AdmissionLimit::Memory));
         }

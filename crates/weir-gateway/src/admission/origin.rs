@@ -9,12 +9,12 @@ pub(crate) enum Origins {
     /// The host that the request is for, whatever the ports.
     #[default]
     SameHost,
-    Listed(Vec<Pattern>),
+    Listed(Vec<OriginPattern>),
     Any,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub(crate) enum OriginPattern {
     /// The whole origin.
     Exact(String),
     /// `https://*.example.com`: what stands before and after the star.
@@ -45,9 +45,9 @@ impl Origins {
             Self::SameHost => return host.is_some_and(|host| is_same_host(origin, host)),
             Self::Listed(patterns) => patterns,
         };
-        let fits = |pattern: &Pattern| match pattern {
-            Pattern::Exact(exact) => origin.eq_ignore_ascii_case(exact),
-            Pattern::Below(before, after) => {
+        let fits = |pattern: &OriginPattern| match pattern {
+            OriginPattern::Exact(exact) => origin.eq_ignore_ascii_case(exact),
+            OriginPattern::Below(before, after) => {
                 let origin = origin.to_ascii_lowercase();
                 let middle = origin
                     .strip_prefix(before.as_str())
@@ -90,10 +90,10 @@ fn host_of(text: &str) -> Option<&str> {
 }
 
 /// `scheme://host`, `scheme://host:port`, `scheme://*.host`, or `null`, the origin of local files.
-fn pattern(written: &str) -> Result<Pattern, String> {
+fn pattern(written: &str) -> Result<OriginPattern, String> {
     let lower = written.to_ascii_lowercase();
     if lower == "null" {
-        return Ok(Pattern::Exact(lower));
+        return Ok(OriginPattern::Exact(lower));
     }
     let refuse = || {
         Err(format!(
@@ -117,8 +117,8 @@ fn pattern(written: &str) -> Result<Pattern, String> {
         return refuse();
     }
     Ok(match rest.strip_prefix('*') {
-        Some(after) => Pattern::Below(format!("{scheme}://"), after.to_owned()),
-        None => Pattern::Exact(lower),
+        Some(after) => OriginPattern::Below(format!("{scheme}://"), after.to_owned()),
+        None => OriginPattern::Exact(lower),
     })
 }
 

@@ -4,8 +4,8 @@ fn address(number: u32) -> IpAddr {
     IpAddr::from(number.to_be_bytes())
 }
 
-fn guard(change: impl FnOnce(&mut Limits)) -> Admission {
-    let mut limits = Limits::default();
+fn guard(change: impl FnOnce(&mut GatewayLimits)) -> Admission {
+    let mut limits = GatewayLimits::default();
     change(&mut limits);
     Admission::new(&limits, Origins::default(), 10)
 }

@@ -63,15 +63,15 @@ pub(super) const LAG: &str = "weir_gateway_kafka_lag_records";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Sources;
+    use crate::metrics::MetricSources;
 
     #[test]
     fn every_column_has_a_metric() {
         for (column, _, metric) in SHARDS {
-            assert!(Sources::knows(metric)[0], "{column}: {metric}");
+            assert!(MetricSources::knows(metric)[0], "{column}: {metric}");
         }
         for (column, _, metric) in CONNECTIONS.iter().chain(&[("lag", Now, LAG)]) {
-            assert!(Sources::knows(metric)[1], "{column}: {metric}");
+            assert!(MetricSources::knows(metric)[1], "{column}: {metric}");
         }
     }
 }

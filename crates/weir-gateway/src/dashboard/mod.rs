@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use self::ring::SampleRing;
-use self::sampler::Sampler;
-use crate::metrics::Sources;
+use self::sampler::DashboardSampler;
+use crate::metrics::MetricSources;
 
 pub(crate) use self::page::part;
 
@@ -25,7 +25,7 @@ const KEPT: usize = 1_800;
 
 /// What the page shows beside the samples, and does not change.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity {
+pub(crate) struct GatewayInfo {
     pub(crate) adapter_set: String,
     pub(crate) clients: String,
     pub(crate) shards: usize,
@@ -34,25 +34,25 @@ pub(crate) struct Identity {
 /// The last hour.
 #[derive(Debug)]
 pub(crate) struct Dashboard {
-    identity: Identity,
-    sources: Arc<Sources>,
-    history: Mutex<History>,
+    identity: GatewayInfo,
+    sources: Arc<MetricSources>,
+    history: Mutex<SampleHistory>,
 }
 
 #[derive(Debug)]
-struct History {
-    sampler: Sampler,
+struct SampleHistory {
+    sampler: DashboardSampler,
     ring: SampleRing,
     started_unix_ms: u64,
 }
 
 impl Dashboard {
-    pub(crate) fn new(identity: Identity, sources: Arc<Sources>) -> Self {
-        let sampler = Sampler::new(&sources);
+    pub(crate) fn new(identity: GatewayInfo, sources: Arc<MetricSources>) -> Self {
+        let sampler = DashboardSampler::new(&sources);
         Self {
             identity,
             sources,
-            history: Mutex::new(History {
+            history: Mutex::new(SampleHistory {
                 started_unix_ms: sampler.unix_ms(),
                 sampler,
                 ring: SampleRing::new(KEPT),
@@ -101,7 +101,7 @@ impl Dashboard {
         })
     }
 
-    fn history(&self) -> MutexGuard<'_, History> {
+    fn history(&self) -> MutexGuard<'_, SampleHistory> {
         // No code that can panic runs under the lock.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,7 @@ pub(super) struct Thread {
 
 /// Clock ticks of one core: busy, and all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Core {
+pub(super) struct CoreTicks {
     pub(super) busy: u64,
     pub(super) all: u64,
 }
@@ -42,13 +42,13 @@ fn thread(stat: &str) -> Option<Thread> {
 }
 
 /// All cores of the machine, in their order.
-pub(super) fn cores() -> Vec<Core> {
+pub(super) fn cores() -> Vec<CoreTicks> {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     stat.lines().filter_map(core).collect()
 }
 
 /// `cpuN user nice system idle iowait irq softirq steal ...`
-fn core(line: &str) -> Option<Core> {
+fn core(line: &str) -> Option<CoreTicks> {
     let (name, times) = line.split_once(' ')?;
     name.strip_prefix("cpu")?.parse::<u32>().ok()?;
     let times: Vec<u64> = times
@@ -58,7 +58,7 @@ fn core(line: &str) -> Option<Core> {
     // Guest time, after the first eight, is in user time already.
     let all: u64 = times.iter().take(8).sum();
     let idle: u64 = times.iter().skip(3).take(2).sum();
-    (times.len() >= 5).then_some(Core {
+    (times.len() >= 5).then_some(CoreTicks {
         busy: all - idle,
         all,
     })

@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::columns::{CONNECTIONS, ColumnSource, LAG, SHARDS};
-use super::procfs::{self, Core, TICKS_PER_S, Thread};
+use super::procfs::{self, CoreTicks, TICKS_PER_S, Thread};
 use super::ring::Sample;
 use crate::latency::AgeHistogram;
-use crate::metrics::{Sources, UNKNOWN};
+use crate::metrics::{MetricSources, UNKNOWN};
 
 /// Shards and cores with a column of their own; more are only in the sums.
 const COLUMNS_MAX: usize = 64;
 
 /// What the next sample is compared with.
 #[derive(Debug)]
-pub(super) struct Sampler {
+pub(super) struct DashboardSampler {
     columns: Vec<String>,
     started: Instant,
     started_unix: Duration,
@@ -23,11 +23,11 @@ pub(super) struct Sampler {
     limits: u64,
     latency: AgeHistogram,
     threads: Vec<Thread>,
-    cores: Vec<Core>,
+    cores: Vec<CoreTicks>,
 }
 
-impl Sampler {
-    pub(super) fn new(sources: &Sources) -> Self {
+impl DashboardSampler {
+    pub(super) fn new(sources: &MetricSources) -> Self {
         let now = Instant::now();
         let cores = procfs::cores();
         Self {
@@ -63,7 +63,7 @@ impl Sampler {
         u64::try_from(unix.as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn sample(&mut self, sources: &Sources) -> Sample {
+    pub(super) fn sample(&mut self, sources: &MetricSources) -> Sample {
         let now = Instant::now();
         let seconds = (now - self.last).as_secs_f32().max(0.001);
         self.last = now;
@@ -102,7 +102,7 @@ impl Sampler {
         sample
     }
 
-    fn push_latency(&mut self, sources: &Sources, sample: &mut Sample) {
+    fn push_latency(&mut self, sources: &MetricSources, sample: &mut Sample) {
         let latency = sources.latency();
         let between = latency.since(&self.latency);
         self.latency = latency;
@@ -168,7 +168,7 @@ fn is_kafka(name: &str) -> bool {
     name.starts_with("rdk:")
 }
 
-fn limits(sources: &Sources) -> u64 {
+fn limits(sources: &MetricSources) -> u64 {
     let all = crate::admission::AdmissionLimit::ALL.iter();
     all.map(|limit| sources.guard.met(*limit)).sum()
 }
@@ -181,7 +181,7 @@ fn value(how: ColumnSource, now: u64, last: &mut u64, seconds: f32) -> f32 {
     }
 }
 
-fn columns(sources: &Sources, cores: usize) -> Vec<String> {
+fn columns(sources: &MetricSources, cores: usize) -> Vec<String> {
     let mut columns = vec!["seconds".to_owned()];
     let metrics = SHARDS.iter().chain(CONNECTIONS);
     columns.extend(metrics.map(|(column, ..)| (*column).to_owned()));

@@ -21,11 +21,11 @@ pub(crate) struct InterestInbox {
 #[derive(Debug)]
 struct Inner {
     closed: bool,
-    wishes: HashMap<(Arc<str>, u16), Waiting>,
+    wishes: HashMap<(Arc<str>, u16), QueuedInterests>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedInterests {
     wish: Interest,
     /// The reader has not heard of this shard's interest yet, so that taking it back says nothing.
     unheard: bool,
@@ -52,7 +52,7 @@ impl InterestInbox {
         match inner.wishes.entry((Arc::clone(wish.name()), wish.shard())) {
             Entry::Vacant(entry) => {
                 let unheard = first;
-                entry.insert(Waiting { wish, unheard });
+                entry.insert(QueuedInterests { wish, unheard });
             }
             Entry::Occupied(entry) if withdrawn && entry.get().unheard => {
                 entry.remove();

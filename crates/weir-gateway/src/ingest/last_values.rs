@@ -20,10 +20,10 @@ type Header<'a> = (&'a str, Option<&'a [u8]>);
 
 /// Records by item name, the least recently updated ones evicted when they are too many.
 #[derive(Debug)]
-pub(super) struct LastValues {
+pub(super) struct LastValueStore {
     bytes_max: usize,
     bytes: usize,
-    entries: Slab<Entry>,
+    entries: Slab<LastValueEntry>,
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
     /// The ends of the list that goes from the least to the most recently updated one.
@@ -33,7 +33,7 @@ pub(super) struct LastValues {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct LastValueEntry {
     name: Arc<str>,
     older: u32,
     newer: u32,
@@ -48,7 +48,7 @@ struct Entry {
     headers: SmallVec<[(u32, Option<u32>); 2]>,
 }
 
-impl Entry {
+impl LastValueEntry {
     fn bytes(&self) -> usize {
         ENTRY_BYTES + self.name.len() + self.data.capacity()
     }
@@ -85,7 +85,7 @@ fn cut<'a>(data: &mut &'a [u8], len: u32) -> &'a [u8] {
     part
 }
 
-impl LastValues {
+impl LastValueStore {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -171,7 +171,7 @@ impl LastValues {
 
     fn insert(&mut self, name: &str) -> u32 {
         let name: Arc<str> = name.into();
-        let index = self.entries.insert(Entry {
+        let index = self.entries.insert(LastValueEntry {
             name: Arc::clone(&name),
             older: NONE,
             newer: NONE,
@@ -208,7 +208,7 @@ impl LastValues {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Entry { older, newer, .. } = self.entries[index as usize];
+        let LastValueEntry { older, newer, .. } = self.entries[index as usize];
         match older {
             NONE => self.oldest = newer,
             older => self.entries[older as usize].newer = newer,
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_as_it_was() {
-        let mut last = LastValues::new(10_000);
+        let mut last = LastValueStore::new(10_000);
         let headers = [("a", Some(&b"1"[..])), ("", None), ("b", Some(b""))];
         last.put("item", &record(b"first", &[]));
         last.put("item", &record(b"value", &headers));
@@ -263,7 +263,7 @@ mod tests {
         fn the_least_recently_updated_go_first(
             puts in proptest::collection::vec((0u8..20, 1usize..600), 1..200),
         ) {
-            let mut last = LastValues::new(3_000);
+            let mut last = LastValueStore::new(3_000);
             let mut model: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
             for (at, (name, len)) in puts.into_iter().enumerate() {
                 last.put(&name.to_string(), &record(&vec![name; len], &[]));

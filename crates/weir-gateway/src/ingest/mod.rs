@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use weir_kafka::{
-    Hold, IngestConfig, KafkaIngest, LentRecord, Offsets, Reader, SourceError, StartFrom,
+    IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PauseScope, SourceError, StartFrom,
 };
 use weir_mapping::ConsumeFrom;
 use weir_net::MailboxSender;
 
 use self::commit_schedule::CommitSchedule;
 use self::resume::{Release, ResumeGate};
-use self::shard_senders::Post;
+use self::shard_senders::ShardSenders;
 use self::worker::Mapper;
 use self::worker_pool::Mappers;
-use crate::connection::Connection;
+use crate::connection::KafkaConnection;
 use crate::shard::ShardEvent;
 
 pub(crate) use self::interest_inbox::InterestInbox;
@@ -44,11 +44,11 @@ const LAST_COMMIT: Duration = Duration::from_secs(5);
 
 /// One connection's ingest, to be run on its own thread.
 pub(crate) struct Ingest {
-    connection: Arc<Connection>,
+    connection: Arc<KafkaConnection>,
     /// The connection's position in the configuration.
     number: u16,
     stop: Arc<AtomicBool>,
-    post: Post,
+    post: ShardSenders,
     /// What the last records of all items may take; 0: they are not kept.
     last_bytes: usize,
     resume_delay: Duration,
@@ -57,14 +57,14 @@ pub(crate) struct Ingest {
 impl Ingest {
     /// `number` is the connection's position in the configuration.
     pub(crate) fn new(
-        connection: Arc<Connection>,
+        connection: Arc<KafkaConnection>,
         number: u16,
         shards: Vec<MailboxSender<ShardEvent>>,
         stop: Arc<AtomicBool>,
         last_bytes: usize,
         resume_delay: Duration,
     ) -> Self {
-        let post = Post::new(shards, Arc::clone(&stop));
+        let post = ShardSenders::new(shards, Arc::clone(&stop));
         Self {
             connection,
             number,
@@ -96,21 +96,21 @@ impl Ingest {
         let mut delay = self.resume_delay;
         if self.last_bytes > 0 {
             // What is not read cannot be known.
-            config.hold = Hold::Nothing;
+            config.hold = PauseScope::Nothing;
         }
         if self.last_bytes > 0 || config.group_id.is_none() {
             delay = Duration::ZERO;
         }
-        let mut progress = Progress {
+        let mut progress = IngestProgress {
             gate: ResumeGate::new(delay),
-            held: config.hold == Hold::All,
+            held: config.hold == PauseScope::All,
             late_until: None,
             pace: CommitSchedule::new(Instant::now()),
             looked_at: Instant::now(),
         };
         let mut source = KafkaIngest::start(&config)?;
         let mut mappers = self.mappers();
-        while self.read(&mut source, &mut mappers, &mut progress)? == End::Renewal {
+        while self.read(&mut source, &mut mappers, &mut progress)? == IngestEnd::Renewal {
             source.renew()?;
         }
         drop(mappers);
@@ -144,12 +144,12 @@ impl Ingest {
         &self,
         source: &mut KafkaIngest,
         mappers: &mut [Mapper],
-        progress: &mut Progress,
-    ) -> Result<End, SourceError> {
+        progress: &mut IngestProgress,
+    ) -> Result<IngestEnd, SourceError> {
         let mut reader = source.reader();
         std::thread::scope(|scope| {
             let order = self.connection.config.order_strategy;
-            let reading = Reading {
+            let reading = PollState {
                 ingest: self,
                 progress,
                 crew: Mappers::start(scope, mappers, order)?,
@@ -162,14 +162,14 @@ impl Ingest {
 
 /// Why reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum IngestEnd {
     Stop,
     Renewal,
 }
 
 /// What outlasts a renewal of the source.
 #[derive(Debug)]
-struct Progress {
+struct IngestProgress {
     gate: ResumeGate,
     /// Nobody subscribes: reading waits where the last subscriber left it.
     held: bool,
@@ -180,22 +180,22 @@ struct Progress {
 }
 
 /// The polling thread's state.
-struct Reading<'s, 'a> {
+struct PollState<'s, 'a> {
     ingest: &'s Ingest,
-    progress: &'s mut Progress,
+    progress: &'s mut IngestProgress,
     crew: Mappers<'s, 'a>,
     /// Positions to be stored once the records before them are posted.
     checkpoint: Option<(Offsets, worker_pool::InFlightBatches)>,
 }
 
-impl<'a> Reading<'_, 'a> {
-    fn run(mut self, reader: &mut Reader<'a>) -> Result<End, SourceError> {
+impl<'a> PollState<'_, 'a> {
+    fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<IngestEnd, SourceError> {
         let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
         let connection = &self.ingest.connection;
         status::report(connection, reader);
         while !self.ingest.stop.load(Ordering::Relaxed) {
             if reader.needs_renewal() {
-                return Ok(End::Renewal);
+                return Ok(IngestEnd::Renewal);
             }
             if self.progress.held && connection.demand.is_none() {
                 reader.serve()?;
@@ -212,12 +212,12 @@ impl<'a> Reading<'_, 'a> {
                 self.end_late_window();
             }
         }
-        Ok(End::Stop)
+        Ok(IngestEnd::Stop)
     }
 
     fn turn(
         &mut self,
-        reader: &mut Reader<'a>,
+        reader: &mut KafkaReader<'a>,
         batch: &mut Vec<LentRecord<'a>>,
     ) -> Result<(), SourceError> {
         let demand = &self.ingest.connection.demand;
@@ -239,7 +239,7 @@ impl<'a> Reading<'_, 'a> {
     }
 
     /// Lets reading begin or go on as far as subscriptions and the resume delay allow.
-    fn release(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
+    fn release(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let (now, connection) = (Instant::now(), &self.ingest.connection);
         match self.progress.gate.subscribed(now) {
             Some(Release::New) => reader.go_on_with_new()?,
@@ -264,7 +264,7 @@ impl<'a> Reading<'_, 'a> {
         }
     }
 
-    fn commit(&mut self, reader: &mut Reader<'a>) -> Result<(), SourceError> {
+    fn commit(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let connection = &self.ingest.connection;
         if connection.config.group_id.is_none() || !connection.demand.was_ever_subscribed() {
             return Ok(());
@@ -284,9 +284,9 @@ impl<'a> Reading<'_, 'a> {
 fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
     let (from, hold) = match (config.consume_from, &config.group_id) {
         // The whole topic is owed to the first subscriber, so reading starts with it.
-        (ConsumeFrom::Earliest, _) => (StartFrom::Earliest, Hold::All),
-        (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, Hold::Stored),
-        (ConsumeFrom::Latest, None) => (StartFrom::Latest, Hold::Nothing),
+        (ConsumeFrom::Earliest, _) => (StartFrom::Earliest, PauseScope::All),
+        (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, PauseScope::Stored),
+        (ConsumeFrom::Latest, None) => (StartFrom::Latest, PauseScope::Nothing),
     };
     IngestConfig {
         bootstrap_servers: config.bootstrap(),

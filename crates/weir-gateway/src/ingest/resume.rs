@@ -17,11 +17,11 @@ pub(super) enum Release {
 #[derive(Debug)]
 pub(super) struct ResumeGate {
     delay: Duration,
-    state: State,
+    state: ResumeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ResumeState {
     /// Nobody has subscribed yet, or all who had left before the end of the delay.
     Shut,
     /// Partitions that resume wait until then.
@@ -34,17 +34,17 @@ impl ResumeGate {
     pub(super) fn new(delay: Duration) -> Self {
         Self {
             delay,
-            state: State::Shut,
+            state: ResumeState::Shut,
         }
     }
 
     /// Takes note that there are subscriptions. Returns what to release, if anything new.
     pub(super) fn subscribed(&mut self, now: Instant) -> Option<Release> {
         let (state, release) = match self.state {
-            State::Shut if self.delay.is_zero() => (State::Open, Some(Release::All)),
-            State::Shut => (State::Until(now + self.delay), Some(Release::New)),
-            State::Until(end) if now >= end => (State::Open, Some(Release::Resumed)),
-            State::Until(_) | State::Open => (self.state, None),
+            ResumeState::Shut if self.delay.is_zero() => (ResumeState::Open, Some(Release::All)),
+            ResumeState::Shut => (ResumeState::Until(now + self.delay), Some(Release::New)),
+            ResumeState::Until(end) if now >= end => (ResumeState::Open, Some(Release::Resumed)),
+            ResumeState::Until(_) | ResumeState::Open => (self.state, None),
         };
         self.state = state;
         release
@@ -53,10 +53,10 @@ impl ResumeGate {
     /// Takes note that the last subscription ended and all is held. The next one finds the gate as
     /// if it were the first, unless reading has gone on already.
     pub(super) fn held(&mut self) {
-        if self.state == State::Open {
+        if self.state == ResumeState::Open {
             self.delay = Duration::ZERO;
         }
-        self.state = State::Shut;
+        self.state = ResumeState::Shut;
     }
 }
 

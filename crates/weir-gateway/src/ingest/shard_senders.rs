@@ -16,14 +16,14 @@ const LATE_MAX: u32 = 20;
 
 /// The shards' inboxes.
 #[derive(Clone)]
-pub(super) struct Post {
+pub(super) struct ShardSenders {
     shards: Vec<MailboxSender<ShardEvent>>,
     stop: Arc<AtomicBool>,
     /// Waits since the stop.
     late: Arc<AtomicU32>,
 }
 
-impl Post {
+impl ShardSenders {
     pub(super) fn new(shards: Vec<MailboxSender<ShardEvent>>, stop: Arc<AtomicBool>) -> Self {
         Self {
             shards,

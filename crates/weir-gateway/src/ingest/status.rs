@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_kafka::{PartitionLag, Reader};
+use weir_kafka::{KafkaReader, PartitionLag};
 
-use crate::connection::Connection;
+use crate::connection::KafkaConnection;
 use crate::metrics::UNKNOWN;
 
 /// Takes over the source's state for administration and logs changes of readiness.
-pub(super) fn report(connection: &Connection, reader: &Reader<'_>) {
+pub(super) fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
     let status = reader.status();
     let state = &connection.state;
     let (lag, is_known) = reader.lag();

@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use weir_kafka::{LentRecord, Record};
 use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNames, RecordView};
 
-use super::last_values::LastValues;
+use super::last_values::LastValueStore;
 use super::late::PassedRecords;
-use super::shard_senders::Post;
+use super::shard_senders::ShardSenders;
 use super::skips::Skips;
-use crate::connection::{Connection, Worker, add};
-use crate::routing::{Interest, Known, Route, RoutingTable};
+use crate::connection::{KafkaConnection, WorkerHandle, add};
+use crate::routing::{CachedValues, Interest, Route, RoutingTable};
 use crate::shard::ShardEvent;
 
 /// Withdrawn items that are forgotten before the next records; more of them if many wait.
@@ -23,18 +23,18 @@ const WITHDRAWN_PER_TURN: usize = 1_000;
 
 /// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
 pub(super) struct Mapper {
-    connection: Arc<Connection>,
+    connection: Arc<KafkaConnection>,
     /// The connection's position in the configuration.
     number: u16,
     /// The worker's position in the connection.
     index: usize,
-    post: Post,
+    post: ShardSenders,
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
     /// Items that shards want no more, to be forgotten in slices.
     withdrawn: VecDeque<Interest>,
-    last: Option<LastValues>,
+    last: Option<LastValueStore>,
     /// After a restart from stored offsets, for a while.
     passed: Option<PassedRecords>,
     skips: Skips,
@@ -49,10 +49,10 @@ impl Drop for Mapper {
 impl Mapper {
     /// With `last_bytes` above 0, the last record of every item is kept.
     pub(super) fn new(
-        connection: Arc<Connection>,
+        connection: Arc<KafkaConnection>,
         number: u16,
         index: usize,
-        post: Post,
+        post: ShardSenders,
         last_bytes: usize,
     ) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Mapper {
             names: ItemNames::default(),
             values: FieldValues::default(),
             withdrawn: VecDeque::new(),
-            last: (last_bytes > 0).then(|| LastValues::new(last_bytes)),
+            last: (last_bytes > 0).then(|| LastValueStore::new(last_bytes)),
             passed: None,
             skips: Skips::new(Instant::now()),
         }
@@ -87,7 +87,7 @@ impl Mapper {
             self.table.apply(wish);
         });
         self.forget_withdrawn();
-        let Worker { counters, .. } = &self.connection.workers[self.index];
+        let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
         let items = self.table.len() as u64;
         counters.items.store(items, Ordering::Relaxed);
         if let Some(last) = &self.last {
@@ -118,7 +118,7 @@ impl Mapper {
         };
         let targets = self.table.route(name).map_or(&[][..], Route::targets);
         if targets.iter().all(|target| target.shard != *shard) {
-            let Worker { counters, .. } = &self.connection.workers[self.index];
+            let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
             add(&counters.late_records, passed.get(name));
         }
     }
@@ -171,7 +171,7 @@ impl Mapper {
     }
 
     /// The wanted fields of an item's last record.
-    fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<Known> {
+    fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<CachedValues> {
         let (mapping, values) = (&self.connection.config.mapping, &mut self.values);
         let read = |record: &RecordView<'_>| mapping.field_values(record, fields, values).is_ok();
         let is_read = self.last.as_ref()?.with(name, read)?;
@@ -242,7 +242,7 @@ impl Mapper {
     }
 
     fn on_extraction_error(&mut self, record: &Record<'_>, error: &ExtractionError) {
-        let Worker { counters, .. } = &self.connection.workers[self.index];
+        let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
         let config = &self.connection.config;
         add(&counters.failed, 1);
         if error.is_deserialization() {

@@ -13,17 +13,17 @@ use prometheus_client::registry::Registry;
 use weir_net::admin::ProcessMetrics;
 use weir_net::watchdog::Vitals;
 
-use super::{CONNECTION_METRICS, Kind, SHARD_METRICS, ShardMetrics, UNKNOWN};
+use super::{CONNECTION_METRICS, MetricKind, SHARD_METRICS, ShardMetrics, UNKNOWN};
 use crate::admission::{Admission, AdmissionLimit};
-use crate::connection::Connection;
+use crate::connection::KafkaConnection;
 use crate::latency::AgeHistogram;
 use crate::tls::TlsFiles;
 
 /// One metric of the certificate.
-struct TlsMetric(&'static str, Kind, &'static str, fn(&TlsFiles) -> u64);
+struct TlsMetric(&'static str, MetricKind, &'static str, fn(&TlsFiles) -> u64);
 
 const TLS_METRICS: [TlsMetric; 3] = {
-    use Kind::{Counter, Gauge};
+    use MetricKind::{Counter, Gauge};
     [
         TlsMetric(
             "weir_gateway_tls_reloads",
@@ -77,14 +77,14 @@ const GUARD_METRICS: [GuardMetric; 4] = [
 
 /// What the metrics are read from at each scrape.
 #[derive(Debug, Clone)]
-pub(crate) struct Sources {
+pub(crate) struct MetricSources {
     pub(crate) shards: Vec<Arc<ShardMetrics>>,
-    pub(crate) connections: Vec<Arc<Connection>>,
+    pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) tls: Option<Arc<TlsFiles>>,
     pub(crate) guard: Arc<Admission>,
 }
 
-impl Sources {
+impl MetricSources {
     /// A metric of shards, summed over them; 0 for a name that is none.
     pub(crate) fn of_shards(&self, name: &str) -> u64 {
         let index = SHARD_METRICS.iter().position(|metric| metric.0 == name);
@@ -137,7 +137,7 @@ impl Sources {
     }
 }
 
-impl Collector for Sources {
+impl Collector for MetricSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for (index, metric) in SHARD_METRICS.iter().enumerate() {
             let sum = self.shard_sum(index);
@@ -147,8 +147,8 @@ impl Collector for Sources {
         }
         for GuardMetric(name, help, value) in &GUARD_METRICS {
             let described =
-                encoder.encode_descriptor(name, help, None, Kind::Gauge.metric_type())?;
-            Kind::Gauge.encode(value(&self.guard), described)?;
+                encoder.encode_descriptor(name, help, None, MetricKind::Gauge.metric_type())?;
+            MetricKind::Gauge.encode(value(&self.guard), described)?;
         }
         for metric in &CONNECTION_METRICS {
             let mut described =
@@ -171,7 +171,7 @@ impl Collector for Sources {
         for limit in AdmissionLimit::ALL {
             let labels = [("limit", limit.label())];
             let met = self.guard.met(*limit);
-            Kind::Counter.encode(met, described.encode_family(&labels)?)?;
+            MetricKind::Counter.encode(met, described.encode_family(&labels)?)?;
         }
         for metric in TLS_METRICS.iter().filter(|_| self.tls.is_some()) {
             let value = self.tls.as_deref().map_or(0, metric.3);
@@ -183,7 +183,7 @@ impl Collector for Sources {
     }
 }
 
-impl Kind {
+impl MetricKind {
     fn metric_type(self) -> MetricType {
         match self {
             Self::Gauge => MetricType::Gauge,
@@ -202,7 +202,7 @@ impl Kind {
 }
 
 /// The registry that `/metrics` is written from.
-pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
+pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
     let process = ProcessMetrics::new("gateway", vitals);
     registry.register_collector(Box::new(process));
@@ -211,7 +211,7 @@ pub(crate) fn registry(sources: Sources, vitals: Arc<Vitals>) -> Registry {
 }
 
 #[cfg(test)]
-impl Sources {
+impl MetricSources {
     /// Whether a name is one of a metric of shards, or of connections.
     pub(crate) fn knows(name: &str) -> [bool; 2] {
         let shards = SHARD_METRICS.iter().any(|metric| metric.0 == name);

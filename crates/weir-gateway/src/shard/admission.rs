@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_net::http1::{HttpRequest, Response};
-use weir_net::server::{ConnId, Io};
+use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use super::Shard;
@@ -12,7 +12,7 @@ use super::requests::{SessionRefusal, TOO_MANY};
 use super::schema::SchemaCache;
 use super::session::SessionKey;
 use super::wire::Wire;
-use crate::admission::{AdmissionId, AdmissionLimit, Held};
+use crate::admission::{AdmissionId, AdmissionLimit, HeldCounts};
 use crate::resolve::SubscriptionError;
 
 /// Sessions that are counted every turn.
@@ -25,7 +25,7 @@ impl Shard {
     /// many. Without the headers of CORS a browser shows neither to the page.
     pub(super) fn reject_request(
         &mut self,
-        io: &mut Io,
+        io: &mut ServerIo,
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> Option<Response> {
@@ -54,7 +54,7 @@ impl Shard {
 
     /// Counts requests or frames of a WebSocket; `true` if they are more than it may send. Then it ends. Its SDK comes back, and meets the limit
     /// of new sessions if it does so all the time.
-    pub(super) fn is_flooding(&mut self, io: &mut Io, conn: ConnId, requests: u32) -> bool {
+    pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
         let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
         if self.shared.guard.requests(ticket, requests, now_ms).is_ok() {
             return false;
@@ -84,7 +84,7 @@ impl Shard {
     }
 
     /// A connection that comes from another shard is counted anew: there it has left.
-    pub(super) fn enter_adopted(&mut self, io: &mut Io, conn: ConnId) {
+    pub(super) fn enter_adopted(&mut self, io: &mut ServerIo, conn: ConnId) {
         let peer = io.peer(conn);
         let ticket = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
         io.set_admission_id(conn, ticket.unwrap_or(0));
@@ -122,7 +122,7 @@ impl Shard {
             members: items.len(),
             name_bytes: names,
         };
-        let wanted = Held {
+        let wanted = HeldCounts {
             subscriptions: 1,
             items: items.len(),
             bytes: SUBSCRIPTION_BYTES
@@ -138,7 +138,7 @@ impl Shard {
     pub(super) fn count_held(&mut self) -> usize {
         let items = self.items.len();
         let subscriptions = usize::try_from(self.counters.subscriptions).unwrap_or(usize::MAX);
-        let held = Held {
+        let held = HeldCounts {
             subscriptions,
             items,
             bytes: self.table_bytes(items, self.items.size())

@@ -45,7 +45,7 @@ type Turn = (u64, u64);
 
 /// The items of one session.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct LaggingItems {
     items: HashMap<At, (Turn, Behind)>,
     order: BTreeSet<(Turn, At)>,
     last_turn: u64,
@@ -59,7 +59,7 @@ pub(super) struct Waiting {
 /// updates as may wait.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    sessions: HashMap<SessionKey, Waiting>,
+    sessions: HashMap<SessionKey, LaggingItems>,
     queue_bytes: usize,
 }
 
@@ -79,7 +79,9 @@ impl Backlog {
     /// Adds an item that may be sent from `due_ms` on.
     pub(super) fn push(&mut self, session: SessionKey, behind: Behind, due_ms: u64) {
         let waiting = self.sessions.entry(session);
-        waiting.or_insert_with(Waiting::new).push(behind, due_ms);
+        waiting
+            .or_insert_with(LaggingItems::new)
+            .push(behind, due_ms);
     }
 
     /// Adds to the queue of an item; `add` gets the number of bytes that the queue may have.
@@ -156,11 +158,11 @@ impl Backlog {
     }
 
     /// Takes out all that waits for a session.
-    pub(super) fn take(&mut self, session: SessionKey) -> Option<Waiting> {
+    pub(super) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
         self.sessions.remove(&session)
     }
 
-    pub(super) fn put_back(&mut self, session: SessionKey, waiting: Waiting) {
+    pub(super) fn put_back(&mut self, session: SessionKey, waiting: LaggingItems) {
         if !waiting.items.is_empty() {
             self.sessions.insert(session, waiting);
         }
@@ -177,7 +179,7 @@ impl Backlog {
     }
 }
 
-impl Waiting {
+impl LaggingItems {
     fn new() -> Self {
         Self {
             items: HashMap::new(),

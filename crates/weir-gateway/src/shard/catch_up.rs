@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use weir_mapping::{Command, FrozenValues};
+use weir_mapping::{FrozenValues, RowCommand};
 use weir_net::server::TrySend;
 
 use super::Shard;
 use super::backlog::{Behind, NEVER};
-use super::class::{ClassKey, FrameClass, PayloadSource, Progress};
+use super::class::{ClassKey, FrameClass, MemberState, PayloadSource};
 use super::diffs::Encoder;
 use super::encode::{ItemNotice, notice_frame, update_frame};
 use super::frame::Frame;
 use super::frequency::{FrequencyScope, SendDelay};
 use super::queue::{Queue, QueuedUpdate};
-use super::row_table::Table;
+use super::row_table::RowTable;
 use super::session::{SessionEntry, SessionKey};
 use super::session_writer::{QueuePolicy, SessionWriter};
 use super::wire::Wire;
@@ -123,7 +123,7 @@ impl Shard {
         let Some(class) = class else {
             return CatchUpProgress::All;
         };
-        let mut post = Post {
+        let mut post = CatchUpWriter {
             wire,
             entry,
             courier: &mut self.courier,
@@ -140,9 +140,9 @@ impl Shard {
         };
         if let Some(member) = class.members.get_mut(place.member as usize) {
             member.progress = match told {
-                CatchUpProgress::All if in_step => Progress::InStep,
-                CatchUpProgress::All => Progress::New,
-                _ => Progress::Behind,
+                CatchUpProgress::All if in_step => MemberState::InStep,
+                CatchUpProgress::All => MemberState::New,
+                _ => MemberState::Behind,
             };
         }
         told
@@ -150,7 +150,7 @@ impl Shard {
 }
 
 /// Sends to one session.
-struct Post<'a, W> {
+struct CatchUpWriter<'a, W> {
     wire: &'a mut W,
     entry: &'a mut SessionEntry,
     courier: &'a mut SessionWriter,
@@ -158,7 +158,7 @@ struct Post<'a, W> {
     encoder: &'a mut Encoder,
 }
 
-impl<W: Wire> Post<'_, W> {
+impl<W: Wire> CatchUpWriter<'_, W> {
     fn send_latest(
         &mut self,
         class: &FrameClass,
@@ -241,7 +241,7 @@ impl<W: Wire> Post<'_, W> {
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
         queue: &mut Queue,
-        table: Option<&Table>,
+        table: Option<&RowTable>,
     ) -> CatchUpProgress {
         while let Some(index) = queue.next(self.wire.now_ms()) {
             match self.send_entry(class, seen, queue.get(index), table) {
@@ -249,7 +249,7 @@ impl<W: Wire> Post<'_, W> {
                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
                     queue.take(index);
                     if is_loss && queue.needs_resync() {
-                        let rows = table.into_iter().flat_map(Table::rows);
+                        let rows = table.into_iter().flat_map(RowTable::rows);
                         let rows = rows.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values)));
                         queue.resync(rows);
                     }
@@ -276,7 +276,7 @@ impl<W: Wire> Post<'_, W> {
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
         slot: Option<&QueuedUpdate>,
-        table: Option<&Table>,
+        table: Option<&RowTable>,
     ) -> CatchUpProgress {
         match slot {
             None | Some(QueuedUpdate::Gone) => CatchUpProgress::All,
@@ -298,13 +298,13 @@ impl<W: Wire> Post<'_, W> {
                 };
                 let what = FrequencyScope::row(key, *command);
                 match (command, &seen) {
-                    (Command::Delete, None) => {
+                    (RowCommand::Delete, None) => {
                         // The next one goes out whole again: this has no values but the key's.
                         let told = self.send_values(class, seen, &values, what);
                         *seen = None;
                         told
                     }
-                    (Command::Delete, Some(last)) => {
+                    (RowCommand::Delete, Some(last)) => {
                         let rest = values.over(last, |_| true);
                         let values = rest.map_or(values, Arc::new);
                         self.send_values(class, seen, &values, what)

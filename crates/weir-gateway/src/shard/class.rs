@@ -9,7 +9,7 @@ use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
 use super::diffs::ClassDiffs;
-use super::schema::Schema;
+use super::schema::FieldSchema;
 use super::session::SessionKey;
 use super::session_writer::QueuePolicy;
 use super::work::visit;
@@ -98,14 +98,14 @@ impl DeliveryMode {
 /// Subscribers that get the same bytes.
 #[derive(Debug)]
 pub(super) struct FrameClass {
-    pub(super) schema: Arc<Schema>,
+    pub(super) schema: Arc<FieldSchema>,
     pub(super) sub_id: u32,
     /// The item's position in the subscription, from 1.
     pub(super) position: u32,
     pub(super) delivery: DeliveryMode,
     /// `None` if its members get none.
     pub(super) diffs: Option<Box<ClassDiffs>>,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<ClassMember>,
     /// Where the next pass begins, so that no client is always the last one.
     pub(super) start: usize,
 }
@@ -113,7 +113,7 @@ pub(super) struct FrameClass {
 /// What tells a class of an item from the others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassKey<'a> {
-    pub(super) schema: &'a Arc<Schema>,
+    pub(super) schema: &'a Arc<FieldSchema>,
     pub(super) sub_id: u32,
     pub(super) position: u32,
     pub(super) delivery: DeliveryMode,
@@ -122,9 +122,9 @@ pub(super) struct ClassKey<'a> {
 
 /// One subscriber in a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct ClassMember {
     pub(super) session: SessionKey,
-    pub(super) progress: Progress,
+    pub(super) progress: MemberState,
     /// A frequency limit holds.
     pub(super) paced: bool,
     /// Its snapshot is not complete: values nobody here knows yet, or the rows' end of snapshot.
@@ -133,7 +133,7 @@ pub(super) struct Member {
 
 /// What a subscriber has got of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum MemberState {
     /// Nothing that changes could refer to: the next update goes out whole.
     New,
     /// The last update, so that it can be sent changes only.
@@ -150,17 +150,17 @@ pub(super) struct MemberSlot {
     pub(super) member: u32,
 }
 
-impl Member {
+impl ClassMember {
     /// Whether it gets what was there before the shard wanted it; `changes` tells that it changes
     /// what others have got. A row it is not told leaves it behind what others have got last.
     pub(super) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
         if self.awaits
-            || (delivery.basis() == PayloadSource::State && self.progress != Progress::New)
+            || (delivery.basis() == PayloadSource::State && self.progress != MemberState::New)
         {
             return self.awaits || changes;
         }
-        if self.progress == Progress::InStep {
-            self.progress = Progress::New;
+        if self.progress == MemberState::InStep {
+            self.progress = MemberState::New;
         }
         false
     }
@@ -207,8 +207,8 @@ impl FrameClass {
     /// the item's last update, so the next one goes out whole.
     pub(super) fn miss(&mut self) {
         for member in &mut self.members {
-            if member.progress == Progress::InStep {
-                member.progress = Progress::New;
+            if member.progress == MemberState::InStep {
+                member.progress = MemberState::New;
             }
         }
     }

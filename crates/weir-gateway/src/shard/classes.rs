@@ -18,11 +18,11 @@ const INDEXED_DOWN_TO: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     list: Vec<FrameClass>,
-    index: Option<Box<Index>>,
+    index: Option<Box<ClassIndex>>,
 }
 
 #[derive(Debug, Default)]
-struct Index {
+struct ClassIndex {
     by_id: HashMap<ClassId, u32>,
     /// By field, the number of classes that want it.
     wanting: Vec<u32>,
@@ -52,7 +52,7 @@ impl ClassId {
     }
 }
 
-impl Index {
+impl ClassIndex {
     fn of(classes: &[FrameClass]) -> Self {
         let mut index = Self::default();
         index.by_id.reserve(2 * classes.len());
@@ -119,7 +119,7 @@ impl Classes {
             }
             self.list.push(class);
             if self.index.is_none() && self.list.len() >= INDEXED_FROM {
-                self.index = Some(Box::new(Index::of(&self.list)));
+                self.index = Some(Box::new(ClassIndex::of(&self.list)));
             }
             self.list.len() - 1
         });
@@ -187,7 +187,7 @@ impl<'a> IntoIterator for &'a mut Classes {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::schema::Schema;
+    use super::super::schema::FieldSchema;
     use super::super::work::visits;
     use super::*;
 
@@ -204,7 +204,7 @@ mod tests {
             steps in proptest::collection::vec((0usize..3, 0u32..8, 0usize..3, any::<bool>()), 1..120),
         ) {
             let schemas = [vec![0], vec![0, 3], vec![70]]
-                .map(|fields: Vec<u16>| Arc::new(Schema::of(fields.into_iter().map(Some))));
+                .map(|fields: Vec<u16>| Arc::new(FieldSchema::of(fields.into_iter().map(Some))));
             let mut classes = Classes::default();
             let mut model: Vec<(usize, u32, usize)> = Vec::new();
             let mut fields = FieldSet::empty();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn look_ups_cost_the_same_however_many_classes() {
-        let schema = Arc::new(Schema::of([Some(0)]));
+        let schema = Arc::new(FieldSchema::of([Some(0)]));
         let key = |sub_id| ClassKey {
             schema: &schema,
             sub_id,

@@ -75,7 +75,7 @@ impl Compressor {
 mod tests {
     use super::*;
     use crate::shard::frame::Frame;
-    use weir_net::websocket::{Event, FrameReader, Inflater, Role};
+    use weir_net::websocket::{FrameEvent, FrameRole, Inflater, WebSocketFrameReader};
 
     fn compressor(min_bytes: usize, budget: u64) -> Compressor {
         Compressor::new(&Compression {
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!((counters.messages, counters.sent), (1, 2));
         assert_eq!(counters.bytes_before, lines.len() as u64);
         assert!(counters.bytes_after < counters.bytes_before / 10);
-        let mut reader = FrameReader::new(Role::Client, 10_000).with_deflate(true);
-        let Ok((_, Some(Event::Deflated(payload)))) = reader.read(&first) else {
+        let mut reader = WebSocketFrameReader::new(FrameRole::Client, 10_000).with_deflate(true);
+        let Ok((_, Some(FrameEvent::Deflated(payload)))) = reader.read(&first) else {
             panic!("{first:?}");
         };
         let mut inflater = Inflater::new();

@@ -1,7 +1,7 @@
 //! The end of a gateway: sessions are told to start over elsewhere, spread over a time, so that the
 //! others do not get all clients at once.
 
-use weir_net::server::Io;
+use weir_net::server::ServerIo;
 use weir_tlcp::codes::SessionCode;
 
 use super::session::SessionKey;
@@ -39,7 +39,7 @@ impl Shard {
     }
 
     /// Begins: nobody is accepted any more, and what is left at the end of both times is cut off.
-    pub(super) fn drain(&mut self, io: &mut Io, spread_ms: u64, within_ms: u64) {
+    pub(super) fn drain(&mut self, io: &mut ServerIo, spread_ms: u64, within_ms: u64) {
         io.stop_accepting();
         io.set_timer(io.now_ms() + spread_ms + within_ms, DRAIN_OVER);
         self.begin_drain(io, spread_ms);

@@ -8,7 +8,7 @@ use weir_tlcp::server::{
     push_overflow, push_update_prefix,
 };
 
-use super::class::{FrameClass, Progress};
+use super::class::{FrameClass, MemberState};
 use super::diffs::Encoder;
 use super::frame::Frame;
 use super::transition::Emission;
@@ -33,9 +33,9 @@ impl<'a> EncodedForms<'a> {
     }
 
     /// What a member with this progress gets; `None` if that is nothing.
-    pub(super) fn get(&mut self, progress: Progress, encoder: &mut Encoder) -> Option<&Frame> {
+    pub(super) fn get(&mut self, progress: MemberState, encoder: &mut Encoder) -> Option<&Frame> {
         let (class, emission) = (self.class, self.emission);
-        match emission.before.filter(|_| progress == Progress::InStep) {
+        match emission.before.filter(|_| progress == MemberState::InStep) {
             Some(before) => self
                 .delta
                 .get_or_insert_with(|| delta_frame(class, before, emission.values, encoder))

@@ -7,7 +7,7 @@ use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::TrySend;
 
 use super::backlog::{Backlog, Behind};
-use super::class::{FrameClass, Member, PayloadSource, Progress};
+use super::class::{ClassMember, FrameClass, MemberState, PayloadSource};
 use super::diffs::Encoder;
 use super::encode::{EncodedForms, ItemNotice, notice_frame};
 use super::frequency::{FrequencyScope, SendDelay, SessionTimers};
@@ -159,8 +159,8 @@ impl Shard {
     }
 
     /// A pass over the subscribers of an item, and the table the item is taken from.
-    fn pass<'a, W: Wire>(&'a mut self, wire: &'a mut W) -> (&'a mut ItemTable, Pass<'a, W>) {
-        let pass = Pass {
+    fn pass<'a, W: Wire>(&'a mut self, wire: &'a mut W) -> (&'a mut ItemTable, FanOut<'a, W>) {
+        let pass = FanOut {
             now_ms: wire.now_ms(),
             wire,
             sessions: &mut self.sessions,
@@ -175,7 +175,7 @@ impl Shard {
 }
 
 /// One pass over the subscribers of an item.
-struct Pass<'a, W> {
+struct FanOut<'a, W> {
     wire: &'a mut W,
     sessions: &'a mut Sessions,
     backlog: &'a mut Backlog,
@@ -186,7 +186,7 @@ struct Pass<'a, W> {
     now_ms: u64,
 }
 
-impl<W: Wire> Pass<'_, W> {
+impl<W: Wire> FanOut<'_, W> {
     /// Sends an update to the members of a class, beginning with another one each time.
     fn send_to_class(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
         let mut members = std::mem::take(&mut class.members);
@@ -199,7 +199,7 @@ impl<W: Wire> Pass<'_, W> {
             if !emission.is_news && !member.wants_backfill(class.delivery, changes) {
                 continue;
             }
-            if member.progress == Progress::Behind {
+            if member.progress == MemberState::Behind {
                 self.queue_up(class, member, emission);
                 continue;
             }
@@ -228,8 +228,8 @@ impl<W: Wire> Pass<'_, W> {
                 TrySend::Queued => {
                     // A row that is deleted has no values that changes could refer to.
                     let values = Arc::ptr_eq(emission.values, emission.whole);
-                    if values || member.progress == Progress::InStep {
-                        member.progress = Progress::InStep;
+                    if values || member.progress == MemberState::InStep {
+                        member.progress = MemberState::InStep;
                     }
                     member.awaits &= class.delivery.basis() == PayloadSource::Row;
                     self.counters.updates_out += 1;
@@ -255,7 +255,7 @@ impl<W: Wire> Pass<'_, W> {
     fn leave_out(
         &mut self,
         class: &FrameClass,
-        member: &mut Member,
+        member: &mut ClassMember,
         emission: &Emission<'_>,
         bytes: usize,
     ) {
@@ -269,7 +269,7 @@ impl<W: Wire> Pass<'_, W> {
             self.wire.want_room(session.conn);
             return self.start_lagging(class, member, emission, None);
         }
-        member.progress = Progress::New;
+        member.progress = MemberState::New;
         member.awaits &= class.delivery.basis() == PayloadSource::Row;
         self.counters.too_long += 1;
     }
@@ -278,12 +278,12 @@ impl<W: Wire> Pass<'_, W> {
     fn start_lagging(
         &mut self,
         class: &FrameClass,
-        member: &mut Member,
+        member: &mut ClassMember,
         emission: &Emission<'_>,
         wait: Option<SendDelay>,
     ) {
-        let in_step = member.progress == Progress::InStep;
-        member.progress = Progress::Behind;
+        let in_step = member.progress == MemberState::InStep;
+        member.progress = MemberState::Behind;
         // What waits now is its snapshot.
         member.awaits &= class.delivery.basis() == PayloadSource::Row;
         let behind = Behind {
@@ -312,13 +312,13 @@ impl<W: Wire> Pass<'_, W> {
         }
     }
 
-    fn new_queue(&mut self, class: &FrameClass, member: &Member) -> Option<Box<Queue>> {
+    fn new_queue(&mut self, class: &FrameClass, member: &ClassMember) -> Option<Box<Queue>> {
         let session = self.sessions.get_mut(member.session)?;
         session.new_queue(class.sub_id, class.delivery)
     }
 
     /// A further update for a member that has not got an earlier one.
-    fn queue_up(&mut self, class: &FrameClass, member: &Member, emission: &Emission<'_>) {
+    fn queue_up(&mut self, class: &FrameClass, member: &ClassMember, emission: &Emission<'_>) {
         if class.delivery.conflates_to_latest() {
             self.counters.conflated += 1;
             return;
@@ -361,7 +361,7 @@ impl<W: Wire> Pass<'_, W> {
             if mark == ItemNotice::EndOfSnapshot && !std::mem::take(&mut member.awaits) {
                 continue;
             }
-            if member.progress != Progress::Behind {
+            if member.progress != MemberState::Behind {
                 let Some(session) = self.sessions.get_mut(member.session) else {
                     continue;
                 };
@@ -370,7 +370,7 @@ impl<W: Wire> Pass<'_, W> {
                     continue;
                 }
                 self.wire.want_room(session.conn);
-                member.progress = Progress::Behind;
+                member.progress = MemberState::Behind;
                 let behind = Behind {
                     sub_id: class.sub_id,
                     position: class.position,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use weir_net::PostError;
-use weir_net::server::{ConnId, Io};
+use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::request::Request;
 
 use super::lifecycle::NOWHERE;
@@ -22,7 +22,7 @@ const PUT_OFF_BYTES_MAX: usize = 256 * 1024;
 
 /// Requests for one shard.
 #[derive(Debug)]
-pub(crate) struct Errand {
+pub(crate) struct ForwardedRequests {
     from: u16,
     job: u64,
     part: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Errand {
 
 /// What came of an errand.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct ForwardedResponse {
     job: u64,
     part: usize,
     lines: Vec<u8>,
@@ -60,7 +60,7 @@ pub(super) struct Forwarding {
     /// Mails that found an inbox full, the oldest first.
     outgoing: VecDeque<(u16, ShardEvent)>,
     /// Errands of other shards for a later iteration; at most one per connection of theirs.
-    incoming: VecDeque<Errand>,
+    incoming: VecDeque<ForwardedRequests>,
 }
 
 impl Forwarding {
@@ -80,7 +80,7 @@ impl Shard {
         self.errands.last += 1;
         let job = self.errands.last;
         let mut parts: Vec<Vec<u8>> = Vec::new();
-        let mut errands: Vec<(u16, Errand)> = Vec::new();
+        let mut errands: Vec<(u16, ForwardedRequests)> = Vec::new();
         for (before, shard, request) in reply.foreign {
             match errands.last_mut() {
                 Some((last, errand)) if *last == shard && before.is_empty() => {
@@ -89,7 +89,7 @@ impl Shard {
                 }
                 _ => parts.push(before),
             }
-            let errand = Errand {
+            let errand = ForwardedRequests {
                 from: self.number,
                 job,
                 part: parts.len(),
@@ -130,7 +130,7 @@ impl Shard {
 
     /// Carries out an errand of another shard, in a later iteration if this one has joined and
     /// released many items.
-    pub(super) fn receive_errand(&mut self, wire: &mut impl Wire, errand: Errand) {
+    pub(super) fn receive_errand(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
         self.errands.incoming.push_back(errand);
         self.run_waiting_errands(wire);
     }
@@ -145,7 +145,7 @@ impl Shard {
     }
 
     /// Carries out what another shard was asked for.
-    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, errand: Errand) {
+    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
         let mut reply = Reply::on(NOWHERE, errand.via, Vec::new());
         for request in &errand.requests {
             let named = match request {
@@ -157,7 +157,7 @@ impl Shard {
             let key = named.and_then(|id| self.sessions.find(self.number, id.as_str()));
             self.carry_out(wire, key, request, &mut reply);
         }
-        let outcome = Outcome {
+        let outcome = ForwardedResponse {
             job: errand.job,
             part: errand.part,
             lines: reply.lines,
@@ -166,7 +166,7 @@ impl Shard {
     }
 
     /// A piece of an answer has come.
-    pub(super) fn take_outcome(&mut self, wire: &mut impl Wire, outcome: Outcome) {
+    pub(super) fn take_outcome(&mut self, wire: &mut impl Wire, outcome: ForwardedResponse) {
         let Some(job) = self.errands.jobs.get_mut(&outcome.job) else {
             return;
         };
@@ -218,7 +218,7 @@ impl Shard {
     }
 
     /// Tries again what has found an inbox full.
-    pub(super) fn retry_sends(&mut self, io: &mut Io) {
+    pub(super) fn retry_sends(&mut self, io: &mut ServerIo) {
         if !self.errands.outgoing.is_empty() {
             self.post_rest();
             io.wake_soon();

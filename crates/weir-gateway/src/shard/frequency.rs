@@ -6,9 +6,9 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use weir_mapping::Command;
+use weir_mapping::RowCommand;
 use weir_tlcp::request::{Add, BufferSize, Frequency};
-use weir_tlcp::server::{Pace, TokenBucket, period_us};
+use weir_tlcp::server::{FrequencyTimer, TokenBucket, period_us};
 
 use super::class::DeliveryMode;
 use super::queue::Queue;
@@ -27,9 +27,9 @@ pub(super) struct FrequencyLimit {
 
 #[derive(Debug, Default)]
 struct ItemTimers {
-    pace: Pace,
+    pace: FrequencyTimer,
     /// Mode COMMAND: of each row that was updated of late.
-    rows: HashMap<Arc<str>, Pace>,
+    rows: HashMap<Arc<str>, FrequencyTimer>,
 }
 
 /// What a limit of frequency applies to.
@@ -53,10 +53,10 @@ pub(super) enum SendDelay {
 }
 
 impl<'a> FrequencyScope<'a> {
-    pub(super) fn row(key: &'a Arc<str>, command: Command) -> Self {
+    pub(super) fn row(key: &'a Arc<str>, command: RowCommand) -> Self {
         match command {
-            Command::Update => Self::Row(key),
-            Command::Add | Command::Delete => Self::Free,
+            RowCommand::Update => Self::Row(key),
+            RowCommand::Add | RowCommand::Delete => Self::Free,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use weir_net::limited;
 use weir_net::log::Truncated;
-use weir_net::server::{ConnId, Detached, Io};
+use weir_net::server::{ConnId, Detached, ServerIo};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
 use weir_tlcp::server::{write_conerr, write_prog};
@@ -217,7 +217,7 @@ impl Shard {
     }
 
     /// A connection from another shard, for a session of this one.
-    pub(super) fn accept_handover(&mut self, io: &mut Io, handover: Handover) {
+    pub(super) fn accept_handover(&mut self, io: &mut ServerIo, handover: Handover) {
         let Handover {
             bind,
             via,

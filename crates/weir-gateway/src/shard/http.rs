@@ -1,7 +1,7 @@
 //! TLCP over HTTP: the WebSocket upgrade, requests with their answers, and streams as bodies.
 
 use weir_net::http1::{HttpRequest, Response};
-use weir_net::server::{Answer, ConnId};
+use weir_net::server::{ConnId, RequestOutcome};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Request, parse_http_request};
 use weir_tlcp::server::{write_conerr, write_error};
@@ -18,7 +18,7 @@ pub(super) fn answer(
     wire: &mut impl Wire,
     conn: ConnId,
     request: &HttpRequest<'_>,
-) -> Answer {
+) -> RequestOutcome {
     let response = match request.path.strip_prefix(PATH_PREFIX) {
         Some("" | "/") if shard.draining() => Response::text(503, "the gateway is shutting down\n"),
         Some("" | "/") => return upgrade(shard, conn, request),
@@ -35,7 +35,7 @@ pub(super) fn answer(
         },
         None => Response::text(404, "no such path; clients connect to /lightstreamer\n"),
     };
-    Answer::Reply(shared_with(response, request.header("origin")))
+    RequestOutcome::Reply(shared_with(response, request.header("origin")))
 }
 
 /// Browsers hide an answer without these headers, and the SDK would retry for ever.
@@ -61,21 +61,21 @@ pub(super) fn lines(lines: Vec<u8>, origin: Option<&str>) -> Response {
     shared_with(response, origin)
 }
 
-fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
     if !request.wants_websocket() {
         let text = "this path speaks WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
-        return Answer::Reply(shared_with(response, request.header("origin")));
+        return RequestOutcome::Reply(shared_with(response, request.header("origin")));
     }
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
         shard.hears(conn, Dialect::of(version, request.header("user-agent")));
-        return Answer::WebSocket {
+        return RequestOutcome::WebSocket {
             protocol: Some(version.subprotocol()),
             deflate: shard.shared.compression.enabled,
         };
     }
     let text = format!("offer the WebSocket subprotocol {WEBSOCKET_SUBPROTOCOL}\n");
-    Answer::Reply(Response::text(400, text))
+    RequestOutcome::Reply(Response::text(400, text))
 }
 
 fn preflight(request: &HttpRequest<'_>) -> Response {
@@ -94,7 +94,7 @@ fn tlcp(
     conn: ConnId,
     name: &str,
     request: &HttpRequest<'_>,
-) -> Answer {
+) -> RequestOutcome {
     // The version is a matter of each request here.
     let user_agent = request.header("user-agent");
     shard.hears(conn, Dialect::of(Version::NEWEST, user_agent));
@@ -130,16 +130,16 @@ fn tlcp(
     }
     if !reply.foreign.is_empty() {
         shard.forward_requests(reply);
-        return Answer::Later;
+        return RequestOutcome::Later;
     }
     match (fate, &reply.via) {
         (MessageOutcome::Stays, RequestTransport::Http { origin }) => {
             let lines_so_far = std::mem::take(&mut reply.lines);
-            Answer::Reply(lines(lines_so_far, origin.as_deref()))
+            RequestOutcome::Reply(lines(lines_so_far, origin.as_deref()))
         }
         _ => {
             shard.reply = reply.lines;
-            Answer::Later
+            RequestOutcome::Later
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::item::Demand;
-use crate::connection::Connection;
+use super::item::ItemInterest;
+use crate::connection::KafkaConnection;
 use crate::routing::{Interest, ItemKey};
 
 /// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
@@ -19,23 +19,33 @@ impl InterestSender {
     }
 
     /// The shard wants an item it did not want before.
-    pub(super) fn subscribe(&self, connection: &Connection, name: Arc<str>, demand: Demand) {
+    pub(super) fn subscribe(
+        &self,
+        connection: &KafkaConnection,
+        name: Arc<str>,
+        demand: ItemInterest,
+    ) {
         connection.ask(self.wish(name, demand), true);
     }
 
     /// The shard wants something else of an item than before.
-    pub(super) fn change(&self, connection: &Connection, name: Arc<str>, demand: Demand) {
+    pub(super) fn change(
+        &self,
+        connection: &KafkaConnection,
+        name: Arc<str>,
+        demand: ItemInterest,
+    ) {
         connection.ask(self.wish(name, demand), false);
     }
 
     /// Nobody in the shard wants the item any more.
-    pub(super) fn unsubscribe(&self, connection: &Connection, name: Arc<str>, item: ItemKey) {
+    pub(super) fn unsubscribe(&self, connection: &KafkaConnection, name: Arc<str>, item: ItemKey) {
         let shard = self.shard;
         connection.ask(Interest::Unsubscribe { name, shard, item }, false);
     }
 
-    fn wish(&self, name: Arc<str>, demand: Demand) -> Interest {
-        let Demand {
+    fn wish(&self, name: Arc<str>, demand: ItemInterest) -> Interest {
+        let ItemInterest {
             item,
             fields,
             rows,

@@ -6,14 +6,14 @@ use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::class::{ClassKey, FrameClass, Member, MemberSlot, PayloadSource, Progress};
+use super::class::{ClassKey, ClassMember, FrameClass, MemberSlot, MemberState, PayloadSource};
 use super::classes::Classes;
-use super::item_history::{History, More, Retention};
-use super::row_table::{RowTableCounters, Table};
-use super::schema::Schema;
+use super::item_history::{More, Retention, UpdateHistory};
+use super::row_table::{RowTable, RowTableCounters};
+use super::schema::FieldSchema;
 use super::session::SessionKey;
 use super::transition::Transition;
-use crate::routing::{HistoryWish, ItemKey, RowInterest};
+use crate::routing::{HistoryInterest, ItemKey, RowInterest};
 
 /// An item's identity: the connection's number and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
@@ -62,20 +62,20 @@ pub(super) enum InterestUpdate {
     /// It knows all.
     Nothing,
     /// The item is new here.
-    New(Demand),
+    New(ItemInterest),
     /// More of it is wanted; all that is.
-    More(Demand),
+    More(ItemInterest),
 }
 
 /// What is wanted of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Demand {
+pub(super) struct ItemInterest {
     pub(super) item: ItemKey,
     pub(super) fields: FieldSet,
     /// Its rows, for mode COMMAND.
     pub(super) rows: Option<RowInterest>,
     /// Its last updates, for mode DISTINCT.
-    pub(super) history: Option<HistoryWish>,
+    pub(super) history: Option<HistoryInterest>,
 }
 
 /// What a removal changed elsewhere.
@@ -86,7 +86,7 @@ pub(super) struct Removal {
     /// The item has no subscribers left and is forgotten.
     pub(super) emptied: Option<(ItemName, ItemKey)>,
     /// Nobody wants some of the item's fields any more; those that are left.
-    pub(super) narrowed: Option<(ItemName, Demand)>,
+    pub(super) narrowed: Option<(ItemName, ItemInterest)>,
     /// Rows that nobody needs any more.
     pub(super) rows: usize,
 }
@@ -150,9 +150,9 @@ impl ItemTable {
         if class.members.is_empty() {
             class.members.reserve_exact(1);
         }
-        class.members.push(Member {
+        class.members.push(ClassMember {
             session,
-            progress: Progress::New,
+            progress: MemberState::New,
             paced: false,
             awaits: false,
         });
@@ -277,9 +277,9 @@ impl Item {
     }
 
     /// What is wanted of it now.
-    fn demand(&self, item: ItemKey) -> Demand {
+    fn demand(&self, item: ItemKey) -> ItemInterest {
         let (rows, history) = self.kept();
-        Demand {
+        ItemInterest {
             item,
             fields: self.fields.clone(),
             rows,
@@ -288,14 +288,14 @@ impl Item {
     }
 
     /// Returns what workers keep of it for other shards, as far as this shard knows.
-    fn kept(&self) -> (Option<RowInterest>, Option<HistoryWish>) {
+    fn kept(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
         let history = self.more.as_ref().and_then(|more| more.history.wish());
-        (self.table().map(Table::wish), history)
+        (self.table().map(RowTable::wish), history)
     }
 
     /// Begins to keep what a subscriber needs; what is kept already stays. Returns `true` if
     /// workers are to be asked for what was before.
-    fn keep(&mut self, keep: Retention, schema: &Schema, generation: u32) -> bool {
+    fn keep(&mut self, keep: Retention, schema: &FieldSchema, generation: u32) -> bool {
         match keep {
             Retention::Values => false,
             Retention::History(most, workers) => {
@@ -306,7 +306,7 @@ impl Item {
                 let table = &mut self.more.get_or_insert_default().table;
                 let is_new = table.is_none();
                 if is_new {
-                    let mut new = Table::new(rules, schema.wanted().clone());
+                    let mut new = RowTable::new(rules, schema.wanted().clone());
                     new.await_rows(generation, workers);
                     *table = Some(new);
                 }
@@ -326,7 +326,7 @@ impl Item {
         };
         let table = if rows { None } else { more.table.take() };
         if !events {
-            more.history = History::default();
+            more.history = UpdateHistory::default();
         }
         if !events && !rows {
             self.more = None;
@@ -343,7 +343,7 @@ impl Item {
     pub(super) fn table_and_class_mut(
         &mut self,
         key: ClassKey<'_>,
-    ) -> (Option<&Table>, Option<&mut FrameClass>) {
+    ) -> (Option<&RowTable>, Option<&mut FrameClass>) {
         let table = self.more.as_ref().and_then(|more| more.table.as_ref());
         let at = self.classes.find(key);
         (table, at.and_then(|at| self.classes.get_mut(at)))
@@ -447,16 +447,16 @@ impl Item {
         }
     }
 
-    pub(super) fn table(&self) -> Option<&Table> {
+    pub(super) fn table(&self) -> Option<&RowTable> {
         self.more.as_ref()?.table.as_ref()
     }
 
-    pub(super) fn table_mut(&mut self) -> Option<&mut Table> {
+    pub(super) fn table_mut(&mut self) -> Option<&mut RowTable> {
         self.more.as_mut()?.table.as_mut()
     }
 
     /// The last updates with all fields of a schema, oldest first, at most so many.
-    pub(super) fn history(&self, schema: &Schema, most: usize) -> Vec<Arc<FrozenValues>> {
+    pub(super) fn history(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let more = self.more.as_ref();
         more.map_or_else(Vec::new, |more| more.history.list(schema, most))
     }
@@ -474,7 +474,7 @@ impl Item {
     }
 
     /// The current values, if they are known for all fields of a schema.
-    pub(super) fn snapshot(&self, schema: &Schema) -> Option<&Arc<FrozenValues>> {
+    pub(super) fn snapshot(&self, schema: &FieldSchema) -> Option<&Arc<FrozenValues>> {
         self.state
             .as_ref()
             .filter(|_| schema.wanted().is_subset(&self.known))
@@ -490,7 +490,7 @@ mod tests {
         SessionKey { index, serial: 1 }
     }
 
-    fn class(schema: &Arc<Schema>, sub_id: u32, position: u32) -> ClassKey<'_> {
+    fn class(schema: &Arc<FieldSchema>, sub_id: u32, position: u32) -> ClassKey<'_> {
         ClassKey {
             schema,
             sub_id,
@@ -500,8 +500,8 @@ mod tests {
         }
     }
 
-    fn demand(item: ItemKey, fields: FieldSet) -> Demand {
-        Demand {
+    fn demand(item: ItemKey, fields: FieldSet) -> ItemInterest {
+        ItemInterest {
             item,
             fields,
             rows: None,
@@ -520,8 +520,8 @@ mod tests {
     fn ingest_is_asked_again_when_a_schema_has_more_fields() {
         let mut table = ItemTable::new();
         let (some, more) = (
-            Arc::new(Schema::of([Some(1), None, Some(0)])),
-            Arc::new(Schema::of([Some(0), Some(5)])),
+            Arc::new(FieldSchema::of([Some(1), None, Some(0)])),
+            Arc::new(FieldSchema::of([Some(0), Some(5)])),
         );
         let name: ItemName = (0, "item".into());
         let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Retention::Values);
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn an_item_lives_as_long_as_its_subscribers() {
         let mut table = ItemTable::new();
-        let schema = Arc::new(Schema::of([Some(0)]));
+        let schema = Arc::new(FieldSchema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
         let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
         let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Retention::Values);
@@ -566,8 +566,8 @@ mod tests {
     fn classes_are_told_apart_by_what_changes_the_bytes() {
         let mut table = ItemTable::new();
         let (one, two) = (
-            Arc::new(Schema::of([Some(0)])),
-            Arc::new(Schema::of([Some(1)])),
+            Arc::new(FieldSchema::of([Some(0)])),
+            Arc::new(FieldSchema::of([Some(1)])),
         );
         let name: ItemName = (0, "item".into());
         let (place, key) = table.add(&name, class(&one, 1, 1), session(0), Retention::Values);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::row_table::{RowStep, RowTableConfig, RowTableCounters, Table};
-use super::schema::Schema;
-use crate::routing::HistoryWish;
+use super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::schema::FieldSchema;
+use crate::routing::HistoryInterest;
 
 /// What a subscriber needs to be kept.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,8 @@ pub(super) enum Retention {
 /// What is kept of an item for later subscribers in modes DISTINCT and COMMAND.
 #[derive(Debug, Default)]
 pub(super) struct More {
-    pub(super) history: History,
-    pub(super) table: Option<Table>,
+    pub(super) history: UpdateHistory,
+    pub(super) table: Option<RowTable>,
 }
 
 impl More {
@@ -41,7 +41,7 @@ impl More {
 
 /// The last updates of an item.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct UpdateHistory {
     /// The updates, with the fields that were read of them.
     updates: VecDeque<(Arc<FrozenValues>, Arc<FieldSet>)>,
     /// Updates that are kept; 0: none.
@@ -66,7 +66,7 @@ pub(crate) struct PastUpdate {
     pub(crate) record_ms: i64,
 }
 
-impl History {
+impl UpdateHistory {
     /// Keeps up to `most` updates from now on. Returns `true` if none were kept before, so that
     /// `workers` are to be asked for those from before.
     pub(super) fn begin(&mut self, most: usize, generation: u32, workers: usize) -> bool {
@@ -80,8 +80,8 @@ impl History {
     }
 
     /// Returns what ingest is asked for.
-    pub(super) fn wish(&self) -> Option<HistoryWish> {
-        self.is_shared.then_some(HistoryWish {
+    pub(super) fn wish(&self) -> Option<HistoryInterest> {
+        self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
             most: self.most,
         })
@@ -149,7 +149,7 @@ impl History {
     }
 
     /// Returns the last updates with all fields of a schema, oldest first, at most so many.
-    pub(super) fn list(&self, schema: &Schema, most: usize) -> Vec<Arc<FrozenValues>> {
+    pub(super) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let newest = self.updates.iter().rev();
         let read = newest.filter(|(_, fields)| schema.wanted().is_subset(fields));
         let values = read.take(most).map(|(values, _)| Arc::clone(values));

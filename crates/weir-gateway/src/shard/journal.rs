@@ -19,7 +19,7 @@ pub(super) struct JournalLimits {
 
 /// One frame.
 #[derive(Debug)]
-struct Entry {
+struct JournalFrame {
     message: Bytes,
     /// Data notifications in it.
     count: u32,
@@ -29,8 +29,8 @@ struct Entry {
 
 /// The frames of one session: first those that were sent, then those that wait.
 #[derive(Debug)]
-pub(super) struct Journal {
-    entries: VecDeque<Entry>,
+pub(super) struct SessionJournal {
+    entries: VecDeque<JournalFrame>,
     /// Number of the last data notification before the first entry.
     before: u64,
     /// Entries, from the first one, that have gone out.
@@ -39,13 +39,13 @@ pub(super) struct Journal {
     unsent_bytes: usize,
 }
 
-impl Entry {
+impl JournalFrame {
     fn cost(&self) -> usize {
         self.message.len() + size_of::<Self>()
     }
 }
 
-impl Journal {
+impl SessionJournal {
     /// One that begins after so many data notifications.
     pub(super) fn new(before: u64) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Journal {
         limits: JournalLimits,
     ) {
         debug_assert!(!self.has_unsent(), "frames go out in order");
-        let entry = Entry {
+        let entry = JournalFrame {
             message,
             count,
             at_ms: now_ms as u32,
@@ -95,7 +95,7 @@ impl Journal {
     pub(super) fn hold(&mut self, message: Bytes, count: u32, bytes_max: usize) -> bool {
         let fits = !self.has_unsent() || self.unsent_bytes + message.len() <= bytes_max;
         if fits {
-            let entry = Entry {
+            let entry = JournalFrame {
                 message,
                 count,
                 at_ms: 0,
@@ -190,7 +190,7 @@ mod tests {
         age_ms: 20_000,
     };
 
-    fn drain(journal: &mut Journal) -> Vec<u8> {
+    fn drain(journal: &mut SessionJournal) -> Vec<u8> {
         let mut out = Vec::new();
         while let Some(message) = journal.next_unsent() {
             out.push(message[0]);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_client_goes_on_where_it_was() {
-        let mut journal = Journal::new(10);
+        let mut journal = SessionJournal::new(10);
         for (number, count) in [(1, 1), (2, 3), (3, 1)] {
             journal.push_sent(vec![number].into(), count, 0, ROOMY);
         }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_was_never_sent_cannot_have_been_received() {
-        let mut journal = Journal::new(0);
+        let mut journal = SessionJournal::new(0);
         journal.push_sent(vec![1].into(), 1, 0, ROOMY);
         assert!(journal.hold(vec![2].into(), 2, 100));
         assert_eq!(journal.rewind(3), None);
@@ -233,9 +233,9 @@ mod tests {
 
     #[test]
     fn old_frames_and_too_many_are_forgotten_but_not_those_that_wait() {
-        let mut journal = Journal::new(0);
+        let mut journal = SessionJournal::new(0);
         let limits = JournalLimits {
-            bytes: 3 * (100 + size_of::<Entry>()),
+            bytes: 3 * (100 + size_of::<JournalFrame>()),
             age_ms: 1_000,
         };
         for number in 0..5u64 {
@@ -261,7 +261,7 @@ mod tests {
         fn nothing_is_lost_or_repeated(
             ops in proptest::collection::vec((0u8..4, 1u32..4, 0u64..40), 0..60),
         ) {
-            let (mut journal, mut all, mut got) = (Journal::new(0), 0u64, 0u64);
+            let (mut journal, mut all, mut got) = (SessionJournal::new(0), 0u64, 0u64);
             let mut number = 0u8;
             for (op, count, back) in ops {
                 match op {

@@ -48,7 +48,7 @@ use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::MailboxSender;
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
-use weir_net::server::{Answer, CloseReason, ConnId, Detached, Handler, Io};
+use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
 use weir_net::watchdog::Activity;
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{SessionConfig, Subscription};
@@ -62,7 +62,7 @@ use self::dialect::Dialect;
 pub(crate) use self::diffs::DiffCounters;
 use self::diffs::Encoder;
 use self::drain::Drain;
-use self::forwarding::{Errand, Forwarding, Outcome};
+use self::forwarding::{ForwardedRequests, ForwardedResponse, Forwarding};
 use self::frequency::SessionTimers;
 use self::handover::{Handover, HandoverTarget};
 use self::interest_sender::InterestSender;
@@ -72,17 +72,17 @@ use self::schema::SchemaCache;
 use self::session::{ItemSubscription, SessionKey, Sessions};
 use self::session_writer::SessionWriter;
 use self::wire::Wire;
-use crate::admission::{Admission, AdmissionId, Held};
+use crate::admission::{Admission, AdmissionId, HeldCounts};
 use crate::compression::Compression;
-use crate::config::{Limits, Simulator, UnknownNames};
-use crate::connection::Connection;
+use crate::config::{GatewayLimits, Simulator, UnknownNames};
+use crate::connection::KafkaConnection;
 use crate::latency::PendingAges;
 use crate::metrics::{ShardCounters, ShardMetrics};
 use crate::routing::ItemKey;
 
 pub(crate) use self::item::shrinks;
 pub(crate) use self::item_history::PastUpdate;
-pub(crate) use self::row_table::{RowTableConfig, RowTableCounters, Table};
+pub(crate) use self::row_table::{RowTable, RowTableConfig, RowTableCounters};
 
 /// Timer tokens; those of sessions are never that small.
 const DRAIN_OVER: u64 = 0;
@@ -125,9 +125,9 @@ pub(crate) enum ShardEvent {
     /// A connection that is to be the stream of a session of this shard.
     Adopt(Box<Handover>),
     /// Requests about sessions of this shard that came in elsewhere.
-    Errand(Box<Errand>),
+    Errand(Box<ForwardedRequests>),
     /// The answers to such requests.
-    Outcome(Box<Outcome>),
+    Outcome(Box<ForwardedResponse>),
     /// A session of this shard that its client has given up.
     Retire(SessionRef<'static>),
     /// Say goodbye to all sessions, spread over a time, then stop, at most so much later.
@@ -159,9 +159,9 @@ pub(crate) struct ToldHistory {
 #[derive(Debug)]
 pub(crate) struct ShardContext {
     pub(crate) set_id: String,
-    pub(crate) connections: Vec<Arc<Connection>>,
+    pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) session: SessionConfig,
-    pub(crate) limits: Limits,
+    pub(crate) limits: GatewayLimits,
     pub(crate) unknown_names: UnknownNames,
     pub(crate) guard: Arc<Admission>,
     /// What the start item of the published simulator says, if it is served.
@@ -207,7 +207,7 @@ pub(crate) struct Shard {
     /// Of these, the ones charged to the input budget, or to no peer.
     charged_work: usize,
     /// Bytes that the guard counts for this shard's subscriptions and items.
-    held: Held,
+    held: HeldCounts,
     /// When field lists that no subscription uses were forgotten.
     swept_ms: u64,
     /// When sessions were counted by transport.
@@ -250,7 +250,7 @@ impl Shard {
             departing: VecDeque::new(),
             item_work: 0,
             charged_work: 0,
-            held: Held::default(),
+            held: HeldCounts::default(),
             swept_ms: 0,
             census_ms: 0,
             reply: Vec::new(),
@@ -351,7 +351,7 @@ impl Shard {
         }
     }
 
-    fn publish(&mut self, io: &Io) {
+    fn publish(&mut self, io: &ServerIo) {
         self.counters.sessions = self.sessions.len() as u64;
         self.count_transports(io.now_ms());
         self.counters.items = self.items.len() as u64;
@@ -368,7 +368,7 @@ impl Shard {
     }
 }
 
-impl Handler for Shard {
+impl ServerHandler for Shard {
     type Mail = ShardEvent;
 
     fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
@@ -379,16 +379,21 @@ impl Handler for Shard {
         self.shared.guard.leave(ticket);
     }
 
-    fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+    fn on_request(
+        &mut self,
+        io: &mut ServerIo,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
         let answer = match self.reject_request(io, conn, request) {
-            Some(refusal) => Answer::Reply(refusal),
+            Some(refusal) => RequestOutcome::Reply(refusal),
             None => http::answer(self, io, conn, request),
         };
         self.charge_work(io);
         answer
     }
 
-    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str) {
+    fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
         let requests = self.lines(text.as_bytes()).max(1);
         if self.is_flooding(io, conn, requests) {
             return;
@@ -397,11 +402,11 @@ impl Handler for Shard {
         self.charge_work(io);
     }
 
-    fn on_frames(&mut self, io: &mut Io, conn: ConnId, count: u32) {
+    fn on_frames(&mut self, io: &mut ServerIo, conn: ConnId, count: u32) {
         self.is_flooding(io, conn, count);
     }
 
-    fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason) {
+    fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason) {
         self.dialects.remove(&conn);
         let key = SessionKey::from_bits(tag);
         // A connection that was its stream once says nothing about a session.
@@ -413,7 +418,7 @@ impl Handler for Shard {
         }
     }
 
-    fn on_timer(&mut self, io: &mut Io, token: u64) {
+    fn on_timer(&mut self, io: &mut ServerIo, token: u64) {
         match token {
             DRAIN_OVER => io.stop(),
             DRAIN_STEP => self.drain_step(io),
@@ -423,15 +428,15 @@ impl Handler for Shard {
         }
     }
 
-    fn on_detached(&mut self, _io: &mut Io, connection: Detached) {
+    fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
         self.on_departed(connection);
     }
 
-    fn on_room(&mut self, io: &mut Io, _conn: ConnId, tag: u64) {
+    fn on_room(&mut self, io: &mut ServerIo, _conn: ConnId, tag: u64) {
         self.resume(io, SessionKey::from_bits(tag));
     }
 
-    fn on_mail(&mut self, io: &mut Io, mail: ShardEvent) {
+    fn on_mail(&mut self, io: &mut ServerIo, mail: ShardEvent) {
         match mail {
             ShardEvent::Update {
                 item,
@@ -465,11 +470,11 @@ impl Handler for Shard {
         }
     }
 
-    fn on_flushed(&mut self, _io: &mut Io) {
+    fn on_flushed(&mut self, _io: &mut ServerIo) {
         self.count_sent();
     }
 
-    fn on_turn(&mut self, io: &mut Io) {
+    fn on_turn(&mut self, io: &mut ServerIo) {
         self.begin_turn(io);
         self.publish(io);
         self.retry_sends(io);

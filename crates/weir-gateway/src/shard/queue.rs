@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
-use weir_mapping::{Command, FrozenValues};
+use weir_mapping::{FrozenValues, RowCommand};
 
 use super::class::DeliveryMode;
 use super::row_table::RowChange;
@@ -23,7 +23,7 @@ pub(super) enum QueuedUpdate {
     Update(Arc<FrozenValues>),
     Row {
         key: Arc<str>,
-        command: Command,
+        command: RowCommand,
         values: Arc<FrozenValues>,
         /// What it counts for; 0 if the table has the values anyway.
         bytes: usize,
@@ -154,7 +154,7 @@ impl Queue {
 
     /// A row of the snapshot.
     pub(super) fn push_past_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
-        self.append_row(key, Command::Add, values, 0);
+        self.append_row(key, RowCommand::Add, values, 0);
     }
 
     pub(super) fn push_end(&mut self) {
@@ -230,7 +230,7 @@ impl Queue {
             return OverflowCounts::lost(1);
         }
         let values = match change.command {
-            Command::Delete => &change.whole,
+            RowCommand::Delete => &change.whole,
             _ => &change.values,
         };
         if self.delivery == DeliveryMode::Rows && !change.is_stranger {
@@ -260,18 +260,18 @@ impl Queue {
             return None;
         };
         match (*command, change.command) {
-            (Command::Add, Command::Delete) => {
+            (RowCommand::Add, RowCommand::Delete) => {
                 self.take(index);
                 // Else gaps would pile up while nothing is told.
                 self.trim();
                 Some(OverflowCounts::conflated(2))
             }
-            (Command::Add | Command::Update, Command::Update)
-            | (Command::Update, Command::Delete) => {
+            (RowCommand::Add | RowCommand::Update, RowCommand::Update)
+            | (RowCommand::Update, RowCommand::Delete) => {
                 self.bytes = self.bytes - *bytes + cost(newer);
                 (*values, *bytes) = (Arc::clone(newer), cost(newer));
-                if change.command == Command::Delete {
-                    *command = Command::Delete;
+                if change.command == RowCommand::Delete {
+                    *command = RowCommand::Delete;
                     if number < self.fresh {
                         // No limit of frequency holds for it.
                         self.later.push(Reverse((0, number)));
@@ -303,7 +303,7 @@ impl Queue {
         self.renews = false;
         self.slots.push_back(QueuedUpdate::Clear);
         for (key, values) in rows {
-            self.append_row(key, Command::Add, values, 0);
+            self.append_row(key, RowCommand::Add, values, 0);
         }
         if std::mem::take(&mut self.ends) {
             self.slots.push_back(QueuedUpdate::EndOfSnapshot);
@@ -428,7 +428,7 @@ impl Queue {
     fn append_row(
         &mut self,
         key: Arc<str>,
-        command: Command,
+        command: RowCommand,
         values: Arc<FrozenValues>,
         bytes: usize,
     ) {

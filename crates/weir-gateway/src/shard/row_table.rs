@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
-use weir_mapping::{Command, CommandEvent, CommandMode, FieldSet, FieldValue, FrozenValues};
+use weir_mapping::{CommandEvent, CommandMode, FieldSet, FieldValue, FrozenValues, RowCommand};
 
 use crate::routing::RowInterest;
 
@@ -32,12 +32,12 @@ pub(crate) struct RowTableCounters {
 
 /// The rows of one item.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct RowTable {
     rules: RowTableConfig,
     /// The fields that every row has been read with.
     fields: FieldSet,
     /// By age, so that they can be listed in the order of their ADD.
-    rows: BTreeMap<u64, Row>,
+    rows: BTreeMap<u64, CommandRow>,
     ages: HashMap<Arc<str>, u64>,
     next_age: u64,
     /// Some keys did not fit: those that are not known may exist all the same.
@@ -54,7 +54,7 @@ pub(crate) struct Table {
 
 /// One row, its command always `ADD` or `UPDATE`.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct CommandRow {
     pub(crate) key: Arc<str>,
     pub(crate) values: Arc<FrozenValues>,
 }
@@ -71,7 +71,7 @@ pub(crate) enum RowStep {
 #[derive(Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Arc<str>,
-    pub(crate) command: Command,
+    pub(crate) command: RowCommand,
     /// What everybody has got then who has `before`.
     pub(crate) values: Arc<FrozenValues>,
     pub(crate) before: Option<Arc<FrozenValues>>,
@@ -89,7 +89,7 @@ pub(crate) struct BackfilledRow {
     pub(crate) told: Option<Arc<FrozenValues>>,
 }
 
-impl Table {
+impl RowTable {
     /// A table without rows; records of which not all of `fields` were read are not for it.
     pub(crate) fn new(rules: RowTableConfig, fields: FieldSet) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Table {
         self.rows.len()
     }
 
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &CommandRow> {
         self.rows.values()
     }
 
@@ -175,7 +175,7 @@ impl Table {
     ) -> Option<BackfilledRow> {
         let key = row.get(self.rules.fields?.0)?;
         let known = self.ages.get(key).and_then(|age| self.rows.get(age));
-        let told = known.map(|row| self.with_command(&row.values, Command::Update));
+        let told = known.map(|row| self.with_command(&row.values, RowCommand::Update));
         let fields = self.fields.clone();
         match self.advance(row, &fields, counts)? {
             RowStep::Row(change) => Some(BackfilledRow { change, told }),
@@ -206,8 +206,8 @@ impl Table {
             }
             CommandEvent::Row { key, command } => {
                 let change = match command {
-                    Command::Delete => self.delete(key, event)?,
-                    Command::Add | Command::Update => self.put(key, event, extracted, counts),
+                    RowCommand::Delete => self.delete(key, event)?,
+                    RowCommand::Add | RowCommand::Update => self.put(key, event, extracted, counts),
                 };
                 Some(RowStep::Row(change))
             }
@@ -240,7 +240,7 @@ impl Table {
         self.last = before.is_some().then(|| Arc::clone(&values));
         Some(RowChange {
             key,
-            command: Command::Delete,
+            command: RowCommand::Delete,
             values,
             before,
             whole,
@@ -258,8 +258,8 @@ impl Table {
         let is_full = self.rows.len() >= self.rules.keys_max;
         let older = self.ages.get(key).and_then(|age| self.rows.get_mut(age));
         let command = match older {
-            Some(_) => Command::Update,
-            None => Command::Add,
+            Some(_) => RowCommand::Update,
+            None => RowCommand::Add,
         };
         let carried = older
             .as_ref()
@@ -292,7 +292,7 @@ impl Table {
 
     fn insert(&mut self, key: &str, values: &Arc<FrozenValues>) -> Arc<str> {
         let key: Arc<str> = key.into();
-        let row = Row {
+        let row = CommandRow {
             key: Arc::clone(&key),
             values: Arc::clone(values),
         };
@@ -306,7 +306,7 @@ impl Table {
     pub(crate) fn with_command(
         &self,
         values: &Arc<FrozenValues>,
-        command: Command,
+        command: RowCommand,
     ) -> Arc<FrozenValues> {
         with_command(values, self.rules.fields.map(|(_, field)| field), command)
     }
@@ -315,7 +315,7 @@ impl Table {
 fn with_command(
     values: &Arc<FrozenValues>,
     field: Option<usize>,
-    command: Command,
+    command: RowCommand,
 ) -> Arc<FrozenValues> {
     let word = command.as_str();
     let Some(field) = field.filter(|field| values.get(*field) != Some(word)) else {

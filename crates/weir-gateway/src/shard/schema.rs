@@ -9,14 +9,14 @@ use weir_mapping::{COMMAND_FIELD, FieldSet, FrozenValues, KEY_FIELD, Mapping, sp
 /// A subscription's fields: for each position the connection's field, `None` for a name that is
 /// not mapped and therefore stays null.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Schema {
+pub(super) struct FieldSchema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
     /// Positions (from 1) of the fields `key` and `command`, of a list for mode COMMAND.
     command: Option<(u32, u32)>,
 }
 
-impl Schema {
+impl FieldSchema {
     /// Resolves the names in `schema`, which are separated by white space.
     pub(super) fn resolve(schema: &str, mapping: &Mapping) -> Self {
         let index = |name| {
@@ -84,7 +84,7 @@ impl Schema {
 /// Schemas in use, so that equal field lists are one object and can be compared by address.
 #[derive(Debug)]
 pub(super) struct SchemaCache {
-    known: HashMap<(u16, bool, Box<str>), Weak<Schema>>,
+    known: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
     /// Estimate of their memory.
     bytes: usize,
     /// Size at which entries nobody uses any more are swept out.
@@ -134,7 +134,7 @@ impl SchemaCache {
         text: &str,
         mapping: &Mapping,
         rows: bool,
-    ) -> Arc<Schema> {
+    ) -> Arc<FieldSchema> {
         let key = (connection, rows, text.into());
         if let Some(schema) = self.known.get(&key).and_then(Weak::upgrade) {
             return schema;
@@ -143,8 +143,8 @@ impl SchemaCache {
             self.sweep();
         }
         let schema = match rows {
-            true => Schema::resolve_rows(text, mapping),
-            false => Schema::resolve(text, mapping),
+            true => FieldSchema::resolve_rows(text, mapping),
+            false => FieldSchema::resolve(text, mapping),
         };
         let schema = Arc::new(schema);
         if self.known.insert(key, Arc::downgrade(&schema)).is_none() {

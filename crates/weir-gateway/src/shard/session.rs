@@ -5,7 +5,7 @@ use std::sync::Arc;
 use slab::Slab;
 use smallvec::SmallVec;
 use weir_net::server::ConnId;
-use weir_net::websocket::Window;
+use weir_net::websocket::DeflateWindow;
 use weir_tlcp::Version;
 use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
@@ -14,8 +14,8 @@ use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 use super::class::{DeliveryMode, MemberSlot};
 use super::frame::Framing;
 use super::frequency::FrequencyLimit;
-use super::journal::Journal;
-use super::schema::Schema;
+use super::journal::SessionJournal;
+use super::schema::FieldSchema;
 use super::wire::Wire;
 
 /// Names a session of this shard; the serial tells a slot's users apart.
@@ -62,9 +62,9 @@ pub(super) struct SessionEntry {
     armed_ms: u32,
     pub(super) link: StreamBinding,
     /// Its WebSocket takes compressed messages that refer no farther back.
-    pub(super) window: Option<Window>,
+    pub(super) window: Option<DeflateWindow>,
     /// What was sent of late and what waits to be sent; absent if that is nothing.
-    pub(super) journal: Option<Box<Journal>>,
+    pub(super) journal: Option<Box<SessionJournal>>,
     /// What may be sent now, of a session with a limit.
     pub(super) bandwidth: Option<Box<TokenBucket>>,
     pub(super) set: AdapterSet,
@@ -227,7 +227,7 @@ impl SessionEntry {
 pub(super) struct ItemSubscription {
     /// The connection's number.
     pub(super) connection: u16,
-    pub(super) schema: Arc<Schema>,
+    pub(super) schema: Arc<FieldSchema>,
     pub(super) delivery: DeliveryMode,
     /// Which diffs its values are sent as.
     pub(super) diffs: Option<Arc<DiffSettings>>,
@@ -366,7 +366,7 @@ mod tests {
             "{}",
             size_of::<SessionEntry>()
         );
-        assert_eq!(size_of::<super::super::class::Member>(), 12);
+        assert_eq!(size_of::<super::super::class::ClassMember>(), 12);
     }
 
     fn session(place: server::SessionLocation) -> Session<ItemSubscription> {

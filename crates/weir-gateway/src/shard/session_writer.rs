@@ -2,13 +2,13 @@
 //! and remembered for a client that loses its connection.
 
 use weir_net::server::TrySend;
-use weir_net::websocket::Window;
+use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
 use super::SETTLE_POLLS;
 use super::compression::Compressor;
 use super::frame::{Frame, Framing};
-use super::journal::{Journal, JournalLimits};
+use super::journal::{JournalLimits, SessionJournal};
 use super::lifecycle::NOWHERE;
 use super::session::{OtherBinding, SessionEntry, SessionKey, StreamBinding};
 use super::wire::Wire;
@@ -226,7 +226,7 @@ impl SessionWriter {
         &mut self,
         entry: &mut SessionEntry,
         link: StreamBinding,
-        window: Option<Window>,
+        window: Option<DeflateWindow>,
     ) {
         if !entry.is_bound() {
             self.unbound -= 1;
@@ -267,7 +267,7 @@ impl SessionWriter {
         let before = entry.core.data_count();
         let journal = entry
             .journal
-            .get_or_insert_with(|| Box::new(Journal::new(before)));
+            .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
         if !journal.hold(frame.message(), count, self.held_bytes_max) {
             return TrySend::Gone;
@@ -284,7 +284,7 @@ impl SessionWriter {
         let before = entry.core.data_count();
         let journal = entry
             .journal
-            .get_or_insert_with(|| Box::new(Journal::new(before)));
+            .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
         journal.push_sent(frame.message(), count, now_ms, self.limits);
         self.kept_bytes = self.kept_bytes + journal.bytes() - bytes;

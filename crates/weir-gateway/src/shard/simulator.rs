@@ -9,7 +9,7 @@ use weir_tlcp::server::{Subscription, push_full_payload, push_line_end, push_upd
 
 use super::Shard;
 use super::class::DeliveryMode;
-use super::schema::Schema;
+use super::schema::FieldSchema;
 use super::session::{ItemSubscription, SessionKey};
 use crate::config::Simulator;
 use crate::resolve::SubscriptionError;
@@ -72,7 +72,7 @@ impl Shard {
             unfiltered: false,
             handle: ItemSubscription {
                 connection: u16::MAX,
-                schema: Schema::of([]).into(),
+                schema: FieldSchema::of([]).into(),
                 delivery: DeliveryMode::Newest,
                 diffs: None,
                 pacing: None,

@@ -10,15 +10,15 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use weir_mapping::{AdaptersFile, ParseOptions};
 use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
-use weir_net::server::{Answer, ConnId, TrySend};
-use weir_net::websocket::{Window, server_text_payload};
+use weir_net::server::{ConnId, RequestOutcome, TrySend};
+use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
 use super::session::SessionKey;
 use super::wire::Wire;
 use super::{DRAIN_STEP, SETTLE_POLLS, Shard, ShardContext, http};
-use crate::config::Limits;
-use crate::connection::Connection;
+use crate::config::GatewayLimits;
+use crate::connection::KafkaConnection;
 use weir_net::memory::MemoryUse;
 
 use super::teardown::ITEMS_PER_ITERATION;
@@ -155,7 +155,7 @@ impl Wire for ScriptedWire {
         0
     }
 
-    fn deflate_window(&mut self, _id: ConnId) -> Option<Window> {
+    fn deflate_window(&mut self, _id: ConnId) -> Option<DeflateWindow> {
         None
     }
 
@@ -170,20 +170,24 @@ struct TestEnv {
 }
 
 impl TestEnv {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
-            connections: vec![Arc::new(Connection::new(config, &Default::default()))],
+            connections: vec![Arc::new(KafkaConnection::new(config, &Default::default()))],
             session: SessionConfig::default(),
             limits,
             unknown_names: Default::default(),
             simulator: None,
             compression: Default::default(),
             diff_bytes_per_second: 0,
-            guard: Arc::new(Admission::new(&Limits::default(), Origins::default(), 1)),
+            guard: Arc::new(Admission::new(
+                &GatewayLimits::default(),
+                Origins::default(),
+                1,
+            )),
             shards: 1,
             peers: OnceLock::new(),
         });
@@ -219,7 +223,7 @@ impl TestEnv {
             panic!("{parsed:?}")
         };
         let answer = http::answer(&mut self.shard, &mut self.wire, conn(number), &request);
-        if let Answer::Reply(response) = answer {
+        if let RequestOutcome::Reply(response) = answer {
             self.wire.reply(conn(number), &response);
         }
         self.wire.lines(number)
@@ -282,45 +286,45 @@ const POLL: &str = "&LS_polling=true&LS_polling_millis=300&LS_idle_millis=8000&L
 
 #[test]
 fn answers_of_unknown_length_need_a_client_that_can_read_them() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
     let refusal = ["CONERR,67,sessions need HTTP/1.1 from proxies too"];
     for (number, name, body) in [
         (2, "create_session", "LS_adapter_set=Set".to_owned()),
         (3, "bind_session", format!("LS_session={id}")),
         (4, "bind_session", format!("LS_session={id}{POLL}")),
     ] {
-        assert_eq!(world.http_as("HTTP/1.0", number, name, &body), refusal);
+        assert_eq!(env.http_as("HTTP/1.0", number, name, &body), refusal);
     }
-    assert_eq!(world.sessions(), 1);
+    assert_eq!(env.sessions(), 1);
     let destroy = format!("LS_session={id}&LS_reqId=1&LS_op=destroy");
-    let done = world.http_as("HTTP/1.0", 5, "control", &destroy);
+    let done = env.http_as("HTTP/1.0", 5, "control", &destroy);
     assert_eq!(done, ["REQOK,1"]);
 }
 
 #[test]
 fn silence_is_broken_on_streams_and_ends_polls() {
-    let mut world = TestEnv::new(Limits::default());
-    let first = world.create(1, "&LS_keepalive_millis=2000");
-    let second = world.create(2, "");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let first = env.create(1, "&LS_keepalive_millis=2000");
+    let second = env.create(2, "");
     let bind = format!(
         "LS_session={second}&LS_send_sync=false&LS_keepalive_millis=3000&LS_reduce_head=true"
     );
-    assert_eq!(world.http(3, "bind_session", &bind), [""; 0]);
+    assert_eq!(env.http(3, "bind_session", &bind), [""; 0]);
     assert!(
-        world.wire.peers[&2].closed,
+        env.wire.peers[&2].closed,
         "it had a stream, which is given up"
     );
-    let third = world.create(4, POLL);
-    world.pass(6_500);
-    assert_eq!(world.wire.lines(1), ["PROBE"; 3]);
-    assert_eq!(world.wire.lines(3), ["PROBE"; 2]);
-    assert_eq!(world.wire.lines(4), [""; 0], "a poll is not probed");
-    world.pass(2_000);
-    assert_eq!(world.wire.lines(4), ["LOOP,300"]);
-    assert!(!world.wire.peers[&4].closed);
-    world.add(&third, 1);
-    let lines = world.ws(4, &format!("bind_session\r\n{}", &POLL[1..]));
+    let third = env.create(4, POLL);
+    env.pass(6_500);
+    assert_eq!(env.wire.lines(1), ["PROBE"; 3]);
+    assert_eq!(env.wire.lines(3), ["PROBE"; 2]);
+    assert_eq!(env.wire.lines(4), [""; 0], "a poll is not probed");
+    env.pass(2_000);
+    assert_eq!(env.wire.lines(4), ["LOOP,300"]);
+    assert!(!env.wire.peers[&4].closed);
+    env.add(&third, 1);
+    let lines = env.ws(4, &format!("bind_session\r\n{}", &POLL[1..]));
     assert_eq!(
         lines,
         ["SUBOK,1,1,1", "CONF,1,unlimited,unfiltered", "LOOP,300"]
@@ -330,24 +334,24 @@ fn silence_is_broken_on_streams_and_ends_polls() {
 
 #[test]
 fn sessions_without_a_stream_end_in_their_time() {
-    let limits = Limits::default();
+    let limits = GatewayLimits::default();
     let (unbound_ms, recovery_ms) = (limits.unbound_ms, limits.recovery_ms);
-    let mut world = TestEnv::new(limits);
-    world.create(1, "&LS_polling=true&LS_polling_millis=300");
-    world.pass(unbound_ms + 299);
-    assert_eq!(world.sessions(), 1);
-    world.pass(1);
-    assert_eq!(world.sessions(), 0);
-    assert!(world.wire.peers[&1].closed, "its WebSocket goes with it");
+    let mut env = TestEnv::new(limits);
+    env.create(1, "&LS_polling=true&LS_polling_millis=300");
+    env.pass(unbound_ms + 299);
+    assert_eq!(env.sessions(), 1);
+    env.pass(1);
+    assert_eq!(env.sessions(), 0);
+    assert!(env.wire.peers[&1].closed, "its WebSocket goes with it");
 
-    let id = world.create(2, "");
-    world.add(&id, 1);
-    world.lose(2);
-    world.pass(recovery_ms - 1);
+    let id = env.create(2, "");
+    env.add(&id, 1);
+    env.lose(2);
+    env.pass(recovery_ms - 1);
     let recover = format!(
         "LS_session={id}&LS_recovery_from=1&LS_polling=true&LS_polling_millis=0&LS_reduce_head=true"
     );
-    let lines = world.http(3, "bind_session", &recover);
+    let lines = env.http(3, "bind_session", &recover);
     assert_eq!(
         lines,
         [
@@ -358,75 +362,75 @@ fn sessions_without_a_stream_end_in_their_time() {
         ],
         "both came in one frame, so both come again"
     );
-    world.pass(unbound_ms - 1);
-    assert_eq!(world.sessions(), 1);
-    world.pass(1);
-    assert_eq!(world.sessions(), 0);
-    assert_eq!(world.shard.courier.kept_bytes, 0);
-    assert_eq!(world.shard.courier.unbound, 0);
+    env.pass(unbound_ms - 1);
+    assert_eq!(env.sessions(), 1);
+    env.pass(1);
+    assert_eq!(env.sessions(), 0);
+    assert_eq!(env.shard.courier.kept_bytes, 0);
+    assert_eq!(env.shard.courier.unbound, 0);
 }
 
 #[test]
 fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
-    let limits = Limits::default();
+    let limits = GatewayLimits::default();
     let recovery_ms = limits.recovery_ms;
-    let mut world = TestEnv::new(limits);
-    let id = world.create(1, "");
-    world.add(&id, 1);
-    assert!(world.shard.courier.kept_bytes > 0);
-    world.pass(recovery_ms + 6_000);
+    let mut env = TestEnv::new(limits);
+    let id = env.create(1, "");
+    env.add(&id, 1);
+    assert!(env.shard.courier.kept_bytes > 0);
+    env.pass(recovery_ms + 6_000);
     assert_eq!(
-        world.shard.courier.kept_bytes, 0,
+        env.shard.courier.kept_bytes, 0,
         "an idle session keeps nothing"
     );
-    world.add(&id, 2);
-    world.lose(1);
+    env.add(&id, 2);
+    env.lose(1);
     let recover = |from| {
         format!(
             "LS_session={id}&LS_recovery_from={from}&LS_polling=true&LS_polling_millis=0&LS_reduce_head=true"
         )
     };
-    assert!(world.http(2, "bind_session", &recover(1))[0].starts_with("CONERR,4,"));
-    let lines = world.http(2, "bind_session", &recover(2));
+    assert!(env.http(2, "bind_session", &recover(1))[0].starts_with("CONERR,4,"));
+    let lines = env.http(2, "bind_session", &recover(2));
     assert_eq!(lines[..2], ["PROG,2", "SUBOK,2,1,1"]);
 }
 
 #[test]
 fn heartbeats_keep_a_promise_over_any_connection() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "&LS_inactivity_millis=1000");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "&LS_inactivity_millis=1000");
     for _ in 0..10 {
-        world.pass(2_999);
+        env.pass(2_999);
         let beat = format!("LS_session={id}");
-        assert_eq!(world.http(2, "heartbeat", &beat), ["REQOK"]);
-        assert_eq!(world.ws(3, &format!("heartbeat\r\n{beat}")), [""; 0]);
+        assert_eq!(env.http(2, "heartbeat", &beat), ["REQOK"]);
+        assert_eq!(env.ws(3, &format!("heartbeat\r\n{beat}")), [""; 0]);
     }
-    assert!(!world.wire.peers[&1].closed);
-    world.pass(3_000);
-    assert!(world.wire.peers[&1].closed);
-    assert_eq!((world.sessions(), world.shard.courier.unbound), (1, 1));
+    assert!(!env.wire.peers[&1].closed);
+    env.pass(3_000);
+    assert!(env.wire.peers[&1].closed);
+    assert_eq!((env.sessions(), env.shard.courier.unbound), (1, 1));
 }
 
 #[test]
 fn an_answer_keeps_to_its_length() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
     let bind =
         format!("LS_session={id}&LS_content_length=1000&LS_send_sync=false&LS_reduce_head=true");
     let (mut answers, mut bytes) = (0, 0);
-    world.http(2, "bind_session", &bind);
+    env.http(2, "bind_session", &bind);
     let mut confirmed = 0;
     for sub_id in 1..200 {
-        world.add(&id, sub_id);
-        let text = std::mem::take(&mut world.wire.peers.get_mut(&2).expect("a peer").lines);
+        env.add(&id, sub_id);
+        let text = std::mem::take(&mut env.wire.peers.get_mut(&2).expect("a peer").lines);
         bytes += text.len();
         assert!(bytes <= 1_000, "{bytes}");
         confirmed += text.matches("SUBOK").count();
         if text.ends_with("LOOP,0\r\n") {
             answers += 1;
-            assert_eq!(world.wire.peers[&2].finished, answers);
+            assert_eq!(env.wire.peers[&2].finished, answers);
             assert!(bytes > 900, "{bytes}");
-            let lines = world.http(2, "bind_session", &bind);
+            let lines = env.http(2, "bind_session", &bind);
             confirmed += lines
                 .iter()
                 .filter(|line| line.starts_with("SUBOK"))
@@ -443,35 +447,35 @@ fn an_answer_keeps_to_its_length() {
 
 #[test]
 fn timers_do_not_pile_up() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, POLL);
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, POLL);
     for sub_id in 1..500 {
-        world.add(&id, sub_id);
-        world.pass(16);
-        world.ws(1, &format!("bind_session\r\n{}", &POLL[1..]));
-        world.pass(1);
+        env.add(&id, sub_id);
+        env.pass(16);
+        env.ws(1, &format!("bind_session\r\n{}", &POLL[1..]));
+        env.pass(1);
     }
-    let waiting: usize = world.wire.timers.values().map(Vec::len).sum();
+    let waiting: usize = env.wire.timers.values().map(Vec::len).sum();
     assert!(waiting < 10, "{waiting} timers");
 }
 
 #[test]
 fn a_full_connection_gets_what_waited_before_anything_new() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "");
-    world.ws(1, "control\r\nLS_reqId=7&LS_op=force_rebind");
-    world.add(&id, 1);
-    world.wire.peers.entry(2).or_default();
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
+    env.ws(1, "control\r\nLS_reqId=7&LS_op=force_rebind");
+    env.add(&id, 1);
+    env.wire.peers.entry(2).or_default();
     let bind = format!("bind_session\r\nLS_session={id}&LS_send_sync=false&LS_reduce_head=true");
-    world.wire.peers.get_mut(&2).expect("a peer").full = true;
-    assert_eq!(world.ws(2, &bind), [""; 0]);
-    world.add(&id, 2);
-    world.wire.peers.get_mut(&2).expect("a peer").full = false;
-    world.add(&id, 3);
-    assert_eq!(world.wire.lines(2), [""; 0], "it would overtake");
-    let key = SessionKey::from_bits(world.wire.peers[&2].tag);
-    world.shard.resume(&mut world.wire, key);
-    let lines = world.wire.lines(2);
+    env.wire.peers.get_mut(&2).expect("a peer").full = true;
+    assert_eq!(env.ws(2, &bind), [""; 0]);
+    env.add(&id, 2);
+    env.wire.peers.get_mut(&2).expect("a peer").full = false;
+    env.add(&id, 3);
+    assert_eq!(env.wire.lines(2), [""; 0], "it would overtake");
+    let key = SessionKey::from_bits(env.wire.peers[&2].tag);
+    env.shard.resume(&mut env.wire, key);
+    let lines = env.wire.lines(2);
     let confirmed: Vec<_> = lines
         .iter()
         .filter(|line| line.starts_with("SUBOK"))
@@ -481,17 +485,17 @@ fn a_full_connection_gets_what_waited_before_anything_new() {
 
 #[test]
 fn a_drain_takes_the_time_it_is_given() {
-    let mut world = TestEnv::new(Limits::default());
+    let mut env = TestEnv::new(GatewayLimits::default());
     for number in 1..=50 {
-        world.create(number, "");
+        env.create(number, "");
     }
-    world.shard.begin_drain(&mut world.wire, 1_000);
+    env.shard.begin_drain(&mut env.wire, 1_000);
     let mut left = Vec::new();
     for _ in 0..10 {
-        left.push(world.sessions());
-        world.pass(100);
+        left.push(env.sessions());
+        env.pass(100);
     }
-    assert_eq!(world.sessions(), 0);
+    assert_eq!(env.sessions(), 0);
     assert_eq!(left[0], 49);
     assert!(
         left.windows(2)
@@ -500,11 +504,11 @@ fn a_drain_takes_the_time_it_is_given() {
     );
     for number in 1..=50 {
         assert_eq!(
-            world.wire.lines(number),
+            env.wire.lines(number),
             ["END,48,the gateway is shutting down"]
         );
     }
-    let refused = world.ws(51, "create_session\r\nLS_adapter_set=Set");
+    let refused = env.ws(51, "create_session\r\nLS_adapter_set=Set");
     assert!(refused[0].starts_with("CONERR,6,"), "{refused:?}");
 }
 
@@ -522,91 +526,91 @@ fn add_many(sub_id: u32, first: usize, count: usize) -> String {
 
 #[test]
 fn items_of_an_ended_session_are_released_in_slices() {
-    let mut world = TestEnv::new(Limits::default());
-    let unused = world.shard.items.size();
-    let subscribe = |world: &mut TestEnv, number: u32, sub_id: u32| {
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let unused = env.shard.items.size();
+    let subscribe = |env: &mut TestEnv, number: u32, sub_id: u32| {
         let first = sub_id as usize * ITEMS_PER_ITERATION;
-        world.ws(number, &add_many(sub_id, first, ITEMS_PER_ITERATION));
-        world.shard.item_work = 0;
+        env.ws(number, &add_many(sub_id, first, ITEMS_PER_ITERATION));
+        env.shard.item_work = 0;
     };
     for number in [1, 2] {
-        world.create(number, "");
-        (0..3).for_each(|sub_id| subscribe(&mut world, number, sub_id + 1));
+        env.create(number, "");
+        (0..3).for_each(|sub_id| subscribe(&mut env, number, sub_id + 1));
     }
-    assert_eq!(world.shard.items.size().members, 6 * ITEMS_PER_ITERATION);
-    let held = world.shard.shared.guard.held.bytes();
+    assert_eq!(env.shard.items.size().members, 6 * ITEMS_PER_ITERATION);
+    let held = env.shard.shared.guard.held.bytes();
     assert!(held > 3 * ITEMS_PER_ITERATION * 1_000, "{held}");
 
     let destroy = "control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=false";
-    world.ws(1, destroy);
-    assert_eq!(world.sessions(), 1, "it counts no more");
+    env.ws(1, destroy);
+    assert_eq!(env.sessions(), 1, "it counts no more");
     assert!(
-        world.shard.items.size().members >= 5 * ITEMS_PER_ITERATION,
+        env.shard.items.size().members >= 5 * ITEMS_PER_ITERATION,
         "most is still to do"
     );
     // Others who share its items leave meanwhile.
-    world.ws(2, "control\r\nLS_reqId=3&LS_op=delete&LS_subId=2");
-    world.ws(2, destroy);
+    env.ws(2, "control\r\nLS_reqId=3&LS_op=delete&LS_subId=2");
+    env.ws(2, destroy);
     let mut turns = 0;
-    while world.shard.items.size() != unused {
-        let before = world.shard.items.size().members;
-        world.shard.item_work = 0;
-        world.shard.tear_down();
-        let released = before - world.shard.items.size().members;
+    while env.shard.items.size() != unused {
+        let before = env.shard.items.size().members;
+        env.shard.item_work = 0;
+        env.shard.tear_down();
+        let released = before - env.shard.items.size().members;
         assert!(released <= ITEMS_PER_ITERATION, "{released} in one turn");
         turns += 1;
         assert!(turns < 20, "nothing goes on");
     }
-    world.shard.item_work = 0;
-    world.shard.tear_down();
+    env.shard.item_work = 0;
+    env.shard.tear_down();
     assert_eq!(
-        (world.shard.items.len(), world.shard.counters.subscriptions),
+        (env.shard.items.len(), env.shard.counters.subscriptions),
         (0, 0)
     );
-    assert!(world.shard.departing.is_empty());
-    world.shard.schemas.sweep();
-    world.shard.count_held();
-    assert_eq!(world.shard.shared.guard.held.bytes(), 0);
+    assert!(env.shard.departing.is_empty());
+    env.shard.schemas.sweep();
+    env.shard.count_held();
+    assert_eq!(env.shard.shared.guard.held.bytes(), 0);
 }
 
 #[test]
 fn a_session_has_a_limit_of_items() {
-    let limits = Limits {
+    let limits = GatewayLimits {
         items_per_session: 5,
-        ..Limits::default()
+        ..GatewayLimits::default()
     };
-    let mut world = TestEnv::new(limits);
-    world.create(1, "");
-    world.ws(1, &add_many(1, 0, 3));
-    let refused = world.ws(1, &add_many(2, 3, 3));
+    let mut env = TestEnv::new(limits);
+    env.create(1, "");
+    env.ws(1, &add_many(1, 0, 3));
+    let refused = env.ws(1, &add_many(2, 3, 3));
     assert!(
         refused[0].starts_with("REQERR,1,68,more than 5 items"),
         "{refused:?}"
     );
-    let room = world.ws(1, &add_many(3, 3, 2));
+    let room = env.ws(1, &add_many(3, 3, 2));
     assert!(room[0].starts_with("REQOK,1"), "{room:?}");
 }
 
 #[test]
 fn short_memory_sends_new_sessions_away_for_a_while() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "");
-    let overload = &world.shard.shared.guard.overload;
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
+    let overload = &env.shard.shared.guard.overload;
     overload.observe(MemoryUse {
         used: 100,
         max: 100,
     });
-    let refused = world.ws(2, "create_session\r\nLS_adapter_set=Set");
+    let refused = env.ws(2, "create_session\r\nLS_adapter_set=Set");
     assert!(
         refused[0].starts_with("CONERR,6,the gateway is short of memory"),
         "{refused:?}"
     );
-    let refused = world.ws(1, &add_many(1, 0, 1));
+    let refused = env.ws(1, &add_many(1, 0, 1));
     assert!(
         refused[0].starts_with("REQERR,1,68,the gateway is short"),
         "{refused:?}"
     );
-    let overload = &world.shard.shared.guard.overload;
+    let overload = &env.shard.shared.guard.overload;
     overload.observe(MemoryUse { used: 1, max: 100 });
-    world.add(&id, 1);
+    env.add(&id, 1);
 }

@@ -9,7 +9,7 @@ use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 use super::Shard;
 use super::admission::no_memory;
 use super::backlog::{Behind, NEVER};
-use super::class::{ClassKey, DeliveryMode, PayloadSource, Progress};
+use super::class::{ClassKey, DeliveryMode, MemberState, PayloadSource};
 use super::frequency::FrequencyLimit;
 use super::item::{InterestUpdate, Item, ItemName};
 use super::item_history::Retention;
@@ -205,7 +205,7 @@ impl Shard {
                 if let Some(waits) = waits {
                     member.awaits = waits.awaits;
                     if let Some(behind) = waits.behind {
-                        member.progress = Progress::Behind;
+                        member.progress = MemberState::Behind;
                         self.backlog.push(key, behind, waits.due_ms);
                     }
                 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use weir_net::server::Io;
+use weir_net::server::ServerIo;
 
 use super::Shard;
 use super::class::ClassKey;
@@ -67,13 +67,13 @@ impl Shard {
     }
 
     /// Charges the items that a peer's input has joined and released.
-    pub(super) fn charge_work(&mut self, io: &mut Io) {
+    pub(super) fn charge_work(&mut self, io: &mut ServerIo) {
         io.charge_input((self.item_work - self.charged_work) * ITEM_CHARGE);
         self.charged_work = self.item_work;
     }
 
     /// Begins the next iteration's slice of what waits.
-    pub(super) fn begin_turn(&mut self, io: &mut Io) {
+    pub(super) fn begin_turn(&mut self, io: &mut ServerIo) {
         self.item_work = 0;
         if io.now_ms() >= self.swept_ms.saturating_add(SWEEP_INTERVAL_MS) {
             self.swept_ms = io.now_ms();

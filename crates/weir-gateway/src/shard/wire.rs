@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use weir_net::http1::Response;
-use weir_net::server::{ConnId, Io, TrySend};
-use weir_net::websocket::Window;
+use weir_net::server::{ConnId, ServerIo, TrySend};
+use weir_net::websocket::DeflateWindow;
 
 use super::frame::message;
 
@@ -25,7 +25,7 @@ pub(super) trait Wire {
     fn set_timer(&mut self, at_ms: u64, token: u64);
     fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr>;
     fn ticket(&mut self, conn: ConnId) -> u32;
-    fn deflate_window(&mut self, conn: ConnId) -> Option<Window>;
+    fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow>;
 
     /// Queues lines as one WebSocket message.
     fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
@@ -33,7 +33,7 @@ pub(super) trait Wire {
     }
 }
 
-impl Wire for Io {
+impl Wire for ServerIo {
     fn now_ms(&self) -> u64 {
         self.now_ms()
     }
@@ -90,7 +90,7 @@ impl Wire for Io {
         self.ticket(conn)
     }
 
-    fn deflate_window(&mut self, conn: ConnId) -> Option<Window> {
+    fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow> {
         self.deflate_window(conn)
     }
 }

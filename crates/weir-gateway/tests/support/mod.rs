@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
 use weir_kafka::{Admin, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
@@ -115,11 +115,11 @@ impl TestEnv {
         let path = self.dir.path().join("adapters.xml");
         std::fs::write(&path, change(xml)).expect("a file");
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let overrides = Overrides {
+        let overrides = CliOverrides {
             listen: any,
             admin: any,
             shards: Some(2),
-            ..Overrides::default()
+            ..CliOverrides::default()
         };
         let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
         GatewayConfig {

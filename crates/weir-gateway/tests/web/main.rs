@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig, GatewayError};
 use weir_mapping::ParseOptions;
 
@@ -45,11 +45,11 @@ impl Files {
         let file = self.path("gateway.toml");
         std::fs::write(&file, text).expect("a file");
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let overrides = Overrides {
+        let overrides = CliOverrides {
             listen: any,
             admin: any,
             shards: Some(2),
-            ..Overrides::default()
+            ..CliOverrides::default()
         };
         GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default())
     }

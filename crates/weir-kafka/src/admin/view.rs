@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use crate::wire::WireError;
-use crate::wire::frame::FrameReader;
+use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::read_response_v0;
 use crate::wire::metadata::{self, Metadata};
 
@@ -81,7 +81,7 @@ fn exchange(host: &str, port: i32, topic: &str, timeout: Duration) -> std::io::R
 }
 
 fn read_answer(stream: &mut TcpStream, topic: &str) -> std::io::Result<Metadata> {
-    let mut frames = FrameReader::new(FRAME_BYTES_MAX);
+    let mut frames = KafkaFrameReader::new(FRAME_BYTES_MAX);
     let mut buffer = vec![0; 16 << 10];
     let mut answer = None;
     while answer.is_none() {

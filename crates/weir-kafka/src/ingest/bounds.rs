@@ -5,7 +5,7 @@ use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::StartFrom;
-use super::client::Context;
+use super::client::IngestContext;
 use super::discovery::REQUEST_TIMEOUT;
 use super::offsets::Offsets;
 
@@ -40,7 +40,7 @@ pub(super) struct AllBounds {
 
 impl AllBounds {
     /// Asks the leaders of all partitions in `list`; those that do not answer are left out.
-    pub(super) fn query(consumer: &BaseConsumer<Context>, list: &[(String, i32)]) -> Self {
+    pub(super) fn query(consumer: &BaseConsumer<IngestContext>, list: &[(String, i32)]) -> Self {
         Self {
             first: query(consumer, list, Offset::Beginning),
             end: query(consumer, list, Offset::End),
@@ -58,7 +58,7 @@ impl AllBounds {
 /// Returns the offset that `logical` stands for in each partition, without those that failed. One
 /// partition without a leader fails a common request, so after a failure each is asked for alone.
 pub(super) fn query(
-    consumer: &BaseConsumer<Context>,
+    consumer: &BaseConsumer<IngestContext>,
     partitions: &[(String, i32)],
     logical: Offset,
 ) -> Offsets {
@@ -79,7 +79,7 @@ pub(super) fn query(
 }
 
 fn ask(
-    consumer: &BaseConsumer<Context>,
+    consumer: &BaseConsumer<IngestContext>,
     partitions: &[(String, i32)],
     logical: Offset,
 ) -> KafkaResult<Offsets> {

@@ -8,16 +8,16 @@ use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 
-use super::state::Shared;
+use super::state::IngestState;
 use super::{IngestConfig, SourceError};
 use crate::properties;
 
 /// Receives what librdkafka tells besides records.
-pub(super) struct Context {
-    shared: Arc<Shared>,
+pub(super) struct IngestContext {
+    shared: Arc<IngestState>,
 }
 
-impl ClientContext for Context {
+impl ClientContext for IngestContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         properties::log_line(level, facility, message);
     }
@@ -50,13 +50,13 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {}
+impl ConsumerContext for IngestContext {}
 
 /// Creates the consumer; nothing is assigned to it yet.
 pub(super) fn consumer(
     config: &IngestConfig,
-    shared: &Arc<Shared>,
-) -> Result<BaseConsumer<Context>, SourceError> {
+    shared: &Arc<IngestState>,
+) -> Result<BaseConsumer<IngestContext>, SourceError> {
     check_topics(&config.topics)?;
     let mut settings = properties::base(&config.bootstrap_servers, &config.client_id);
     let group = config.group_id.as_deref().unwrap_or(&config.client_id);
@@ -72,7 +72,7 @@ pub(super) fn consumer(
         settings.set(key, value);
     }
     properties::apply(&mut settings, &config.properties, &OWNED)?;
-    let context = Context {
+    let context = IngestContext {
         shared: Arc::clone(shared),
     };
     BaseConsumer::from_config_and_context(&settings, context).map_err(|error| {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn refusal(config: &IngestConfig) -> String {
-        let shared = Arc::new(Shared::new(&config.topics, config.hold));
+        let shared = Arc::new(IngestState::new(&config.topics, config.hold));
         match consumer(config, &shared) {
             Ok(_) => panic!("accepted"),
             Err(error) => error.to_string(),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn tuning_is_accepted_by_librdkafka_and_open_to_the_user() {
         let config = config(&["t"], &[("fetch.wait.max.ms", "7")]);
-        let shared = Arc::new(Shared::new(&config.topics, config.hold));
+        let shared = Arc::new(IngestState::new(&config.topics, config.hold));
         assert!(consumer(&config, &shared).is_ok());
     }
 }

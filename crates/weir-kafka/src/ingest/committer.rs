@@ -9,8 +9,8 @@ use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 
 use super::SourceError;
-use super::client::Context;
-use super::state::Shared;
+use super::client::IngestContext;
+use super::state::IngestState;
 
 /// The reader's end. Dropping it ends the thread, unless a broker keeps that waiting.
 pub(super) struct Committer {
@@ -33,8 +33,8 @@ struct Inner {
 
 impl Committer {
     pub(super) fn spawn(
-        consumer: &Arc<BaseConsumer<Context>>,
-        shared: &Arc<Shared>,
+        consumer: &Arc<BaseConsumer<IngestContext>>,
+        shared: &Arc<IngestState>,
     ) -> Result<Self, SourceError> {
         let desk = Arc::new(PendingCommit::default());
         let (consumer, shared) = (Arc::clone(consumer), Arc::clone(shared));
@@ -85,7 +85,7 @@ impl Drop for Committer {
 }
 
 impl PendingCommit {
-    fn serve(&self, consumer: &BaseConsumer<Context>, shared: &Shared) {
+    fn serve(&self, consumer: &BaseConsumer<IngestContext>, shared: &IngestState) {
         while let Some(list) = self.next() {
             let outcome = consumer.commit(&list, CommitMode::Sync);
             let error = outcome.err().map(|error| error.to_string());

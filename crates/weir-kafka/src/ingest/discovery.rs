@@ -9,17 +9,17 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::bounds::{self, AllBounds};
-use super::client::Context;
+use super::client::IngestContext;
 use super::identity::Identities;
 use super::moves::{Move, Moves};
-use super::state::{Shared, TopicLookup};
+use super::state::{IngestState, TopicLookup};
 use super::{IngestConfig, SourceError, StartFrom};
 
 /// Starts the thread; it ends when `shared` says so and returns the topic ids it knows.
 pub(super) fn spawn(
     config: &IngestConfig,
-    consumer: &Arc<BaseConsumer<Context>>,
-    shared: &Arc<Shared>,
+    consumer: &Arc<BaseConsumer<IngestContext>>,
+    shared: &Arc<IngestState>,
     identities: Identities,
 ) -> Result<JoinHandle<Identities>, SourceError> {
     let discovery = Discovery {
@@ -40,8 +40,8 @@ pub(super) fn spawn(
 }
 
 struct Discovery {
-    consumer: Arc<BaseConsumer<Context>>,
-    shared: Arc<Shared>,
+    consumer: Arc<BaseConsumer<IngestContext>>,
+    shared: Arc<IngestState>,
     from: StartFrom,
     /// Ask for stored offsets first.
     resume: bool,
@@ -336,7 +336,10 @@ impl Discovery {
 }
 
 /// Gives librdkafka every partition whose start is known, except those that are held back.
-pub(super) fn assign_waiting(consumer: &BaseConsumer<Context>, shared: &Shared) -> KafkaResult<()> {
+pub(super) fn assign_waiting(
+    consumer: &BaseConsumer<IngestContext>,
+    shared: &IngestState,
+) -> KafkaResult<()> {
     shared.with_hold(|hold, topics| {
         let mut waiting = TopicPartitionList::new();
         for topic in topics.iter() {

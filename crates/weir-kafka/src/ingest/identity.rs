@@ -14,7 +14,7 @@ use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse, TopicN
 use kafka_protocol::protocol::{Decodable, StrBytes};
 
 use crate::wire::WireError;
-use crate::wire::frame::FrameReader;
+use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::write_request;
 
 /// A topic's id; 0 is none.
@@ -27,11 +27,11 @@ pub(super) struct Identities {
     /// A broker that answered before; another one may not have heard of a change yet.
     stream: Option<TcpStream>,
     correlation_id: i32,
-    known: HashMap<String, Known>,
+    known: HashMap<String, KnownTopic>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownTopic {
     id: Id,
     /// Ids that it had before: a broker that lags may still name one.
     former: Vec<Id>,
@@ -108,7 +108,7 @@ impl Identities {
     }
 }
 
-impl Known {
+impl KnownTopic {
     fn retire(&mut self) {
         if self.id == 0 {
             return;
@@ -141,7 +141,7 @@ fn connect(brokers: &[(String, u16)]) -> std::io::Result<TcpStream> {
 }
 
 fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
-    let mut frames = FrameReader::new(FRAME_BYTES_MAX);
+    let mut frames = KafkaFrameReader::new(FRAME_BYTES_MAX);
     let mut buffer = vec![0; 16 << 10];
     let mut whole = None;
     loop {

@@ -23,15 +23,15 @@ use thiserror::Error;
 
 use crate::properties::PropertyError;
 use crate::record::Record;
-use client::Context;
+use client::IngestContext;
 use committer::Committer;
 use identity::Identities;
-use reader::Cursor;
-use state::Shared;
+use reader::ReadCursor;
+use state::IngestState;
 
 pub use offsets::Offsets;
 pub(crate) use reader::borrow_headers;
-pub use reader::{LentRecord, Reader};
+pub use reader::{KafkaReader, LentRecord};
 
 /// Where reading starts in partitions that exist when ingest first sees their topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +45,7 @@ pub enum StartFrom {
 
 /// What is not read until [`Reader::go_on`], although its partitions and offsets are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Hold {
+pub enum PauseScope {
     /// Everything is read.
     #[default]
     Nothing,
@@ -70,7 +70,7 @@ pub struct IngestConfig {
     /// Where to start. Partitions created later are always read from their beginning.
     pub from: StartFrom,
     /// What waits for [`Reader::go_on`] from the beginning.
-    pub hold: Hold,
+    pub hold: PauseScope,
     /// Further librdkafka properties; those this client decides are refused.
     pub properties: Vec<(String, String)>,
 }
@@ -192,12 +192,12 @@ pub trait RecordSource: Send {
 
 /// The librdkafka implementation of [`RecordSource`].
 pub struct KafkaIngest {
-    consumer: Arc<BaseConsumer<Context>>,
-    shared: Arc<Shared>,
+    consumer: Arc<BaseConsumer<IngestContext>>,
+    shared: Arc<IngestState>,
     /// Hands back the topic ids that it knows.
     discovery: Option<JoinHandle<Identities>>,
     committer: Option<Committer>,
-    cursor: Cursor,
+    cursor: ReadCursor,
     config: IngestConfig,
 }
 
@@ -207,15 +207,15 @@ impl KafkaIngest {
     /// # Errors
     /// Settings that can never work.
     pub fn start(config: &IngestConfig) -> Result<Self, SourceError> {
-        let shared = Arc::new(Shared::new(&config.topics, config.hold));
+        let shared = Arc::new(IngestState::new(&config.topics, config.hold));
         let identities = Identities::new(&config.client_id);
-        Self::with(config, shared, Cursor::default(), identities)
+        Self::with(config, shared, ReadCursor::default(), identities)
     }
 
     fn with(
         config: &IngestConfig,
-        shared: Arc<Shared>,
-        cursor: Cursor,
+        shared: Arc<IngestState>,
+        cursor: ReadCursor,
         identities: Identities,
     ) -> Result<Self, SourceError> {
         let consumer = Arc::new(client::consumer(config, &shared)?);
@@ -261,8 +261,8 @@ impl KafkaIngest {
     }
 
     /// The reading end, whose records outlive the call that reads them.
-    pub fn reader(&mut self) -> Reader<'_> {
-        Reader {
+    pub fn reader(&mut self) -> KafkaReader<'_> {
+        KafkaReader {
             consumer: &self.consumer,
             shared: &self.shared,
             committer: self.committer.as_ref(),

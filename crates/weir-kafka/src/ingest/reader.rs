@@ -9,18 +9,18 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::client::Context;
+use super::client::IngestContext;
 use super::committer::Committer;
 use super::discovery::assign_waiting;
 use super::moves::Move;
 use super::offsets::Offsets;
-use super::state::Shared;
-use super::{Hold, PartitionLag, SourceError, SourceStatus};
+use super::state::IngestState;
+use super::{PartitionLag, PauseScope, SourceError, SourceStatus};
 use crate::record::{HeaderList, Record};
 
 /// What a reader remembers between calls.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
+pub(super) struct ReadCursor {
     /// Next offset to be read, from records handed over.
     pub(super) next: Offsets,
     /// What was stored last, to skip what would change nothing.
@@ -29,11 +29,11 @@ pub(super) struct Cursor {
 }
 
 /// Reads; lends its records for as long as its [`KafkaIngest`](super::KafkaIngest) is borrowed.
-pub struct Reader<'a> {
-    pub(super) consumer: &'a BaseConsumer<Context>,
-    pub(super) shared: &'a Shared,
+pub struct KafkaReader<'a> {
+    pub(super) consumer: &'a BaseConsumer<IngestContext>,
+    pub(super) shared: &'a IngestState,
     pub(super) committer: Option<&'a Committer>,
-    pub(super) cursor: &'a mut Cursor,
+    pub(super) cursor: &'a mut ReadCursor,
 }
 
 /// A record lent by librdkafka: nothing is copied, and another thread may read and drop it.
@@ -87,7 +87,7 @@ impl LentRecord<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> KafkaReader<'a> {
     /// Waits up to `timeout` for a first record, then appends what is there to `out`, at most `max`
     /// records. Tells how many.
     ///
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         }
         let next = &self.cursor.next;
         let outcome = self.shared.with_hold(|hold, topics| {
-            *hold = Hold::All;
+            *hold = PauseScope::All;
             let mut read = TopicPartitionList::new();
             for topic in topics {
                 for (partition, state) in &mut topic.partitions {
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// librdkafka's refusal, which would be a fault of this crate.
     pub fn go_on(&mut self) -> Result<(), SourceError> {
-        self.shared.with_hold(|hold, _| *hold = Hold::Nothing);
+        self.shared.with_hold(|hold, _| *hold = PauseScope::Nothing);
         assign_waiting(self.consumer, self.shared).map_err(refused)
     }
 
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// librdkafka's refusal, which would be a fault of this crate.
     pub fn go_on_with_new(&mut self) -> Result<(), SourceError> {
-        self.shared.with_hold(|hold, _| *hold = Hold::Stored);
+        self.shared.with_hold(|hold, _| *hold = PauseScope::Stored);
         assign_waiting(self.consumer, self.shared).map_err(refused)
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::moves::{Move, Moves};
 use super::offsets::Offsets;
-use super::{Hold, PartitionLag, SourceStatus, TopicStatus};
+use super::{PartitionLag, PauseScope, SourceStatus, TopicStatus};
 
 /// State behind one lock; it is touched per error, per second and per status call, not per record.
-pub(super) struct Shared {
+pub(super) struct IngestState {
     inner: Mutex<Inner>,
     wake: Condvar,
     /// A topic was deleted or positions are to be moved; the reader takes note.
@@ -20,7 +20,7 @@ pub(super) struct Shared {
 }
 
 struct Inner {
-    topics: Vec<Topic>,
+    topics: Vec<TopicState>,
     reachable: bool,
     failed_probes: u32,
     stopping: bool,
@@ -29,7 +29,7 @@ struct Inner {
     last_error: Option<String>,
     /// Why the newest commit failed.
     commit_error: Option<String>,
-    hold: Hold,
+    hold: PauseScope,
     /// Topics that were deleted since the reader asked.
     deleted: Vec<String>,
     moves: Moves,
@@ -42,19 +42,19 @@ struct Inner {
 
 /// What is known of one configured topic.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Topic {
+pub(super) struct TopicState {
     pub(super) name: String,
     /// Whether the cluster ever answered for it; decides where new partitions start.
     pub(super) looked_up: bool,
     pub(super) exists: bool,
     /// Lookups in a row that found no such topic.
     missed: u32,
-    pub(super) partitions: BTreeMap<i32, Partition>,
+    pub(super) partitions: BTreeMap<i32, PartitionState>,
 }
 
 /// A partition found; it is being read once it has a start offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Partition {
+pub(super) struct PartitionState {
     /// Not there when its topic was first looked up: read from the beginning.
     pub(super) late: bool,
     /// Where reading starts or, after a pause, goes on.
@@ -75,13 +75,13 @@ pub(super) enum TopicLookup {
     Deleted,
 }
 
-impl Shared {
-    pub(super) fn new(topics: &[String], hold: Hold) -> Self {
+impl IngestState {
+    pub(super) fn new(topics: &[String], hold: PauseScope) -> Self {
         let topics = topics
             .iter()
-            .map(|name| Topic {
+            .map(|name| TopicState {
                 name: name.clone(),
-                ..Topic::default()
+                ..TopicState::default()
             })
             .collect();
         Self {
@@ -181,7 +181,10 @@ impl Shared {
     }
 
     /// Runs `change` on what is held back and the topics, under the lock.
-    pub(super) fn with_hold<R>(&self, change: impl FnOnce(&mut Hold, &mut [Topic]) -> R) -> R {
+    pub(super) fn with_hold<R>(
+        &self,
+        change: impl FnOnce(&mut PauseScope, &mut [TopicState]) -> R,
+    ) -> R {
         let mut inner = self.lock();
         let Inner { hold, topics, .. } = &mut *inner;
         change(hold, topics)
@@ -313,7 +316,7 @@ impl Shared {
     }
 
     /// Runs `change` on the topics under the lock.
-    pub(super) fn with_topics<R>(&self, change: impl FnOnce(&mut [Topic]) -> R) -> R {
+    pub(super) fn with_topics<R>(&self, change: impl FnOnce(&mut [TopicState]) -> R) -> R {
         change(&mut self.lock().topics)
     }
 
@@ -350,7 +353,7 @@ impl Shared {
 
 impl Inner {
     fn settled(&self) -> bool {
-        self.reachable && self.topics.iter().all(Topic::complete)
+        self.reachable && self.topics.iter().all(TopicState::complete)
     }
 
     /// Returns why reading is not ready, or what fails although it is. An error that was overcome is
@@ -379,19 +382,19 @@ impl Inner {
     }
 }
 
-impl Partition {
+impl PartitionState {
     /// Neither read nor held back.
-    pub(super) fn is_waiting(&self, hold: Hold) -> bool {
+    pub(super) fn is_waiting(&self, hold: PauseScope) -> bool {
         let held = match hold {
-            Hold::Nothing => false,
-            Hold::Stored => self.stored,
-            Hold::All => true,
+            PauseScope::Nothing => false,
+            PauseScope::Stored => self.stored,
+            PauseScope::All => true,
         };
         !self.assigned && !held
     }
 }
 
-impl Topic {
+impl TopicState {
     /// Takes over what the cluster says: `None` if it has no such topic, else the number of
     /// partitions. One answer without the topic may come from a broker that has just started; two
     /// in a row mean that it was deleted.
@@ -412,9 +415,9 @@ impl Topic {
         for partition in 0..partitions.unwrap_or(0) {
             self.partitions.entry(partition).or_insert_with(|| {
                 grew = true;
-                Partition {
+                PartitionState {
                     late,
-                    ..Partition::default()
+                    ..PartitionState::default()
                 }
             });
         }
@@ -439,13 +442,13 @@ impl Topic {
 mod tests {
     use super::*;
 
-    fn ready(shared: &Shared) -> bool {
+    fn ready(shared: &IngestState) -> bool {
         shared.status().ready
     }
 
     #[test]
     fn ready_needs_brokers_lookups_and_start_offsets() {
-        let shared = Shared::new(&["a".to_owned(), "b".to_owned()], Hold::Nothing);
+        let shared = IngestState::new(&["a".to_owned(), "b".to_owned()], PauseScope::Nothing);
         assert!(!ready(&shared));
         shared.probed(true);
         assert!(!ready(&shared));
@@ -466,7 +469,7 @@ mod tests {
 
     #[test]
     fn lost_brokers_end_readiness_until_an_answer() {
-        let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
+        let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
         shared.with_topics(|topics| topics[0].looked_up(Some(0)));
         shared.probed(true);
         shared.probed(false);
@@ -485,14 +488,14 @@ mod tests {
 
     #[test]
     fn partitions_seen_first_are_not_late_and_others_are() {
-        let mut topic = Topic::default();
+        let mut topic = TopicState::default();
         assert_eq!(topic.looked_up(Some(1)), TopicLookup::Grew);
         assert_eq!(topic.looked_up(Some(2)), TopicLookup::Grew);
         assert_eq!(topic.looked_up(Some(2)), TopicLookup::Same);
         assert!(!topic.partitions[&0].late);
         assert!(topic.partitions[&1].late);
 
-        let mut topic = Topic::default();
+        let mut topic = TopicState::default();
         assert_eq!(topic.looked_up(None), TopicLookup::Same);
         assert_eq!(topic.looked_up(Some(1)), TopicLookup::Grew);
         assert!(topic.partitions[&0].late, "created after the first look");
@@ -500,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_topic_is_deleted_when_two_answers_say_so() {
-        let mut topic = Topic::default();
+        let mut topic = TopicState::default();
         topic.looked_up(Some(1));
         assert_eq!(topic.looked_up(None), TopicLookup::Same);
         assert!(topic.exists);
@@ -513,7 +516,7 @@ mod tests {
 
     #[test]
     fn lag_counts_from_position_to_end() {
-        let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
+        let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
         shared.with_topics(|topics| {
             topics[0].looked_up(Some(1));
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
@@ -547,7 +550,7 @@ mod tests {
 
     #[test]
     fn trouble_ends_with_its_cause() {
-        let shared = Shared::new(&["a".to_owned()], Hold::Nothing);
+        let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
         let trouble = || shared.status().trouble;
         assert!(trouble().is_some());
         shared.note_error("connection refused".to_owned());

@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use super::{LeanConfig, LeanError};
 use crate::wire::WireError;
-use crate::wire::frame::FrameReader;
+use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::read_response_v0;
 use crate::wire::metadata::{self, Metadata};
 
-pub(super) struct Cluster {
+pub(super) struct ClusterCache {
     bootstrap_servers: String,
     client_id: String,
     topic: String,
@@ -37,7 +37,7 @@ struct View {
     leaders: Vec<(i32, i32)>,
 }
 
-impl Cluster {
+impl ClusterCache {
     pub(super) fn new(config: &LeanConfig) -> Self {
         Self {
             bootstrap_servers: config.bootstrap_servers.clone(),
@@ -168,7 +168,7 @@ impl Cluster {
         metadata::write(&mut request, 1, &self.client_id, &self.topic)
             .map_err(std::io::Error::other)?;
         stream.write_all(&request).await?;
-        let mut frames = FrameReader::new(ANSWER_BYTES_MAX);
+        let mut frames = KafkaFrameReader::new(ANSWER_BYTES_MAX);
         let mut buffer = vec![0; 16 << 10];
         loop {
             let count = stream.read(&mut buffer).await?;

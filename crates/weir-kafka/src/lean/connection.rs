@@ -6,24 +6,24 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::state::Shared;
+use super::state::LeanState;
 use super::{LeanError, LeanSink};
 use crate::wire::EncodeError;
-use crate::wire::frame::FrameReader;
+use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::read_response_v0;
 
-pub(super) struct Connection {
+pub(super) struct BrokerConnection {
     stream: TcpStream,
-    frames: FrameReader,
+    frames: KafkaFrameReader,
     consumer: usize,
     correlation_id: i32,
     address: SocketAddr,
 }
 
-impl Connection {
+impl BrokerConnection {
     /// Connects for `consumer` when its turn comes; answers may have `frame_bytes_max` bytes.
     pub(super) async fn open<S: LeanSink>(
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         consumer: usize,
         address: SocketAddr,
         frame_bytes_max: usize,
@@ -40,7 +40,7 @@ impl Connection {
         shared.count(|report| report.connections += 1);
         Ok(Self {
             stream,
-            frames: FrameReader::new(frame_bytes_max),
+            frames: KafkaFrameReader::new(frame_bytes_max),
             consumer,
             correlation_id: 0,
             address,
@@ -54,7 +54,7 @@ impl Connection {
     /// Sends one request and reads its answer, which the broker may hold for `held`.
     pub(super) async fn exchange<S: LeanSink>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         held: Duration,
         write: impl FnOnce(&mut BytesMut, i32) -> Result<(), EncodeError>,
         mut read: impl FnMut(&[u8]) -> Result<(), LeanError>,
@@ -96,7 +96,7 @@ impl Connection {
 
     async fn receive<S: LeanSink>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         read: &mut impl FnMut(&[u8]) -> Result<(), LeanError>,
     ) -> Result<(), LeanError> {
         let expected = self.correlation_id;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use super::connect_pacer::Backoff;
-use super::connection::Connection;
-use super::state::Shared;
+use super::connection::BrokerConnection;
+use super::state::LeanState;
 use super::{LeanError, LeanSink};
 use crate::wire::fetch::{self, FetchQuery, FetchedPartition};
 use crate::wire::list_offsets;
 
 /// Keeps the connection alive until the broker leads nothing that the consumer reads.
-pub(super) async fn run<S: LeanSink>(shared: Rc<Shared<S>>, consumer: usize, broker: i32) {
+pub(super) async fn run<S: LeanSink>(shared: Rc<LeanState<S>>, consumer: usize, broker: i32) {
     let mut backoff = Backoff::new(consumer);
     loop {
         let seen = shared.cluster.attempts();
@@ -28,7 +28,7 @@ pub(super) async fn run<S: LeanSink>(shared: Rc<Shared<S>>, consumer: usize, bro
 }
 
 async fn serve<S: LeanSink>(
-    shared: &Shared<S>,
+    shared: &LeanState<S>,
     consumer: usize,
     broker: i32,
     backoff: &mut Backoff,
@@ -61,7 +61,7 @@ struct Led {
 }
 
 impl Led {
-    fn of<S: LeanSink>(shared: &Shared<S>, consumer: usize, broker: i32) -> Self {
+    fn of<S: LeanSink>(shared: &LeanState<S>, consumer: usize, broker: i32) -> Self {
         let mut partitions = shared.cluster.led_by(broker, shared.partitions.get());
         partitions.retain(|partition| shared.owns(consumer, *partition));
         Self {
@@ -71,7 +71,7 @@ impl Led {
         }
     }
 
-    fn update<S: LeanSink>(&mut self, shared: &Shared<S>, consumer: usize, broker: i32) {
+    fn update<S: LeanSink>(&mut self, shared: &LeanState<S>, consumer: usize, broker: i32) {
         let now = (shared.cluster.version(), shared.assignment(consumer));
         if (self.cluster, self.assignment) != now {
             *self = Self::of(shared, consumer, broker);
@@ -80,14 +80,14 @@ impl Led {
 }
 
 struct LeaderFetcher {
-    connection: Connection,
+    connection: BrokerConnection,
     consumer: usize,
     held: Duration,
 }
 
 impl LeaderFetcher {
     async fn open<S: LeanSink>(
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         consumer: usize,
         broker: i32,
     ) -> Result<Self, LeanError> {
@@ -101,7 +101,7 @@ impl LeaderFetcher {
         let fetch_bytes = usize::try_from(config.fetch_max_bytes).unwrap_or(0);
         let frame_bytes_max = fetch_bytes + FRAME_SLACK_BYTES;
         Ok(Self {
-            connection: Connection::open(shared, consumer, address, frame_bytes_max).await?,
+            connection: BrokerConnection::open(shared, consumer, address, frame_bytes_max).await?,
             consumer,
             held: Duration::from_millis(config.max_wait_ms.unsigned_abs().into()),
         })
@@ -110,7 +110,7 @@ impl LeaderFetcher {
     /// Positions what has none yet, then fetches once.
     async fn turn<S: LeanSink>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         partitions: &[i32],
     ) -> Result<(), LeanError> {
         let known = |partition: &&i32| shared.position(self.consumer, **partition).is_some();
@@ -131,7 +131,7 @@ impl LeaderFetcher {
 
     async fn offsets<S: LeanSink>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         partitions: &[i32],
         timestamp: i64,
     ) -> Result<Vec<(i32, i64)>, LeanError> {
@@ -156,7 +156,7 @@ impl LeaderFetcher {
 
     async fn fetch<S: LeanSink>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         partitions: &[i32],
     ) -> Result<(), LeanError> {
         let consumer = self.consumer;
@@ -207,7 +207,7 @@ impl LeaderFetcher {
     /// at the end.
     async fn reset<S: LeanSink>(
         &mut self,
-        shared: &Shared<S>,
+        shared: &LeanState<S>,
         partitions: &[i32],
     ) -> Result<(), LeanError> {
         let topic = &shared.config.topic;

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::connect_pacer::Backoff;
-use super::connection::Connection;
-use super::state::Shared;
+use super::connection::BrokerConnection;
+use super::state::LeanState;
 use super::{LeanError, LeanGroups, LeanSink, start_fetchers};
 use crate::wire::group::membership::{self, GroupTimeouts, JoinResponse};
 use crate::wire::group::{self as wire, MemberIdentity, offsets, subscription};
@@ -22,13 +22,13 @@ use crate::wire::{EncodeError, WireError};
 
 /// Who is a member, and whether they are to leave.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct GroupMembers {
     leaving: watch::Sender<bool>,
     present: Cell<usize>,
     changed: watch::Sender<()>,
 }
 
-impl Default for Members {
+impl Default for GroupMembers {
     fn default() -> Self {
         Self {
             leaving: watch::Sender::new(false),
@@ -40,13 +40,13 @@ impl Default for Members {
 
 /// Starts the consumer's membership.
 pub(super) fn start<S: LeanSink + 'static>(
-    shared: &Rc<Shared<S>>,
+    shared: &Rc<LeanState<S>>,
     groups: &LeanGroups,
     consumer: usize,
 ) {
     let members = &shared.members;
     members.present.set(members.present.get() + 1);
-    let member = Member {
+    let member = GroupMember {
         shared: Rc::clone(shared),
         leaving: members.leaving.subscribe(),
         groups: groups.clone(),
@@ -61,7 +61,7 @@ pub(super) fn start<S: LeanSink + 'static>(
 }
 
 /// Lets all members commit and leave; waits for them, but not for ever.
-pub(super) async fn leave_all<S: LeanSink>(shared: &Shared<S>) {
+pub(super) async fn leave_all<S: LeanSink>(shared: &LeanState<S>) {
     let mut changed = shared.members.changed.subscribe();
     shared.members.leaving.send_replace(true);
     let all =
@@ -72,8 +72,8 @@ pub(super) async fn leave_all<S: LeanSink>(shared: &Shared<S>) {
     }
 }
 
-struct Member<S> {
-    shared: Rc<Shared<S>>,
+struct GroupMember<S> {
+    shared: Rc<LeanState<S>>,
     leaving: watch::Receiver<bool>,
     groups: LeanGroups,
     group: String,
@@ -89,7 +89,7 @@ struct Member<S> {
 }
 
 /// How a stay in a generation ended.
-enum End {
+enum GenerationEnd {
     /// Everybody is to join again.
     Rebalance,
     /// The coordinator no longer knows this member or its generation.
@@ -98,7 +98,7 @@ enum End {
     Leaving,
 }
 
-impl<S: LeanSink + 'static> Member<S> {
+impl<S: LeanSink + 'static> GroupMember<S> {
     async fn run(mut self) {
         let mut backoff = Backoff::new(self.consumer);
         while !*self.leaving.borrow() {
@@ -135,7 +135,7 @@ impl<S: LeanSink + 'static> Member<S> {
 
     async fn run_membership(
         &mut self,
-        link: &mut Connection,
+        link: &mut BrokerConnection,
         backoff: &mut Backoff,
     ) -> Result<(), LeanError> {
         loop {
@@ -145,19 +145,19 @@ impl<S: LeanSink + 'static> Member<S> {
             backoff.reset();
             self.attempt = 0;
             match self.stay(link).await? {
-                End::Rebalance => {
+                GenerationEnd::Rebalance => {
                     // Nothing comes between the last position and its commit.
                     let last = self.shared.revoke(self.consumer);
                     let committed = self.commit(link, last).await;
                     self.generation = None;
                     committed?;
                 }
-                End::Expelled => {
+                GenerationEnd::Expelled => {
                     self.shared.revoke(self.consumer);
                     self.id.clear();
                     self.generation = None;
                 }
-                End::Leaving => {
+                GenerationEnd::Leaving => {
                     let last = self.shared.revoke(self.consumer);
                     self.commit(link, last).await?;
                     return self.leave(link).await;
@@ -167,7 +167,7 @@ impl<S: LeanSink + 'static> Member<S> {
     }
 
     /// Asks some broker for the coordinator and connects to it, which may be the same.
-    async fn coordinator(&self) -> Result<Connection, LeanError> {
+    async fn coordinator(&self) -> Result<BrokerConnection, LeanError> {
         let Some(address) = self
             .shared
             .cluster
@@ -207,12 +207,12 @@ impl<S: LeanSink + 'static> Member<S> {
         self.open(*first).await
     }
 
-    async fn open(&self, address: SocketAddr) -> Result<Connection, LeanError> {
-        Connection::open(&self.shared, self.consumer, address, ANSWER_BYTES_MAX).await
+    async fn open(&self, address: SocketAddr) -> Result<BrokerConnection, LeanError> {
+        BrokerConnection::open(&self.shared, self.consumer, address, ANSWER_BYTES_MAX).await
     }
 
     /// Joins and takes its share; false if it has to be tried again at once.
-    async fn join(&mut self, link: &mut Connection) -> Result<bool, LeanError> {
+    async fn join(&mut self, link: &mut BrokerConnection) -> Result<bool, LeanError> {
         let topic = self.shared.config.topic.clone();
         let caller = self.caller();
         let patience = GroupTimeouts {
@@ -302,7 +302,7 @@ impl<S: LeanSink + 'static> Member<S> {
     /// What the group has committed for these partitions.
     async fn committed(
         &self,
-        link: &mut Connection,
+        link: &mut BrokerConnection,
         partitions: &[i32],
     ) -> Result<Vec<(i32, Option<i64>)>, LeanError> {
         if partitions.is_empty() {
@@ -325,7 +325,7 @@ impl<S: LeanSink + 'static> Member<S> {
     }
 
     /// Heartbeats and commits until the generation ends.
-    async fn stay(&mut self, link: &mut Connection) -> Result<End, LeanError> {
+    async fn stay(&mut self, link: &mut BrokerConnection) -> Result<GenerationEnd, LeanError> {
         // At once, for a member that comes back after its coordinator was away.
         let mut heartbeat = Instant::now();
         let mut commit = Instant::now() + self.groups.commit_every;
@@ -333,7 +333,7 @@ impl<S: LeanSink + 'static> Member<S> {
             let mut leaving = self.leaving.clone();
             tokio::select! {
                 biased;
-                _ = leaving.wait_for(|leaving| *leaving) => return Ok(End::Leaving),
+                _ = leaving.wait_for(|leaving| *leaving) => return Ok(GenerationEnd::Leaving),
                 () = tokio::time::sleep_until(heartbeat.min(commit)) => {}
             }
             let now = Instant::now();
@@ -341,8 +341,10 @@ impl<S: LeanSink + 'static> Member<S> {
                 heartbeat = now + self.groups.heartbeat_every;
                 match self.heartbeat(link).await? {
                     0 => {}
-                    wire::REBALANCE_IN_PROGRESS => return Ok(End::Rebalance),
-                    wire::UNKNOWN_MEMBER | wire::ILLEGAL_GENERATION => return Ok(End::Expelled),
+                    wire::REBALANCE_IN_PROGRESS => return Ok(GenerationEnd::Rebalance),
+                    wire::UNKNOWN_MEMBER | wire::ILLEGAL_GENERATION => {
+                        return Ok(GenerationEnd::Expelled);
+                    }
                     code => return Err(self.failed("heartbeat", code)),
                 }
             }
@@ -354,7 +356,7 @@ impl<S: LeanSink + 'static> Member<S> {
         }
     }
 
-    async fn heartbeat(&self, link: &mut Connection) -> Result<i16, LeanError> {
+    async fn heartbeat(&self, link: &mut BrokerConnection) -> Result<i16, LeanError> {
         let caller = self.caller();
         self.ask(
             link,
@@ -369,7 +371,7 @@ impl<S: LeanSink + 'static> Member<S> {
     /// next heartbeat.
     async fn commit(
         &mut self,
-        link: &mut Connection,
+        link: &mut BrokerConnection,
         positions: Vec<(i32, i64)>,
     ) -> Result<(), LeanError> {
         if positions.is_empty() || positions == self.committed {
@@ -403,7 +405,7 @@ impl<S: LeanSink + 'static> Member<S> {
         }
     }
 
-    async fn leave(&self, link: &mut Connection) -> Result<(), LeanError> {
+    async fn leave(&self, link: &mut BrokerConnection) -> Result<(), LeanError> {
         let caller = self.caller();
         let code = self
             .ask(
@@ -421,7 +423,7 @@ impl<S: LeanSink + 'static> Member<S> {
 
     async fn ask<T>(
         &self,
-        link: &mut Connection,
+        link: &mut BrokerConnection,
         held: Duration,
         write: impl FnOnce(&mut BytesMut, i32) -> Result<(), EncodeError>,
         read: impl Fn(&[u8]) -> Result<T, WireError>,

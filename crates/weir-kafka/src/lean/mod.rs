@@ -22,7 +22,7 @@ use tokio::task::LocalSet;
 
 use crate::records::{Headers, RecordSlice, RecordsError};
 use crate::wire::{EncodeError, WireError};
-use state::Shared;
+use state::LeanState;
 
 /// Settings of [`run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,7 +265,7 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> Result<LeanReport, LeanError> {
     check(&config)?;
-    let shared = Rc::new(Shared::new(config, sink));
+    let shared = Rc::new(LeanState::new(config, sink));
     let tasks = LocalSet::new();
     let outcome = tasks
         .run_until(async {
@@ -285,7 +285,7 @@ pub async fn run(
 
 /// Finds the cluster, starts the members of groups, then a link for each consumer and leader, again
 /// whenever leaders change. Ends only with an error.
-async fn supervise<S: LeanSink + 'static>(shared: Rc<Shared<S>>) -> Result<(), LeanError> {
+async fn supervise<S: LeanSink + 'static>(shared: Rc<LeanState<S>>) -> Result<(), LeanError> {
     shared.cluster.start().await?;
     shared.begin();
     if let Some(groups) = &shared.config.groups {
@@ -306,7 +306,7 @@ async fn supervise<S: LeanSink + 'static>(shared: Rc<Shared<S>>) -> Result<(), L
 }
 
 /// Starts what the consumer needs to read all it owns.
-fn start_fetchers<S: LeanSink + 'static>(shared: &Rc<Shared<S>>, consumer: usize) {
+fn start_fetchers<S: LeanSink + 'static>(shared: &Rc<LeanState<S>>, consumer: usize) {
     for leader in shared.cluster.leaders() {
         if shared.claim_fetcher(consumer, leader) {
             let task = fetcher::run(Rc::clone(shared), consumer, leader);

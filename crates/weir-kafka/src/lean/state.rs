@@ -6,19 +6,19 @@ use std::collections::HashSet;
 
 use bytes::BytesMut;
 
-use super::cluster::Cluster;
+use super::cluster::ClusterCache;
 use super::connect_pacer::ConnectPacer;
-use super::group::Members;
+use super::group::GroupMembers;
 use super::{LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
 use crate::records::{Batches, DecompressBuffer};
 use crate::wire::fetch::FetchedPartition;
 
-pub(super) struct Shared<S> {
+pub(super) struct LeanState<S> {
     pub(super) config: LeanConfig,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ClusterCache,
     pub(super) pacer: ConnectPacer,
     pub(super) report: Cell<LeanReport>,
-    pub(super) members: Members,
+    pub(super) members: GroupMembers,
     /// All sockets of the thread are read into this; only unfinished frames are kept elsewhere.
     pub(super) read_buffer: RefCell<Vec<u8>>,
     pub(super) write_buffer: RefCell<BytesMut>,
@@ -50,13 +50,13 @@ enum Position {
     At(i64),
 }
 
-impl<S: LeanSink> Shared<S> {
+impl<S: LeanSink> LeanState<S> {
     pub(super) fn new(config: LeanConfig, sink: S) -> Self {
         Self {
-            cluster: Cluster::new(&config),
+            cluster: ClusterCache::new(&config),
             pacer: ConnectPacer::new(config.connect_rate_per_s),
             report: Cell::default(),
-            members: Members::default(),
+            members: GroupMembers::default(),
             read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
             write_buffer: RefCell::default(),
             partitions: Cell::default(),

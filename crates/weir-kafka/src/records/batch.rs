@@ -4,7 +4,7 @@ use super::RecordsError;
 use super::compression::{self, Codec, DecompressBuffer};
 use super::record::Records;
 use crate::wire::WireError;
-use crate::wire::reader::Reader;
+use crate::wire::reader::WireReader;
 
 /// Walks over the batches of one partition's fetched bytes. A batch cut short at the end is where
 /// the broker reached its size limit: it ends the walk without an error.
@@ -21,7 +21,7 @@ impl<'a> Batches<'a> {
     }
 
     fn next_batch(&mut self) -> Result<Option<BatchView<'a>>, RecordsError> {
-        let mut reader = Reader::new(self.left);
+        let mut reader = WireReader::new(self.left);
         let (Ok(base_offset), Ok(length)) = (reader.i64("base offset"), reader.i32("batch length"))
         else {
             return Ok(None);
@@ -86,7 +86,7 @@ pub struct BatchView<'a> {
 
 impl<'a> BatchView<'a> {
     fn read(base_offset: i64, body: &'a [u8]) -> Result<Self, RecordsError> {
-        let mut reader = Reader::new(body);
+        let mut reader = WireReader::new(body);
         let partition_leader_epoch = reader.i32("leader epoch")?;
         let magic = reader.i8("magic")?;
         if magic != 2 {

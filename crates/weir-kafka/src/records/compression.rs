@@ -94,7 +94,7 @@ pub(super) fn unpack<'s>(
     scratch.unpacked.clear();
     let failed = |error: io::Error| decompress_error(codec, &error);
     let stopped = Cell::new(false);
-    let input = Watched {
+    let input = LimitedReader {
         left: packed,
         proceed,
         stopped: &stopped,
@@ -146,13 +146,13 @@ fn read_bounded(
 }
 
 /// Compressed input in small pieces; before each of them its reader may be stopped.
-struct Watched<'a> {
+struct LimitedReader<'a> {
     left: &'a [u8],
     proceed: &'a mut dyn FnMut() -> bool,
     stopped: &'a Cell<bool>,
 }
 
-impl BufRead for Watched<'_> {
+impl BufRead for LimitedReader<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if !(self.proceed)() {
             self.stopped.set(true);
@@ -166,7 +166,7 @@ impl BufRead for Watched<'_> {
     }
 }
 
-impl Read for Watched<'_> {
+impl Read for LimitedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let input = self.fill_buf()?;
         let count = input.len().min(buffer.len());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::RecordsError;
 use crate::wire::WireError;
-use crate::wire::reader::Reader;
+use crate::wire::reader::WireReader;
 
 /// Places of one record's parts; ranges count from the start of the bytes read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl RecordLayout {
     /// # Errors
     /// [`RecordsError`] if there is no record.
     pub fn read(bytes: &[u8], at: usize) -> Result<Self, RecordsError> {
-        let mut outer = Reader::new(bytes.get(at..).unwrap_or_default());
+        let mut outer = WireReader::new(bytes.get(at..).unwrap_or_default());
         let body = outer.varint_bytes("record length")?;
         let body = body.ok_or(WireError::Length {
             what: "record length",
@@ -33,7 +33,7 @@ impl RecordLayout {
         })?;
         let end = bytes.len() - outer.rest().len();
         let start = end - body.len();
-        let mut reader = Reader::new(body);
+        let mut reader = WireReader::new(body);
         reader.i8("record attributes")?;
         reader.varlong("timestamp delta")?;
         reader.varint("offset delta")?;
@@ -125,7 +125,7 @@ mod tests {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             assert_eq!(out.len(), varint_bytes(value), "{value}");
-            assert_eq!(Reader::new(&out).varlong("n"), Ok(value));
+            assert_eq!(WireReader::new(&out).varlong("n"), Ok(value));
         }
     }
 }

@@ -3,19 +3,19 @@
 use super::RecordsError;
 use super::batch::BatchView;
 use crate::wire::WireError;
-use crate::wire::reader::Reader;
+use crate::wire::reader::WireReader;
 
 /// The records of one batch in offset order.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
     left: usize,
     base_offset: i64,
-    timestamps: Timestamps,
+    timestamps: BatchTimestamps,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Timestamps {
+enum BatchTimestamps {
     From(i64),
     All(i64),
 }
@@ -23,12 +23,12 @@ enum Timestamps {
 impl<'a> Records<'a> {
     pub(super) fn new(batch: &BatchView<'_>, bytes: &'a [u8]) -> Self {
         let timestamps = if batch.log_append_time() {
-            Timestamps::All(batch.max_timestamp_ms)
+            BatchTimestamps::All(batch.max_timestamp_ms)
         } else {
-            Timestamps::From(batch.base_timestamp_ms)
+            BatchTimestamps::From(batch.base_timestamp_ms)
         };
         Self {
-            reader: Reader::new(bytes),
+            reader: WireReader::new(bytes),
             left: batch.record_count,
             base_offset: batch.base_offset,
             timestamps,
@@ -41,7 +41,7 @@ impl<'a> Records<'a> {
             what: "record length",
             value: -1,
         })?;
-        let mut reader = Reader::new(body);
+        let mut reader = WireReader::new(body);
         reader.i8("record attributes")?;
         let timestamp_delta = reader.varlong("timestamp delta")?;
         let offset_delta = reader.varint("offset delta")?;
@@ -50,15 +50,15 @@ impl<'a> Records<'a> {
             .checked_add(i64::from(offset_delta))
             .ok_or(RecordsError::Overflow { what: "offset" })?;
         let timestamp_ms = match self.timestamps {
-            Timestamps::All(timestamp_ms) => timestamp_ms,
-            Timestamps::From(base) => base
+            BatchTimestamps::All(timestamp_ms) => timestamp_ms,
+            BatchTimestamps::From(base) => base
                 .checked_add(timestamp_delta)
                 .ok_or(RecordsError::Overflow { what: "timestamp" })?,
         };
         Ok(RecordSlice {
             offset,
             timestamp_ms,
-            log_append_time: matches!(self.timestamps, Timestamps::All(_)),
+            log_append_time: matches!(self.timestamps, BatchTimestamps::All(_)),
             key: reader.varint_bytes("key")?,
             value: reader.varint_bytes("value")?,
             header_bytes: reader.rest(),
@@ -72,14 +72,14 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
             let left = self.reader.rest().len();
-            self.reader = Reader::new(&[]);
+            self.reader = WireReader::new(&[]);
             return (left > 0).then_some(Err(RecordsError::Trailing { left }));
         }
         self.left -= 1;
         let next = self.next_record();
         if next.is_err() {
             self.left = 0;
-            self.reader = Reader::new(&[]);
+            self.reader = WireReader::new(&[]);
         }
         Some(next)
     }
@@ -106,7 +106,7 @@ impl<'a> RecordSlice<'a> {
     #[must_use]
     pub fn headers(&self) -> Headers<'a> {
         Headers {
-            reader: Reader::new(self.header_bytes),
+            reader: WireReader::new(self.header_bytes),
             offset: self.offset,
             left: None,
         }
@@ -127,7 +127,7 @@ pub type HeaderSlice<'a> = (&'a str, Option<&'a [u8]>);
 /// Walks over the headers of one record.
 #[derive(Debug, Clone)]
 pub struct Headers<'a> {
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
     offset: i64,
     left: Option<i32>,
 }
@@ -177,7 +177,7 @@ impl<'a> Iterator for Headers<'a> {
         }
         if next.is_err() {
             self.left = Some(0);
-            self.reader = Reader::new(&[]);
+            self.reader = WireReader::new(&[]);
         }
         next.transpose()
     }

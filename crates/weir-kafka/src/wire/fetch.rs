@@ -4,7 +4,7 @@ use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::ApiKey;
 
 use super::frame::SIZE_BYTES;
-use super::reader::Reader;
+use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
 /// Newest version with plain encodings and topic names (13 and later carry topic ids only).
@@ -102,7 +102,7 @@ pub fn read<'a, E: From<WireError>>(
     body: &'a [u8],
     mut sink: impl FnMut(FetchedPartition<'a>) -> Result<(), E>,
 ) -> Result<i16, E> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error code")?;
     reader.i32("session id")?;
@@ -116,7 +116,7 @@ pub fn read<'a, E: From<WireError>>(
 }
 
 fn read_partition<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut WireReader<'a>,
     topic: &'a str,
 ) -> Result<FetchedPartition<'a>, WireError> {
     let partition = reader.i32("partition")?;

@@ -10,13 +10,13 @@ pub const SIZE_BYTES: usize = 4;
 
 /// Cuts one connection's bytes into frames.
 #[derive(Debug)]
-pub struct FrameReader {
+pub struct KafkaFrameReader {
     /// Beginning of an unfinished frame with its prefix; holds no memory between frames.
     partial: Vec<u8>,
     frame_bytes_max: usize,
 }
 
-impl FrameReader {
+impl KafkaFrameReader {
     /// Accepts frames of up to `frame_bytes_max` bytes, prefix not counted.
     #[must_use]
     pub fn new(frame_bytes_max: usize) -> Self {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn collect(reader: &mut FrameReader, bytes: &[u8]) -> Result<Vec<Vec<u8>>, WireError> {
+    fn collect(reader: &mut KafkaFrameReader, bytes: &[u8]) -> Result<Vec<Vec<u8>>, WireError> {
         let mut frames = Vec::new();
         reader.feed::<WireError>(bytes, |frame| {
             frames.push(frame.to_vec());
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn sizes_out_of_range_are_errors() {
-        let mut reader = FrameReader::new(8);
+        let mut reader = KafkaFrameReader::new(8);
         let negative = collect(&mut reader, &[0xff, 0xff, 0xff, 0xff]);
         assert!(matches!(negative, Err(WireError::Length { value: -1, .. })));
-        let mut reader = FrameReader::new(8);
+        let mut reader = KafkaFrameReader::new(8);
         let large = collect(&mut reader, &[0, 0, 0, 9]).expect_err("above the limit");
         assert_eq!(
             large.to_string(),
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_announced_size_reserves_nothing() {
-        let mut reader = FrameReader::new(100 << 20);
+        let mut reader = KafkaFrameReader::new(100 << 20);
         let mut head = (90_000_000_i32).to_be_bytes().to_vec();
         head.push(1);
         for byte in head {
@@ -169,7 +169,7 @@ mod tests {
             cuts in prop::collection::vec(1_usize..50, 1..30),
         ) {
             let bytes = stream(&frames);
-            let mut reader = FrameReader::new(64);
+            let mut reader = KafkaFrameReader::new(64);
             let (mut seen, mut left, mut cuts) = (Vec::new(), bytes.as_slice(), cuts.iter().cycle());
             while !left.is_empty() {
                 let cut = cuts.next().map_or(1, |cut| *cut).min(left.len());

@@ -5,7 +5,7 @@ use kafka_protocol::messages::{ApiKey, RequestHeader};
 use kafka_protocol::protocol::{Encodable, StrBytes};
 
 use super::frame::SIZE_BYTES;
-use super::reader::Reader;
+use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
 /// Version of the request header that goes with `api_version` of the API numbered `key`.
@@ -35,7 +35,7 @@ pub struct RequestPeek {
 impl RequestPeek {
     /// Reads the first eight bytes of a request frame without its prefix.
     pub fn read(frame: &[u8]) -> Result<Self, WireError> {
-        let mut reader = Reader::new(frame);
+        let mut reader = WireReader::new(frame);
         Ok(Self {
             api_key: reader.i16("api key")?,
             api_version: reader.i16("api version")?,
@@ -46,7 +46,7 @@ impl RequestPeek {
 
 /// Splits an answer with response header version 0 into correlation id and body.
 pub fn read_response_v0(frame: &[u8]) -> Result<(i32, &[u8]), WireError> {
-    let mut reader = Reader::new(frame);
+    let mut reader = WireReader::new(frame);
     let correlation_id = reader.i32("correlation id")?;
     Ok((correlation_id, reader.rest()))
 }

@@ -8,7 +8,7 @@ use kafka_protocol::messages::{ApiKey, BrokerId, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
 use super::header::write_request;
-use super::reader::Reader;
+use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
 /// Oldest version that Kafka 4 serves; one offset per partition is all we ask.
@@ -56,7 +56,7 @@ pub fn write(
 
 /// Reads an answer's body about one topic.
 pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     let mut offsets = Vec::new();
     for _ in 0..reader.count(6, "topics")? {
         reader.string("topic name")?;

@@ -6,7 +6,7 @@ use kafka_protocol::messages::{ApiKey, MetadataRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
 use super::header::write_request;
-use super::reader::Reader;
+use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
 /// Newest version without compact encodings; all brokers since Kafka 2.1 serve it.
@@ -16,14 +16,14 @@ pub const VERSION: i16 = 7;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// All brokers.
-    pub brokers: Vec<Broker>,
+    pub brokers: Vec<BrokerAddress>,
     /// The topic asked for.
-    pub topic: Option<Topic>,
+    pub topic: Option<TopicMetadata>,
 }
 
 /// One broker's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broker {
+pub struct BrokerAddress {
     /// Node id.
     pub id: i32,
     /// Advertised host.
@@ -34,18 +34,18 @@ pub struct Broker {
 
 /// One topic as a broker knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Topic {
+pub struct TopicMetadata {
     /// Kafka error code, 0 for none.
     pub error: i16,
     /// Topic name.
     pub name: String,
     /// Its partitions in the order sent.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<PartitionMetadata>,
 }
 
 /// One partition's leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Partition {
+pub struct PartitionMetadata {
     /// Kafka error code, 0 for none.
     pub error: i16,
     /// Partition number.
@@ -75,7 +75,7 @@ pub fn write(
 
 /// Reads an answer's body; `topic` selects which topic is kept.
 pub fn read(body: &[u8], topic: &str) -> Result<Metadata, WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let mut metadata = Metadata::default();
     for _ in 0..reader.count(12, "brokers")? {
@@ -92,7 +92,7 @@ pub fn read(body: &[u8], topic: &str) -> Result<Metadata, WireError> {
     Ok(metadata)
 }
 
-fn read_broker(reader: &mut Reader<'_>) -> Result<Broker, WireError> {
+fn read_broker(reader: &mut WireReader<'_>) -> Result<BrokerAddress, WireError> {
     let id = reader.i32("node id")?;
     let host = reader.string("host")?.to_owned();
     let port = reader.i32("port")?;
@@ -101,16 +101,16 @@ fn read_broker(reader: &mut Reader<'_>) -> Result<Broker, WireError> {
         value: i64::from(port),
     })?;
     reader.nullable_string("rack")?;
-    Ok(Broker { id, host, port })
+    Ok(BrokerAddress { id, host, port })
 }
 
-fn read_topic(reader: &mut Reader<'_>) -> Result<Topic, WireError> {
+fn read_topic(reader: &mut WireReader<'_>) -> Result<TopicMetadata, WireError> {
     let error = reader.i16("topic error")?;
     let name = reader.string("topic name")?.to_owned();
     reader.i8("is internal")?;
     let mut partitions = Vec::new();
     for _ in 0..reader.count(26, "partitions")? {
-        partitions.push(Partition {
+        partitions.push(PartitionMetadata {
             error: reader.i16("partition error")?,
             partition: reader.i32("partition")?,
             leader: reader.i32("leader")?,
@@ -121,7 +121,7 @@ fn read_topic(reader: &mut Reader<'_>) -> Result<Topic, WireError> {
             reader.bytes(4 * nodes, what)?;
         }
     }
-    Ok(Topic {
+    Ok(TopicMetadata {
         error,
         name,
         partitions,

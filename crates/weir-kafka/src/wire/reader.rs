@@ -4,11 +4,11 @@ use super::WireError;
 
 /// Reads big-endian fields from the front of a slice.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a> {
+pub struct WireReader<'a> {
     left: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     /// Starts at the front of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -240,23 +240,23 @@ mod tests {
             (&[0xff, 0xff, 0xff, 0xff, 0x0f], i32::MIN as i64),
         ];
         for (bytes, value) in cases {
-            let as_int = Reader::new(bytes).varint("n").map(i64::from);
+            let as_int = WireReader::new(bytes).varint("n").map(i64::from);
             assert_eq!(as_int, Ok(value));
-            assert_eq!(Reader::new(bytes).varlong("n"), Ok(value));
+            assert_eq!(WireReader::new(bytes).varlong("n"), Ok(value));
         }
         let long = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
-        assert_eq!(Reader::new(&long).varlong("n"), Ok(i64::MIN));
+        assert_eq!(WireReader::new(&long).varlong("n"), Ok(i64::MIN));
         let too_long = WireError::Varint { what: "n" };
-        assert_eq!(Reader::new(&long).varint("n"), Err(too_long));
-        assert_eq!(Reader::new(&[0xff; 11]).varlong("n"), Err(too_long));
+        assert_eq!(WireReader::new(&long).varint("n"), Err(too_long));
+        assert_eq!(WireReader::new(&[0xff; 11]).varlong("n"), Err(too_long));
         let overflow = [0xff, 0xff, 0xff, 0xff, 0x1f];
-        assert_eq!(Reader::new(&overflow).varint("n"), Err(too_long));
+        assert_eq!(WireReader::new(&overflow).varint("n"), Err(too_long));
     }
 
     #[test]
     fn counts_that_cannot_fit_are_refused_before_anything_is_reserved() {
         let bytes = [0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4];
-        let error = Reader::new(&bytes).count(4, "topics");
+        let error = WireReader::new(&bytes).count(4, "topics");
         let value = i64::from(i32::MAX);
         assert_eq!(
             error,
@@ -266,12 +266,12 @@ mod tests {
             })
         );
         assert_eq!(
-            Reader::new(&[0, 0, 0, 1, 1, 2, 3, 4]).count(4, "topics"),
+            WireReader::new(&[0, 0, 0, 1, 1, 2, 3, 4]).count(4, "topics"),
             Ok(1)
         );
-        assert_eq!(Reader::new(&[0xff; 4]).count(4, "topics"), Ok(0));
+        assert_eq!(WireReader::new(&[0xff; 4]).count(4, "topics"), Ok(0));
         assert!(
-            Reader::new(&[0xff, 0xff, 0xff, 0xfe])
+            WireReader::new(&[0xff, 0xff, 0xff, 0xfe])
                 .count(4, "topics")
                 .is_err()
         );
@@ -280,31 +280,41 @@ mod tests {
     #[test]
     fn fields_of_flexible_versions() {
         assert_eq!(
-            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).uvarint("n"),
+            WireReader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).uvarint("n"),
             Ok(u32::MAX)
         );
         let too_long = WireError::Varint { what: "n" };
         assert_eq!(
-            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).uvarint("n"),
+            WireReader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).uvarint("n"),
             Err(too_long)
         );
-        assert_eq!(Reader::new(&[0]).compact_bytes("b"), Ok(None));
-        assert_eq!(Reader::new(&[1]).compact_bytes("b"), Ok(Some(&[][..])));
-        assert_eq!(Reader::new(&[3, b'a', b'b']).compact_string("s"), Ok("ab"));
-        assert!(Reader::new(&[0]).compact_string("s").is_err());
+        assert_eq!(WireReader::new(&[0]).compact_bytes("b"), Ok(None));
+        assert_eq!(WireReader::new(&[1]).compact_bytes("b"), Ok(Some(&[][..])));
+        assert_eq!(
+            WireReader::new(&[3, b'a', b'b']).compact_string("s"),
+            Ok("ab")
+        );
+        assert!(WireReader::new(&[0]).compact_string("s").is_err());
         assert!(
-            Reader::new(&[2, 0xfe])
+            WireReader::new(&[2, 0xfe])
                 .compact_nullable_string("s")
                 .is_err()
         );
-        assert_eq!(Reader::new(&[0]).compact_count(4, "c"), Ok(0));
-        assert_eq!(Reader::new(&[2, 1, 2, 3, 4]).compact_count(4, "c"), Ok(1));
-        assert!(Reader::new(&[3, 1, 2, 3, 4]).compact_count(4, "c").is_err());
-        let mut tags = Reader::new(&[2, 0, 1, 9, 200, 1, 0, 7]);
+        assert_eq!(WireReader::new(&[0]).compact_count(4, "c"), Ok(0));
+        assert_eq!(
+            WireReader::new(&[2, 1, 2, 3, 4]).compact_count(4, "c"),
+            Ok(1)
+        );
+        assert!(
+            WireReader::new(&[3, 1, 2, 3, 4])
+                .compact_count(4, "c")
+                .is_err()
+        );
+        let mut tags = WireReader::new(&[2, 0, 1, 9, 200, 1, 0, 7]);
         assert_eq!(tags.skip_tags("t"), Ok(()));
         assert_eq!(tags.rest(), &[7]);
         assert!(
-            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f])
+            WireReader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f])
                 .skip_tags("t")
                 .is_err()
         );
@@ -312,11 +322,14 @@ mod tests {
 
     #[test]
     fn null_is_not_empty() {
-        assert_eq!(Reader::new(&[0xff, 0xff]).nullable_string("s"), Ok(None));
-        assert_eq!(Reader::new(&[0, 0]).nullable_string("s"), Ok(Some("")));
-        assert!(Reader::new(&[0xff, 0xff]).string("s").is_err());
-        assert!(Reader::new(&[0xff, 0xfe]).nullable_string("s").is_err());
-        assert_eq!(Reader::new(&[1]).varint_bytes("v"), Ok(None));
-        assert_eq!(Reader::new(&[0]).varint_bytes("v"), Ok(Some(&[][..])));
+        assert_eq!(
+            WireReader::new(&[0xff, 0xff]).nullable_string("s"),
+            Ok(None)
+        );
+        assert_eq!(WireReader::new(&[0, 0]).nullable_string("s"), Ok(Some("")));
+        assert!(WireReader::new(&[0xff, 0xff]).string("s").is_err());
+        assert!(WireReader::new(&[0xff, 0xfe]).nullable_string("s").is_err());
+        assert_eq!(WireReader::new(&[1]).varint_bytes("v"), Ok(None));
+        assert_eq!(WireReader::new(&[0]).varint_bytes("v"), Ok(Some(&[][..])));
     }
 }

@@ -9,7 +9,9 @@ use tokio::sync::watch;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
 use weir_kafka::{Admin, RecordSource, StartFrom};
 
-use crate::support::{Broker, TEST_TIMEOUT, lab, numbered, poll_until, read, until_ready, values};
+use crate::support::{
+    TEST_TIMEOUT, TestBroker, lab, numbered, poll_until, read, until_ready, values,
+};
 
 /// Tells the test thread what happens to consumers.
 struct EventLog {
@@ -87,7 +89,7 @@ fn undisturbed<T: Send + 'static>(
 fn a_restarted_broker_loses_nothing_for_ingest_and_lean_consumers() {
     let mut lab = lab(1);
     let bootstrap = lab.bootstrap();
-    let broker = Broker {
+    let broker = TestBroker {
         bootstrap: bootstrap.clone(),
     };
     let topic = broker.topic("restart", 3);
@@ -131,7 +133,7 @@ fn before_and_after() -> Vec<String> {
 #[test]
 fn lean_consumers_and_ingest_follow_moved_leaders() {
     let mut lab = lab(3);
-    let broker = Broker {
+    let broker = TestBroker {
         bootstrap: lab.bootstrap(),
     };
     let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("answers");

@@ -10,7 +10,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{oneshot, watch};
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use crate::support::{Broker, TEST_TIMEOUT, broker, lab, numbered, unique};
+use crate::support::{TEST_TIMEOUT, TestBroker, broker, lab, numbered, unique};
 
 /// What consumers on another thread tell.
 enum ConsumerEvent {
@@ -126,7 +126,7 @@ impl TestConsumers {
     }
 }
 
-fn config(broker: &Broker, topic: &str, consumers: usize, groups: LeanGroups) -> LeanConfig {
+fn config(broker: &TestBroker, topic: &str, consumers: usize, groups: LeanGroups) -> LeanConfig {
     LeanConfig {
         bootstrap_servers: broker.bootstrap.clone(),
         topic: topic.to_owned(),
@@ -137,7 +137,7 @@ fn config(broker: &Broker, topic: &str, consumers: usize, groups: LeanGroups) ->
 }
 
 /// A client of another make, to ask how the broker sees a group.
-fn other_client(broker: &Broker, group: &str) -> BaseConsumer {
+fn other_client(broker: &TestBroker, group: &str) -> BaseConsumer {
     ClientConfig::new()
         .set("bootstrap.servers", &broker.bootstrap)
         .set("group.id", group)
@@ -146,7 +146,7 @@ fn other_client(broker: &Broker, group: &str) -> BaseConsumer {
 }
 
 /// Waits until the group has committed these offsets, partition 0 first.
-fn until_committed(broker: &Broker, group: &str, topic: &str, expected: &[i64]) {
+fn until_committed(broker: &TestBroker, group: &str, topic: &str, expected: &[i64]) {
     let client = other_client(broker, group);
     let mut asked = TopicPartitionList::new();
     let partitions = i32::try_from(expected.len()).expect("few");
@@ -175,7 +175,7 @@ fn until_committed(broker: &Broker, group: &str, topic: &str, expected: &[i64]) 
 }
 
 /// State and number of members of a group, as the broker lists it.
-fn listed(broker: &Broker, group: &str) -> (String, usize) {
+fn listed(broker: &TestBroker, group: &str) -> (String, usize) {
     let client = other_client(broker, group);
     let list = client
         .fetch_group_list(Some(group), TEST_TIMEOUT)
@@ -339,7 +339,7 @@ fn groups_follow_their_coordinators() {
     // Coordinators are spread over the brokers by the hash of the group's name.
     const GROUPS: usize = 12;
     let mut lab = lab(3);
-    let broker = Broker {
+    let broker = TestBroker {
         bootstrap: lab.bootstrap(),
     };
     let topic = unique("group-moved");

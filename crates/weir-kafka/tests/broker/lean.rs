@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use weir_kafka::Acks;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
 
-use crate::support::{Broker, TEST_TIMEOUT, broker, numbered};
+use crate::support::{TEST_TIMEOUT, TestBroker, broker, numbered};
 use crate::wire;
 
 /// Gathers what consumers get; calls `produce` when all are ready and stops at `expected` records
@@ -95,7 +95,7 @@ fn gather(
     (sink, outcome.expect("ran"))
 }
 
-fn config(broker: &Broker, topic: &str, consumers: usize) -> LeanConfig {
+fn config(broker: &TestBroker, topic: &str, consumers: usize) -> LeanConfig {
     LeanConfig {
         bootstrap_servers: broker.bootstrap.clone(),
         topic: topic.to_owned(),

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use weir_kafka::{KafkaIngest, Producer, ProducerConfig, RecordSource, StartFrom};
 
 use crate::support::{
-    Broker, Owned, TEST_TIMEOUT, broker, lab, numbered, poll_until, read, until_ready,
+    Owned, TEST_TIMEOUT, TestBroker, broker, lab, numbered, poll_until, read, until_ready,
 };
 
 /// Longest wait for the records of a topic that was created again.
 const RESUMES_WITHIN: Duration = Duration::from_secs(10);
 
-fn recreate(broker: &Broker, topic: &str) {
+fn recreate(broker: &TestBroker, topic: &str) {
     let admin = broker.admin();
     admin.delete_topic(topic).expect("deleted");
     let deadline = Instant::now() + TEST_TIMEOUT;
@@ -40,7 +40,7 @@ fn read_new(source: &mut KafkaIngest, count: usize) -> Vec<Owned> {
 #[test]
 fn recreated_topic_with_lower_leader_epoch_is_read() {
     let mut lab = lab(1);
-    let broker = Broker {
+    let broker = TestBroker {
         bootstrap: lab.bootstrap(),
     };
     let topic = broker.topic("epoch", 1);

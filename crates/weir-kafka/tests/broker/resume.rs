@@ -3,11 +3,21 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kafka::{Hold, IngestConfig, KafkaIngest, LentRecord, Reader, RecordSource, StartFrom};
+use weir_kafka::{
+    IngestConfig, KafkaIngest, KafkaReader, LentRecord, PauseScope, RecordSource, StartFrom,
+};
 
-use crate::support::{Broker, TEST_TIMEOUT, broker, numbered, read, unique, until_ready, values};
+use crate::support::{
+    TEST_TIMEOUT, TestBroker, broker, numbered, read, unique, until_ready, values,
+};
 
-fn source(broker: &Broker, topic: &str, from: StartFrom, hold: Hold, group: &str) -> KafkaIngest {
+fn source(
+    broker: &TestBroker,
+    topic: &str,
+    from: StartFrom,
+    hold: PauseScope,
+    group: &str,
+) -> KafkaIngest {
     let config = IngestConfig {
         bootstrap_servers: broker.bootstrap.clone(),
         client_id: "test".to_owned(),
@@ -36,7 +46,7 @@ fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> boo
     }
 }
 
-fn lent<'a>(reader: &mut Reader<'a>, count: usize) -> Vec<LentRecord<'a>> {
+fn lent<'a>(reader: &mut KafkaReader<'a>, count: usize) -> Vec<LentRecord<'a>> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     let mut records = Vec::new();
     while records.len() < count {
@@ -61,7 +71,7 @@ fn what_was_held_back_comes_once_and_in_order() {
     let topic = broker.topic("held", 1);
     let sent = numbered("v", 40);
     let sender = broker.producer();
-    let mut source = source(&broker, &topic, StartFrom::Latest, Hold::Nothing, "");
+    let mut source = source(&broker, &topic, StartFrom::Latest, PauseScope::Nothing, "");
     let mut reader = source.reader();
     sender.store(&topic, 0, &sent[..20]);
     let first = lent(&mut reader, 20);
@@ -85,7 +95,13 @@ fn lent_records_are_read_on_other_threads_while_reading_goes_on() {
     let topic = broker.topic("lent", 1);
     let sent = numbered("v", 2000);
     broker.producer().store(&topic, 0, &sent);
-    let mut source = source(&broker, &topic, StartFrom::Earliest, Hold::Nothing, "");
+    let mut source = source(
+        &broker,
+        &topic,
+        StartFrom::Earliest,
+        PauseScope::Nothing,
+        "",
+    );
     let mut reader = source.reader();
     let mut seen = Vec::new();
     std::thread::scope(|scope| {
@@ -115,7 +131,7 @@ fn a_group_resumes_where_it_stored_and_starts_as_told_only_once() {
         let text = |names: &[&str]| names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         let sender = broker.producer();
         sender.store(&topic, 0, &text(&["a", "b"]));
-        let mut first = source(&broker, &topic, from, Hold::Stored, &group);
+        let mut first = source(&broker, &topic, from, PauseScope::Stored, &group);
         let mut reader = first.reader();
         sender.store(&topic, 0, &text(&["c", "d"]));
         assert_eq!(texts(&lent(&mut reader, fresh.len())), fresh);
@@ -131,7 +147,7 @@ fn a_group_resumes_where_it_stored_and_starts_as_told_only_once() {
         drop(first);
 
         sender.store(&topic, 0, &text(&["e"]));
-        let mut again = source(&broker, &topic, from, Hold::Stored, &group);
+        let mut again = source(&broker, &topic, from, PauseScope::Stored, &group);
         let mut reader = again.reader();
         let mut early = Vec::new();
         let wait = Duration::from_millis(300);

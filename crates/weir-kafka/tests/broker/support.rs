@@ -5,7 +5,7 @@ use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use weir_kafka::{
-    Acks, Admin, Delivery, IngestConfig, KafkaIngest, Producer, ProducerConfig, Record,
+    Acks, Admin, DeliveryReport, IngestConfig, KafkaIngest, Producer, ProducerConfig, Record,
     RecordSource, StartFrom,
 };
 use weir_lab::{Lab, LabOptions};
@@ -14,16 +14,16 @@ use weir_lab::{Lab, LabOptions};
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A broker to test against.
-pub(crate) struct Broker {
+pub(crate) struct TestBroker {
     pub(crate) bootstrap: String,
 }
 
 /// The broker that all tests share. One started here ends with this process.
-pub(crate) fn broker() -> Broker {
+pub(crate) fn broker() -> TestBroker {
     static LAB: OnceLock<Lab> = OnceLock::new();
     let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
     let bootstrap = named.unwrap_or_else(|| LAB.get_or_init(|| lab(1)).bootstrap());
-    Broker { bootstrap }
+    TestBroker { bootstrap }
 }
 
 /// Brokers of a test's own, to be stopped and started.
@@ -37,7 +37,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
     Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
 }
 
-impl Broker {
+impl TestBroker {
     pub(crate) fn admin(&self) -> Admin {
         Admin::connect(&self.bootstrap, TEST_TIMEOUT).expect("broker answers")
     }
@@ -91,7 +91,7 @@ impl Broker {
 /// A producer with its delivery reports.
 pub(crate) struct TestProducer {
     pub(crate) producer: Producer,
-    pub(crate) deliveries: mpsc::Receiver<Delivery>,
+    pub(crate) deliveries: mpsc::Receiver<DeliveryReport>,
 }
 
 impl TestProducer {

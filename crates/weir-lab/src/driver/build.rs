@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::program::{DriverProgram, Known};
-use super::sources::{Source, hash};
+use super::program::{BuiltInDriver, DriverProgram};
+use super::sources::{SourceFile, hash};
 use crate::cache;
 use crate::error::LabError;
 use crate::host_tools;
 use crate::maven;
 use crate::sdk::npm::{self, Packages};
-use crate::sdk::python::Wanted;
+use crate::sdk::python::VenvSpec;
 
 /// How a driver is built and run.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) enum BuildSystem {
 
 /// Has a driver at hand.
 pub(super) fn build(
-    known: &'static Known,
+    known: &'static BuiltInDriver,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<DriverProgram, LabError> {
@@ -59,7 +59,7 @@ pub(super) fn build(
 
 /// One driver that is being made ready.
 struct DriverBuild<'a> {
-    known: &'static Known,
+    known: &'static BuiltInDriver,
     progress: &'a mut dyn FnMut(&str),
     stop: &'a AtomicBool,
 }
@@ -95,7 +95,7 @@ impl DriverBuild<'_> {
 
     fn python(&mut self) -> Result<DriverProgram, LabError> {
         let requirements = self.source("requirements.txt");
-        let wanted = Wanted {
+        let wanted = VenvSpec {
             name: format!("venv-{}-{}", self.known.name, hash(&[requirements])),
             what: format!("{} (driver {})", self.known.library, self.known.name),
             requirements: requirements.text,
@@ -148,7 +148,7 @@ impl DriverBuild<'_> {
         build: impl FnOnce(&mut DriverBuild<'_>, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
         let (known, stop) = (self.known, self.stop);
-        let sources: Vec<&Source> = known.sources.iter().collect();
+        let sources: Vec<&SourceFile> = known.sources.iter().collect();
         let name = format!("driver-{}-{}", known.name, hash(&sources));
         cache::entry(&name, BUILD_BYTES, self.progress, stop, |dir, progress| {
             sources.iter().try_for_each(|source| write(dir, source))?;
@@ -195,14 +195,14 @@ impl DriverBuild<'_> {
     }
 
     /// A file that the recipe needs.
-    fn source(&self, path: &str) -> &'static Source {
+    fn source(&self, path: &str) -> &'static SourceFile {
         let found = self.known.sources.iter().find(|source| source.path == path);
         // Invariant: a test looks for each of these.
-        found.unwrap_or(&Source { path: "", text: "" })
+        found.unwrap_or(&SourceFile { path: "", text: "" })
     }
 }
 
-fn write(dir: &Path, source: &Source) -> Result<(), LabError> {
+fn write(dir: &Path, source: &SourceFile) -> Result<(), LabError> {
     let path = dir.join(source.path);
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
     made.and_then(|()| fs::write(&path, source.text))

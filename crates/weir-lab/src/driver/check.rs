@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::protocol::{
-    Consume, Consumed, Distribution, Hello, PROTOCOL, Produce, Produced, Role, RoundTrip,
-    RoundTripped, Second, Steady, SteadyDone, WarmUp, WarmedUp,
+    Consume, Consumed, DriverHello, PROTOCOL, ProduceCommand, Produced, ReportedDistribution,
+    RoundTrip, RoundTripped, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
 /// What was seen of a driver while it did a command.
@@ -31,7 +31,7 @@ macro_rules! hold {
     };
 }
 
-pub(super) fn hello(answer: &Hello) -> CheckResult {
+pub(super) fn hello(answer: &DriverHello) -> CheckResult {
     hold!(
         answer.protocol == PROTOCOL,
         "it speaks protocol {}, this program speaks {PROTOCOL}",
@@ -63,7 +63,7 @@ pub(super) fn warmed_up(
 }
 
 pub(super) fn produced(
-    asked: &Produce,
+    asked: &ProduceCommand,
     answer: &Produced,
     seen: &CommandObservation,
 ) -> CheckResult {
@@ -176,7 +176,7 @@ pub(super) fn round_tripped(
 pub(super) fn steady(
     asked: &Steady,
     answer: &SteadyDone,
-    told: &[Second],
+    told: &[SteadySecond],
     seen: &CommandObservation,
 ) -> CheckResult {
     hold!(
@@ -193,7 +193,7 @@ pub(super) fn steady(
         );
         positive("cpu_us", second.cpu_us)?;
     }
-    let sum = |part: fn(&Second) -> u64| told.iter().map(part).fold(0, u64::saturating_add);
+    let sum = |part: fn(&SteadySecond) -> u64| told.iter().map(part).fold(0, u64::saturating_add);
     for (name, all, parts) in [
         ("records", answer.records, sum(|second| second.records)),
         ("bytes", answer.bytes, sum(|second| second.bytes)),
@@ -206,7 +206,7 @@ pub(super) fn steady(
     positive("cpu_us", answer.cpu_us)?;
     seen.not_above(answer.cpu_us)?;
     seen.not_above(told.iter().map(|second| second.cpu_us).sum())?;
-    if asked.role == Role::Consume {
+    if asked.role == TopicEnd::Consume {
         return Ok(());
     }
     let due = (asked.rate * asked.seconds as f64).ceil() + 1.0;
@@ -229,7 +229,7 @@ pub(super) fn steady(
 }
 
 /// Whether a distribution agrees with itself and has `count` values.
-fn distribution(name: &str, found: &Distribution, count: u64) -> CheckResult {
+fn distribution(name: &str, found: &ReportedDistribution, count: u64) -> CheckResult {
     hold!(
         found.count == count,
         "{name} has {} values, there should be {count}",
@@ -303,7 +303,7 @@ impl CommandObservation {
     }
 
     /// Whether these can be times of records within the command.
-    fn spread(&self, name: &str, found: &Distribution, count: u64) -> CheckResult {
+    fn spread(&self, name: &str, found: &ReportedDistribution, count: u64) -> CheckResult {
         distribution(name, found, count)?;
         let wall = self.wall_us();
         hold!(

@@ -18,8 +18,8 @@ fn caught(verdict: CheckResult, expected: &str) {
     assert!(said.contains(expected), "{said}");
 }
 
-fn produce() -> (Produce, Produced) {
-    let asked = Produce {
+fn produce() -> (ProduceCommand, Produced) {
+    let asked = ProduceCommand {
         topic: "t".to_owned(),
         len: 100,
         count: 10,
@@ -85,7 +85,7 @@ fn produce_is_checked() {
     answer.cpu_us = 221_000.0;
     let verdict = produced(&asked, &answer, &blind);
     caught(verdict, "all processors together had 200000");
-    let unasked = Produce {
+    let unasked = ProduceCommand {
         per_record: false,
         ..asked
     };
@@ -146,8 +146,8 @@ fn consume_is_checked() {
     consumed(&asked, &odd, &SEEN).unwrap();
 }
 
-fn three() -> Distribution {
-    Distribution {
+fn three() -> ReportedDistribution {
+    ReportedDistribution {
         count: 3,
         sum_us: 12_345 + 500 + 3,
         min_us: 3,
@@ -195,7 +195,7 @@ fn a_roundtrip_is_checked() {
         (|it| it.acked = 2, "acked 2 and failed 0"),
         (|it| it.got = 2, "got is 2, acked 3"),
         (
-            |it| it.pacing = Distribution::default(),
+            |it| it.pacing = ReportedDistribution::default(),
             "pacing has 0 values",
         ),
         (
@@ -210,7 +210,7 @@ fn a_roundtrip_is_checked() {
     }
     let burst = RoundTrip { rate: 0.0, ..asked };
     let mut answer = honest.clone();
-    answer.pacing = Distribution::default();
+    answer.pacing = ReportedDistribution::default();
     round_tripped(&burst, &answer, &SEEN).unwrap();
     caught(round_tripped(&burst, &honest, &SEEN), "pacing has 3 values");
 }
@@ -218,8 +218,8 @@ fn a_roundtrip_is_checked() {
 #[test]
 fn a_distribution_agrees_with_itself() {
     distribution("d", &three(), 3).unwrap();
-    distribution("d", &Distribution::default(), 0).unwrap();
-    type Change = fn(&mut Distribution);
+    distribution("d", &ReportedDistribution::default(), 0).unwrap();
+    type Change = fn(&mut ReportedDistribution);
     let lies: [(Change, &str); 6] = [
         (|it| it.pairs.swap(0, 1), "do not ascend"),
         (|it| it.pairs[2].0 = 12_345, "more than three digits"),
@@ -241,17 +241,17 @@ fn seconds_add_up() {
         topic: "t".to_owned(),
         len: 10,
         seed: 1,
-        role: Role::Produce,
+        role: TopicEnd::Produce,
         rate: 2.0,
         seconds: 2,
     };
-    let second = |second| Second {
+    let second = |second| SteadySecond {
         second,
         records: 2,
         bytes: 36,
         cpu_us: 100.0,
     };
-    let four = Distribution {
+    let four = ReportedDistribution {
         count: 4,
         sum_us: 40,
         min_us: 10,
@@ -309,7 +309,7 @@ fn others_are_checked_too() {
     warmed_up(&asked, &answer, &SEEN).unwrap();
     answer.consume_cpu_us_per_record = 90.0;
     caught(warmed_up(&asked, &answer, &SEEN), "the system counts 50000");
-    let mut said = Hello {
+    let mut said = DriverHello {
         protocol: 1,
         library: "l".to_owned(),
         library_version: "1".to_owned(),

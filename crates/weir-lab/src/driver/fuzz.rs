@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 
 use super::check::{self, CommandObservation};
 use super::protocol::{
-    AssignmentMode, Configured, Consume, Consumed, Distribution, Line, Produce, Produced,
-    ProducerState, Role, RoundTrip, RoundTripped, Second, Stats, Steady, SteadyDone, WarmUp,
-    WarmedUp, parse_line, read_answer,
+    AssignmentMode, Configured, Consume, Consumed, DriverLine, ProduceCommand, Produced,
+    ProducerState, ReportedDistribution, RoundTrip, RoundTripped, Stats, Steady, SteadyDone,
+    SteadySecond, TopicEnd, WarmUp, WarmedUp, parse_line, read_answer,
 };
 
 /// Reads the lines of a driver up to its answer. The first byte says to which command.
@@ -20,14 +20,14 @@ pub fn answer(data: &[u8]) {
     let mut told = Vec::new();
     for line in said.split(|byte| *byte == b'\n') {
         match parse_line(line, ID) {
-            Err(text) | Ok(Line::Answer(Err(text))) => return assert_short(&text),
-            Ok(Line::Second(second)) => told.push(second),
-            Ok(Line::Answer(Ok(answer))) => return check(*command, answer, &told),
+            Err(text) | Ok(DriverLine::Answer(Err(text))) => return assert_short(&text),
+            Ok(DriverLine::Second(second)) => told.push(second),
+            Ok(DriverLine::Answer(Ok(answer))) => return check(*command, answer, &told),
         }
     }
 }
 
-fn check(command: u8, answer: serde_json::Value, told: &[Second]) {
+fn check(command: u8, answer: serde_json::Value, told: &[SteadySecond]) {
     match command % 7 {
         0 => {
             let asked = produce();
@@ -101,13 +101,13 @@ fn assert_short(text: &str) {
 }
 
 /// No latency is longer than its command, or is counted that never was.
-fn assert_within(found: &Distribution) {
+fn assert_within(found: &ReportedDistribution) {
     assert!(found.count <= RECORDS);
     assert!(found.max_us < 2 * SEEN.wall.as_micros() as u64, "{found:?}");
 }
 
-fn produce() -> Produce {
-    Produce {
+fn produce() -> ProduceCommand {
+    ProduceCommand {
         topic: String::new(),
         len: BYTES,
         count: RECORDS,
@@ -144,7 +144,7 @@ fn steady() -> Steady {
         topic: String::new(),
         len: BYTES,
         seed: 1,
-        role: Role::Produce,
+        role: TopicEnd::Produce,
         rate: 1.0,
         seconds: 2,
     }

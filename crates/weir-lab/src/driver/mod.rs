@@ -22,20 +22,20 @@ use serde::de::DeserializeOwned;
 
 use check::CommandObservation;
 use process::{DriverProcess, ReadEnd};
-use protocol::{Line, parse_line, read_answer};
+use protocol::{DriverLine, parse_line, read_answer};
 
 pub use error::{DriverError, DriverFailure};
-pub use program::{DriverProgram, KNOWN, Known, known};
+pub use program::{BuiltInDriver, DriverProgram, KNOWN, known};
 pub use protocol::{
-    AssignmentMode, CAPABILITIES, Command, Configure, Configured, Consume, ConsumeMarks, Consumed,
-    Distribution, Hello, Nothing, PROTOCOL, Produce, ProduceMarks, Produced, ProducerState,
-    Request, Role, RoundTrip, RoundTripMarks, RoundTripped, Second, Settings, Stats, Steady,
-    SteadyDone, WarmUp, WarmedUp,
+    AssignmentMode, CAPABILITIES, ClientSettings, Configure, Configured, Consume, ConsumeMarks,
+    Consumed, DriverCommand, DriverHello, DriverRequestLine, Nothing, PROTOCOL, ProduceCommand,
+    ProduceMarks, Produced, ProducerState, ReportedDistribution, RoundTrip, RoundTripMarks,
+    RoundTripped, Stats, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
 /// How long a command may take, and what ends it early.
 #[derive(Debug, Clone, Copy)]
-pub struct Limit<'a> {
+pub struct CommandLimit<'a> {
     /// The driver is killed when it has not answered after this.
     pub within: Duration,
     /// The driver is killed when this is set meanwhile.
@@ -47,7 +47,7 @@ pub struct Limit<'a> {
 pub struct Driver {
     name: String,
     process: DriverProcess,
-    hello: Hello,
+    hello: DriverHello,
     commands: u64,
     is_alive: bool,
     cores: f64,
@@ -62,7 +62,7 @@ impl Driver {
     pub fn start(
         program: &DriverProgram,
         folder: &Path,
-        limit: Limit<'_>,
+        limit: CommandLimit<'_>,
     ) -> Result<Self, DriverError> {
         let process = DriverProcess::start(program, folder).map_err(|reason| DriverError {
             driver: program.name.clone(),
@@ -72,7 +72,7 @@ impl Driver {
         let mut driver = Self {
             name: program.name.clone(),
             process,
-            hello: Hello {
+            hello: DriverHello {
                 protocol: PROTOCOL,
                 library: String::new(),
                 library_version: String::new(),
@@ -84,8 +84,9 @@ impl Driver {
             is_alive: true,
             cores: usage::cores(),
         };
-        let command = Command::Hello { protocol: PROTOCOL };
-        let asked = |answer: &Hello, _: &CommandObservation, _: &[Second]| check::hello(answer);
+        let command = DriverCommand::Hello { protocol: PROTOCOL };
+        let asked =
+            |answer: &DriverHello, _: &CommandObservation, _: &[SteadySecond]| check::hello(answer);
         driver.hello = driver.ask(command, limit, &mut |_| (), asked)?;
         Ok(driver)
     }
@@ -104,7 +105,7 @@ impl Driver {
 
     /// What it said of itself.
     #[must_use]
-    pub fn hello(&self) -> &Hello {
+    pub fn hello(&self) -> &DriverHello {
         &self.hello
     }
 
@@ -127,9 +128,9 @@ impl Driver {
     pub fn configure(
         &mut self,
         asked: &Configure,
-        limit: Limit<'_>,
+        limit: CommandLimit<'_>,
     ) -> Result<Configured, DriverError> {
-        let command = Command::Configure(asked.clone());
+        let command = DriverCommand::Configure(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer: &Configured, _, _| {
             let silent = asked.settings.keys();
             let mut silent = silent.filter(|name| !answer.effective.contains_key(*name));
@@ -144,8 +145,12 @@ impl Driver {
     ///
     /// # Errors
     /// See [`DriverFailure`].
-    pub fn warm_up(&mut self, asked: &WarmUp, limit: Limit<'_>) -> Result<WarmedUp, DriverError> {
-        let command = Command::WarmUp(asked.clone());
+    pub fn warm_up(
+        &mut self,
+        asked: &WarmUp,
+        limit: CommandLimit<'_>,
+    ) -> Result<WarmedUp, DriverError> {
+        let command = DriverCommand::WarmUp(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
             check::warmed_up(asked, answer, seen)
         })
@@ -155,8 +160,12 @@ impl Driver {
     ///
     /// # Errors
     /// See [`DriverFailure`].
-    pub fn produce(&mut self, asked: &Produce, limit: Limit<'_>) -> Result<Produced, DriverError> {
-        let command = Command::Produce(asked.clone());
+    pub fn produce(
+        &mut self,
+        asked: &ProduceCommand,
+        limit: CommandLimit<'_>,
+    ) -> Result<Produced, DriverError> {
+        let command = DriverCommand::Produce(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
             check::produced(asked, answer, seen)
         })
@@ -166,8 +175,12 @@ impl Driver {
     ///
     /// # Errors
     /// See [`DriverFailure`].
-    pub fn consume(&mut self, asked: &Consume, limit: Limit<'_>) -> Result<Consumed, DriverError> {
-        let command = Command::Consume(asked.clone());
+    pub fn consume(
+        &mut self,
+        asked: &Consume,
+        limit: CommandLimit<'_>,
+    ) -> Result<Consumed, DriverError> {
+        let command = DriverCommand::Consume(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
             check::consumed(asked, answer, seen)
         })
@@ -180,9 +193,9 @@ impl Driver {
     pub fn roundtrip(
         &mut self,
         asked: &RoundTrip,
-        limit: Limit<'_>,
+        limit: CommandLimit<'_>,
     ) -> Result<RoundTripped, DriverError> {
-        let command = Command::RoundTrip(asked.clone());
+        let command = DriverCommand::RoundTrip(asked.clone());
         self.ask(command, limit, &mut |_| (), |answer, seen, _| {
             check::round_tripped(asked, answer, seen)
         })
@@ -195,10 +208,10 @@ impl Driver {
     pub fn steady(
         &mut self,
         asked: &Steady,
-        limit: Limit<'_>,
-        on_second: &mut dyn FnMut(&Second),
+        limit: CommandLimit<'_>,
+        on_second: &mut dyn FnMut(&SteadySecond),
     ) -> Result<SteadyDone, DriverError> {
-        let command = Command::Steady(asked.clone());
+        let command = DriverCommand::Steady(asked.clone());
         self.ask(command, limit, on_second, |answer, seen, seconds| {
             check::steady(asked, answer, seconds, seen)
         })
@@ -208,17 +221,18 @@ impl Driver {
     ///
     /// # Errors
     /// See [`DriverFailure`].
-    pub fn gc(&mut self, limit: Limit<'_>) -> Result<(), DriverError> {
-        let fine = |_: &Nothing, _: &CommandObservation, _: &[Second]| Ok(());
-        self.ask(Command::Gc, limit, &mut |_| (), fine).map(|_| ())
+    pub fn gc(&mut self, limit: CommandLimit<'_>) -> Result<(), DriverError> {
+        let fine = |_: &Nothing, _: &CommandObservation, _: &[SteadySecond]| Ok(());
+        self.ask(DriverCommand::Gc, limit, &mut |_| (), fine)
+            .map(|_| ())
     }
 
     /// Tells memory and threads.
     ///
     /// # Errors
     /// See [`DriverFailure`].
-    pub fn stats(&mut self, limit: Limit<'_>) -> Result<Stats, DriverError> {
-        self.ask(Command::Stats, limit, &mut |_| (), |_, _, _| Ok(()))
+    pub fn stats(&mut self, limit: CommandLimit<'_>) -> Result<Stats, DriverError> {
+        self.ask(DriverCommand::Stats, limit, &mut |_| (), |_, _, _| Ok(()))
     }
 
     /// Ends it; killed when it takes longer than the protocol allows.
@@ -227,12 +241,12 @@ impl Driver {
     /// It did not end by itself, or not well.
     pub fn bye(mut self) -> Result<(), DriverError> {
         let never = AtomicBool::new(false);
-        let limit = Limit {
+        let limit = CommandLimit {
             within: BYE_WITHIN,
             stop: &never,
         };
-        let fine = |_: &Nothing, _: &CommandObservation, _: &[Second]| Ok(());
-        self.ask(Command::Bye, limit, &mut |_| (), fine)?;
+        let fine = |_: &Nothing, _: &CommandObservation, _: &[SteadySecond]| Ok(());
+        self.ask(DriverCommand::Bye, limit, &mut |_| (), fine)?;
         if !self.process.close(END_WITHIN) {
             return Err(self.give_up("bye", |said| DriverFailure::Hung {
                 within: END_WITHIN,
@@ -248,10 +262,10 @@ impl Driver {
     /// Sends a command, waits for its answer and checks it. Only a refusal leaves the driver alive.
     fn ask<T: DeserializeOwned>(
         &mut self,
-        command: Command,
-        limit: Limit<'_>,
-        on_second: &mut dyn FnMut(&Second),
-        check: impl FnOnce(&T, &CommandObservation, &[Second]) -> Result<(), String>,
+        command: DriverCommand,
+        limit: CommandLimit<'_>,
+        on_second: &mut dyn FnMut(&SteadySecond),
+        check: impl FnOnce(&T, &CommandObservation, &[SteadySecond]) -> Result<(), String>,
     ) -> Result<T, DriverError> {
         let during = command.name();
         if !self.is_alive {
@@ -262,7 +276,7 @@ impl Driver {
         }
         let mut seconds = Vec::new();
         let seconds_max = match &command {
-            Command::Steady(steady) => steady.seconds,
+            DriverCommand::Steady(steady) => steady.seconds,
             _ => 0,
         };
         let cpu_before = self.process.cpu_us();
@@ -274,12 +288,12 @@ impl Driver {
                 Err(silence) => return Err(self.silent(during, silence, limit.within)),
             };
             match parse_line(&line, id) {
-                Ok(Line::Answer(answer)) => break answer,
-                Ok(Line::Second(second)) if (seconds.len() as u64) < seconds_max => {
+                Ok(DriverLine::Answer(answer)) => break answer,
+                Ok(DriverLine::Second(second)) if (seconds.len() as u64) < seconds_max => {
                     on_second(&second);
                     seconds.push(second);
                 }
-                Ok(Line::Second(_)) => {
+                Ok(DriverLine::Second(_)) => {
                     let detail = "an event that nobody asked for".to_owned();
                     return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
                 }
@@ -308,14 +322,14 @@ impl Driver {
     }
 
     /// Sends a command; its id. What came before it was asked for is no answer to it.
-    fn send(&mut self, command: Command, within: Duration) -> Result<u64, DriverError> {
+    fn send(&mut self, command: DriverCommand, within: Duration) -> Result<u64, DriverError> {
         let during = command.name();
         if let Some(line) = self.process.unasked() {
             let detail = format!("it said without being asked: {}", protocol::cut(&line));
             return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
         }
         self.commands += 1;
-        let request = Request {
+        let request = DriverRequestLine {
             id: self.commands,
             timeout_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
             command,

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::build::{self, BuildSystem};
 use super::error::DriverError;
-use super::sources::{self, Source};
+use super::sources::{self, SourceFile};
 use crate::error::LabError;
 
 /// A driver that can be started.
@@ -111,7 +111,7 @@ impl DriverProgram {
 
 /// A driver whose source is in this program.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct BuiltInDriver {
     /// What it is asked for by.
     pub name: &'static str,
     /// The library it drives.
@@ -121,12 +121,12 @@ pub struct Known {
     /// Whether the conformance test runs it.
     pub is_tested: bool,
     pub(super) recipe: BuildSystem,
-    pub(super) sources: &'static [Source],
+    pub(super) sources: &'static [SourceFile],
 }
 
 /// The known driver of that name.
 #[must_use]
-pub fn known(name: &str) -> Option<&'static Known> {
+pub fn known(name: &str) -> Option<&'static BuiltInDriver> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
@@ -154,8 +154,8 @@ fn is_name(name: &str) -> bool {
 const BUILT_IN: &str = "librdkafka";
 
 /// All known drivers.
-pub const KNOWN: &[Known] = &[
-    Known {
+pub const KNOWN: &[BuiltInDriver] = &[
+    BuiltInDriver {
         name: "java",
         library: "Apache Kafka's own client for Java",
         needs: "a JDK 17 or newer and Maven",
@@ -163,7 +163,7 @@ pub const KNOWN: &[Known] = &[
         recipe: BuildSystem::Maven,
         sources: sources::JAVA,
     },
-    Known {
+    BuiltInDriver {
         name: "franz-go",
         library: "franz-go, for Go",
         needs: "Go 1.26 or newer",
@@ -171,7 +171,7 @@ pub const KNOWN: &[Known] = &[
         recipe: BuildSystem::Go,
         sources: sources::FRANZ_GO,
     },
-    Known {
+    BuiltInDriver {
         name: "confluent-kafka",
         library: "confluent-kafka for Python, on librdkafka",
         needs: "Python 3 with venv",
@@ -179,7 +179,7 @@ pub const KNOWN: &[Known] = &[
         recipe: BuildSystem::Python,
         sources: sources::CONFLUENT_KAFKA,
     },
-    Known {
+    BuiltInDriver {
         name: "aiokafka",
         library: "aiokafka, for Python",
         needs: "Python 3 with venv",
@@ -187,7 +187,7 @@ pub const KNOWN: &[Known] = &[
         recipe: BuildSystem::Python,
         sources: sources::AIOKAFKA,
     },
-    Known {
+    BuiltInDriver {
         name: "kafkajs",
         library: "KafkaJS, for Node.js",
         needs: "Node.js 18 or newer and npm",
@@ -195,7 +195,7 @@ pub const KNOWN: &[Known] = &[
         recipe: BuildSystem::Node { package: "kafkajs" },
         sources: sources::KAFKAJS,
     },
-    Known {
+    BuiltInDriver {
         name: "dotnet-confluent",
         library: "Confluent.Kafka for .NET, on librdkafka",
         needs: "the .NET SDK",
@@ -205,7 +205,7 @@ pub const KNOWN: &[Known] = &[
         },
         sources: sources::DOTNET,
     },
-    Known {
+    BuiltInDriver {
         name: "dotnet-knet",
         library: "KNet for .NET, on Apache Kafka's client for Java",
         needs: "the .NET SDK and a JDK",

@@ -23,11 +23,11 @@ pub const CAPABILITIES: [&str; 9] = [
 ];
 
 /// Names of settings with their values.
-pub type Settings = BTreeMap<String, Value>;
+pub type ClientSettings = BTreeMap<String, Value>;
 
 /// One line to a driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct DriverRequestLine {
     /// Comes back with the answer.
     pub id: u64,
     /// When the driver is killed unless it has answered.
@@ -35,7 +35,7 @@ pub struct Request {
     pub timeout_ms: u64,
     /// What is to be done.
     #[serde(flatten)]
-    pub command: Command,
+    pub command: DriverCommand,
 }
 
 /// For those who try a driver by hand.
@@ -46,7 +46,7 @@ fn timeout_ms() -> u64 {
 /// What a driver is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
-pub enum Command {
+pub enum DriverCommand {
     /// Say what it is.
     Hello {
         /// [`PROTOCOL`].
@@ -57,7 +57,7 @@ pub enum Command {
     /// Produce and consume, and tell only the cost.
     WarmUp(WarmUp),
     /// Produce a burst.
-    Produce(Produce),
+    Produce(ProduceCommand),
     /// Consume a burst.
     Consume(Consume),
     /// Produce and consume at once, and tell latencies.
@@ -72,7 +72,7 @@ pub enum Command {
     Bye,
 }
 
-impl Command {
+impl DriverCommand {
     /// Its name in the protocol.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -99,7 +99,7 @@ pub struct Configure {
     /// A name, for the driver's log.
     pub profile: String,
     /// Those that are not to stay at the library's default.
-    pub settings: Settings,
+    pub settings: ClientSettings,
 }
 
 /// Fields of `warmup`.
@@ -117,7 +117,7 @@ pub struct WarmUp {
 
 /// Fields of `produce`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Produce {
+pub struct ProduceCommand {
     /// Where to.
     pub topic: String,
     /// Bytes of each value.
@@ -198,7 +198,7 @@ pub struct Steady {
     /// Of the value.
     pub seed: u64,
     /// Which end.
-    pub role: Role,
+    pub role: TopicEnd,
     /// Records per second, of a producer.
     pub rate: f64,
     /// How long.
@@ -208,7 +208,7 @@ pub struct Steady {
 /// An end of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum TopicEnd {
     /// Writes.
     Produce,
     /// Reads.
@@ -217,7 +217,7 @@ pub enum Role {
 
 /// What a driver says of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hello {
+pub struct DriverHello {
     /// [`PROTOCOL`].
     pub protocol: u32,
     /// Name of the library.
@@ -237,7 +237,7 @@ pub struct Hello {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Configured {
     /// What settings are now: all that were asked for, and others that the library can tell.
-    pub effective: Settings,
+    pub effective: ClientSettings,
     /// Those asked for that the library does not have.
     #[serde(default)]
     pub unsupported: Vec<String>,
@@ -335,9 +335,9 @@ pub struct RoundTripped {
     /// Records handed over, primers left out.
     pub got: u64,
     /// Receipt minus due instant.
-    pub latency: Distribution,
+    pub latency: ReportedDistribution,
     /// Call of send minus due instant.
-    pub pacing: Distribution,
+    pub pacing: ReportedDistribution,
 }
 
 /// Instants of a roundtrip.
@@ -355,7 +355,7 @@ pub struct RoundTripMarks {
 
 /// One second of `steady`, told as it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Second {
+pub struct SteadySecond {
     /// From 0.
     pub second: u64,
     /// Records in this second.
@@ -380,10 +380,10 @@ pub struct SteadyDone {
     pub cpu_us: f64,
     /// Delivery report minus due instant; of a producer.
     #[serde(default)]
-    pub latency: Option<Distribution>,
+    pub latency: Option<ReportedDistribution>,
     /// Call of send minus due instant; of a producer.
     #[serde(default)]
-    pub pacing: Option<Distribution>,
+    pub pacing: Option<ReportedDistribution>,
 }
 
 /// Answer to `stats`.
@@ -404,7 +404,7 @@ pub struct Nothing {}
 
 /// Durations in whole microseconds; from 1,000 on with three significant digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Distribution {
+pub struct ReportedDistribution {
     /// How many.
     pub count: u64,
     /// Their sum.
@@ -419,15 +419,15 @@ pub struct Distribution {
 
 /// What a line of a driver is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Line {
+pub(super) enum DriverLine {
     /// A second of `steady`.
-    Second(Second),
+    Second(SteadySecond),
     /// The end of a command, with all its fields or what went wrong.
     Answer(Result<Value, String>),
 }
 
 /// Reads a line of a driver that is at command `id`; an error says what is wrong with the line.
-pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
+pub(super) fn parse_line(line: &[u8], id: u64) -> Result<DriverLine, String> {
     let value: Value = serde_json::from_slice(line)
         .map_err(|error| format!("no JSON ({}): {}", shown(&error), cut(line)))?;
     let Some(object) = value.as_object() else {
@@ -449,11 +449,11 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
             return Err(format!("an event that is not known: {}", cut(line)));
         }
         return serde_json::from_value(value)
-            .map(Line::Second)
+            .map(DriverLine::Second)
             .map_err(|error| format!("an event with {}: {}", shown(&error), cut(line)));
     }
     match object.get("ok").and_then(Value::as_bool) {
-        Some(true) => Ok(Line::Answer(Ok(value))),
+        Some(true) => Ok(DriverLine::Answer(Ok(value))),
         Some(false) => {
             let text = object.get("error").and_then(Value::as_str);
             let text: String = text
@@ -461,7 +461,7 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<Line, String> {
                 .chars()
                 .take(SHOWN_MAX)
                 .collect();
-            Ok(Line::Answer(Err(text)))
+            Ok(DriverLine::Answer(Err(text)))
         }
         None => Err(format!("neither an answer nor an event: {}", cut(line))),
     }
@@ -498,17 +498,17 @@ mod tests {
 
     #[test]
     fn commands_are_as_the_document_has_them() {
-        let request = |command| Request {
+        let request = |command| DriverRequestLine {
             id: 7,
             timeout_ms: 1000,
             command,
         };
-        let hello = serde_json::to_value(request(Command::Hello { protocol: 1 })).unwrap();
+        let hello = serde_json::to_value(request(DriverCommand::Hello { protocol: 1 })).unwrap();
         assert_eq!(
             hello,
             json!({"id": 7, "timeout_ms": 1000, "op": "hello", "protocol": 1})
         );
-        let produce = Command::Produce(Produce {
+        let produce = DriverCommand::Produce(ProduceCommand {
             topic: "t".to_owned(),
             len: 10,
             count: 3,
@@ -523,14 +523,14 @@ mod tests {
                    "count": 3, "seed": 1, "state": "warm", "per_record": false})
         );
         for (command, name) in [
-            (Command::Gc, "gc"),
-            (Command::Stats, "stats"),
-            (Command::Bye, "bye"),
+            (DriverCommand::Gc, "gc"),
+            (DriverCommand::Stats, "stats"),
+            (DriverCommand::Bye, "bye"),
         ] {
             let sent = serde_json::to_value(request(command.clone())).unwrap();
             assert_eq!(sent["op"], name);
             assert_eq!(command.name(), name);
-            let back: Request = serde_json::from_value(sent).unwrap();
+            let back: DriverRequestLine = serde_json::from_value(sent).unwrap();
             assert_eq!(back, request(command));
         }
     }
@@ -558,7 +558,7 @@ mod tests {
             assert!(error.starts_with(expected), "{line}: {error}");
         }
         let refused = parse_line(br#"{"id":7,"ok":false,"error":"no such topic"}"#, 7).unwrap();
-        assert_eq!(refused, Line::Answer(Err("no such topic".to_owned())));
+        assert_eq!(refused, DriverLine::Answer(Err("no such topic".to_owned())));
         let long = format!("\"{}\"", "x".repeat(10_000));
         let error = parse_line(long.as_bytes(), 7).unwrap_err();
         assert!(error.chars().count() < 300, "{error}");
@@ -574,7 +574,7 @@ mod tests {
         fn no_answer_is_too_odd(
             line in "\\{\"id\":7,\"(ok|event|error)\":(true|false|\"second\"|1e999|-1),?(\"[a-z_]{1,8}\":[0-9.e-]{1,9})?\\}",
         ) {
-            if let Ok(Line::Answer(Ok(value))) = parse_line(line.as_bytes(), 7) {
+            if let Ok(DriverLine::Answer(Ok(value))) = parse_line(line.as_bytes(), 7) {
                 let _ = serde_json::from_value::<Produced>(value.clone());
                 let _ = serde_json::from_value::<Consumed>(value.clone());
                 let _ = serde_json::from_value::<RoundTripped>(value.clone());
@@ -586,14 +586,14 @@ mod tests {
         fn events_survive_the_way_there_and_back(
             second in 0..1_000_u64, records in any::<u32>(), bytes in any::<u32>(), cpu in 0..10_000_000_u32,
         ) {
-            let told = Second {
+            let told = SteadySecond {
                 second, records: records.into(), bytes: bytes.into(), cpu_us: f64::from(cpu),
             };
             let mut line = serde_json::to_value(&told).unwrap();
             line["id"] = json!(7);
             line["event"] = json!("second");
             let read = parse_line(line.to_string().as_bytes(), 7);
-            prop_assert_eq!(read, Ok(Line::Second(told)));
+            prop_assert_eq!(read, Ok(DriverLine::Second(told)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 /// A file of a driver.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Source {
+pub(super) struct SourceFile {
     /// Where it lies in the folder it is built in.
     pub(super) path: &'static str,
     pub(super) text: &'static str,
@@ -12,11 +12,11 @@ pub(super) struct Source {
 macro_rules! sources {
     ($folder:literal: $($path:literal)*; $($other:literal: $beside:literal)*) => {
         &[
-            $(Source {
+            $(SourceFile {
                 path: $path,
                 text: include_str!(concat!("../../../../drivers/", $folder, "/", $path)),
             },)*
-            $(Source {
+            $(SourceFile {
                 path: $beside,
                 text: include_str!(concat!("../../../../drivers/", $other, "/", $beside)),
             },)*
@@ -24,7 +24,7 @@ macro_rules! sources {
     };
 }
 
-pub(super) const JAVA: &[Source] = sources!("java":
+pub(super) const JAVA: &[SourceFile] = sources!("java":
     "pom.xml"
     "src/main/java/weir/driver/Command.java"
     "src/main/java/weir/driver/Consuming.java"
@@ -39,7 +39,7 @@ pub(super) const JAVA: &[Source] = sources!("java":
     "src/main/java/weir/driver/Usage.java"
     "src/main/java/weir/driver/Values.java"
 ;);
-pub(super) const FRANZ_GO: &[Source] = sources!("franz-go":
+pub(super) const FRANZ_GO: &[SourceFile] = sources!("franz-go":
     "consume.go"
     "go.mod"
     "go.sum"
@@ -50,7 +50,7 @@ pub(super) const FRANZ_GO: &[Source] = sources!("franz-go":
     "settings.go"
     "steady.go"
 ;);
-pub(super) const CONFLUENT_KAFKA: &[Source] = sources!("confluent-kafka":
+pub(super) const CONFLUENT_KAFKA: &[SourceFile] = sources!("confluent-kafka":
     "clients.py"
     "driver.py"
     "requirements.txt"
@@ -58,7 +58,7 @@ pub(super) const CONFLUENT_KAFKA: &[Source] = sources!("confluent-kafka":
     "settings.py"
     "steady.py"
 ; "python": "weir_driver.py");
-pub(super) const AIOKAFKA: &[Source] = sources!("aiokafka":
+pub(super) const AIOKAFKA: &[SourceFile] = sources!("aiokafka":
     "clients.py"
     "driver.py"
     "requirements.txt"
@@ -66,7 +66,7 @@ pub(super) const AIOKAFKA: &[Source] = sources!("aiokafka":
     "settings.py"
     "steady.py"
 ; "python": "weir_driver.py");
-pub(super) const KAFKAJS: &[Source] = sources!("kafkajs":
+pub(super) const KAFKAJS: &[SourceFile] = sources!("kafkajs":
     "consume.js"
     "driver.js"
     "measure.js"
@@ -78,7 +78,7 @@ pub(super) const KAFKAJS: &[Source] = sources!("kafkajs":
     "settings.js"
     "steady.js"
 ;);
-pub(super) const DOTNET: &[Source] = sources!("dotnet":
+pub(super) const DOTNET: &[SourceFile] = sources!("dotnet":
     "Command.cs"
     "ConfluentLibrary.cs"
     "Consuming.cs"
@@ -94,7 +94,7 @@ pub(super) const DOTNET: &[Source] = sources!("dotnet":
 ;);
 
 /// Tells sources apart: the same content gives the same text.
-pub(super) fn hash(sources: &[&Source]) -> String {
+pub(super) fn hash(sources: &[&SourceFile]) -> String {
     let fields = sources.iter().flat_map(|source| [source.path, source.text]);
     // A separator that no text has, so that no two lists run together to the same bytes.
     let bytes = fields.flat_map(|field| field.bytes().chain([0xff]));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn hashes_tell_lists_apart() {
-        let source = |path, text| Source { path, text };
+        let source = |path, text| SourceFile { path, text };
         let (ab, a, b) = (source("ab", ""), source("a", "b"), source("a", "c"));
         let hashes: BTreeSet<String> = [vec![&ab], vec![&a], vec![&b], vec![&a, &b], vec![]]
             .iter()

@@ -7,7 +7,7 @@ use super::LabOptions;
 use crate::broker::BrokerProcess;
 use crate::disk;
 use crate::error::LabError;
-use crate::state::{self, LabState, Phase};
+use crate::state::{self, LabPhase, LabState};
 use crate::status::{self, GRACE, LOCK_FILE};
 
 /// Refuses a directory with files of somebody else: a lab clears its directory when it stops.
@@ -55,26 +55,26 @@ pub(super) fn look(
         .map(|node| (node.node_id, state.running(node)))
         .partition(|(_, process)| process.is_some());
     match state.phase {
-        Phase::Running if dead.is_empty() => {
+        LabPhase::Running if dead.is_empty() => {
             same_settings(dir, &state, options)?;
             return Ok(ExistingLab::Running(Box::new(state)));
         }
-        Phase::Running if !alive.is_empty() => {
+        LabPhase::Running if !alive.is_empty() => {
             let ids: Vec<_> = dead.iter().map(|(id, _)| id.to_string()).collect();
             return Err(LabError::Incomplete {
                 dir: dir.to_owned(),
                 detail: format!("broker {} does not run any more", ids.join(" and ")),
             });
         }
-        Phase::Stopped => {
+        LabPhase::Stopped => {
             same_data(dir, &state, options)?;
             return Ok(ExistingLab::Kept(state.cluster_id));
         }
-        Phase::Running => progress(&format!(
+        LabPhase::Running => progress(&format!(
             "an earlier lab in {} was not shut down in order; its data is removed",
             dir.display()
         )),
-        Phase::Starting => {
+        LabPhase::Starting => {
             progress("an earlier start of the lab was cut short; its rest is removed");
             let mut left: Vec<_> = alive
                 .into_iter()
@@ -82,7 +82,7 @@ pub(super) fn look(
                 .collect();
             status::stop_all(left.iter_mut().map(|(id, process)| (*id, process)), GRACE)?;
         }
-        Phase::Failed => {}
+        LabPhase::Failed => {}
     }
     for node in &mut state.nodes {
         disk::remove(&state::node_dir(dir, node.node_id))?;

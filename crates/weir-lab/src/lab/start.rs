@@ -18,7 +18,7 @@ use crate::kafka;
 use crate::ports;
 use crate::process;
 use crate::ready;
-use crate::state::{self, LabState, Node, Phase, SCHEMA};
+use crate::state::{self, LabNode, LabPhase, LabState, SCHEMA};
 use crate::status::{self, GRACE};
 
 /// See [`Lab::up`].
@@ -169,7 +169,7 @@ fn start(
 ) -> Result<Lab, LabError> {
     let state = LabState {
         schema: SCHEMA,
-        phase: Phase::Starting,
+        phase: LabPhase::Starting,
         kafka_version: options.kafka_version.clone(),
         cluster_id: match &kept {
             Some(cluster_id) => cluster_id.clone(),
@@ -203,8 +203,8 @@ fn bring_up(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    lab.set_phase(Phase::Starting)?;
-    let ports: Vec<_> = lab.state.nodes.iter().map(Node::ports).collect();
+    lab.set_phase(LabPhase::Starting)?;
+    let ports: Vec<_> = lab.state.nodes.iter().map(LabNode::ports).collect();
     for (index, node) in ports.iter().enumerate() {
         let dir = &lab.launch.dir;
         let data = state::data_dir(dir, node.node_id);
@@ -236,7 +236,7 @@ fn bring_up(
         lab.note_process(index)?;
     }
     wait_ready(lab, progress, stop)?;
-    lab.set_phase(Phase::Running)?;
+    lab.set_phase(LabPhase::Running)?;
     if lab.state.detached {
         lab.processes
             .iter_mut()
@@ -339,10 +339,10 @@ fn give_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabErr
         node.process = None;
         disk::remove(&state::data_dir(&dir, node.node_id))?;
     }
-    lab.set_phase(Phase::Failed)
+    lab.set_phase(LabPhase::Failed)
 }
 
-fn choose_nodes(options: &LabOptions) -> Result<Vec<Node>, LabError> {
+fn choose_nodes(options: &LabOptions) -> Result<Vec<LabNode>, LabError> {
     let count = usize::from(options.brokers);
     let ports: Vec<u16> = match options.port {
         Some(first) => (first..).take(2 * count).collect(),
@@ -352,7 +352,7 @@ fn choose_nodes(options: &LabOptions) -> Result<Vec<Node>, LabError> {
     let (clients, controllers) = ports.split_at(count);
     Ok((1..)
         .zip(clients.iter().zip(controllers))
-        .map(|(node_id, (port, controller_port))| Node {
+        .map(|(node_id, (port, controller_port))| LabNode {
             node_id,
             port: *port,
             controller_port: *controller_port,

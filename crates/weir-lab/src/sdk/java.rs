@@ -8,7 +8,7 @@ use super::INSTALL_BYTES;
 use crate::cache;
 use crate::error::LabError;
 use crate::host_tools;
-use crate::maven::{self, MavenError, Wanted};
+use crate::maven::{self, MavenError, MavenRequest};
 
 /// Version of `com.lightstreamer:ls-javase-client`.
 pub const JAVA_SDK_VERSION: &str = "5.2.1";
@@ -51,7 +51,7 @@ fn class_path(libs: &Path) -> Result<String, LabError> {
 
 fn fetch(dir: &Path, progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<(), LabError> {
     let what = format!("the Lightstreamer client SDK {JAVA_SDK_VERSION} for Java SE");
-    let wanted = Wanted {
+    let wanted = MavenRequest {
         what: what.clone(),
         size: "10 MB",
         dependencies: vec![("com.lightstreamer", "ls-javase-client", JAVA_SDK_VERSION)],

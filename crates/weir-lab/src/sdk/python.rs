@@ -50,7 +50,7 @@ fn release(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<PythonSdk, LabError> {
-    let wanted = Wanted {
+    let wanted = VenvSpec {
         name: format!("sdk-python-{version}"),
         what: format!("the Lightstreamer client SDK {version} for Python"),
         requirements,
@@ -65,7 +65,7 @@ fn release(
 /// # Errors
 /// A missing `python3` or its `venv` module, no network, or `stop` was set.
 pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, LabError> {
-    let wanted = Wanted {
+    let wanted = VenvSpec {
         name: format!("aiokafka-{AIOKAFKA_VERSION}"),
         what: format!("the Kafka client aiokafka {AIOKAFKA_VERSION} for Python"),
         requirements: AIOKAFKA,
@@ -74,7 +74,7 @@ pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<Pat
 }
 
 /// A virtual environment to be had.
-pub(crate) struct Wanted {
+pub(crate) struct VenvSpec {
     /// Of the cache's entry, without the interpreter's release.
     pub(crate) name: String,
     pub(crate) what: String,
@@ -82,7 +82,7 @@ pub(crate) struct Wanted {
     pub(crate) requirements: &'static str,
 }
 
-impl Wanted {
+impl VenvSpec {
     /// Its folder and interpreter.
     pub(crate) fn find(
         &self,

@@ -9,17 +9,17 @@ use weir_stats::Histogram;
 
 use super::wire;
 use crate::delivery::DeliverySummary;
-use crate::worker::protocol::{Command, Interval, Progress, Tag};
+use crate::worker::protocol::{LatencyInterval, LatencyTag, WorkerCommand, WorkerProgress};
 
 /// One agent.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct AgentHandle {
     /// Which one it is, for people.
     pub(super) name: String,
     pub(super) pid: u32,
     stream: TcpStream,
     pub(super) ready: Option<u64>,
-    progress: Progress,
+    progress: WorkerProgress,
     /// Whether the progress is newer than what was told last.
     fresh: bool,
     pub(super) heard: Instant,
@@ -30,19 +30,19 @@ pub(super) struct Member {
 /// All agents that have come.
 #[derive(Debug, Default)]
 pub(super) struct AgentSet {
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<AgentHandle>,
     /// Response of all agents since the last progress.
     second: Histogram,
 }
 
-impl Member {
+impl AgentHandle {
     pub(super) fn new(name: String, pid: u32, stream: TcpStream) -> Self {
         Self {
             name,
             pid,
             stream,
             ready: None,
-            progress: Progress::default(),
+            progress: WorkerProgress::default(),
             fresh: false,
             heard: Instant::now(),
             summary: None,
@@ -59,7 +59,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for AgentHandle {
     /// The thread that reads holds the connection too; this ends it for both sides.
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -68,7 +68,7 @@ impl Drop for Member {
 
 impl AgentSet {
     /// Sends a command to all.
-    pub(super) fn command(&mut self, command: &Command) {
+    pub(super) fn command(&mut self, command: &WorkerCommand) {
         let line = wire::line(command);
         for member in &mut self.members {
             member.send(&line);
@@ -83,14 +83,14 @@ impl AgentSet {
         self.members.iter().map(|member| member.ready).sum()
     }
 
-    pub(super) fn take_progress(&mut self, agent: usize, progress: Progress) {
+    pub(super) fn take_progress(&mut self, agent: usize, progress: WorkerProgress) {
         let member = &mut self.members[agent];
         member.progress = progress;
         member.fresh = true;
     }
 
-    pub(super) fn take_interval(&mut self, interval: &Interval) -> Result<(), String> {
-        if interval.tag == Tag::Response {
+    pub(super) fn take_interval(&mut self, interval: &LatencyInterval) -> Result<(), String> {
+        if interval.tag == LatencyTag::Response {
             let histogram = Histogram::from_base64(&interval.histogram);
             self.second
                 .merge(&histogram.map_err(|error| error.to_string())?);
@@ -107,7 +107,7 @@ impl AgentSet {
     }
 
     /// The progress of all together.
-    pub(super) fn progress(&mut self, unix_ns: u64) -> Progress {
+    pub(super) fn progress(&mut self, unix_ns: u64) -> WorkerProgress {
         let mut counters: BTreeMap<String, u64> = BTreeMap::new();
         for member in &mut self.members {
             member.fresh = false;
@@ -121,7 +121,7 @@ impl AgentSet {
             }
         }
         let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
-        let progress = Progress {
+        let progress = WorkerProgress {
             unix_ns,
             counters,
             p50_us: us(50.0),

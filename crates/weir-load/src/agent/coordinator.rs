@@ -6,16 +6,16 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::agent_set::{AgentSet, Member};
+use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, Engine};
 use super::error::AgentError;
-use super::listener::{Door, Visitor, reject};
-use super::wire::{self, Answer, FailedEvent, LINE_BYTES_MAX, read_line};
-use crate::clients::{ClientsOptions, Kind, Share};
+use super::listener::{AgentListener, Visitor, reject};
+use super::wire::{self, CoordinatorMessage, FailedEvent, LINE_BYTES_MAX, read_line};
+use crate::clients::{ClientProtocol, ClientShare, ClientsOptions};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, Role, Summary};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{Summary, WorkerCommand, WorkerEvent, WorkerRole};
 
 /// How the agents of a run come together.
 #[derive(Debug, Clone)]
@@ -34,9 +34,9 @@ pub struct CoordinatorOptions {
 
 /// One run of several agents.
 #[derive(Debug)]
-pub struct Coordinator {
+pub struct AgentCoordinator {
     options: CoordinatorOptions,
-    door: Option<Door>,
+    door: Option<AgentListener>,
     address: SocketAddr,
     crew: AgentSet,
     children: Children,
@@ -45,27 +45,27 @@ pub struct Coordinator {
     /// Peers that were no agents.
     foreign: u64,
     /// Commands from before all agents had come, for those who come later.
-    early: Vec<Command>,
+    early: Vec<WorkerCommand>,
     told_ready: bool,
     stopping: bool,
     next_progress: Instant,
 }
 
 /// What the threads of the coordinator tell its loop.
-enum Message {
+enum CoordinatorEvent {
     Visitor(Visitor),
-    Event(usize, Event),
+    Event(usize, WorkerEvent),
     Failed(usize, FailedEvent),
     Closed(usize, Option<String>),
 }
 
-impl From<Visitor> for Message {
+impl From<Visitor> for CoordinatorEvent {
     fn from(visitor: Visitor) -> Self {
         Self::Visitor(visitor)
     }
 }
 
-impl Coordinator {
+impl AgentCoordinator {
     /// Listens for agents; none is started yet.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Coordinator {
             address: options.listen.to_string(),
             reason,
         };
-        let door = Door::open(options.listen, &options.token).map_err(refused)?;
+        let door = AgentListener::open(options.listen, &options.token).map_err(refused)?;
         let address = door.address().map_err(refused)?;
         Ok(Self {
             options,
@@ -107,11 +107,11 @@ impl Coordinator {
     pub fn run(
         mut self,
         clients: &ClientsOptions,
-        link: &Link,
+        link: &CoordinatorChannel,
     ) -> Result<DeliverySummary, AgentError> {
         link.events.hello(match clients.kind {
-            Kind::Tlcp { .. } => Role::Clients,
-            Kind::Floor => Role::FloorClients,
+            ClientProtocol::Tlcp { .. } => WorkerRole::Clients,
+            ClientProtocol::Floor => WorkerRole::FloorClients,
         });
         let (sender, messages) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
         let CoordinatorOptions {
@@ -139,19 +139,19 @@ impl Coordinator {
     /// Takes what has come, waiting a little for the first.
     fn messages(
         &mut self,
-        messages: &Receiver<Message>,
-        sender: &SyncSender<Message>,
+        messages: &Receiver<CoordinatorEvent>,
+        sender: &SyncSender<CoordinatorEvent>,
         clients: &ClientsOptions,
-        link: &Link,
+        link: &CoordinatorChannel,
     ) -> Result<(), AgentError> {
         // It cannot be closed: a sender is at hand.
         let mut next = messages.recv_timeout(TURN).ok();
         while let Some(message) = next {
             match message {
-                Message::Visitor(visitor) => self.visitor(visitor, clients, sender),
-                Message::Event(agent, event) => self.event(agent, event, link)?,
-                Message::Failed(agent, failed) => return Err(self.failed(agent, failed)),
-                Message::Closed(agent, reason) => self.closed(agent, reason)?,
+                CoordinatorEvent::Visitor(visitor) => self.visitor(visitor, clients, sender),
+                CoordinatorEvent::Event(agent, event) => self.event(agent, event, link)?,
+                CoordinatorEvent::Failed(agent, failed) => return Err(self.failed(agent, failed)),
+                CoordinatorEvent::Closed(agent, reason) => self.closed(agent, reason)?,
             }
             next = messages.try_recv().ok();
         }
@@ -163,7 +163,7 @@ impl Coordinator {
         &mut self,
         visitor: Visitor,
         clients: &ClientsOptions,
-        sender: &SyncSender<Message>,
+        sender: &SyncSender<CoordinatorEvent>,
     ) {
         let (stream, peer, hello, clock) = match visitor {
             Visitor::Agent {
@@ -209,9 +209,9 @@ impl Coordinator {
             Ok(()) => {}
             Err(error) => tracing::warn!(agent = name, %error, "connection lost"),
         }
-        let mut member = Member::new(name, hello.pid, stream);
-        member.send(&wire::line(&Answer::Clients {
-            share: Share {
+        let mut member = AgentHandle::new(name, hello.pid, stream);
+        member.send(&wire::line(&CoordinatorMessage::Clients {
+            share: ClientShare {
                 index,
                 of: self.options.agents,
             },
@@ -227,36 +227,41 @@ impl Coordinator {
         }
     }
 
-    fn event(&mut self, agent: usize, event: Event, link: &Link) -> Result<(), AgentError> {
+    fn event(
+        &mut self,
+        agent: usize,
+        event: WorkerEvent,
+        link: &CoordinatorChannel,
+    ) -> Result<(), AgentError> {
         let member = &mut self.crew.members[agent];
         member.heard = Instant::now();
         match event {
             // With its pid, so that whoever listens can watch the process.
-            Event::Hello { .. } => link.events.send(&event),
-            Event::Ready { connections, .. } => member.ready = Some(connections),
-            Event::Progress(progress) => self.crew.take_progress(agent, progress),
-            Event::Interval(interval) => {
+            WorkerEvent::Hello { .. } => link.events.send(&event),
+            WorkerEvent::Ready { connections, .. } => member.ready = Some(connections),
+            WorkerEvent::Progress(progress) => self.crew.take_progress(agent, progress),
+            WorkerEvent::Interval(interval) => {
                 let taken = self.crew.take_interval(&interval);
                 taken.map_err(|reason| self.lost(agent, reason))?;
-                link.events.send(&Event::Interval(interval));
+                link.events.send(&WorkerEvent::Interval(interval));
             }
-            Event::Final {
+            WorkerEvent::Final {
                 summary: Summary::Delivery(summary),
             } => member.summary = Some(summary),
-            Event::Final { .. } => {
+            WorkerEvent::Final { .. } => {
                 return Err(self.lost(agent, "it sent another worker's summary".to_owned()));
             }
             // Not asked for: one report cannot be made of several.
-            Event::Report { .. } => {}
+            WorkerEvent::Report { .. } => {}
             // Its end follows, unless it can go on.
-            Event::Error { message } => tracing::warn!(agent = member.name, message),
+            WorkerEvent::Error { message } => tracing::warn!(agent = member.name, message),
         }
         Ok(())
     }
 
     fn failed(&self, agent: usize, failed: FailedEvent) -> AgentError {
         let message = match failed.event {
-            Event::Error { message } => message,
+            WorkerEvent::Error { message } => message,
             other => format!("{other:?}"),
         };
         AgentError::Failed {
@@ -288,10 +293,10 @@ impl Coordinator {
     }
 
     /// Passes on what whoever started the run wants.
-    fn commands(&mut self, link: &Link) {
+    fn commands(&mut self, link: &CoordinatorChannel) {
         loop {
             match link.commands.try_recv() {
-                Ok(Command::Stop) => self.stop(),
+                Ok(WorkerCommand::Stop) => self.stop(),
                 Ok(command) => {
                     self.crew.command(&command);
                     if self.door.is_some() {
@@ -306,14 +311,14 @@ impl Coordinator {
 
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.stopping, true) {
-            self.crew.command(&Command::Stop);
+            self.crew.command(&WorkerCommand::Stop);
         }
     }
 
     /// Agents that do not come, or are no longer heard of.
     fn look_around(
         &mut self,
-        sender: &SyncSender<Message>,
+        sender: &SyncSender<CoordinatorEvent>,
         joined_by: Instant,
     ) -> Result<(), AgentError> {
         let now = Instant::now();
@@ -361,29 +366,29 @@ impl Coordinator {
     }
 
     /// Says what all agents say together.
-    fn tell(&mut self, link: &Link) {
+    fn tell(&mut self, link: &CoordinatorChannel) {
         let now = Instant::now();
         if self.crew.all_fresh() || now >= self.next_progress {
             self.next_progress = now + PROGRESS_WITHIN;
             let progress = self.crew.progress(self.clock.now_unix_ns());
-            link.events.send(&Event::Progress(progress));
+            link.events.send(&WorkerEvent::Progress(progress));
         }
         if self.told_ready {
             return;
         }
         if let Some(connections) = self.crew.ready(self.options.agents) {
             self.told_ready = true;
-            link.events.send(&Event::Ready {
+            link.events.send(&WorkerEvent::Ready {
                 connections,
                 port: None,
             });
         }
     }
 
-    fn finish(mut self, summary: DeliverySummary, link: &Link) -> DeliverySummary {
+    fn finish(mut self, summary: DeliverySummary, link: &CoordinatorChannel) -> DeliverySummary {
         let progress = self.crew.progress(self.clock.now_unix_ns());
-        link.events.send(&Event::Progress(progress));
-        link.events.send(&Event::Final {
+        link.events.send(&WorkerEvent::Progress(progress));
+        link.events.send(&WorkerEvent::Final {
             summary: Summary::Delivery(summary.clone()),
         });
         self.children.wait();
@@ -395,7 +400,7 @@ impl Coordinator {
 fn read_events(
     agent: usize,
     stream: &TcpStream,
-    sender: SyncSender<Message>,
+    sender: SyncSender<CoordinatorEvent>,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
@@ -413,19 +418,19 @@ fn read_events(
                 Err(error) => break Some(format!("it sent a line that is no event: {error}")),
             }
         };
-        let _ = sender.send(Message::Closed(agent, reason));
+        let _ = sender.send(CoordinatorEvent::Closed(agent, reason));
     });
     Ok(())
 }
 
-fn message(agent: usize, line: &[u8]) -> std::io::Result<Message> {
-    let event: Event = wire::parse(line)?;
-    if let Event::Error { .. } = event {
+fn message(agent: usize, line: &[u8]) -> std::io::Result<CoordinatorEvent> {
+    let event: WorkerEvent = wire::parse(line)?;
+    if let WorkerEvent::Error { .. } = event {
         if let Ok(failed) = wire::parse(line) {
-            return Ok(Message::Failed(agent, failed));
+            return Ok(CoordinatorEvent::Failed(agent, failed));
         }
     }
-    Ok(Message::Event(agent, event))
+    Ok(CoordinatorEvent::Event(agent, event))
 }
 
 /// A full queue makes agents wait; they say a line a second.

@@ -5,7 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::clients::ClientsError;
-use crate::error::Fault;
+use crate::error::ErrorClass;
 
 /// Why agents or their coordinator failed.
 #[derive(Debug, Error)]
@@ -62,7 +62,7 @@ pub enum AgentError {
         /// Its own words.
         message: String,
         /// Whose fault it says it is.
-        fault: Fault,
+        fault: ErrorClass,
     },
     /// Seen by an agent: no coordinator, or a broken connection.
     #[error("coordinator at {address}: {reason}")]
@@ -85,14 +85,14 @@ pub enum AgentError {
 
 impl AgentError {
     /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Listen { .. } | Self::Refused { .. } => Fault::Usage,
-            Self::Coordinator { .. } => Fault::Target,
+            Self::Listen { .. } | Self::Refused { .. } => ErrorClass::Usage,
+            Self::Coordinator { .. } => ErrorClass::Target,
             Self::Failed { fault, .. } => *fault,
             Self::Work(error) => error.fault(),
             Self::Start(_) | Self::Stillborn { .. } | Self::Missing { .. } | Self::Lost { .. } => {
-                Fault::Instrument
+                ErrorClass::Instrument
             }
         }
     }

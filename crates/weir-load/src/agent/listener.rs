@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::wire::{self, Answer, ClockReading, HELLO_BYTES_MAX, Hello};
+use super::wire::{self, AgentHello, ClockReading, CoordinatorMessage, HELLO_BYTES_MAX};
 use crate::clock::Clock;
 
 /// The listening socket.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct AgentListener {
     listener: TcpListener,
     token: Arc<str>,
     strangers: Arc<Strangers>,
@@ -25,7 +25,7 @@ pub(super) enum Visitor {
     Agent {
         stream: TcpStream,
         peer: SocketAddr,
-        hello: Hello,
+        hello: AgentHello,
         clock: ClockDifference,
     },
     /// An agent that cannot take part, already sent away.
@@ -49,7 +49,7 @@ impl ClockDifference {
     }
 }
 
-impl Door {
+impl AgentListener {
     pub(super) fn open(address: SocketAddr, token: &str) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -92,10 +92,10 @@ impl Door {
 /// Agents send theirs at once, so that the oldest of too many is the one to disconnect: silent peers
 /// never keep agents out, and those of one address only each other.
 #[derive(Debug, Default)]
-struct Strangers(Mutex<Waiting>);
+struct Strangers(Mutex<JoinAttempt>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct JoinAttempt {
     last_id: u64,
     /// The oldest first.
     connections: Vec<(u64, IpAddr, TcpStream)>,
@@ -133,7 +133,7 @@ impl Strangers {
             .retain(|(other, ..)| *other != id);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, JoinAttempt> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,7 +179,7 @@ fn compare_clocks(mut stream: &TcpStream, clock: Clock) -> io::Result<ClockDiffe
     let mut best: Option<ClockDifference> = None;
     for _ in 0..CLOCK_QUESTIONS {
         let asked = clock.now_unix_ns();
-        stream.write_all(&wire::line(&Answer::Clock))?;
+        stream.write_all(&wire::line(&CoordinatorMessage::Clock))?;
         let line = short_line(stream)?;
         let answered = clock.now_unix_ns();
         let reading: ClockReading = wire::parse(&line)?;
@@ -197,7 +197,7 @@ fn compare_clocks(mut stream: &TcpStream, clock: Clock) -> io::Result<ClockDiffe
 
 /// Tells somebody that there is no work.
 pub(super) fn reject(mut stream: TcpStream, reason: &str) {
-    let refused = Answer::Refused {
+    let refused = CoordinatorMessage::Refused {
         reason: reason.to_owned(),
     };
     // Who does not listen misses only the reason.
@@ -205,12 +205,12 @@ pub(super) fn reject(mut stream: TcpStream, reason: &str) {
     let _ = stream.write_all(&wire::line(&refused));
 }
 
-fn read_hello(stream: &TcpStream) -> Result<Hello, String> {
+fn read_hello(stream: &TcpStream) -> Result<AgentHello, String> {
     let line = short_line(stream).map_err(|error| format!("no hello: {error}"))?;
     wire::parse(&line).map_err(|_| "no hello".to_owned())
 }
 
-fn check(hello: &Hello, token: &str) -> Result<(), String> {
+fn check(hello: &AgentHello, token: &str) -> Result<(), String> {
     if !is_same(hello.token.as_bytes(), token.as_bytes()) {
         return Err(format!(
             "wrong token: set {} to that of the run",

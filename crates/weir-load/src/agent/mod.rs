@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use crate::clients;
 use crate::clock::Clock;
-use crate::worker::Link;
-use crate::worker::protocol::Event;
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::WorkerEvent;
 
-pub use coordinator::{Coordinator, CoordinatorOptions};
+pub use coordinator::{AgentCoordinator, CoordinatorOptions};
 pub use engine::Engine;
 pub use error::AgentError;
 
-use wire::{Answer, ClockReading, FailedEvent, Hello, LINE_BYTES_MAX, read_line};
+use wire::{AgentHello, ClockReading, CoordinatorMessage, FailedEvent, LINE_BYTES_MAX, read_line};
 
 /// The environment variable that holds the token for agents.
 pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";
@@ -59,15 +59,15 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
         .set_write_timeout(Some(WRITE_TIMEOUT))
         .map_err(broken)?;
     let mut output = stream.try_clone().map_err(broken)?;
-    let hello = Hello::new(&options.token);
+    let hello = AgentHello::new(&options.token);
     output.write_all(&wire::line(&hello)).map_err(broken)?;
     let mut input = BufReader::new(stream);
     let clock = Clock::start();
     let (share, work) = loop {
         match answer(&mut input).map_err(broken)? {
-            Answer::Refused { reason } => return Err(AgentError::Refused { reason }),
-            Answer::Clients { share, options } => break (share, options),
-            Answer::Clock => {
+            CoordinatorMessage::Refused { reason } => return Err(AgentError::Refused { reason }),
+            CoordinatorMessage::Clients { share, options } => break (share, options),
+            CoordinatorMessage::Clock => {
                 let unix_ns = clock.now_unix_ns();
                 let reading = wire::line(&ClockReading { unix_ns });
                 output.write_all(&reading).map_err(broken)?;
@@ -76,13 +76,13 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
     };
     tracing::info!(agent = share.index + 1, of = share.of, "work taken");
     let mut last = output.try_clone().map_err(broken)?;
-    let link = Link::over(input, output);
+    let link = CoordinatorChannel::over(input, output);
     let work = clients::ClientsOptions { share, ..*work };
     let result = match clients::run(&work, &link) {
         Ok(_) => Ok(()),
         Err(error) => {
             let failed = FailedEvent {
-                event: Event::Error {
+                event: WorkerEvent::Error {
                     message: error.to_string(),
                 },
                 fault: error.fault(),
@@ -97,7 +97,7 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
     result
 }
 
-fn answer(input: &mut impl BufRead) -> io::Result<Answer> {
+fn answer(input: &mut impl BufRead) -> io::Result<CoordinatorMessage> {
     match read_line(input, LINE_BYTES_MAX)? {
         Some(line) => wire::parse(&line),
         None => Err(io::ErrorKind::UnexpectedEof.into()),

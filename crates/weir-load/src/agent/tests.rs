@@ -7,11 +7,11 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use super::*;
-use crate::clients::{ClientsOptions, Kind};
+use crate::clients::{ClientProtocol, ClientsOptions};
 use crate::delivery::DeliverySummary;
-use crate::error::Fault;
+use crate::error::ErrorClass;
 use crate::worker::EventSender;
-use crate::worker::protocol::{Command, LedgerEntry, Schedule};
+use crate::worker::protocol::{LedgerEntry, Schedule, WorkerCommand};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// What each client is owed.
@@ -53,7 +53,7 @@ fn serve(mut stream: TcpStream) {
 
 fn work(clients: usize) -> ClientsOptions {
     ClientsOptions {
-        kind: Kind::Floor,
+        kind: ClientProtocol::Floor,
         keys: vec!["Apple".to_owned(), "Fig".to_owned()],
         fields: vec!["key".to_owned(), "weir".to_owned()],
         ..ClientsOptions::scenario_2(floor(), clients)
@@ -63,14 +63,14 @@ fn work(clients: usize) -> ClientsOptions {
 /// A coordinator on a thread.
 struct Run {
     address: SocketAddr,
-    commands: SyncSender<Command>,
-    events: Receiver<Event>,
+    commands: SyncSender<WorkerCommand>,
+    events: Receiver<WorkerEvent>,
     thread: JoinHandle<Result<DeliverySummary, AgentError>>,
 }
 
 impl Run {
     fn start(agents: usize, clients: usize, join_timeout: Duration) -> Self {
-        let coordinator = Coordinator::bind(CoordinatorOptions {
+        let coordinator = AgentCoordinator::bind(CoordinatorOptions {
             listen: ([127, 0, 0, 1], 0).into(),
             agents,
             token: TOKEN.to_owned(),
@@ -81,9 +81,9 @@ impl Run {
         let address = coordinator.address();
         let (commands, receiver) = mpsc::sync_channel(8);
         let (lines, events) = mpsc::channel();
-        let link = Link {
+        let link = CoordinatorChannel {
             commands: receiver,
-            events: EventSender::new(Lines(lines)),
+            events: EventSender::new(LineLog(lines)),
         };
         let work = work(clients);
         let thread = thread::spawn(move || coordinator.run(&work, &link));
@@ -107,12 +107,16 @@ impl Run {
     /// An agent of the test: it has said hello and knows its work.
     fn impostor(&self) -> (BufReader<TcpStream>, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.write_all(&wire::line(&Hello::new(TOKEN))).unwrap();
+        stream
+            .write_all(&wire::line(&AgentHello::new(TOKEN)))
+            .unwrap();
         let mut input = BufReader::new(stream);
         loop {
             let mut answer = String::new();
             input.read_line(&mut answer).unwrap();
-            if serde_json::from_str::<Answer>(&answer).unwrap() != Answer::Clock {
+            if serde_json::from_str::<CoordinatorMessage>(&answer).unwrap()
+                != CoordinatorMessage::Clock
+            {
                 return (input, answer);
             }
             let reading = wire::line(&ClockReading { unix_ns: 0 });
@@ -122,7 +126,7 @@ impl Run {
 
     fn ready(&self) -> u64 {
         loop {
-            if let Event::Ready { connections, .. } =
+            if let WorkerEvent::Ready { connections, .. } =
                 self.events.recv_timeout(TEST_TIMEOUT).unwrap()
             {
                 return connections;
@@ -133,7 +137,7 @@ impl Run {
     fn hello(&self) {
         while !matches!(
             self.events.recv_timeout(TEST_TIMEOUT).unwrap(),
-            Event::Hello { .. }
+            WorkerEvent::Hello { .. }
         ) {}
     }
 
@@ -142,9 +146,9 @@ impl Run {
     }
 }
 
-struct Lines(mpsc::Sender<Event>);
+struct LineLog(mpsc::Sender<WorkerEvent>);
 
-impl io::Write for Lines {
+impl io::Write for LineLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // The test may be over.
         let _ = self.0.send(serde_json::from_slice(line)?);
@@ -156,7 +160,7 @@ impl io::Write for Lines {
     }
 }
 
-fn ledger() -> Command {
+fn ledger() -> WorkerCommand {
     let entry = |key: &str| LedgerEntry {
         key: key.to_owned(),
         producer: 0,
@@ -165,14 +169,14 @@ fn ledger() -> Command {
         missing: Vec::new(),
         last_due_unix_ns: 5,
     };
-    Command::Ledger {
+    WorkerCommand::Ledger {
         entries: vec![entry("Apple"), entry("Fig")],
     }
 }
 
 /// Everything counts.
-fn always() -> Command {
-    Command::Start(Schedule {
+fn always() -> WorkerCommand {
+    WorkerCommand::Start(Schedule {
         start_unix_ns: 0,
         measure_from_unix_ns: 0,
         measure_until_unix_ns: u64::MAX,
@@ -198,7 +202,7 @@ fn three_agents_say_what_one_would() {
     }
     let mut progress = None;
     for event in run.events.try_iter() {
-        if let Event::Progress(next) = event {
+        if let WorkerEvent::Progress(next) = event {
             progress = Some(next);
         }
     }
@@ -214,7 +218,7 @@ fn shares_are_handed_out_once_each() {
     let shares: BTreeSet<usize> = impostors
         .iter()
         .map(|(_, answer)| match serde_json::from_str(answer).unwrap() {
-            Answer::Clients { share, options } => {
+            CoordinatorMessage::Clients { share, options } => {
                 assert_eq!((share.of, options.clients), (3, 10));
                 share.index
             }
@@ -223,7 +227,7 @@ fn shares_are_handed_out_once_each() {
         .collect();
     assert_eq!(shares, BTreeSet::from([0, 1, 2]));
     drop(impostors);
-    assert_eq!(run.error().fault(), Fault::Instrument);
+    assert_eq!(run.error().fault(), ErrorClass::Instrument);
 }
 
 #[test]
@@ -237,7 +241,7 @@ fn a_lost_agent_ends_the_run_and_is_named() {
     }
     drop(lost);
     let error = run.error();
-    assert_eq!(error.fault(), Fault::Instrument);
+    assert_eq!(error.fault(), ErrorClass::Instrument);
     let text = error.to_string();
     assert!(text.starts_with("agent 1 of 2 (pid "), "{text}");
     assert!(text.contains("was lost, so the run is not valid"), "{text}");
@@ -262,14 +266,14 @@ fn a_failing_agent_passes_its_fault_on() {
     let run = Run::start(1, 1, TEST_TIMEOUT);
     let (mut agent, _) = run.impostor();
     let failed = FailedEvent {
-        event: Event::Error {
+        event: WorkerEvent::Error {
             message: "no client could subscribe".to_owned(),
         },
-        fault: Fault::Target,
+        fault: ErrorClass::Target,
     };
     agent.get_mut().write_all(&wire::line(&failed)).unwrap();
     let error = run.error();
-    assert_eq!(error.fault(), Fault::Target);
+    assert_eq!(error.fault(), ErrorClass::Target);
     assert!(
         error
             .to_string()
@@ -294,9 +298,9 @@ fn strangers_are_refused_and_told_why() {
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
         }
     }
-    let other_version = Hello {
+    let other_version = AgentHello {
         version: "0.0.0".to_owned(),
-        ..Hello::new(TOKEN)
+        ..AgentHello::new(TOKEN)
     };
     let mut stream = TcpStream::connect(run.address).unwrap();
     stream.write_all(&wire::line(&other_version)).unwrap();
@@ -306,7 +310,7 @@ fn strangers_are_refused_and_told_why() {
     // All the same the right one is welcome.
     let agent = run.agent(TOKEN);
     assert_eq!(run.ready(), 1);
-    run.commands.send(Command::Stop).unwrap();
+    run.commands.send(WorkerCommand::Stop).unwrap();
     assert_eq!(run.thread.join().unwrap().unwrap().clients, 1);
     agent.join().unwrap().unwrap();
 }
@@ -359,7 +363,7 @@ fn agents_that_do_not_come_are_counted() {
 #[test]
 fn a_run_that_is_stopped_before_it_began_has_nothing() {
     let run = Run::start(2, 2, TEST_TIMEOUT);
-    run.commands.send(Command::Stop).unwrap();
+    run.commands.send(WorkerCommand::Stop).unwrap();
     assert_eq!(
         run.thread.join().unwrap().unwrap(),
         DeliverySummary::default()

@@ -6,13 +6,13 @@ use std::io::{self, BufRead, Read as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::clients::{ClientsOptions, Share};
-use crate::error::Fault;
-use crate::worker::protocol::Event;
+use crate::clients::{ClientShare, ClientsOptions};
+use crate::error::ErrorClass;
+use crate::worker::protocol::WorkerEvent;
 
 /// An agent's first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Hello {
+pub(super) struct AgentHello {
     /// Proves that the agent belongs to the run.
     pub(super) token: String,
     /// Version of the program; both ends must be the same.
@@ -27,7 +27,7 @@ pub(super) struct ClockReading {
     pub(super) unix_ns: u64,
 }
 
-impl Hello {
+impl AgentHello {
     pub(super) fn new(token: &str) -> Self {
         Self {
             token: token.to_owned(),
@@ -40,7 +40,7 @@ impl Hello {
 /// What an agent is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "work", rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum CoordinatorMessage {
     /// Nothing.
     Refused {
         /// Why.
@@ -51,7 +51,7 @@ pub(super) enum Answer {
     /// To run a share of the clients.
     Clients {
         /// Which share.
-        share: Share,
+        share: ClientShare,
         /// The clients of the whole run.
         options: Box<ClientsOptions>,
     },
@@ -61,8 +61,8 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FailedEvent {
     #[serde(flatten)]
-    pub(super) event: Event,
-    pub(super) fault: Fault,
+    pub(super) event: WorkerEvent,
+    pub(super) fault: ErrorClass,
 }
 
 /// Reads one line of at most `bytes_max` bytes; `None` at the end of the stream.

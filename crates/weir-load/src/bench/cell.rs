@@ -13,20 +13,20 @@ use weir_kafka::Admin;
 use weir_stats::run::{Cell, CellStatus};
 
 use super::BenchError;
-use super::child::{MESSAGES_QUEUED_MAX, Message, ProcessRole, RoleProcess};
+use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use super::collect::Collected;
 use super::gateway::{GatewayFiles, GatewayReady};
 use super::observer::Observer;
 use super::probe::{ProbeProcess, Sdk};
-use super::result::Window;
-use super::usage::Usage;
+use super::result::MeasuredWindow;
+use super::usage::CellUsage;
 use super::workers::{Workers, receiving_part};
 use crate::clock::Clock;
 use crate::plan::{Architecture, Plan};
 
 /// What all cells of a run share.
 #[derive(Clone)]
-pub(super) struct Context<'a> {
+pub(super) struct CellContext<'a> {
     pub(super) plan: &'a Plan,
     /// This program: all parts are commands of it.
     pub(super) exe: PathBuf,
@@ -45,7 +45,7 @@ pub(super) struct Context<'a> {
     pub(super) started_unix_ns: u64,
 }
 
-impl<'a> Context<'a> {
+impl<'a> CellContext<'a> {
     /// An instant, from the start of the run.
     pub(super) fn seconds_at(&self, unix_ns: u64) -> f64 {
         unix_ns.saturating_sub(self.started_unix_ns) as f64 / 1e9
@@ -76,7 +76,7 @@ fn is_gone(pid: u32) -> bool {
 
 /// Which cell.
 #[derive(Debug, Clone)]
-pub(super) struct Spec {
+pub(super) struct CellSpec {
     pub(super) architecture: Architecture,
     /// How the gateway is set up, in a plan with variants.
     pub(super) variant: Option<String>,
@@ -85,7 +85,7 @@ pub(super) struct Spec {
     pub(super) repetition: u64,
 }
 
-impl Spec {
+impl CellSpec {
     /// A cell of `plan`, which has the cell's rate, with nothing measured.
     pub(super) fn empty_cell(&self, plan: &Plan) -> Cell {
         let rate = plan.workload.rate_per_s;
@@ -119,10 +119,10 @@ impl From<BenchError> for CellAbort {
 }
 
 /// Runs one cell to its end, whatever happens.
-pub(super) fn run(context: &Context<'_>, spec: Spec, observer: &mut dyn Observer) -> Cell {
+pub(super) fn run(context: &CellContext<'_>, spec: CellSpec, observer: &mut dyn Observer) -> Cell {
     let mut cell = spec.empty_cell(context.plan);
     let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
-    let started = Running::start(context, spec, messages, receiver);
+    let started = RunningCell::start(context, spec, messages, receiver);
     let mut running = match started {
         Ok(running) => running,
         Err(error) => {
@@ -151,28 +151,28 @@ pub(super) fn run(context: &Context<'_>, spec: Spec, observer: &mut dyn Observer
 }
 
 /// A cell under way.
-struct Running<'a> {
-    context: &'a Context<'a>,
-    spec: Spec,
+struct RunningCell<'a> {
+    context: &'a CellContext<'a>,
+    spec: CellSpec,
     topic: String,
     dir: PathBuf,
     hlog_name: String,
-    messages: SyncSender<Message>,
-    receiver: Receiver<Message>,
+    messages: SyncSender<ChildEvent>,
+    receiver: Receiver<ChildEvent>,
     collected: Collected,
-    usage: Usage,
+    usage: CellUsage,
     parts: Vec<RoleProcess>,
     gateway: Option<GatewayReady>,
     probe: Option<ProbeProcess>,
     notes: Vec<String>,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningCell<'a> {
     fn start(
-        context: &'a Context<'a>,
-        spec: Spec,
-        messages: SyncSender<Message>,
-        receiver: Receiver<Message>,
+        context: &'a CellContext<'a>,
+        spec: CellSpec,
+        messages: SyncSender<ChildEvent>,
+        receiver: Receiver<ChildEvent>,
     ) -> Result<Self, BenchError> {
         let id = spec.empty_cell(context.plan).id();
         let dir = context.dir.join(&id);
@@ -182,7 +182,7 @@ impl<'a> Running<'a> {
         let mut collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
         let has_background = context.plan.workload.marked_per_s > 0.0;
         collected.background = has_background.then_some(ProcessRole::Produce);
-        let mut usage = Usage::default();
+        let mut usage = CellUsage::default();
         if !context.broker_pids.is_empty() {
             usage.watch(ProcessRole::Broker, &context.broker_pids);
             usage.ready(ProcessRole::Broker, now_unix_ns);
@@ -213,7 +213,7 @@ impl<'a> Running<'a> {
     }
 
     /// From the fresh topic to the settled deliveries.
-    fn measure(&mut self, observer: &mut dyn Observer) -> Result<Window, CellAbort> {
+    fn measure(&mut self, observer: &mut dyn Observer) -> Result<MeasuredWindow, CellAbort> {
         self.prepare_topic()?;
         let server = self.start_server(observer)?;
         self.start_receivers(server.as_deref(), observer)?;

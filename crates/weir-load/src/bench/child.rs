@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use super::BenchError;
-use crate::worker::protocol::{Command, Event};
+use crate::worker::protocol::{WorkerCommand, WorkerEvent};
 
 /// What a child says, with the part it plays.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum ChildEvent {
     /// An event of a worker.
-    Event(ProcessRole, Event),
+    Event(ProcessRole, WorkerEvent),
     /// A line that is no event.
     Garbled(ProcessRole, String),
     /// The end of a worker's output.
@@ -127,7 +127,7 @@ impl RoleProcess {
         args: &[String],
         part: ProcessRole,
         dir: &Path,
-        messages: SyncSender<Message>,
+        messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
         let mut started = Self::spawn(exe, args, part, dir, true)?;
         // Invariant: the pipe was asked for.
@@ -197,7 +197,7 @@ impl RoleProcess {
     }
 
     /// Sends a command; a worker that is gone is noticed by the end of its output.
-    pub(super) fn send(&mut self, command: &Command) {
+    pub(super) fn send(&mut self, command: &WorkerCommand) {
         let Some(stdin) = &mut self.stdin else { return };
         // Invariant: commands hold nothing that JSON can not express.
         let mut line = serde_json::to_vec(command).unwrap_or_default();
@@ -260,7 +260,7 @@ fn read_events(
     part: ProcessRole,
     stdout: impl io::Read,
     mut raw: File,
-    messages: &SyncSender<Message>,
+    messages: &SyncSender<ChildEvent>,
 ) {
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(mut line) = line else { break };
@@ -269,15 +269,15 @@ fn read_events(
             tracing::warn!(part = part.name(), %error, "raw event not written");
         }
         let message = match serde_json::from_slice(&line) {
-            Ok(event) => Message::Event(part, event),
-            Err(error) => Message::Garbled(part, error.to_string()),
+            Ok(event) => ChildEvent::Event(part, event),
+            Err(error) => ChildEvent::Garbled(part, error.to_string()),
         };
         if messages.send(message).is_err() {
             return;
         }
     }
     // A runner that is gone needs no word.
-    let _ = messages.send(Message::Closed(part));
+    let _ = messages.send(ChildEvent::Closed(part));
 }
 
 /// Of events that nobody has looked at yet. A full queue makes a worker wait; each says some lines a second.

@@ -8,16 +8,16 @@ use std::path::Path;
 use weir_stats::{Histogram, hlog};
 
 use super::BenchError;
-use super::child::{Message, ProcessRole};
+use super::child::{ChildEvent, ProcessRole};
 use crate::delivery::DeliverySummary;
 use crate::worker::protocol::{
-    Event, LedgerEntry, ProduceSummary, Progress, ScanSummary, Summary, Tag,
+    LatencyTag, LedgerEntry, ProduceSummary, ScanSummary, Summary, WorkerEvent, WorkerProgress,
 };
 
 /// Intervals of one stage, in order.
 #[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) tag: Tag,
+pub(super) struct StageIntervals {
+    pub(super) tag: LatencyTag,
     pub(super) intervals: Vec<LatencySpan>,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Collected {
     /// Intervals that begin before it are the warm-up: left out.
     pub(super) count_from_unix_ns: u64,
     /// Merged over the window, by stage.
-    pub(super) stages: BTreeMap<Tag, Histogram>,
-    pub(super) progress: BTreeMap<ProcessRole, Vec<Progress>>,
+    pub(super) stages: BTreeMap<LatencyTag, Histogram>,
+    pub(super) progress: BTreeMap<ProcessRole, Vec<WorkerProgress>>,
     pub(super) ready: BTreeMap<ProcessRole, u64>,
     pub(super) port: Option<u16>,
     /// Accounts of the producers.
@@ -48,7 +48,7 @@ pub(super) struct Collected {
     /// Of a consumer that reads from the begin.
     pub(super) scan: Option<ScanSummary>,
     /// The intervals of one stage, where they are asked for.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<StageIntervals>,
     /// Parts whose output has ended.
     pub(super) closed: Vec<ProcessRole>,
     /// What went wrong with the instrument.
@@ -80,49 +80,51 @@ impl Collected {
     }
 
     /// Takes one message.
-    pub(super) fn take(&mut self, message: Message) {
+    pub(super) fn take(&mut self, message: ChildEvent) {
         match message {
-            Message::Event(part, event) => self.event(part, event),
-            Message::Garbled(part, error) => {
+            ChildEvent::Event(part, event) => self.event(part, event),
+            ChildEvent::Garbled(part, error) => {
                 self.faults.push(format!(
                     "{} sent a line that is no event: {error}",
                     part.name()
                 ));
             }
-            Message::Closed(part) => self.closed.push(part),
+            ChildEvent::Closed(part) => self.closed.push(part),
         }
     }
 
-    fn event(&mut self, part: ProcessRole, event: Event) {
+    fn event(&mut self, part: ProcessRole, event: WorkerEvent) {
         match event {
-            Event::Hello { .. } | Event::Report { .. } => {}
-            Event::Ready { connections, port } => {
+            WorkerEvent::Hello { .. } | WorkerEvent::Report { .. } => {}
+            WorkerEvent::Ready { connections, port } => {
                 self.ready.insert(part, connections);
                 self.port = self.port.or(port);
             }
-            Event::Progress(progress) => self.progress.entry(part).or_default().push(progress),
-            Event::Interval(interval) => {
+            WorkerEvent::Progress(progress) => {
+                self.progress.entry(part).or_default().push(progress)
+            }
+            WorkerEvent::Interval(interval) => {
                 let (from, until) = (interval.from_unix_ns, interval.until_unix_ns);
                 match Histogram::from_base64(&interval.histogram) {
                     Ok(histogram) => self.interval((part, interval.tag), from, until, &histogram),
                     Err(error) => self.faults.push(format!("{}: {error}", part.name())),
                 }
             }
-            Event::Final {
+            WorkerEvent::Final {
                 summary: Summary::Produce(summary),
             } => {
                 self.produced.insert(part, summary);
             }
-            Event::Final {
+            WorkerEvent::Final {
                 summary: Summary::Delivery(summary),
             } => self.delivery = Some(summary),
-            Event::Final {
+            WorkerEvent::Final {
                 summary: Summary::Scan(summary),
             } => self.scan = Some(summary),
-            Event::Final {
+            WorkerEvent::Final {
                 summary: Summary::Floor(_),
             } => {}
-            Event::Error { message } => {
+            WorkerEvent::Error { message } => {
                 self.faults
                     .push(format!("{} failed: {message}", part.name()));
             }
@@ -131,7 +133,7 @@ impl Collected {
 
     fn interval(
         &mut self,
-        (part, tag): (ProcessRole, Tag),
+        (part, tag): (ProcessRole, LatencyTag),
         from: u64,
         until: u64,
         histogram: &Histogram,
@@ -179,7 +181,7 @@ impl Collected {
     /// A counter of `part` at `unix_ns`, between its two nearest reports; `None` without any.
     pub(super) fn counter_at(&self, part: ProcessRole, name: &str, unix_ns: u64) -> Option<f64> {
         let reports = self.progress.get(&part)?;
-        let value = |report: &Progress| report.counters.get(name).map(|value| *value as f64);
+        let value = |report: &WorkerProgress| report.counters.get(name).map(|value| *value as f64);
         let after = reports.iter().position(|report| report.unix_ns >= unix_ns);
         let Some(after) = after else {
             return value(reports.last()?);
@@ -207,7 +209,7 @@ impl Collected {
         name: &str,
         span_unix_ns: (u64, u64),
     ) -> Option<f64> {
-        let inside = |report: &&Progress| {
+        let inside = |report: &&WorkerProgress| {
             report.unix_ns > span_unix_ns.0 && report.unix_ns <= span_unix_ns.1
         };
         let reports = self.progress.get(&part)?.iter().filter(inside);
@@ -223,14 +225,14 @@ impl Collected {
 mod tests {
     use super::*;
 
-    fn progress(unix_ns: u64, updates: u64) -> Message {
+    fn progress(unix_ns: u64, updates: u64) -> ChildEvent {
         let counters = BTreeMap::from([("updates".to_owned(), updates)]);
-        let progress = Progress {
+        let progress = WorkerProgress {
             unix_ns,
             counters,
-            ..Progress::default()
+            ..WorkerProgress::default()
         };
-        Message::Event(ProcessRole::Clients, Event::Progress(progress))
+        ChildEvent::Event(ProcessRole::Clients, WorkerEvent::Progress(progress))
     }
 
     #[test]
@@ -255,7 +257,7 @@ mod tests {
             collected.gauge_mean(ProcessRole::Clients, "updates", (100, 200)),
             Some(30.0)
         );
-        collected.take(Message::Garbled(ProcessRole::Floor, "x".to_owned()));
+        collected.take(ChildEvent::Garbled(ProcessRole::Floor, "x".to_owned()));
         assert_eq!(collected.faults, ["floor sent a line that is no event: x"]);
         std::fs::remove_file(path).unwrap();
     }
@@ -269,14 +271,14 @@ mod tests {
         histogram.record_ns(5);
         for (from, until) in [(50, 150), (150, 250)] {
             collected.interval(
-                (ProcessRole::Produce, Tag::PublishAck),
+                (ProcessRole::Produce, LatencyTag::PublishAck),
                 from,
                 until,
                 &histogram,
             );
         }
         collected.flush();
-        assert_eq!(collected.stages[&Tag::PublishAck].count(), 1);
+        assert_eq!(collected.stages[&LatencyTag::PublishAck].count(), 1);
         let log = std::fs::read_to_string(&path).unwrap();
         let lines = log.lines().filter(|line| line.contains("publish_ack"));
         assert_eq!(lines.count(), 1, "{log}");

@@ -1,6 +1,6 @@
 //! What follows from the cells of a grid: how far each subject came, and where one thread ends.
 
-use weir_stats::run::{Basis, Cell, Derived, Repetitions};
+use weir_stats::run::{Cell, Derived, DerivedFrom, Repetitions};
 
 use super::cell::RATE;
 use crate::plan::Plan;
@@ -66,7 +66,7 @@ fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
         of: subject.to_owned(),
         value: Some(rate(best)),
         unit: RECORDS_PER_S.to_owned(),
-        basis: Basis::Measured,
+        basis: DerivedFrom::Measured,
         how,
     })
 }
@@ -83,7 +83,7 @@ fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived>
         of: subject.to_owned(),
         value: Some(per_s),
         unit: "deliveries/s".to_owned(),
-        basis: Basis::Measured,
+        basis: DerivedFrom::Measured,
         how: format!("{clients} clients at {rate} records/s"),
     })
 }
@@ -105,7 +105,7 @@ fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
         of: subject.to_owned(),
         value: Some(achieved / share),
         unit: RECORDS_PER_S.to_owned(),
-        basis: Basis::Computed,
+        basis: DerivedFrom::Computed,
         how: format!(
             "computed from CPU per record: at {achieved:.0} records/s that thread had {:.1} % of a core \
              (all mapping threads {us:.1} us per record)",
@@ -122,7 +122,7 @@ const SHARE_MIN: f64 = 0.02;
 mod tests {
     use std::collections::BTreeMap;
 
-    use weir_stats::run::Delivery;
+    use weir_stats::run::DeliveryTotals;
 
     use super::*;
 
@@ -134,9 +134,9 @@ mod tests {
             parameters: BTreeMap::from([(RATE.to_owned(), per_s)]),
             achieved_records_per_s: Some(per_s),
             figures: BTreeMap::from([(MAPPING_SHARE.to_owned(), share)]),
-            delivery: Some(Delivery {
+            delivery: Some(DeliveryTotals {
                 delivered_per_s: Some(per_s / 40.0),
-                ..Delivery::default()
+                ..DeliveryTotals::default()
             }),
             not_sustained: not_sustained.map(str::to_owned),
             ..Cell::default()
@@ -161,11 +161,11 @@ mod tests {
         assert_eq!(
             told,
             [
-                (one, 4000.0, Basis::Measured),
-                (one, 100.0, Basis::Measured),
-                (one, 8000.0, Basis::Computed),
-                (four, 6000.0, Basis::Measured),
-                (four, 150.0, Basis::Measured),
+                (one, 4000.0, DerivedFrom::Measured),
+                (one, 100.0, DerivedFrom::Measured),
+                (one, 8000.0, DerivedFrom::Computed),
+                (four, 6000.0, DerivedFrom::Measured),
+                (four, 150.0, DerivedFrom::Measured),
             ]
         );
         assert!(found[0].how.ends_with("one of 6000 records/s did not"));

@@ -4,7 +4,7 @@ mod system;
 
 use std::fs;
 
-use weir_stats::run::{Clock, ClockMode, Machine, Placement, SettingGroup};
+use weir_stats::run::{ClockInfo, ClockMode, Machine, Placement, SettingGroup};
 
 use crate::plan::{Architecture, Plan};
 
@@ -74,8 +74,8 @@ fn field(text: &str, name: &str) -> String {
 }
 
 /// All parts read one machine's clock; each takes the wall clock once, microseconds apart at most.
-pub(super) fn clock() -> Clock {
-    Clock {
+pub(super) fn clock() -> ClockInfo {
+    ClockInfo {
         mode: ClockMode::SameHost,
         bound_ns: 1000,
     }

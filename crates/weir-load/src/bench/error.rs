@@ -7,7 +7,7 @@ use thiserror::Error;
 use weir_kafka::AdminError;
 use weir_lab::LabError;
 
-use crate::error::Fault;
+use crate::error::ErrorClass;
 use crate::plan::PlanError;
 
 /// Why a run ended before it had a result to write.
@@ -94,20 +94,22 @@ impl BenchError {
     }
 
     /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> ErrorClass {
         match self {
             Self::Plan(_)
             | Self::File { .. }
             | Self::Read { .. }
             | Self::NothingToImport { .. }
             | Self::Libraries(_)
-            | Self::Resume { .. } => Fault::Usage,
+            | Self::Resume { .. } => ErrorClass::Usage,
             Self::Lab(error) => match error.fault() {
-                weir_lab::Fault::Usage => Fault::Usage,
-                weir_lab::Fault::Unreachable | weir_lab::Fault::Interrupted => Fault::Target,
+                weir_lab::ErrorClass::Usage => ErrorClass::Usage,
+                weir_lab::ErrorClass::Unreachable | weir_lab::ErrorClass::Interrupted => {
+                    ErrorClass::Target
+                }
             },
-            Self::Admin(_) => Fault::Target,
-            Self::Spawn { .. } | Self::NoPipe | Self::Ended { .. } => Fault::Instrument,
+            Self::Admin(_) => ErrorClass::Target,
+            Self::Spawn { .. } | Self::NoPipe | Self::Ended { .. } => ErrorClass::Instrument,
         }
     }
 }

@@ -5,16 +5,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_stats::run::{
-    Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as ClientPhase, FindMaxStep, Point,
+    Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as ClientPhase, FindMaxStep,
+    SeriesPoint,
 };
 use weir_stats::{steady_state, trend};
 
-use super::cell::{self, Context, Spec};
+use super::cell::{self, CellContext, CellSpec};
 use super::ladder::{self, HostLimits, Ladder};
 use super::observer::Observer;
-use super::search::{Answer, Next, Range, Search, Trial};
+use super::search::{NextStep, Range, Search, SearchOutcome, Trial};
 use super::verdict;
-use crate::plan::{self, Architecture, Estimate, Plan, StopRules, Subject};
+use crate::plan::{self, Architecture, Plan, PlanEstimate, StopRules, Subject};
 
 /// What is raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +64,12 @@ pub struct FindMaxOptions {
 
 /// The search, step by step.
 pub(super) fn run(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     limits: &HostLimits,
     options: &FindMaxOptions,
     observer: &mut dyn Observer,
 ) -> (Vec<Cell>, FindMax) {
-    let mut steps = Steps {
+    let mut steps = SearchSteps {
         context,
         limits,
         options,
@@ -78,16 +79,16 @@ pub(super) fn run(
     let mut search = Search::new(range(context.plan, options));
     let answer = loop {
         let (value, phase) = match search.next().clone() {
-            Next::Done(answer) => break answer,
-            Next::Try { value, phase } => (value, phase),
+            NextStep::Done(answer) => break answer,
+            NextStep::Try { value, phase } => (value, phase),
         };
         if context.stop.load(Ordering::Relaxed) {
             let why = "interrupted".to_owned();
-            break Answer::Inconclusive { why };
+            break SearchOutcome::Inconclusive { why };
         }
         if context.broker_is_gone() {
             let why = cell::BROKER_GONE.to_owned();
-            break Answer::Inconclusive { why };
+            break SearchOutcome::Inconclusive { why };
         }
         search.learn(steps.attempt(value, phase, observer));
     };
@@ -108,15 +109,15 @@ fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
 }
 
 /// The loads that were tried.
-struct Steps<'a> {
-    context: &'a Context<'a>,
+struct SearchSteps<'a> {
+    context: &'a CellContext<'a>,
     limits: &'a HostLimits,
     options: &'a FindMaxOptions,
     cells: Vec<Cell>,
     told: Vec<FindMaxStep>,
 }
 
-impl Steps<'_> {
+impl SearchSteps<'_> {
     /// Runs one load and judges it.
     fn attempt(&mut self, value: f64, phase: ClientPhase, observer: &mut dyn Observer) -> Trial {
         let mut plan = self.context.plan.clone();
@@ -139,7 +140,7 @@ impl Steps<'_> {
             .iter()
             .find(|subject| subject.architecture == self.options.architecture)
             .and_then(|subject| subject.variant);
-        let spec = Spec {
+        let spec = CellSpec {
             architecture: self.options.architecture,
             variant: variant.map(|variant| variant.name.clone()),
             clients,
@@ -171,18 +172,18 @@ impl Steps<'_> {
             architecture: self.options.architecture,
             variant: None,
         };
-        let point = plan::Point {
+        let point = plan::PlanPoint {
             clients,
             rate_per_s: plan.workload.rate_per_s,
         };
         Ladder::new(false).skip(&subject, point, &plan.stop, self.limits)
     }
 
-    fn finish(self, answer: Answer) -> (Vec<Cell>, FindMax) {
+    fn finish(self, answer: SearchOutcome) -> (Vec<Cell>, FindMax) {
         let unit = self.options.variable.unit();
         let name = self.options.architecture.name();
         let (outcome, summary) = match answer {
-            Answer::Found { value, not_held } => {
+            SearchOutcome::Found { value, not_held } => {
                 let last = self.cells.last();
                 let role = last.and_then(|cell| cell.saturated_role.clone());
                 let why = last.and_then(|cell| cell.saturated_why.clone());
@@ -203,11 +204,11 @@ impl Steps<'_> {
                 };
                 (outcome, summary)
             }
-            Answer::AtLeast { value, why } => {
+            SearchOutcome::AtLeast { value, why } => {
                 let summary = format!("{name} holds at least {value} {unit} (confirmed): {why}.");
                 (FindMaxOutcome::AtLeast { value, why }, summary)
             }
-            Answer::Inconclusive { why } => {
+            SearchOutcome::Inconclusive { why } => {
                 let summary = format!("No highest load of {name} was found: {why}.");
                 (FindMaxOutcome::Inconclusive { why }, summary)
             }
@@ -290,7 +291,7 @@ fn too_much(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Option<Strin
 }
 
 /// A median response that rises through the window: what waits becomes more.
-fn rising(series: &[Point], hold_s: f64) -> Option<String> {
+fn rising(series: &[SeriesPoint], hold_s: f64) -> Option<String> {
     let window = series.iter().filter(|p| p.t_s > 0.0 && p.t_s <= hold_s);
     let medians: Vec<(f64, f64)> = window
         .filter_map(|point| Some((point.t_s, point.p50_us? / 1e3)))
@@ -320,14 +321,14 @@ impl FindMaxOptions {
         let range = range(plan, self);
         let capacity = (range.start * ASSUMED_MAX).min(range.highest);
         let mut search = Search::new(range);
-        let mut time = Estimate::start_time(plan);
-        while let Next::Try { value, phase } = *search.next() {
+        let mut time = PlanEstimate::start_time(plan);
+        while let NextStep::Try { value, phase } = *search.next() {
             let clients = match self.variable {
                 Variable::Rate => self.clients,
                 // Whole by the search's range.
                 Variable::Clients => value as u64,
             };
-            time += Estimate::cell_time(plan, self.architecture, clients);
+            time += PlanEstimate::cell_time(plan, self.architecture, clients);
             if matches!(phase, ClientPhase::Confirm) {
                 time += plan.hold.saturating_mul(CONFIRM_HOLDS - 1);
             }
@@ -359,7 +360,7 @@ const RISE_SHARE_MIN: f64 = 0.5;
 mod tests {
     use std::collections::BTreeMap;
 
-    use weir_stats::run::{Delivery, LatencySummary, STAGE_RESPONSE};
+    use weir_stats::run::{DeliveryTotals, LatencySummary, STAGE_RESPONSE};
 
     use super::*;
 
@@ -372,7 +373,7 @@ mod tests {
         let mut cell = Cell {
             hold_s: 20.0,
             latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
-            delivery: Some(Delivery::default()),
+            delivery: Some(DeliveryTotals::default()),
             offered_records_per_s: 1000.0,
             achieved_records_per_s: Some(999.0),
             ..Cell::default()
@@ -389,11 +390,11 @@ mod tests {
         }
     }
 
-    fn medians(ms: impl Fn(i32) -> f64) -> Vec<Point> {
-        let point = |second: i32| Point {
+    fn medians(ms: impl Fn(i32) -> f64) -> Vec<SeriesPoint> {
+        let point = |second: i32| SeriesPoint {
             t_s: f64::from(second),
             p50_us: Some(ms(second) * 1e3),
-            ..Point::default()
+            ..SeriesPoint::default()
         };
         (1..=20).map(point).collect()
     }
@@ -410,7 +411,7 @@ mod tests {
             resolution_share: 0.05,
             p99_ms: None,
         };
-        let cell = Estimate::cell_time(&plan, Architecture::Floor, 10);
+        let cell = PlanEstimate::cell_time(&plan, Architecture::Floor, 10);
         let time = options.estimated_time(&plan);
         // 100, 200, 400, 800, 1600; four between 800 and 1600; 800 for longer; the load above it.
         assert!(time > cell * 10 && time < cell * 14, "{time:?} {cell:?}");

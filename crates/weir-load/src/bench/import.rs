@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_stats::run::{Clock, ClockMode, Machine, Outcome, Run, RunFile, SCHEMA};
+use weir_stats::run::{ClockInfo, ClockMode, Machine, Run, RunFile, RunOutcome, SCHEMA};
 use weir_stats::utc;
 
 use super::{BenchError, Finished, SECOND_NS, run_dir, sweep, write_run};
@@ -43,12 +43,12 @@ pub fn import(
         finished_utc: utc::rfc3339(now_s),
         command_line: command_line.to_vec(),
         weir_version: weir_version.clone(),
-        outcome: Outcome::Passed,
+        outcome: RunOutcome::Passed,
         verdict: String::new(),
         thresholds: Vec::new(),
         machine: Machine::default(),
         placement: Vec::new(),
-        clock: Clock {
+        clock: ClockInfo {
             mode: ClockMode::SameHost,
             bound_ns: 0,
         },

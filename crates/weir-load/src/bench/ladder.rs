@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 
 use weir_stats::run::{Cell, CellStatus};
 
-use crate::plan::{Architecture, Point, StopRules, Subject};
+use crate::plan::{Architecture, PlanPoint, StopRules, Subject};
 
 /// What is known about each subject so far.
 #[derive(Debug, Default)]
 pub(super) struct Ladder {
-    subjects: BTreeMap<String, Known>,
+    subjects: BTreeMap<String, SubjectHistory>,
     /// Whether points differ in their rate too.
     is_grid: bool,
 }
 
 /// One subject's course.
 #[derive(Debug, Default)]
-struct Known {
+struct SubjectHistory {
     /// Points that were too much, and why.
-    failed: Vec<(Point, String)>,
+    failed: Vec<(PlanPoint, String)>,
     /// The last cell that was not valid, with no valid one since.
-    invalid: Option<Point>,
+    invalid: Option<PlanPoint>,
     /// Cores that all parts together took.
-    cores: Vec<(Point, f64)>,
+    cores: Vec<(PlanPoint, f64)>,
 }
 
 impl Ladder {
@@ -38,7 +38,7 @@ impl Ladder {
     pub(super) fn skip(
         &self,
         subject: &Subject<'_>,
-        point: Point,
+        point: PlanPoint,
         rules: &StopRules,
         limits: &HostLimits,
     ) -> Option<String> {
@@ -55,8 +55,13 @@ impl Ladder {
     }
 
     /// Going by the largest cell that has run and is within this one.
-    fn too_many_cores(&self, known: &Known, point: Point, limits: &HostLimits) -> Option<String> {
-        let load = |point: &Point| point.clients as f64 * point.rate_per_s;
+    fn too_many_cores(
+        &self,
+        known: &SubjectHistory,
+        point: PlanPoint,
+        limits: &HostLimits,
+    ) -> Option<String> {
+        let load = |point: &PlanPoint| point.clients as f64 * point.rate_per_s;
         let within = known.cores.iter().filter(|(it, _)| point.is_beyond(it));
         let (nearest, cores) = within.max_by(|a, b| load(&a.0).total_cmp(&load(&b.0)))?;
         let cores = cores * load(&point) / load(nearest);
@@ -77,12 +82,12 @@ impl Ladder {
     pub(super) fn learn(
         &mut self,
         subject: &Subject<'_>,
-        point: Point,
+        point: PlanPoint,
         cell: &mut Cell,
         rules: &StopRules,
     ) {
         let told = self.told(&point);
-        let told_before = |before: Point| match self.is_grid {
+        let told_before = |before: PlanPoint| match self.is_grid {
             true => self.told(&before),
             false => before.clients.to_string(),
         };
@@ -114,8 +119,8 @@ impl Ladder {
     }
 
     /// A point in words.
-    fn told(&self, point: &Point) -> String {
-        let Point {
+    fn told(&self, point: &PlanPoint) -> String {
+        let PlanPoint {
             clients,
             rate_per_s,
         } = point;
@@ -240,7 +245,9 @@ const FAR_BEYOND: f64 = 2.5;
 
 #[cfg(test)]
 mod tests {
-    use weir_stats::run::{Delivery, LatencySummary, Point as Second, RoleUsage, STAGE_RESPONSE};
+    use weir_stats::run::{
+        DeliveryTotals, LatencySummary, RoleUsage, STAGE_RESPONSE, SeriesPoint as Second,
+    };
 
     use super::*;
 
@@ -265,10 +272,10 @@ mod tests {
             clients: 10,
             hold_s: 60.0,
             latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
-            delivery: Some(Delivery {
+            delivery: Some(DeliveryTotals {
                 expected: 1000,
                 lost,
-                ..Delivery::default()
+                ..DeliveryTotals::default()
             }),
             series: points.collect(),
             offered_records_per_s: 100.0,
@@ -284,8 +291,8 @@ mod tests {
         }
     }
 
-    fn at(clients: u64) -> Point {
-        Point {
+    fn at(clients: u64) -> PlanPoint {
+        PlanPoint {
             clients,
             rate_per_s: 100.0,
         }
@@ -435,11 +442,11 @@ mod tests {
             ..StopRules::default()
         };
         let mut ladder = Ladder::new(true);
-        let point = |clients, rate_per_s| Point {
+        let point = |clients, rate_per_s| PlanPoint {
             clients,
             rate_per_s,
         };
-        let run = |ladder: &mut Ladder, at: Point, mean_ms| {
+        let run = |ladder: &mut Ladder, at: PlanPoint, mean_ms| {
             ladder.learn(&gateway, at, &mut cell(mean_ms, 0, &[]), &rules);
         };
         let skip = |ladder: &Ladder, at| ladder.skip(&gateway, at, &rules, &LIMITS);

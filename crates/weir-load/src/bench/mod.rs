@@ -37,7 +37,7 @@ use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
 use weir_stats::compare::{self, Options as CompareOptions};
 use weir_stats::run::{
-    Cell, CellStatus, FILE_NAME, FindMax, FindMaxOutcome, Outcome, Run, RunFile, SCHEMA,
+    Cell, CellStatus, FILE_NAME, FindMax, FindMaxOutcome, Run, RunFile, RunOutcome, SCHEMA,
     SettingGroup,
 };
 use weir_stats::utc;
@@ -45,7 +45,7 @@ use weir_stats::utc;
 use crate::clients::descriptors_allowed;
 use crate::clock::Clock;
 use crate::plan::{self, Architecture, Plan};
-use cell::{Context, Spec};
+use cell::{CellContext, CellSpec};
 use ladder::{HostLimits, Ladder};
 
 pub use error::BenchError;
@@ -134,23 +134,23 @@ pub fn find_max(
 }
 
 /// What is done between starting the broker and writing the run file.
-type Work = (Vec<Cell>, Option<FindMax>);
+type CellRunner = (Vec<Cell>, Option<FindMax>);
 
 fn measure(
     plan: &Plan,
     options: &BenchOptions,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
-    work: impl FnOnce(&Context<'_>, &HostLimits, &mut dyn Observer) -> Work,
+    work: impl FnOnce(&CellContext<'_>, &HostLimits, &mut dyn Observer) -> CellRunner,
 ) -> Result<Finished, BenchError> {
     let clock = Clock::start();
     let started_s = clock.now_unix_ns() / SECOND_NS;
     let dir = run_dir(&options.out, started_s, &plan.name)?;
-    let mut broker = Broker::start(options, observer, stop)?;
+    let mut broker = RunBroker::start(options, observer, stop)?;
     let admin = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
     let sdk = probe::Sdk::find(plan, observer, stop);
     let producers_preferred = AtomicBool::new(true);
-    let context = Context {
+    let context = CellContext {
         plan,
         exe: options.exe.clone(),
         dir: dir.clone(),
@@ -202,7 +202,7 @@ fn measure(
 
 /// Has a new broker compile its hot paths before anything is measured on it. What comes of it is
 /// kept as repetition 0 and not looked at.
-fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
+fn preheat(context: &CellContext<'_>, observer: &mut dyn Observer) {
     let length = context.plan.preheat;
     if length.is_zero() || context.stop.load(Ordering::Relaxed) {
         return;
@@ -215,7 +215,7 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
     (plan.warm_up, plan.hold) = (Duration::ZERO, length);
     // Groups are plain consumers and more: what coordinates them has its first time as well.
     let groups = plan.architectures.contains(&Architecture::Groups);
-    let spec = Spec {
+    let spec = CellSpec {
         architecture: match groups {
             true => Architecture::Groups,
             false => Architecture::Standalone,
@@ -231,7 +231,11 @@ fn preheat(context: &Context<'_>, observer: &mut dyn Observer) {
 }
 
 /// Point by point, the subjects in turn and each first once: what drifts, drifts for all of them.
-fn run_cells(context: &Context<'_>, limits: &HostLimits, observer: &mut dyn Observer) -> Vec<Cell> {
+fn run_cells(
+    context: &CellContext<'_>,
+    limits: &HostLimits,
+    observer: &mut dyn Observer,
+) -> Vec<Cell> {
     let plan = context.plan;
     let mut ladder = Ladder::new(plan.is_grid());
     let mut cells = Vec::new();
@@ -243,7 +247,7 @@ fn run_cells(context: &Context<'_>, limits: &HostLimits, observer: &mut dyn Obse
         let context = &context.with_plan(&plan);
         for repetition in 1..=u64::from(plan.repetitions) {
             for subject in rotation::round(&subjects, repetition as usize - 1) {
-                let spec = Spec {
+                let spec = CellSpec {
                     architecture: subject.architecture,
                     variant: subject.variant.map(|variant| variant.name.clone()),
                     clients: point.clients,
@@ -277,7 +281,7 @@ fn run_cells(context: &Context<'_>, limits: &HostLimits, observer: &mut dyn Obse
 }
 
 /// The broker of a run.
-struct Broker {
+struct RunBroker {
     lab: Option<Lab>,
     bootstrap: String,
     pids: Vec<u32>,
@@ -285,7 +289,7 @@ struct Broker {
     kafka_version: Option<String>,
 }
 
-impl Broker {
+impl RunBroker {
     fn start(
         options: &BenchOptions,
         observer: &mut dyn Observer,
@@ -339,7 +343,7 @@ fn run_dir(out: &Path, started_s: u64, plan: &str) -> Result<PathBuf, BenchError
     Ok(dir)
 }
 
-fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Broker) -> Run {
+fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &RunBroker) -> Run {
     let weir_version = env!("CARGO_PKG_VERSION").to_owned();
     let mut run = Run {
         schema: SCHEMA.to_owned(),
@@ -350,7 +354,7 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &Brok
         finished_utc: String::new(),
         command_line: options.command_line.clone(),
         weir_version: weir_version.clone(),
-        outcome: Outcome::Passed,
+        outcome: RunOutcome::Passed,
         verdict: String::new(),
         thresholds: Vec::new(),
         machine: environment::machine(),
@@ -416,18 +420,20 @@ fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
     });
     if let Some(find_max) = &run.find_max {
         run.outcome = match find_max.outcome {
-            _ if interrupted => Outcome::Interrupted,
-            FindMaxOutcome::Inconclusive { .. } => Outcome::Invalid,
-            FindMaxOutcome::Found { .. } | FindMaxOutcome::AtLeast { .. } => Outcome::Passed,
+            _ if interrupted => RunOutcome::Interrupted,
+            FindMaxOutcome::Inconclusive { .. } => RunOutcome::Invalid,
+            FindMaxOutcome::Found { .. } | FindMaxOutcome::AtLeast { .. } => RunOutcome::Passed,
         };
         run.verdict.clone_from(&find_max.summary);
         return;
     }
     run.outcome = match () {
-        () if interrupted => Outcome::Interrupted,
-        () if !all_have_one || !run.cells.iter().any(Cell::is_valid) => Outcome::Invalid,
-        () if run.thresholds.iter().any(|threshold| !threshold.passed) => Outcome::ThresholdFailed,
-        () => Outcome::Passed,
+        () if interrupted => RunOutcome::Interrupted,
+        () if !all_have_one || !run.cells.iter().any(Cell::is_valid) => RunOutcome::Invalid,
+        () if run.thresholds.iter().any(|threshold| !threshold.passed) => {
+            RunOutcome::ThresholdFailed
+        }
+        () => RunOutcome::Passed,
     };
     run.verdict = match plan.sweep {
         Some(_) => sweep::verdict(run),

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde::Deserialize;
-use weir_stats::run::{LatencySummary, Probe};
+use weir_stats::run::{LatencySummary, SdkProbe};
 use weir_stats::{Histogram, NegativeCount};
 
 use super::observer::Observer;
-use super::result::Window;
+use super::result::MeasuredWindow;
 use crate::plan::{Architecture, Plan};
 use crate::stamp::Stamp;
 use crate::worker::protocol::LedgerEntry;
@@ -57,7 +57,7 @@ impl Sdk {
 /// What the driver prints (docs/conformance.md), as far as it matters here.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Line {
+enum SdkEvent {
     Status {
         status: String,
     },
@@ -81,7 +81,7 @@ enum Line {
 #[derive(Debug)]
 pub(super) struct ProbeProcess {
     child: Child,
-    lines: Arc<Mutex<Vec<Line>>>,
+    lines: Arc<Mutex<Vec<SdkEvent>>>,
     /// Of its item; none if its item gets every record.
     key: Option<String>,
     sdk: Sdk,
@@ -135,11 +135,11 @@ impl ProbeProcess {
     pub(super) fn is_subscribed(&self) -> bool {
         self.lines()
             .iter()
-            .any(|line| matches!(line, Line::Subscribed))
+            .any(|line| matches!(line, SdkEvent::Subscribed))
     }
 
     /// Ends it and checks what it received against the producers' account.
-    pub(super) fn finish(self, window: &Window, ledger: &[LedgerEntry]) -> Probe {
+    pub(super) fn finish(self, window: &MeasuredWindow, ledger: &[LedgerEntry]) -> SdkProbe {
         let lines = self.lines();
         let mut probe = summarize(&lines, self.key.as_deref(), window, ledger);
         probe.sdk.clone_from(&self.sdk.package);
@@ -147,7 +147,7 @@ impl ProbeProcess {
         probe
     }
 
-    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+    fn lines(&self) -> MutexGuard<'_, Vec<SdkEvent>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,7 +160,7 @@ impl Drop for ProbeProcess {
     }
 }
 
-fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<Line>>) {
+fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<SdkEvent>>) {
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { return };
         if let Err(error) = writeln!(raw, "{line}") {
@@ -177,22 +177,27 @@ fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<Line>>) {
 }
 
 /// Counts, order of connection states, latency.
-fn summarize(lines: &[Line], key: Option<&str>, window: &Window, ledger: &[LedgerEntry]) -> Probe {
-    let mut probe = Probe::default();
+fn summarize(
+    lines: &[SdkEvent],
+    key: Option<&str>,
+    window: &MeasuredWindow,
+    ledger: &[LedgerEntry],
+) -> SdkProbe {
+    let mut probe = SdkProbe::default();
     let mut histogram = Histogram::new();
     let mut negative = NegativeCount::default();
     let mut seen = HashSet::new();
     let (mut in_order, mut last_due_unix_ns, mut faults) = (true, 0, 0);
     for line in lines {
         match line {
-            Line::Status { status } => probe.status_changes.push(status.clone()),
-            Line::Subscribed | Line::Unsubscribed => {}
-            Line::ServerError { code, message } => {
+            SdkEvent::Status { status } => probe.status_changes.push(status.clone()),
+            SdkEvent::Subscribed | SdkEvent::Unsubscribed => {}
+            SdkEvent::ServerError { code, message } => {
                 let text = format!("error {code}: {message}");
                 probe.status_changes.push(text);
             }
-            Line::Lost { n } => faults += n,
-            Line::Update { at_us, values } => {
+            SdkEvent::Lost { n } => faults += n,
+            SdkEvent::Update { at_us, values } => {
                 let field = |name: &str| values.get(name).and_then(Option::as_deref);
                 let (seen_key, stamp) = (field("key"), field("weir"));
                 let stamp = stamp.and_then(|text| Stamp::parse_text(text.as_bytes()));
@@ -244,14 +249,14 @@ const SCRIPT: &str = include_str!("../../../../conformance/node/driver.js");
 mod tests {
     use super::*;
 
-    const WINDOW: Window = Window {
+    const WINDOW: MeasuredWindow = MeasuredWindow {
         start_unix_ns: 0,
         from_unix_ns: 1_000_000,
         until_unix_ns: 9_000_000,
         interrupted: false,
     };
 
-    fn lines(text: &str) -> Vec<Line> {
+    fn lines(text: &str) -> Vec<SdkEvent> {
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()

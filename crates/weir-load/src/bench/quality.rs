@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 
 use weir_stats::run::{
-    Cell, GeneratorCost, LatencySummary, MachineUsage, NoisySpan, Point, RoleUsage,
-    STAGE_SCHEDULE_LAG, Steadiness,
+    Cell, GeneratorCost, LatencySummary, MachineUsage, NoisySpan, RoleUsage, STAGE_SCHEDULE_LAG,
+    SeriesPoint, Steadiness,
 };
 use weir_stats::{steady_state, trend};
 
 use super::child::ProcessRole;
 use super::environment;
 use super::find_max;
-use super::result::{Measured, Window};
+use super::result::{Measured, MeasuredWindow};
 use super::saturation::MachineLoad;
 
 impl Measured<'_> {
     /// Fills in what tells the quality of the figures; the machine's load, for finding what was saturated.
-    pub(super) fn quality(&self, cell: &mut Cell, window: &Window) -> Option<MachineLoad> {
+    pub(super) fn quality(&self, cell: &mut Cell, window: &MeasuredWindow) -> Option<MachineLoad> {
         let span = (window.from_unix_ns, window.until_unix_ns);
         let cores = environment::cores();
         let machine = self.usage.machine(span);
@@ -48,9 +48,14 @@ impl Measured<'_> {
     }
 
     /// Seconds of the window that something outside the system under test disturbed, and why.
-    fn disturbed_seconds(&self, cell: &Cell, window: &Window, cores: u64) -> Vec<NoisySpan> {
+    fn disturbed_seconds(
+        &self,
+        cell: &Cell,
+        window: &MeasuredWindow,
+        cores: u64,
+    ) -> Vec<NoisySpan> {
         let limit_us = self.plan.validity.schedule_lag_p99_ms * 1e3;
-        let points: Vec<&Point> = inside(&cell.series, cell.hold_s).collect();
+        let points: Vec<&SeriesPoint> = inside(&cell.series, cell.hold_s).collect();
         // A second without deliveries has none, which says nothing against the others.
         let timed: Vec<(usize, f64)> = points
             .iter()
@@ -84,7 +89,7 @@ impl Measured<'_> {
         found
     }
 
-    fn machine_noise(&self, point: &Point, second: (u64, u64), cores: u64) -> Vec<String> {
+    fn machine_noise(&self, point: &SeriesPoint, second: (u64, u64), cores: u64) -> Vec<String> {
         let Some(machine) = self.usage.machine(second) else {
             return Vec::new();
         };
@@ -157,7 +162,7 @@ fn merge(seconds: Vec<NoisySpan>) -> Vec<NoisySpan> {
 }
 
 /// From the first second of load to the end of the window.
-pub(super) fn steadiness(series: &[Point], hold_s: f64) -> Option<Steadiness> {
+pub(super) fn steadiness(series: &[SeriesPoint], hold_s: f64) -> Option<Steadiness> {
     let seconds: Vec<(f64, f64)> = series
         .iter()
         .filter(|point| point.t_s <= hold_s)
@@ -182,8 +187,8 @@ pub(super) fn steadiness(series: &[Point], hold_s: f64) -> Option<Steadiness> {
 }
 
 /// The seconds of the window.
-fn inside(series: &[Point], hold_s: f64) -> impl Iterator<Item = &Point> {
-    let in_window = move |point: &&Point| point.t_s > 0.0 && point.t_s <= hold_s;
+fn inside(series: &[SeriesPoint], hold_s: f64) -> impl Iterator<Item = &SeriesPoint> {
+    let in_window = move |point: &&SeriesPoint| point.t_s > 0.0 && point.t_s <= hold_s;
     series.iter().filter(in_window)
 }
 
@@ -242,12 +247,12 @@ const OTHERS_SHARE_NOISY: f64 = 0.3;
 mod tests {
     use super::*;
 
-    fn series(medians_us: &[f64], warm_up_s: f64) -> Vec<Point> {
+    fn series(medians_us: &[f64], warm_up_s: f64) -> Vec<SeriesPoint> {
         let points = medians_us.iter().zip(1..);
-        let point = |(us, second): (&f64, i32)| Point {
+        let point = |(us, second): (&f64, i32)| SeriesPoint {
             t_s: f64::from(second) - warm_up_s,
             p50_us: Some(*us),
-            ..Point::default()
+            ..SeriesPoint::default()
         };
         points.map(point).collect()
     }

@@ -1,8 +1,8 @@
 //! From what the parts said to one cell of the run file, and whether it counts.
 
 use weir_stats::run::{
-    Cell, CellStatus, Delivery, Fairness, LatencySummary, Point, RoleUsage, STAGE_PUBLISH_ACK,
-    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT,
+    Cell, CellStatus, DeliveryTotals, Fairness, LatencySummary, RoleUsage, STAGE_PUBLISH_ACK,
+    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SeriesPoint,
 };
 use weir_stats::{Histogram, NegativeCount};
 
@@ -12,14 +12,14 @@ use super::derived;
 use super::gateway::{AGE_COUNT, AGE_SUM_US};
 use super::saturation;
 use super::stages;
-use super::usage::Usage;
+use super::usage::CellUsage;
 use crate::delivery::DeliverySummary;
-use crate::plan::{Plan, Timestamps};
-use crate::worker::protocol::{ProduceSummary, Tag};
+use crate::plan::{Plan, TimestampMode};
+use crate::worker::protocol::{LatencyTag, ProduceSummary};
 
 /// The measured window of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct MeasuredWindow {
     /// First due instant of all.
     pub(super) start_unix_ns: u64,
     /// First due instant that counts.
@@ -30,7 +30,7 @@ pub(super) struct Window {
     pub(super) interrupted: bool,
 }
 
-impl Window {
+impl MeasuredWindow {
     pub(super) fn contains(&self, due_unix_ns: u64) -> bool {
         (self.from_unix_ns..self.until_unix_ns).contains(&due_unix_ns)
     }
@@ -71,11 +71,11 @@ pub(super) struct Measured<'a> {
     pub(super) plan: &'a Plan,
     pub(super) receiving: ProcessRole,
     pub(super) collected: &'a Collected,
-    pub(super) usage: &'a Usage,
+    pub(super) usage: &'a CellUsage,
 }
 
 /// Fills the cell with what was measured.
-pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> Cell {
+pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<'_>) -> Cell {
     cell.hold_s = window.hold_s();
     cell.warm_up_s = window.load_s() - cell.hold_s;
     if window.interrupted {
@@ -93,7 +93,7 @@ pub(super) fn build(mut cell: Cell, window: &Window, measured: Measured<'_>) -> 
         cell.delivery = Some(measured.delivery(summary, span, cell.hold_s, clients));
         cell.fairness = fairness(summary);
     }
-    let wanted = cell.delivery.as_ref().map_or(0, Delivery::wanted);
+    let wanted = cell.delivery.as_ref().map_or(0, DeliveryTotals::wanted);
     cell.roles = measured.usage.roles(span, cell.clients, wanted);
     measured.network(&mut cell.roles, span);
     measured.mapping(&mut cell, span);
@@ -151,13 +151,17 @@ impl Measured<'_> {
             let Some(histogram) = self.collected.stages.get(&tag) else {
                 continue;
             };
-            let count = if tag == Tag::Response { early } else { 0 };
+            let count = if tag == LatencyTag::Response {
+                early
+            } else {
+                0
+            };
             let negative = NegativeCount {
                 count,
                 ..NegativeCount::default()
             };
             let resolution_us = match tag {
-                Tag::Response => resolution_ns as f64 / 1e3,
+                LatencyTag::Response => resolution_ns as f64 / 1e3,
                 _ => 1e-3,
             };
             let summary = LatencySummary::of(histogram, negative, resolution_us);
@@ -171,13 +175,13 @@ impl Measured<'_> {
         span: (u64, u64),
         hold_s: f64,
         clients: u64,
-    ) -> Delivery {
+    ) -> DeliveryTotals {
         let delivered = summary
             .deliveries_in_window
             .saturating_sub(summary.duplicated);
         let received = self.counter_in(self.receiving, "bytes_received", span);
         let received_bytes = received.unwrap_or(0.0).max(0.0);
-        Delivery {
+        DeliveryTotals {
             expected: delivered + summary.lost + summary.conflated,
             delivered,
             wanted: self.wanted(delivered, summary.lost, clients),
@@ -214,7 +218,7 @@ impl Measured<'_> {
     /// The parts of the way, where the broker has stamped the records: not on a topic of somebody else.
     fn stages(&self, cell: &mut Cell, span: (u64, u64)) {
         let is_known =
-            self.plan.workload.timestamps == Timestamps::Broker && self.plan.topic.is_none();
+            self.plan.workload.timestamps == TimestampMode::Broker && self.plan.topic.is_none();
         if is_known {
             let counted = |name| self.counter_in(ProcessRole::Gateway, name, span);
             let ages = counted(AGE_SUM_US).zip(counted(AGE_COUNT));
@@ -265,7 +269,7 @@ impl Measured<'_> {
     }
 
     /// One point a second, from the first reports to the end of the window.
-    fn series(&self, window: &Window, fan_out: Option<f64>) -> Vec<Point> {
+    fn series(&self, window: &MeasuredWindow, fan_out: Option<f64>) -> Vec<SeriesPoint> {
         let offset = |unix_ns: u64| (unix_ns as i128 - window.from_unix_ns as i128) as f64 / 1e9;
         let mut ends = Vec::new();
         let mut at = window.next_sample(window.start_unix_ns);
@@ -283,7 +287,7 @@ impl Measured<'_> {
                 let span = (end.saturating_sub(SECOND_NS).max(window.start_unix_ns), end);
                 let received = self.report_in(self.receiving, span);
                 let produced = self.report_in(ProcessRole::Produce, span);
-                Point {
+                SeriesPoint {
                     t_s: offset(end),
                     offered_per_s: Some(self.plan.workload.rate_per_s),
                     achieved_per_s: rate(ProcessRole::Produce, "acked", span).map(|own| {
@@ -329,7 +333,7 @@ impl Measured<'_> {
     fn faults(&self, span: (u64, u64)) -> Vec<String> {
         let validity = &self.plan.validity;
         let mut reasons = self.collected.faults.clone();
-        let lag = self.collected.stages.get(&Tag::ScheduleLag);
+        let lag = self.collected.stages.get(&LatencyTag::ScheduleLag);
         if let Some((percentile, ns)) = lag.and_then(highest_supported) {
             let (ms, limit) = (ns as f64 / 1e6, validity.schedule_lag_p99_ms);
             if ms > limit {
@@ -404,12 +408,12 @@ fn fairness(summary: &DeliverySummary) -> Option<Fairness> {
     })
 }
 
-const STAGES: [(Tag, &str); 5] = [
-    (Tag::Response, STAGE_RESPONSE),
-    (Tag::Service, STAGE_SERVICE),
-    (Tag::ScheduleLag, STAGE_SCHEDULE_LAG),
-    (Tag::PublishAck, STAGE_PUBLISH_ACK),
-    (Tag::StoredToClient, STAGE_STORED_TO_CLIENT),
+const STAGES: [(LatencyTag, &str); 5] = [
+    (LatencyTag::Response, STAGE_RESPONSE),
+    (LatencyTag::Service, STAGE_SERVICE),
+    (LatencyTag::ScheduleLag, STAGE_SCHEDULE_LAG),
+    (LatencyTag::PublishAck, STAGE_PUBLISH_ACK),
+    (LatencyTag::StoredToClient, STAGE_STORED_TO_CLIENT),
 ];
 const SECOND_NS: u64 = 1_000_000_000;
 /// The reading for a whole second is taken just after it.
@@ -419,11 +423,11 @@ const EDGE_NS: u64 = 100_000_000;
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::child::Message;
+    use super::super::child::ChildEvent;
     use super::*;
-    use crate::worker::protocol::{Event, Progress, Summary};
+    use crate::worker::protocol::{Summary, WorkerEvent, WorkerProgress};
 
-    const WINDOW: Window = Window {
+    const WINDOW: MeasuredWindow = MeasuredWindow {
         start_unix_ns: 500_000_000,
         from_unix_ns: 2_500_000_000,
         until_unix_ns: 5_000_000_000,
@@ -444,17 +448,17 @@ mod tests {
         assert_eq!((WINDOW.hold_s(), WINDOW.load_s()), (2.5, 4.5));
     }
 
-    fn progress(part: ProcessRole, at_s: f64, counters: &[(&str, u64)]) -> Message {
+    fn progress(part: ProcessRole, at_s: f64, counters: &[(&str, u64)]) -> ChildEvent {
         let counters = counters
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value));
-        let progress = Progress {
+        let progress = WorkerProgress {
             unix_ns: (at_s * 1e9) as u64,
             counters: counters.collect(),
             p50_us: Some(700),
             p99_us: Some(900),
         };
-        Message::Event(part, Event::Progress(progress))
+        ChildEvent::Event(part, WorkerEvent::Progress(progress))
     }
 
     /// A cell of two clients whose parts said what `change` leaves of a good run.
@@ -478,7 +482,7 @@ mod tests {
         }
         let mut histogram = Histogram::new();
         histogram.record_n(1_000_000, 500);
-        for tag in [Tag::Response, Tag::ScheduleLag] {
+        for tag in [LatencyTag::Response, LatencyTag::ScheduleLag] {
             collected.stages.insert(tag, histogram.clone());
         }
         let produce = ProduceSummary {
@@ -500,7 +504,7 @@ mod tests {
             (ProcessRole::Produce, Summary::Produce(produce)),
             (ProcessRole::Clients, Summary::Delivery(delivery)),
         ] {
-            collected.take(Message::Event(part, Event::Final { summary }));
+            collected.take(ChildEvent::Event(part, WorkerEvent::Final { summary }));
         }
         change(&mut collected);
         let plan = Plan::built_in("keyed").unwrap().unwrap();
@@ -508,7 +512,7 @@ mod tests {
             plan: &plan,
             receiving: ProcessRole::Clients,
             collected: &collected,
-            usage: &Usage::default(),
+            usage: &CellUsage::default(),
         };
         build(Cell::default(), &WINDOW, measured)
     }
@@ -544,12 +548,12 @@ mod tests {
     fn a_failing_instrument_makes_a_cell_invalid() {
         let mut late = Histogram::new();
         late.record_n(50_000_000, 300);
-        let lag = reasons(|seen| drop(seen.stages.insert(Tag::ScheduleLag, late)));
+        let lag = reasons(|seen| drop(seen.stages.insert(LatencyTag::ScheduleLag, late)));
         assert!(lag[0].starts_with("generator late: p99 50."), "{lag:?}");
         let mut once = Histogram::new();
         once.record_n(1_000_000, 29);
         once.record_n(90_000_000, 1);
-        let one_of_few = cell(|seen| drop(seen.stages.insert(Tag::ScheduleLag, once)));
+        let one_of_few = cell(|seen| drop(seen.stages.insert(LatencyTag::ScheduleLag, once)));
         assert!(one_of_few.is_valid(), "{:?}", one_of_few.status);
         let busy = reasons(|seen| {
             for second in 3..6 {

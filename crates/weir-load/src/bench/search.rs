@@ -31,14 +31,14 @@ pub(super) enum Trial {
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     Try { value: f64, phase: ClientPhase },
-    Done(Answer),
+    Done(SearchOutcome),
 }
 
 /// How the search ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum SearchOutcome {
     Found { value: f64, not_held: f64 },
     AtLeast { value: f64, why: String },
     Inconclusive { why: String },
@@ -54,7 +54,7 @@ pub(super) struct Search {
     high: Option<f64>,
     /// Why loads above `low` cannot be measured.
     ceiling: Option<String>,
-    next: Next,
+    next: NextStep,
     steps: u32,
     /// Times that an answer did not stand when it was tried again.
     taken_back: u32,
@@ -69,7 +69,7 @@ impl Search {
             low: None,
             high: None,
             ceiling: None,
-            next: Next::Done(Answer::Inconclusive { why: String::new() }),
+            next: NextStep::Done(SearchOutcome::Inconclusive { why: String::new() }),
             steps: 0,
             taken_back: 0,
             unmeasured: None,
@@ -80,13 +80,13 @@ impl Search {
     }
 
     /// What to do now.
-    pub(super) fn next(&self) -> &Next {
+    pub(super) fn next(&self) -> &NextStep {
         &self.next
     }
 
     /// Takes what came of the load that was to be tried.
     pub(super) fn learn(&mut self, tried: Trial) {
-        let Next::Try { value, phase } = self.next else {
+        let NextStep::Try { value, phase } = self.next else {
             return;
         };
         self.steps += 1;
@@ -106,13 +106,13 @@ impl Search {
         };
     }
 
-    fn held(&mut self, value: f64, phase: ClientPhase) -> Next {
+    fn held(&mut self, value: f64, phase: ClientPhase) -> NextStep {
         match (phase, self.high) {
             (ClientPhase::Confirm, Some(high)) => {
                 self.low = Some(value);
                 self.attempt(high, ClientPhase::ConfirmAbove)
             }
-            (ClientPhase::Confirm, None) => Next::Done(Answer::AtLeast {
+            (ClientPhase::Confirm, None) => NextStep::Done(SearchOutcome::AtLeast {
                 value,
                 why: self.ceiling.clone().unwrap_or_else(|| {
                     format!("{} is the highest load to be tried", self.range.highest)
@@ -130,9 +130,9 @@ impl Search {
         }
     }
 
-    fn not_held(&mut self, value: f64, phase: ClientPhase, why: &str) -> Next {
+    fn not_held(&mut self, value: f64, phase: ClientPhase, why: &str) -> NextStep {
         match phase {
-            ClientPhase::ConfirmAbove => Next::Done(Answer::Found {
+            ClientPhase::ConfirmAbove => NextStep::Done(SearchOutcome::Found {
                 // Invariant: it was confirmed before the load above it was tried.
                 value: self.low.unwrap_or(value),
                 not_held: value,
@@ -158,7 +158,7 @@ impl Search {
     }
 
     /// Once is chance; what fails twice cannot be measured here.
-    fn unmeasured(&mut self, value: f64, phase: ClientPhase, why: String) -> Next {
+    fn unmeasured(&mut self, value: f64, phase: ClientPhase, why: String) -> NextStep {
         if self.unmeasured.replace(value) != Some(value) {
             return self.attempt(value, phase);
         }
@@ -169,7 +169,7 @@ impl Search {
                 self.ceiling = Some(format!("{value} could not be measured: {why}"));
                 self.attempt(low, ClientPhase::Confirm)
             }
-            (ClientPhase::ConfirmAbove, Some(low)) => Next::Done(Answer::AtLeast {
+            (ClientPhase::ConfirmAbove, Some(low)) => NextStep::Done(SearchOutcome::AtLeast {
                 value: low,
                 why: format!("{value} could not be measured again: {why}"),
             }),
@@ -178,7 +178,7 @@ impl Search {
     }
 
     /// Between what is held and what is not, or beyond either.
-    fn narrow(&mut self) -> Next {
+    fn narrow(&mut self) -> NextStep {
         match (self.low, self.high) {
             (Some(low), None) if low >= self.range.highest || self.ceiling.is_some() => {
                 self.attempt(low, ClientPhase::Confirm)
@@ -201,7 +201,7 @@ impl Search {
     }
 
     /// An answer that did not stand. A few times that is chance; more often there is no limit to be found.
-    fn take_back(&mut self, value: f64, phase: ClientPhase) -> Next {
+    fn take_back(&mut self, value: f64, phase: ClientPhase) -> NextStep {
         self.taken_back += 1;
         if self.taken_back > TAKEN_BACK_MAX {
             return inconclusive(format!(
@@ -222,8 +222,8 @@ impl Search {
         }
     }
 
-    fn attempt(&self, value: f64, phase: ClientPhase) -> Next {
-        Next::Try { value, phase }
+    fn attempt(&self, value: f64, phase: ClientPhase) -> NextStep {
+        NextStep::Try { value, phase }
     }
 
     /// Half of it.
@@ -247,8 +247,8 @@ impl Search {
     }
 }
 
-fn inconclusive(why: String) -> Next {
-    Next::Done(Answer::Inconclusive { why })
+fn inconclusive(why: String) -> NextStep {
+    NextStep::Done(SearchOutcome::Inconclusive { why })
 }
 
 const STEPS_MAX: u32 = 48;
@@ -271,13 +271,13 @@ mod tests {
     fn search(
         range: Range,
         mut system: impl FnMut(f64) -> Trial,
-    ) -> (Answer, Vec<(f64, ClientPhase)>) {
+    ) -> (SearchOutcome, Vec<(f64, ClientPhase)>) {
         let mut search = Search::new(range);
         let mut tried = Vec::new();
         loop {
             match search.next().clone() {
-                Next::Done(answer) => return (answer, tried),
-                Next::Try { value, phase } => {
+                NextStep::Done(answer) => return (answer, tried),
+                NextStep::Try { value, phase } => {
                     assert!(value > 0.0 && value <= range.highest, "{value}");
                     tried.push((value, phase));
                     search.learn(system(value));
@@ -299,7 +299,7 @@ mod tests {
             for capacity in [317.0, 5_000.0, 44_321.0] {
                 let range = Range { start, ..RANGE };
                 let (answer, tried) = search(range, up_to(capacity));
-                let Answer::Found { value, not_held } = answer else {
+                let SearchOutcome::Found { value, not_held } = answer else {
                     panic!("{start} {capacity}: {answer:?}");
                 };
                 assert!(
@@ -331,7 +331,7 @@ mod tests {
         let (answer, tried) = search(range, up_to(7.5));
         assert_eq!(
             answer,
-            Answer::Found {
+            SearchOutcome::Found {
                 value: 7.0,
                 not_held: 8.0
             }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn what_holds_nothing_has_no_figure() {
         let (answer, _) = search(RANGE, up_to(0.0));
-        let Answer::Inconclusive { why } = answer else {
+        let SearchOutcome::Inconclusive { why } = answer else {
             panic!("{answer:?}");
         };
         assert!(
@@ -361,7 +361,7 @@ mod tests {
         let why = "3000 is the highest load to be tried".to_owned();
         assert_eq!(
             answer,
-            Answer::AtLeast {
+            SearchOutcome::AtLeast {
                 value: 3_000.0,
                 why
             }
@@ -375,13 +375,13 @@ mod tests {
             true => Trial::Held,
             false => Trial::Unmeasured("generator late".to_owned()),
         });
-        let Answer::AtLeast { value, why } = answer else {
+        let SearchOutcome::AtLeast { value, why } = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(value, 800.0);
         assert_eq!(why, "1600 could not be measured: generator late");
         let (answer, tried) = search(RANGE, |_| Trial::Unmeasured("no broker".to_owned()));
-        assert!(matches!(answer, Answer::Inconclusive { .. }));
+        assert!(matches!(answer, SearchOutcome::Inconclusive { .. }));
         assert_eq!(tried.len(), 2, "once is chance");
     }
 
@@ -395,7 +395,7 @@ mod tests {
                 _ => up_to(2_000.0)(load),
             }
         });
-        assert!(matches!(answer, Answer::Found { .. }), "{answer:?}");
+        assert!(matches!(answer, SearchOutcome::Found { .. }), "{answer:?}");
     }
 
     /// A limit that moves by a tenth from one try to the next: whatever comes out, it is no nonsense.
@@ -413,12 +413,12 @@ mod tests {
             });
             assert!(tried.len() <= STEPS_MAX as usize);
             match answer {
-                Answer::Found { value, .. } => {
+                SearchOutcome::Found { value, .. } => {
                     found += 1;
                     assert!((1_700.0..=2_200.0).contains(&value), "seed {seed}: {value}");
                 }
-                Answer::AtLeast { .. } => panic!("seed {seed}: {answer:?}"),
-                Answer::Inconclusive { .. } => {}
+                SearchOutcome::AtLeast { .. } => panic!("seed {seed}: {answer:?}"),
+                SearchOutcome::Inconclusive { .. } => {}
             }
         }
         assert!(found > 200, "{found} of 300");
@@ -439,7 +439,7 @@ mod tests {
                     _ => Trial::NotHeld("late".to_owned()),
                 }
             });
-            if let Answer::Found { value, not_held } = answer {
+            if let SearchOutcome::Found { value, not_held } = answer {
                 assert!(not_held > value);
                 figures.push(value);
             }

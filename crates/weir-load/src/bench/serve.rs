@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use weir_kafka::Admin;
 
-use super::child::{MESSAGES_QUEUED_MAX, Message, ProcessRole, RoleProcess};
+use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use super::gateway::GatewayFiles;
 use super::observer::Observer;
 use super::workers::Workers;
-use super::{ADMIN_TIMEOUT, BenchError, BenchOptions, Broker};
+use super::{ADMIN_TIMEOUT, BenchError, BenchOptions, RunBroker};
 use crate::clock::{Clock, nanos};
 use crate::plan::Plan;
-use crate::worker::protocol::{Command, Event, Schedule};
+use crate::worker::protocol::{Schedule, WorkerCommand, WorkerEvent};
 
 /// What there is to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn stay(
 ) -> Result<(), BenchError> {
     let dir = options.out.join("live");
     fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
-    let mut broker = Broker::start(options, observer, stop)?;
+    let mut broker = RunBroker::start(options, observer, stop)?;
     let result = serve(plan, options, (&broker, [listen, admin], &dir), stop, up);
     let down = broker.down();
     result.and(down)
@@ -63,7 +63,7 @@ pub fn stay(
 fn serve(
     plan: &Plan,
     options: &BenchOptions,
-    (broker, addresses, dir): (&Broker, [SocketAddr; 2], &Path),
+    (broker, addresses, dir): (&RunBroker, [SocketAddr; 2], &Path),
     stop: &AtomicBool,
     up: impl FnOnce(&LiveEndpoints),
 ) -> Result<(), BenchError> {
@@ -98,7 +98,7 @@ fn serve(
     let mut producer =
         RoleProcess::worker(&options.exe, &args, ProcessRole::Produce, dir, messages)?;
     let start_unix_ns = Clock::start().now_unix_ns() + nanos(LOOK);
-    producer.send(&Command::Start(Schedule {
+    producer.send(&WorkerCommand::Start(Schedule {
         start_unix_ns,
         measure_from_unix_ns: start_unix_ns,
         // Nobody asks for an account of it.
@@ -134,11 +134,11 @@ fn serve(
 }
 
 /// Why the producers go on no longer, if so; their progress is of no interest.
-fn has_failed(receiver: &Receiver<Message>) -> Option<String> {
+fn has_failed(receiver: &Receiver<ChildEvent>) -> Option<String> {
     receiver.try_iter().find_map(|message| match message {
-        Message::Event(_, Event::Error { message }) => Some(message),
-        Message::Closed(_) => Some("its output ended".to_owned()),
-        Message::Event(..) | Message::Garbled(..) => None,
+        ChildEvent::Event(_, WorkerEvent::Error { message }) => Some(message),
+        ChildEvent::Closed(_) => Some("its output ended".to_owned()),
+        ChildEvent::Event(..) | ChildEvent::Garbled(..) => None,
     })
 }
 

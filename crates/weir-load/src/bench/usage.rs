@@ -9,13 +9,13 @@ use crate::sampler::Sampler;
 
 /// The samples of one cell.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct CellUsage {
     sampler: Sampler,
     /// When each part was ready, before clients came: memory from there on is what they cost.
     ready_unix_ns: BTreeMap<ProcessRole, u64>,
 }
 
-impl Usage {
+impl CellUsage {
     /// Adds the processes of a part.
     pub(super) fn watch(&mut self, part: ProcessRole, pids: &[u32]) {
         for pid in pids {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_part_is_told_from_the_others() {
-        let mut usage = Usage::default();
+        let mut usage = CellUsage::default();
         usage.watch(ProcessRole::Gateway, &[std::process::id()]);
         usage.watch(ProcessRole::Floor, &[u32::MAX]);
         usage.ready(ProcessRole::Gateway, 1);

@@ -6,16 +6,16 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use weir_stats::run::{
-    Cell, CellStatus, LatencySummary, Outcome, Run, STAGE_RESPONSE, STAGE_SCHEDULE_LAG,
+    Cell, CellStatus, LatencySummary, Run, RunOutcome, STAGE_RESPONSE, STAGE_SCHEDULE_LAG,
     STAGE_SERVICE,
 };
 use weir_stats::{CompactHistogram, Histogram, hlog};
 
-use super::child::{Message, ProcessRole};
+use super::child::{ChildEvent, ProcessRole};
 use super::collect::Collected;
-use super::result::{self, Measured, Window};
-use super::usage::Usage;
-use crate::clients::meter::Meter;
+use super::result::{self, Measured, MeasuredWindow};
+use super::usage::CellUsage;
+use crate::clients::meter::DeliveryRecorder;
 use crate::delivery::{Conflation, DeliveryChecker, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyTable;
 use crate::pacer::{Pacer, Rate};
@@ -23,7 +23,7 @@ use crate::plan::Plan;
 use crate::stamp::Stamp;
 use crate::worker::EventSender;
 use crate::worker::protocol::{
-    Event, Interval, LedgerEntry, ProduceSummary, Schedule, Summary, Tag,
+    LatencyInterval, LatencyTag, LedgerEntry, ProduceSummary, Schedule, Summary, WorkerEvent,
 };
 
 const MS: u64 = 1_000_000;
@@ -34,12 +34,12 @@ const WINDOW_S: u64 = 60;
 const SERVICE: u64 = MS / 2;
 
 /// A server that takes one record after the other, each for the same time, and does not begin one while it stalls.
-struct Target {
+struct ScriptedServer {
     free_at: u64,
     stall: (u64, u64),
 }
 
-impl Target {
+impl ScriptedServer {
     fn stalling(from: u64, length: u64) -> Self {
         Self {
             free_at: 0,
@@ -59,7 +59,7 @@ impl Target {
 
 /// A record on its way: when it was due, when it left, when it reached a client.
 #[derive(Debug, Clone, Copy)]
-struct Arrival {
+struct TestArrival {
     client: usize,
     at: u64,
     stamp: Stamp,
@@ -81,8 +81,8 @@ fn records(sent: impl Fn(u64) -> u64) -> Vec<Stamp> {
 }
 
 /// One client that gets every record from `target`.
-fn served(stamps: &[Stamp], target: &mut Target) -> Vec<Arrival> {
-    let arrival = |stamp: &Stamp| Arrival {
+fn served(stamps: &[Stamp], target: &mut ScriptedServer) -> Vec<TestArrival> {
+    let arrival = |stamp: &Stamp| TestArrival {
         client: 0,
         at: target.done_at(stamp.sent_unix_ns.unwrap()),
         stamp: *stamp,
@@ -92,9 +92,9 @@ fn served(stamps: &[Stamp], target: &mut Target) -> Vec<Arrival> {
 
 /// Lines of a worker, kept.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct ScriptedLines(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Lines {
+impl Write for ScriptedLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -107,19 +107,19 @@ impl Write for Lines {
 
 /// A process with some of the clients: what it says while `arrivals` come, and its account in the end.
 fn worker(
-    arrivals: &[Arrival],
+    arrivals: &[TestArrival],
     clients: &[usize],
     ledger: &[LedgerEntry],
-) -> (Vec<Event>, DeliverySummary) {
+) -> (Vec<WorkerEvent>, DeliverySummary) {
     let schedule = Schedule {
         start_unix_ns: START,
         measure_from_unix_ns: START,
         measure_until_unix_ns: START + WINDOW_S * SECOND,
         stop_unix_ns: u64::MAX,
     };
-    let lines = Lines::default();
+    let lines = ScriptedLines::default();
     let events = EventSender::new(lines.clone());
-    let mut meter = Meter::new(START);
+    let mut meter = DeliveryRecorder::new(START);
     let mut keys = KeyTable::default();
     let key = keys.id(b"").unwrap();
     let mut checks: BTreeMap<usize, (DeliveryChecker, CompactHistogram)> = clients
@@ -162,7 +162,7 @@ fn worker(
 }
 
 /// The cell that the runner makes of it, with the clients shared out over `workers` processes; and its log.
-fn measured(stamps: &[Stamp], arrivals: &[Arrival], workers: usize) -> (Cell, String) {
+fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell, String) {
     let ledger = [LedgerEntry {
         key: String::new(),
         producer: 0,
@@ -183,7 +183,7 @@ fn measured(stamps: &[Stamp], arrivals: &[Arrival], workers: usize) -> (Cell, St
         let share: Vec<usize> = (number..clients).step_by(workers).collect();
         let (events, summary) = worker(arrivals, &share, &ledger);
         for event in events {
-            collected.take(Message::Event(ProcessRole::Clients, event));
+            collected.take(ChildEvent::Event(ProcessRole::Clients, event));
         }
         match &mut merged {
             Some(merged) => merged.merge(&summary),
@@ -200,13 +200,13 @@ fn measured(stamps: &[Stamp], arrivals: &[Arrival], workers: usize) -> (Cell, St
         ledger: ledger.to_vec(),
         ..ProduceSummary::default()
     };
-    let lag = Event::Interval(Interval {
+    let lag = WorkerEvent::Interval(LatencyInterval {
         from_unix_ns: START,
         until_unix_ns: START + WINDOW_S * SECOND,
-        tag: Tag::ScheduleLag,
+        tag: LatencyTag::ScheduleLag,
         histogram: lag.to_base64(),
     });
-    let last = |summary| Event::Final { summary };
+    let last = |summary| WorkerEvent::Final { summary };
     for (part, event) in [
         (ProcessRole::Produce, lag),
         (ProcessRole::Produce, last(Summary::Produce(produce))),
@@ -215,10 +215,10 @@ fn measured(stamps: &[Stamp], arrivals: &[Arrival], workers: usize) -> (Cell, St
             last(Summary::Delivery(merged.unwrap())),
         ),
     ] {
-        collected.take(Message::Event(part, event));
+        collected.take(ChildEvent::Event(part, event));
     }
     collected.flush();
-    let window = Window {
+    let window = MeasuredWindow {
         start_unix_ns: START,
         from_unix_ns: START,
         until_unix_ns: START + WINDOW_S * SECOND,
@@ -234,7 +234,7 @@ fn measured(stamps: &[Stamp], arrivals: &[Arrival], workers: usize) -> (Cell, St
         plan: &plan,
         receiving: ProcessRole::Clients,
         collected: &collected,
-        usage: &Usage::default(),
+        usage: &CellUsage::default(),
     };
     let cell = result::build(cell, &window, measured);
     let log = std::fs::read_to_string(&path).unwrap();
@@ -273,7 +273,10 @@ fn is_analytic(summary: &LatencySummary) {
 #[test]
 fn percentiles_through_a_stall_are_the_analytic_ones() {
     let stamps = records(|due| due);
-    let arrivals = served(&stamps, &mut Target::stalling(10 * SECOND, 2 * SECOND));
+    let arrivals = served(
+        &stamps,
+        &mut ScriptedServer::stalling(10 * SECOND, 2 * SECOND),
+    );
     let (cell, log) = measured(&stamps, &arrivals, 1);
     assert!(cell.is_valid(), "{:?}", cell.status);
     is_analytic(&cell.latency[STAGE_RESPONSE]);
@@ -302,7 +305,7 @@ fn a_generator_that_stalls_is_caught() {
         true => until,
         false => due,
     });
-    let arrivals = served(&stamps, &mut Target::stalling(u64::MAX / 4, 1));
+    let arrivals = served(&stamps, &mut ScriptedServer::stalling(u64::MAX / 4, 1));
     let (cell, _) = measured(&stamps, &arrivals, 1);
     let CellStatus::Invalid { reasons } = &cell.status else {
         panic!("{:?}", cell.status);
@@ -326,7 +329,7 @@ fn a_generator_that_stalls_is_caught() {
     super::conclude(&mut run, &plan, false);
     assert_eq!(
         run.outcome,
-        Outcome::Invalid,
+        RunOutcome::Invalid,
         "which ends the command with 4"
     );
 }
@@ -345,24 +348,24 @@ fn run_of(cells: Vec<Cell>) -> Run {
 }
 
 /// Five clients; each fault is done to one of them.
-fn faulty() -> (Vec<Stamp>, Vec<Arrival>) {
+fn faulty() -> (Vec<Stamp>, Vec<TestArrival>) {
     let stamps = records(|due| due);
     let mut arrivals = Vec::new();
     for client in 0..5 {
-        let arrival = |stamp: &Stamp| Arrival {
+        let arrival = |stamp: &Stamp| TestArrival {
             client,
             // Each client has a time of its own, so that workers differ.
             at: stamp.due_unix_ns + (client as u64 + 1) * MS,
             stamp: *stamp,
         };
-        let mut own: Vec<Arrival> = stamps.iter().map(arrival).collect();
+        let mut own: Vec<TestArrival> = stamps.iter().map(arrival).collect();
         match client {
             1 => own.retain(|arrival| ![7, 8, 30_000].contains(&arrival.stamp.seq)),
             2 => {
                 let twice = [own[100], own[200]];
                 own.splice(
                     300..300,
-                    twice.map(|arrival| Arrival {
+                    twice.map(|arrival| TestArrival {
                         at: own[299].at,
                         ..arrival
                     }),

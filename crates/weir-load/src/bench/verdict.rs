@@ -150,7 +150,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use weir_stats::run::{Delivery, LatencySummary, RoleUsage, STAGE_RESPONSE};
+    use weir_stats::run::{DeliveryTotals, LatencySummary, RoleUsage, STAGE_RESPONSE};
 
     use super::*;
 
@@ -164,9 +164,9 @@ mod tests {
         let mut measured = Cell {
             architecture: "floor".to_owned(),
             latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), latency)]),
-            delivery: Some(Delivery {
+            delivery: Some(DeliveryTotals {
                 delivered_per_s: Some(25.0),
-                ..Delivery::default()
+                ..DeliveryTotals::default()
             }),
             roles: vec![RoleUsage {
                 role: "floor".to_owned(),

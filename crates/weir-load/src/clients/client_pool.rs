@@ -5,34 +5,34 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use weir_net::client::{Busy, CloseReason, Handler, Io};
+use weir_net::client::{ClientHandler, ClientIo, DisconnectReason, LoopUtilization};
 use weir_net::websocket::Inflater;
 use weir_tlcp::Mode;
 use weir_tlcp::client::ClientSessionConfig;
 
 use super::items::assign_keys;
-use super::session::{ClientPhase, Context, Session, close_text};
-use super::shared::Shared;
-use super::target::Target;
+use super::session::{ClientPhase, SessionContext, SimulatedClient, close_text};
+use super::shared::SessionTotals;
+use super::target::RequestTexts;
 use super::verify::ClientCheck;
-use super::{ClientsError, ClientsOptions, DiffChoice, Kind};
+use super::{ClientProtocol, ClientsError, ClientsOptions, DiffChoice};
 use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyId;
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, Summary};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{Summary, WorkerCommand, WorkerEvent};
 
 /// The handler of the event loop.
 #[derive(Debug)]
 pub(super) struct ClientPool<'a> {
-    target: &'a Target,
+    target: &'a RequestTexts,
     plans: Vec<ClientSessionConfig<'a>>,
     /// Those of clients that allow no diffs.
     plain_plans: Vec<ClientSessionConfig<'a>>,
-    link: &'a Link,
+    link: &'a CoordinatorChannel,
     setup_timeout: Duration,
-    sessions: Vec<Session>,
-    shared: Shared,
+    sessions: Vec<SimulatedClient>,
+    shared: SessionTotals,
     key_ids: Vec<KeyId>,
     ledger: Option<Ledger>,
     /// Records may be skipped, so their number says nothing.
@@ -41,7 +41,7 @@ pub(super) struct ClientPool<'a> {
     ready: bool,
     next_report: Instant,
     next_settle: Instant,
-    busy_at_report: Busy,
+    busy_at_report: LoopUtilization,
     io: IoState,
     out: Vec<u8>,
     /// For compressed messages of any session.
@@ -51,7 +51,7 @@ pub(super) struct ClientPool<'a> {
 /// What the event loop said at the last tick.
 #[derive(Debug, Clone, Copy, Default)]
 struct IoState {
-    busy: Busy,
+    busy: LoopUtilization,
     bytes_received: u64,
     bytes_sent: u64,
 }
@@ -59,15 +59,15 @@ struct IoState {
 impl<'a> ClientPool<'a> {
     pub(super) fn new(
         options: &ClientsOptions,
-        target: &'a Target,
-        link: &'a Link,
+        target: &'a RequestTexts,
+        link: &'a CoordinatorChannel,
         clock: Clock,
     ) -> Self {
         let conflation = match options.kind {
-            Kind::Tlcp {
+            ClientProtocol::Tlcp {
                 mode: Mode::Merge, ..
             } => Conflation::Allowed,
-            Kind::Tlcp { .. } | Kind::Floor => Conflation::Forbidden,
+            ClientProtocol::Tlcp { .. } | ClientProtocol::Floor => Conflation::Forbidden,
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
         let own = options.share.numbers(options.clients);
@@ -81,9 +81,9 @@ impl<'a> ClientPool<'a> {
                 false => target.diffs,
             };
             let check = ClientCheck::new(conflation).with_diffs(diffs, target);
-            Session::new(key as u32, plain, check)
+            SimulatedClient::new(key as u32, plain, check)
         });
-        let mut shared = Shared::new(options, clock);
+        let mut shared = SessionTotals::new(options, clock);
         let key_ids = target.keys.iter().map(|key| shared.key_id(key)).collect();
         let now = Instant::now();
         Self {
@@ -101,7 +101,7 @@ impl<'a> ClientPool<'a> {
             ready: false,
             next_report: now + REPORT_EVERY,
             next_settle: now,
-            busy_at_report: Busy::default(),
+            busy_at_report: LoopUtilization::default(),
             io: IoState::default(),
             out: Vec::new(),
             inflater: Inflater::new(),
@@ -116,7 +116,7 @@ impl<'a> ClientPool<'a> {
         let summary = self.summary();
         self.report();
         self.report_seed(Instant::now(), true);
-        self.link.events.send(&Event::Final {
+        self.link.events.send(&WorkerEvent::Final {
             summary: Summary::Delivery(summary.clone()),
         });
         Ok(summary)
@@ -153,7 +153,7 @@ impl<'a> ClientPool<'a> {
         summary
     }
 
-    fn expected(&self, session: &Session) -> Expected {
+    fn expected(&self, session: &SimulatedClient) -> Expected {
         match self.target.keyed {
             true => Expected::Key(self.key_ids[session.key as usize]),
             false => Expected::All,
@@ -169,12 +169,12 @@ impl<'a> ClientPool<'a> {
     }
 
     /// Lets a session take bytes, then sends and ends as it wants.
-    fn drive(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
+    fn drive(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
         let now_ms = self.now_ms(read_at);
         let session = &mut self.sessions[conn];
         session.last_read_ms = now_ms;
         session.silent = false;
-        let context = Context {
+        let context = SessionContext {
             target: self.target,
             plan: match session.plain {
                 true => self.plain_plans.get(session.key as usize),
@@ -204,11 +204,11 @@ impl<'a> ClientPool<'a> {
     fn commands(&mut self) -> ControlFlow<()> {
         loop {
             match self.link.commands.try_recv() {
-                Ok(Command::Start(schedule)) => self.shared.schedule = Some(schedule),
-                Ok(Command::Ledger { entries }) => {
+                Ok(WorkerCommand::Start(schedule)) => self.shared.schedule = Some(schedule),
+                Ok(WorkerCommand::Ledger { entries }) => {
                     self.ledger = Some(Ledger::new(&entries, &mut self.shared.keys));
                 }
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
                     return ControlFlow::Break(());
                 }
                 Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
@@ -217,7 +217,7 @@ impl<'a> ClientPool<'a> {
     }
 
     /// Sessions that take too long to come up, and live ones that hear nothing.
-    fn check_times(&mut self, io: &mut Io<'_>, now: Instant) {
+    fn check_times(&mut self, io: &mut ClientIo<'_>, now: Instant) {
         let now_ms = self.now_ms(now);
         let setup_ms = u32::try_from(self.setup_timeout.as_millis()).unwrap_or(u32::MAX);
         for conn in 0..self.sessions.len() {
@@ -325,8 +325,8 @@ impl<'a> ClientPool<'a> {
     }
 }
 
-impl Handler for ClientPool<'_> {
-    fn on_connected(&mut self, io: &mut Io<'_>, conn: usize) {
+impl ClientHandler for ClientPool<'_> {
+    fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize) {
         let now_ms = self.now_ms(Instant::now());
         let session = &mut self.sessions[conn];
         self.shared.opened += 1;
@@ -337,17 +337,17 @@ impl Handler for ClientPool<'_> {
         io.send(conn, &self.out);
     }
 
-    fn on_data(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
+    fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
         self.drive(io, conn, bytes, read_at);
     }
 
-    fn on_closed(&mut self, _io: &mut Io<'_>, conn: usize, reason: CloseReason) {
+    fn on_closed(&mut self, _io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason) {
         let session = &mut self.sessions[conn];
         let text = close_text(session.phase, reason);
         self.shared.end(session, text);
     }
 
-    fn on_tick(&mut self, io: &mut Io<'_>, now: Instant) -> ControlFlow<()> {
+    fn on_tick(&mut self, io: &mut ClientIo<'_>, now: Instant) -> ControlFlow<()> {
         self.io = IoState {
             busy: io.busy(),
             bytes_received: io.bytes_received(),
@@ -361,7 +361,7 @@ impl Handler for ClientPool<'_> {
             }
             self.ready = true;
             let connections = self.shared.live as u64;
-            self.link.events.send(&Event::Ready {
+            self.link.events.send(&WorkerEvent::Ready {
                 connections,
                 port: None,
             });

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// The part of a run's clients that one process has: of the clients numbered from 0 those whose
 /// number leaves the remainder `index` when divided by `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct ClientShare {
     /// From 0, below `of`.
     pub index: usize,
     /// Number of shares, at least 1.
     pub of: usize,
 }
 
-impl Share {
+impl ClientShare {
     /// All clients in one process.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
@@ -30,7 +30,7 @@ impl Share {
     }
 }
 
-impl Default for Share {
+impl Default for ClientShare {
     fn default() -> Self {
         Self::WHOLE
     }
@@ -57,7 +57,7 @@ mod tests {
     proptest! {
         #[test]
         fn shares_are_the_whole_and_nothing_twice(total in 0_usize..5000, of in 1_usize..12) {
-            let shares = (0..of).map(|index| Share { index, of });
+            let shares = (0..of).map(|index| ClientShare { index, of });
             let mut numbers: Vec<usize> = shares.clone().flat_map(|share| share.numbers(total)).collect();
             numbers.sort_unstable();
             prop_assert_eq!(numbers, (0..total).collect::<Vec<_>>());
@@ -77,7 +77,7 @@ mod tests {
             let assigned = assign_keys(total, keys, seed);
             let mut per_key = vec![0_usize; keys];
             for index in 0..of {
-                for client in (Share { index, of }).numbers(total) {
+                for client in (ClientShare { index, of }).numbers(total) {
                     per_key[assigned[client]] += 1;
                 }
             }

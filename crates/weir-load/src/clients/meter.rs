@@ -6,11 +6,11 @@ use weir_stats::Histogram;
 
 use crate::stamp::Stamp;
 use crate::worker::EventSender;
-use crate::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
+use crate::worker::protocol::{LatencyInterval, LatencyTag, Schedule, WorkerEvent, WorkerProgress};
 
 /// Counts and times deliveries; hands out an interval each second.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct DeliveryRecorder {
     response: Histogram,
     service: Histogram,
     /// From the record's time stamp to the arrival.
@@ -26,7 +26,7 @@ pub(crate) struct Meter {
     pub(crate) early: u64,
 }
 
-impl Meter {
+impl DeliveryRecorder {
     pub(crate) fn new(now_unix_ns: u64) -> Self {
         Self {
             response: Histogram::new(),
@@ -105,13 +105,13 @@ impl Meter {
     ) {
         let from_unix_ns = self.interval_from_unix_ns;
         for (tag, histogram) in [
-            (Tag::Response, &mut self.response),
-            (Tag::Service, &mut self.service),
-            (Tag::StoredToClient, &mut self.stored),
-            (Tag::StateAge, &mut self.state_age),
+            (LatencyTag::Response, &mut self.response),
+            (LatencyTag::Service, &mut self.service),
+            (LatencyTag::StoredToClient, &mut self.stored),
+            (LatencyTag::StateAge, &mut self.state_age),
         ] {
             if !histogram.is_empty() {
-                events.send(&Event::Interval(Interval {
+                events.send(&WorkerEvent::Interval(LatencyInterval {
                     from_unix_ns,
                     until_unix_ns: now_unix_ns,
                     tag,
@@ -121,7 +121,7 @@ impl Meter {
             }
         }
         let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
-        events.send(&Event::Progress(Progress {
+        events.send(&WorkerEvent::Progress(WorkerProgress {
             unix_ns: now_unix_ns,
             counters,
             p50_us: us(50.0),

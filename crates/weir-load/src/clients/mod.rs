@@ -27,14 +27,14 @@ pub use weir_tlcp::Mode;
 
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
-use crate::error::Fault;
-use crate::worker::Link;
-use crate::worker::protocol::Role;
+use crate::error::ErrorClass;
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::WorkerRole;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
 pub use diff_choice::DiffChoice;
 pub use fields::FieldMap;
-pub use items::{Share, assign_keys};
+pub use items::{ClientShare, assign_keys};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 
 /// What the clients of a run do.
@@ -48,11 +48,11 @@ pub struct ClientsOptions {
     /// What is trusted where a server's address begins with `wss://`.
     pub tls: TlsTrust,
     /// TLCP or floor.
-    pub kind: Kind,
+    pub kind: ClientProtocol,
     /// Number of clients of the whole run.
     pub clients: usize,
     /// The part of them that this process has.
-    pub share: Share,
+    pub share: ClientShare,
     /// New connections per second of the whole run.
     pub ramp_per_s: f64,
     /// Item of each client; `{key}` stands for its key. Without it everybody is owed every record.
@@ -96,7 +96,7 @@ pub enum TlsTrust {
 /// What the clients speak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ClientProtocol {
     /// TLCP over WebSocket.
     Tlcp {
         /// Adapter set.
@@ -118,13 +118,13 @@ impl ClientsOptions {
             servers: vec![server.into()],
             compression: false,
             tls: TlsTrust::Nobody,
-            kind: Kind::Tlcp {
+            kind: ClientProtocol::Tlcp {
                 adapter_set: subscribe.adapter_set.clone(),
                 data_adapter: Some(subscribe.data_adapter.clone()),
                 mode: Mode::Raw,
             },
             clients,
-            share: Share::WHOLE,
+            share: ClientShare::WHOLE,
             ramp_per_s: 1000.0,
             items: subscribe.items.clone(),
             keys: subscribe.pool.names(KEYS, false),
@@ -196,11 +196,11 @@ pub enum ClientsError {
 
 impl ClientsError {
     /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Server { .. } => Fault::Usage,
-            Self::Unreachable { .. } => Fault::Target,
-            Self::Descriptors { .. } | Self::Io(_) => Fault::Instrument,
+            Self::Server { .. } => ErrorClass::Usage,
+            Self::Unreachable { .. } => ErrorClass::Target,
+            Self::Descriptors { .. } | Self::Io(_) => ErrorClass::Instrument,
         }
     }
 }
@@ -210,10 +210,13 @@ impl ClientsError {
 ///
 /// # Errors
 /// [`ClientsError`] if there was nothing to measure; the link has not been told.
-pub fn run(options: &ClientsOptions, link: &Link) -> Result<DeliverySummary, ClientsError> {
+pub fn run(
+    options: &ClientsOptions,
+    link: &CoordinatorChannel,
+) -> Result<DeliverySummary, ClientsError> {
     let role = match options.kind {
-        Kind::Tlcp { .. } => Role::Clients,
-        Kind::Floor => Role::FloorClients,
+        ClientProtocol::Tlcp { .. } => WorkerRole::Clients,
+        ClientProtocol::Floor => WorkerRole::FloorClients,
     };
     link.events.hello(role);
     let clients = options.local_clients();
@@ -231,7 +234,7 @@ pub fn run(options: &ClientsOptions, link: &Link) -> Result<DeliverySummary, Cli
     loop_options.more_servers = servers.addresses[1..].to_vec();
     loop_options.tls = servers.tls;
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
-    let target = target::Target::new(options, &servers.authorities);
+    let target = target::RequestTexts::new(options, &servers.authorities);
     let mut fleet = client_pool::ClientPool::new(options, &target, link, Clock::start());
     ClientLoop::new(loop_options)?.run(&mut fleet)?;
     fleet.finish()

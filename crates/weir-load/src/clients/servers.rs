@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use weir_net::client::ServerTls;
 use weir_net::tls::ClientTls;
 
-use super::{ClientsError, ClientsOptions, Share, TlsTrust};
+use super::{ClientShare, ClientsError, ClientsOptions, TlsTrust};
 
 /// Servers in the order in which this process' own connections take them.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, Clients
     if count == 0 {
         return Err(refused("", "none given"));
     }
-    let Share { index, of } = options.share;
+    let ClientShare { index, of } = options.share;
     let mut servers = Servers {
         authorities: Vec::new(),
         addresses: Vec::new(),

@@ -1,16 +1,18 @@
 //! One client: upgrade, session, subscription, updates.
 
-use weir_net::client::CloseReason;
+use weir_net::client::DisconnectReason;
 use weir_net::websocket::{
-    Event as FrameEvent, FrameError, FrameReader, Inflater, Opcode, Role as FrameRole,
+    FrameError, FrameEvent, FrameRole, Inflater, Opcode, WebSocketFrameReader,
     parse_server_response, push_client_frame, push_close, push_pong,
 };
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
-use weir_tlcp::client::{ClientSession, ClientSessionConfig, Event, Line, Lines, parse_line};
+use weir_tlcp::client::{
+    ClientSession, ClientSessionConfig, Line, Lines, SessionEvent, parse_line,
+};
 
-use super::target::{SUB_ID, Target};
+use super::target::{RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
-use super::{FieldMap, Kind};
+use super::{ClientProtocol, FieldMap};
 
 /// How far a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +31,13 @@ pub(super) enum ClientPhase {
 
 /// One client. Buffers exist only while something is incomplete.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct SimulatedClient {
     pub(super) phase: ClientPhase,
     /// Index of its key.
     pub(super) key: u32,
     /// Allows no diffs, whatever the others do.
     pub(super) plain: bool,
-    reader: FrameReader,
+    reader: WebSocketFrameReader,
     tlcp: ClientSession,
     /// Bytes of an answer that is not complete: upgrade, `OK`.
     partial: Vec<u8>,
@@ -62,7 +64,7 @@ pub(super) enum SessionAction {
     End(String),
 }
 
-impl Session {
+impl SimulatedClient {
     pub(super) fn new(key: u32, plain: bool, check: ClientCheck) -> Self {
         Self {
             phase: ClientPhase::Idle,
@@ -79,11 +81,11 @@ impl Session {
     }
 
     /// What to send as soon as the connection is open.
-    pub(super) fn open(&mut self, conn: usize, target: &Target, out: &mut Vec<u8>) {
+    pub(super) fn open(&mut self, conn: usize, target: &RequestTexts, out: &mut Vec<u8>) {
         self.phase = ClientPhase::Opening;
         match target.kind {
-            Kind::Tlcp { .. } => out.extend_from_slice(target.upgrade(conn)),
-            Kind::Floor => {
+            ClientProtocol::Tlcp { .. } => out.extend_from_slice(target.upgrade(conn)),
+            ClientProtocol::Floor => {
                 let key = match target.keyed {
                     true => target.keys[self.key as usize].as_str(),
                     false => "*",
@@ -104,7 +106,7 @@ impl Session {
     pub(super) fn on_data(
         &mut self,
         bytes: &[u8],
-        context: &Context<'_>,
+        context: &SessionContext<'_>,
         (out, inflater): (&mut Vec<u8>, &mut Inflater),
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
@@ -135,10 +137,10 @@ impl Session {
     fn opening(
         &mut self,
         bytes: &[u8],
-        context: &Context<'_>,
+        context: &SessionContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>, String> {
-        if context.target.kind == Kind::Floor {
+        if context.target.kind == ClientProtocol::Floor {
             return self.floor_answer(bytes);
         }
         let (key, deflate) = (&context.target.websocket_key, context.target.compression);
@@ -170,7 +172,7 @@ impl Session {
     fn frames(
         &mut self,
         bytes: &[u8],
-        context: &Context<'_>,
+        context: &SessionContext<'_>,
         (out, inflater): (&mut Vec<u8>, &mut Inflater),
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
@@ -227,7 +229,7 @@ impl Session {
     fn message(
         &mut self,
         message: &[u8],
-        context: &Context<'_>,
+        context: &SessionContext<'_>,
         out: &mut Vec<u8>,
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
@@ -248,7 +250,7 @@ impl Session {
     fn line(
         &mut self,
         line: &[u8],
-        context: &Context<'_>,
+        context: &SessionContext<'_>,
         out: &mut Vec<u8>,
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
@@ -289,8 +291,8 @@ impl Session {
         fields: &FieldMap,
     ) -> SessionAction {
         match self.tlcp.on_line(line, plan) {
-            Event::Ignored | Event::Connected => SessionAction::Continue,
-            Event::Subscribed {
+            SessionEvent::Ignored | SessionEvent::Connected => SessionAction::Continue,
+            SessionEvent::Subscribed {
                 items,
                 fields: server_fields,
                 ..
@@ -305,29 +307,29 @@ impl Session {
                 self.phase = ClientPhase::Live;
                 SessionAction::Live
             }
-            Event::Notification(Line::Overflow { lost, .. }) => {
+            SessionEvent::Notification(Line::Overflow { lost, .. }) => {
                 SessionAction::Complain(format!("server dropped {lost} updates (OV)"))
             }
-            Event::Notification(Line::Unsub { .. }) => {
+            SessionEvent::Notification(Line::Unsub { .. }) => {
                 SessionAction::End("unsubscribed by the server".to_owned())
             }
-            Event::Notification(_) => SessionAction::Continue,
-            Event::Refused { code, message } => {
+            SessionEvent::Notification(_) => SessionAction::Continue,
+            SessionEvent::Refused { code, message } => {
                 SessionAction::End(format!("subscription refused with code {code}: {message}"))
             }
-            Event::Loop { .. } => {
+            SessionEvent::Loop { .. } => {
                 // On the same socket, at once: the delay is for polling clients.
                 self.tlcp.rebind(false);
                 SessionAction::Continue
             }
-            Event::Closed { code, message } => {
+            SessionEvent::Closed { code, message } => {
                 SessionAction::End(format!("session ended with code {code}: {message}"))
             }
         }
     }
 
     /// Appends all that TLCP wants to send now, each message in a frame of its own.
-    fn send_pending(&mut self, context: &Context<'_>, out: &mut Vec<u8>) {
+    fn send_pending(&mut self, context: &SessionContext<'_>, out: &mut Vec<u8>) {
         let Some(plan) = context.plan else { return };
         let mut message = Vec::new();
         while self.tlcp.poll_send(plan, &mut message) {
@@ -339,18 +341,18 @@ impl Session {
 
 /// What a session needs to know beside itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context<'a> {
-    pub(super) target: &'a Target,
+pub(super) struct SessionContext<'a> {
+    pub(super) target: &'a RequestTexts,
     /// What to ask for; `None` for the floor.
     pub(super) plan: Option<&'a ClientSessionConfig<'a>>,
 }
 
-fn reader(deflate: bool) -> FrameReader {
-    FrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX).with_deflate(deflate)
+fn reader(deflate: bool) -> WebSocketFrameReader {
+    WebSocketFrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX).with_deflate(deflate)
 }
 
 /// The text under which a closed connection is counted.
-pub(super) fn close_text(phase: ClientPhase, reason: CloseReason) -> String {
+pub(super) fn close_text(phase: ClientPhase, reason: DisconnectReason) -> String {
     match phase {
         ClientPhase::Live | ClientPhase::Ended => format!("session lost: {reason}"),
         _ => format!("setup failed: {reason}"),

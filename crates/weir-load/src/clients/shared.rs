@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::ClientsOptions;
-use super::meter::Meter;
+use super::meter::DeliveryRecorder;
 use super::reference_values::ReferenceValues;
-use super::session::{ClientPhase, Session, SessionAction};
-use super::target::Target;
-use super::verify::{ClientCheck, Received, RecordIdentity, Tools, Wanted};
+use super::session::{ClientPhase, SessionAction, SimulatedClient};
+use super::target::RequestTexts;
+use super::verify::{ClientCheck, DecodeContext, ExpectedUpdate, ReceivedUpdate, RecordIdentity};
 use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliveryCheck};
 use crate::due_text::DueReader;
@@ -19,9 +19,9 @@ use crate::worker::protocol::Schedule;
 
 /// What the sessions report into while one of them is borrowed.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SessionTotals {
     pub(super) clock: Clock,
-    pub(super) meter: Meter,
+    pub(super) meter: DeliveryRecorder,
     due: DueReader,
     pub(super) keys: KeyTable,
     /// Of records without a key, and of those known by partition and offset.
@@ -43,7 +43,7 @@ pub(super) struct Shared {
     pub(super) witness: ReferenceValues,
 }
 
-impl Shared {
+impl SessionTotals {
     /// Nothing has come yet.
     pub(super) fn new(options: &ClientsOptions, clock: Clock) -> Self {
         let mut keys = KeyTable::default();
@@ -52,7 +52,7 @@ impl Shared {
             [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("an empty table has room"));
         Self {
             clock,
-            meter: Meter::new(clock.now_unix_ns()),
+            meter: DeliveryRecorder::new(clock.now_unix_ns()),
             due: DueReader::with_member("timestamp", LocalTime::system()),
             keys,
             no_key,
@@ -78,10 +78,10 @@ impl Shared {
 
     pub(super) fn step(
         &mut self,
-        session: &mut Session,
+        session: &mut SimulatedClient,
         step: SessionAction,
         payload: &[u8],
-        target: &Target,
+        target: &RequestTexts,
         key_id: KeyId,
         read_unix_ns: u64,
     ) {
@@ -96,18 +96,18 @@ impl Shared {
 
     fn update(
         &mut self,
-        session: &mut Session,
+        session: &mut SimulatedClient,
         payload: &[u8],
-        target: &Target,
+        target: &RequestTexts,
         key_id: KeyId,
         read_unix_ns: u64,
     ) {
         let check = &mut session.check;
         let wanted = match target.keyed {
-            true => Wanted::Key(&target.keys[session.key as usize], key_id),
-            false => Wanted::All(self.no_key),
+            true => ExpectedUpdate::Key(&target.keys[session.key as usize], key_id),
+            false => ExpectedUpdate::All(self.no_key),
         };
-        let mut tools = Tools {
+        let mut tools = DecodeContext {
             due: &mut self.due,
             keys: &mut self.keys,
             marks: target.marked_only,
@@ -150,9 +150,9 @@ impl Shared {
     fn time(
         &mut self,
         check: &mut ClientCheck,
-        received: &Received,
+        received: &ReceivedUpdate,
         due_unix_ns: u64,
-        target: &Target,
+        target: &RequestTexts,
         read_unix_ns: u64,
     ) -> bool {
         let schedule = self.schedule.as_ref();
@@ -184,9 +184,9 @@ impl Shared {
     fn deliver(
         &self,
         check: &mut ClientCheck,
-        received: &Received,
+        received: &ReceivedUpdate,
         due_unix_ns: u64,
-        target: &Target,
+        target: &RequestTexts,
         in_window: bool,
     ) -> DeliveryCheck {
         let checker = &mut check.checker;
@@ -216,7 +216,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn end(&mut self, session: &mut Session, text: String) {
+    pub(super) fn end(&mut self, session: &mut SimulatedClient, text: String) {
         if session.phase == ClientPhase::Ended {
             return;
         }

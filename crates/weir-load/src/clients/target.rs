@@ -4,12 +4,12 @@ use weir_net::websocket;
 use weir_tlcp::client::{AddParams, ClientSessionConfig, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
-use super::{ClientsOptions, DiffChoice, FieldMap, KEY_PLACEHOLDER, Kind};
+use super::{ClientProtocol, ClientsOptions, DiffChoice, FieldMap, KEY_PLACEHOLDER};
 use weir_tlcp::Mode;
 
 /// The texts a run needs; the sessions borrow from it.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct RequestTexts {
     pub(super) servers: String,
     /// Record keys, by key index.
     pub(super) keys: Vec<String>,
@@ -22,7 +22,7 @@ pub(super) struct Target {
     items: Vec<String>,
     schema: String,
     pub(super) fields: FieldMap,
-    pub(super) kind: Kind,
+    pub(super) kind: ClientProtocol,
     pub(super) diffs: DiffChoice,
     /// Messages must come compressed where that makes them shorter.
     pub(super) compression: bool,
@@ -34,7 +34,7 @@ pub(super) struct Target {
     upgrades: Vec<Vec<u8>>,
 }
 
-impl Target {
+impl RequestTexts {
     pub(super) fn new(options: &ClientsOptions, authorities: &[String]) -> Self {
         let keys = match options.keys.is_empty() {
             true => vec![String::new()],
@@ -82,7 +82,7 @@ impl Target {
 
     /// What a TLCP session that allows these diffs asks for, by key index; empty for the floor.
     pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientSessionConfig<'_>> {
-        let Kind::Tlcp {
+        let ClientProtocol::Tlcp {
             adapter_set,
             data_adapter,
             mode,

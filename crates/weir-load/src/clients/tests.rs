@@ -7,24 +7,24 @@ use std::thread;
 
 use proptest::prelude::*;
 use weir_net::websocket::{
-    Deflater, FrameReader, Inflater, Role as FrameRole, accept_key, push_deflated_server_text,
+    Deflater, FrameRole, Inflater, WebSocketFrameReader, accept_key, push_deflated_server_text,
     push_server_text,
 };
 use weir_stats::Histogram;
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
-use super::session::{ClientPhase, Context, Session, SessionAction};
-use super::target::Target;
+use super::session::{ClientPhase, SessionAction, SessionContext, SimulatedClient};
+use super::target::RequestTexts;
 use super::verify::ClientCheck;
 use super::*;
 use crate::delivery::Conflation;
 use crate::worker::EventSender;
-use crate::worker::protocol::{Command, Event, LedgerEntry, Schedule, Tag};
+use crate::worker::protocol::{LatencyTag, LedgerEntry, Schedule, WorkerCommand, WorkerEvent};
 
 /// Hands what is written to it to a channel, one event each.
-struct Lines(mpsc::Sender<Vec<u8>>);
+struct ClientLines(mpsc::Sender<Vec<u8>>);
 
-impl io::Write for Lines {
+impl io::Write for ClientLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // The test may be over.
         let _ = self.0.send(bytes.to_vec());
@@ -38,7 +38,7 @@ impl io::Write for Lines {
 
 /// A link whose commands are there from the start: everything counts, and `last_seq + 1` records
 /// of Apple by producer 0 were acknowledged.
-fn link(last_seq: u64) -> (Link, Receiver<Vec<u8>>) {
+fn link(last_seq: u64) -> (CoordinatorChannel, Receiver<Vec<u8>>) {
     let (commands, receiver) = mpsc::sync_channel(8);
     let everything = Schedule {
         start_unix_ns: 0,
@@ -54,23 +54,23 @@ fn link(last_seq: u64) -> (Link, Receiver<Vec<u8>>) {
         missing: Vec::new(),
         last_due_unix_ns: 0,
     };
-    commands.send(Command::Start(everything)).unwrap();
+    commands.send(WorkerCommand::Start(everything)).unwrap();
     commands
-        .send(Command::Ledger {
+        .send(WorkerCommand::Ledger {
             entries: vec![entry],
         })
         .unwrap();
     // Kept open: a closed one means stop.
     std::mem::forget(commands);
     let (lines, events) = mpsc::channel();
-    let link = Link {
+    let link = CoordinatorChannel {
         commands: receiver,
-        events: EventSender::new(Lines(lines)),
+        events: EventSender::new(ClientLines(lines)),
     };
     (link, events)
 }
 
-fn events(lines: &Receiver<Vec<u8>>) -> Vec<Event> {
+fn events(lines: &Receiver<Vec<u8>>) -> Vec<WorkerEvent> {
     lines
         .try_iter()
         .map(|line| serde_json::from_slice(&line).unwrap())
@@ -100,7 +100,7 @@ fn options(server: String, clients: usize) -> ClientsOptions {
 /// The upgrade, then the client's messages one by one.
 struct Peer {
     stream: TcpStream,
-    reader: FrameReader,
+    reader: WebSocketFrameReader,
     received: Vec<u8>,
 }
 
@@ -118,7 +118,7 @@ impl Peer {
             .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
             .unwrap();
         stream.write_all(&upgrade_answer(key)).unwrap();
-        let reader = FrameReader::new(FrameRole::Server, 10_000);
+        let reader = WebSocketFrameReader::new(FrameRole::Server, 10_000);
         Self {
             stream,
             reader,
@@ -130,7 +130,9 @@ impl Peer {
         loop {
             let (used, event) = self.reader.read(&self.received).unwrap();
             let text = event.map(|event| match event {
-                weir_net::websocket::Event::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+                weir_net::websocket::FrameEvent::Text(text) => {
+                    String::from_utf8(text.to_vec()).unwrap()
+                }
                 other => panic!("unexpected {other:?}"),
             });
             self.received.drain(..used);
@@ -222,16 +224,16 @@ fn sessions_receive_check_and_end() {
     );
     assert_eq!(summary.disconnects, 0);
     let events = events(&lines);
-    assert!(matches!(&events[0], Event::Hello { .. }));
+    assert!(matches!(&events[0], WorkerEvent::Hello { .. }));
     assert!(
-        matches!(&events[1], Event::Ready { connections: 3, .. }),
+        matches!(&events[1], WorkerEvent::Ready { connections: 3, .. }),
         "{:?}",
         events[1]
     );
-    assert!(matches!(events.last(), Some(Event::Final { .. })));
+    assert!(matches!(events.last(), Some(WorkerEvent::Final { .. })));
     let intervals = events
         .iter()
-        .filter(|event| matches!(event, Event::Interval(_)))
+        .filter(|event| matches!(event, WorkerEvent::Interval(_)))
         .count();
     assert_eq!(
         intervals, 3,
@@ -270,7 +272,7 @@ fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
     });
     let (link, lines) = link(4);
     let options = ClientsOptions {
-        kind: Kind::Tlcp {
+        kind: ClientProtocol::Tlcp {
             adapter_set: "KafkaConnector".to_owned(),
             data_adapter: None,
             mode,
@@ -278,7 +280,7 @@ fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
         ..options(server, 1)
     };
     let summary = run(&options, &link).unwrap();
-    let aged = |event: &Event| matches!(event, Event::Interval(i) if i.tag == Tag::StateAge);
+    let aged = |event: &WorkerEvent| matches!(event, WorkerEvent::Interval(i) if i.tag == LatencyTag::StateAge);
     let told = events(&lines).iter().any(aged);
     (summary.lost, summary.conflated, told)
 }
@@ -307,8 +309,8 @@ fn of_own_topic(record_timestamps: bool) -> (u64, DeliverySummary) {
         ..options(server, 1)
     };
     let summary = run(&options, &link).unwrap();
-    let timed = |event: &Event| match event {
-        Event::Interval(it) if it.tag == Tag::Response => {
+    let timed = |event: &WorkerEvent| match event {
+        WorkerEvent::Interval(it) if it.tag == LatencyTag::Response => {
             Histogram::from_base64(&it.histogram).unwrap().count()
         }
         _ => 0,
@@ -352,7 +354,7 @@ fn the_published_report_is_made_at_the_end() {
     run(&options, &link).unwrap();
     let events = events(&lines);
     let report = events.iter().find_map(|event| match event {
-        Event::Report { text } => Some(text),
+        WorkerEvent::Report { text } => Some(text),
         _ => None,
     });
     // Its record was due decades ago, which is out of the range of that report.
@@ -371,7 +373,7 @@ fn the_last_record_settles_a_client_that_may_be_conflated() {
     });
     let (link, _lines) = link(4);
     let mut options = options(server, 1);
-    if let Kind::Tlcp { mode, .. } = &mut options.kind {
+    if let ClientProtocol::Tlcp { mode, .. } = &mut options.kind {
         *mode = Mode::Merge;
     }
     let summary = run(&options, &link).unwrap();
@@ -444,7 +446,7 @@ fn floor_clients_send_their_key() {
     });
     let (link, lines) = link(0);
     let options = ClientsOptions {
-        kind: Kind::Floor,
+        kind: ClientProtocol::Floor,
         ..options(server, 2)
     };
     let summary = run(&options, &link).unwrap();
@@ -452,8 +454,8 @@ fn floor_clients_send_their_key() {
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);
     assert!(matches!(
         &events(&lines)[0],
-        Event::Hello {
-            role: Role::FloorClients,
+        WorkerEvent::Hello {
+            role: WorkerRole::FloorClients,
             ..
         }
     ));
@@ -470,13 +472,13 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
         compression,
         ..options("ws://h:1".to_owned(), 1)
     };
-    let target = Target::new(&options, &["h:1".to_owned()]);
+    let target = RequestTexts::new(&options, &["h:1".to_owned()]);
     let plans = target.plans(DiffChoice::NONE);
-    let context = Context {
+    let context = SessionContext {
         target: &target,
         plan: Some(&plans[0]),
     };
-    let mut session = Session::new(0, false, ClientCheck::new(Conflation::Forbidden));
+    let mut session = SimulatedClient::new(0, false, ClientCheck::new(Conflation::Forbidden));
     let mut out = Vec::new();
     session.open(0, &target, &mut out);
     let mut seen = Vec::new();
@@ -532,7 +534,7 @@ fn compressed_messages_are_read_and_must_be_agreed_on() {
 
 fn server_stream(messages: &[Vec<&str>]) -> Vec<u8> {
     let options = options("ws://h:1".to_owned(), 1);
-    let target = Target::new(&options, &["h:1".to_owned()]);
+    let target = RequestTexts::new(&options, &["h:1".to_owned()]);
     let mut stream = upgrade_answer(&target.websocket_key);
     for message in messages {
         push_server_text(&mut stream, text(message).as_bytes());

@@ -5,10 +5,10 @@ use weir_stats::CompactHistogram;
 use weir_tlcp::client::{FieldToken, ItemState, field_tokens};
 use weir_tlcp::text::percent_decode;
 
-use super::target::Target;
+use super::target::RequestTexts;
 use super::{DiffChoice, FieldMap};
 use crate::delivery::{Conflation, DeliveryChecker};
-use crate::due_text::{Due, DueReader};
+use crate::due_text::{DueReader, DueTimestamp};
 use crate::keys::{KeyId, KeyTable};
 use crate::stamp::Stamp;
 
@@ -22,7 +22,7 @@ pub(super) struct ClientCheck {
     state: Option<Box<ItemState>>,
     /// What was last received, which unchanged marks repeat.
     last_stamp: Option<Stamp>,
-    last_due: Option<Due>,
+    last_due: Option<DueTimestamp>,
     last_key: Option<KeyId>,
     last_position: Option<(u64, u64)>,
     last_stored_ms: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct ClientCheck {
 
 /// What a client may be given.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wanted<'a> {
+pub(super) enum ExpectedUpdate<'a> {
     /// Records of this key.
     Key(&'a str, KeyId),
     /// All records; those without a key, or of unknown key, are of this one.
@@ -43,7 +43,7 @@ pub(super) enum Wanted<'a> {
 
 /// What reading needs beside the client's own state.
 #[derive(Debug)]
-pub(super) struct Tools<'a> {
+pub(super) struct DecodeContext<'a> {
     pub(super) due: &'a mut DueReader,
     pub(super) keys: &'a mut KeyTable,
     /// Whether the mark of probe records matters.
@@ -69,7 +69,7 @@ impl ClientCheck {
 
     /// Lets it be sent these diffs. Values are kept if they are to be compared, or if a time stamp is
     /// inside one that may come as a diff.
-    pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &Target) -> Self {
+    pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &RequestTexts) -> Self {
         self.diffs = diffs;
         let inside = diffs.any() && target.fields.stamp.is_none();
         if inside || target.verify_values {
@@ -88,25 +88,27 @@ impl ClientCheck {
     pub(super) fn read(
         &mut self,
         payload: &[u8],
-        wanted: Wanted<'_>,
+        wanted: ExpectedUpdate<'_>,
         fields: &FieldMap,
-        tools: &mut Tools<'_>,
-    ) -> Result<Received, Fault> {
+        tools: &mut DecodeContext<'_>,
+    ) -> Result<ReceivedUpdate, UpdateFault> {
         let expected = match wanted {
-            Wanted::Key(key, _) => Some(key),
-            Wanted::All(_) => None,
+            ExpectedUpdate::Key(key, _) => Some(key),
+            ExpectedUpdate::All(_) => None,
         };
-        let found = Found::scan(payload, expected, fields, (self.started, self.diffs))?;
+        let found = FoundFields::scan(payload, expected, fields, (self.started, self.diffs))?;
         if let Some(state) = &mut self.state {
-            state.apply(payload).map_err(|_| Fault::Undecodable)?;
+            state.apply(payload).map_err(|_| UpdateFault::Undecodable)?;
         }
         self.started = true;
         let key = match wanted {
-            Wanted::Key(_, id) => Some(id),
-            Wanted::All(no_key) => self.key(&found, no_key, tools.keys),
+            ExpectedUpdate::Key(_, id) => Some(id),
+            ExpectedUpdate::All(no_key) => self.key(&found, no_key, tools.keys),
         };
         let stamp = match found.stamp {
-            Some(FieldToken::Raw(text)) => Some(Stamp::parse_text(text).ok_or(Fault::BadStamp)?),
+            Some(FieldToken::Raw(text)) => {
+                Some(Stamp::parse_text(text).ok_or(UpdateFault::BadStamp)?)
+            }
             Some(FieldToken::Unchanged { .. }) => self.last_stamp,
             _ => None,
         };
@@ -132,7 +134,7 @@ impl ClientCheck {
         let offset = number(found.offset, last.map(|(_, offset)| offset));
         self.last_position = partition.zip(offset);
         self.last_stored_ms = number(found.stored, self.last_stored_ms);
-        Ok(Received {
+        Ok(ReceivedUpdate {
             identity: match (stamp, self.last_position) {
                 (Some(stamp), _) => RecordIdentity::Stamp(stamp),
                 (None, Some((partition, offset))) => RecordIdentity::Position { partition, offset },
@@ -148,7 +150,12 @@ impl ClientCheck {
     }
 
     /// The key of an update that may have any; `None` if there are too many of them.
-    fn key(&mut self, found: &Found<'_>, no_key: KeyId, keys: &mut KeyTable) -> Option<KeyId> {
+    fn key(
+        &mut self,
+        found: &FoundFields<'_>,
+        no_key: KeyId,
+        keys: &mut KeyTable,
+    ) -> Option<KeyId> {
         self.last_key = match found.key {
             Some(FieldToken::Raw(text)) if text.contains(&b'%') => {
                 let text = std::str::from_utf8(text).ok()?;
@@ -164,7 +171,7 @@ impl ClientCheck {
 
 /// What an update tells about its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Received {
+pub(super) struct ReceivedUpdate {
     pub(super) identity: RecordIdentity,
     pub(super) due_unix_ns: Option<u64>,
     /// The record's time stamp, if it came along.
@@ -184,7 +191,7 @@ pub(super) enum RecordIdentity {
 
 /// What is wrong with an update. The texts are those of the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum Fault {
+pub(super) enum UpdateFault {
     #[error("update with a malformed mark")]
     BadMark,
     #[error("update whose number of fields is not that of the schema")]
@@ -203,7 +210,7 @@ pub(super) enum Fault {
 
 /// The tokens of the fields that matter.
 #[derive(Debug, Default)]
-struct Found<'a> {
+struct FoundFields<'a> {
     key: Option<FieldToken<'a>>,
     due: Option<FieldToken<'a>>,
     partition: Option<FieldToken<'a>>,
@@ -212,27 +219,27 @@ struct Found<'a> {
     stamp: Option<FieldToken<'a>>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundFields<'a> {
     /// Goes through all tokens once.
     fn scan(
         payload: &'a [u8],
         key: Option<&str>,
         fields: &FieldMap,
         (started, diffs): (bool, DiffChoice),
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, UpdateFault> {
         let mut found = Self::default();
         let mut end = 0;
         for token in field_tokens(payload) {
-            let (first, token) = token.map_err(|_| Fault::BadMark)?;
+            let (first, token) = token.map_err(|_| UpdateFault::BadMark)?;
             let width = match token {
-                FieldToken::Unchanged { .. } if !started => return Err(Fault::NotExplicit),
+                FieldToken::Unchanged { .. } if !started => return Err(UpdateFault::NotExplicit),
                 FieldToken::Unchanged { count } => count,
-                FieldToken::JsonPatch(_) if !diffs.json_patch => return Err(Fault::Diff),
-                FieldToken::TlcpDiff(_) if !diffs.tlcp_diff => return Err(Fault::Diff),
+                FieldToken::JsonPatch(_) if !diffs.json_patch => return Err(UpdateFault::Diff),
+                FieldToken::TlcpDiff(_) if !diffs.tlcp_diff => return Err(UpdateFault::Diff),
                 FieldToken::Raw(text)
                     if fields.key == Some(first) && key.is_some_and(|key| !is_text(text, key)) =>
                 {
-                    return Err(Fault::ForeignKey);
+                    return Err(UpdateFault::ForeignKey);
                 }
                 _ => 1,
             };
@@ -252,7 +259,7 @@ impl<'a> Found<'a> {
             }
         }
         if end != fields.count {
-            return Err(Fault::FieldCount);
+            return Err(UpdateFault::FieldCount);
         }
         Ok(found)
     }

@@ -10,25 +10,25 @@ use weir_stats::CompactHistogram;
 
 use super::origin::{OriginReader, key_name};
 use super::{ConsumerClient, ConsumerOptions};
-use crate::clients::meter::Meter;
+use crate::clients::meter::DeliveryRecorder;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyTable;
 use crate::local_time::LocalTime;
 use crate::published_report::PublishedReporter;
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, Schedule};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{Schedule, WorkerCommand, WorkerEvent};
 
 /// The sink of the lean consumers and what the coordinator asks about.
 pub(super) struct LeanConsumers {
     /// One per consumer that stands alone, or one per group: each is owed every record.
-    clients: Vec<Client>,
+    clients: Vec<ConsumerState>,
     consumers: usize,
     per_client: usize,
     keys: KeyTable,
     clock: Clock,
     origins: OriginReader,
-    meter: Meter,
+    meter: DeliveryRecorder,
     /// Deliveries of records due in the window, by their stamps.
     in_window: u64,
     schedule: Option<Schedule>,
@@ -51,14 +51,14 @@ pub(super) struct LeanConsumers {
 }
 
 #[derive(Debug, Default)]
-struct Client {
+struct ConsumerState {
     checker: DeliveryChecker,
     latency: CompactHistogram,
 }
 
 /// Whether the consumers go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum LoopControl {
     GoOn,
     Stop,
 }
@@ -69,7 +69,7 @@ impl LeanConsumers {
         let now = Instant::now();
         let per_client = options.groups.as_ref().map_or(1, |groups| groups.members);
         Self {
-            clients: std::iter::repeat_with(Client::default)
+            clients: std::iter::repeat_with(ConsumerState::default)
                 .take(options.clients.div_ceil(per_client.max(1)))
                 .collect(),
             consumers: options.clients,
@@ -82,7 +82,7 @@ impl LeanConsumers {
                 LocalTime::system(),
             ),
             in_window: 0,
-            meter: Meter::new(clock.now_unix_ns()),
+            meter: DeliveryRecorder::new(clock.now_unix_ns()),
             schedule: None,
             ledger: None,
             ready: 0,
@@ -101,10 +101,10 @@ impl LeanConsumers {
     }
 
     /// Commands, reports and the end; called some fifty times a second.
-    pub(super) fn turn(&mut self, link: &Link) -> Next {
+    pub(super) fn turn(&mut self, link: &CoordinatorChannel) -> LoopControl {
         if !self.told_ready && self.ready >= self.consumers {
             self.told_ready = true;
-            link.events.send(&Event::Ready {
+            link.events.send(&WorkerEvent::Ready {
                 connections: self.ready as u64,
                 port: None,
             });
@@ -115,35 +115,37 @@ impl LeanConsumers {
             .schedule
             .map_or(u64::MAX, |schedule| schedule.stop_unix_ns);
         if self.clock.unix_ns(now) >= stop_unix_ns {
-            next = Next::Stop;
+            next = LoopControl::Stop;
         }
         if self.ledger.is_some() && now >= self.next_settle {
             self.next_settle = now + SETTLE_EVERY;
             if self.is_settled() {
-                next = Next::Stop;
+                next = LoopControl::Stop;
             }
         }
-        if now >= self.next_report || next == Next::Stop {
+        if now >= self.next_report || next == LoopControl::Stop {
             self.next_report = now + REPORT_EVERY;
             let counters = self.counters();
             self.meter
                 .report(&link.events, self.clock.unix_ns(now), counters);
         }
         if let Some(seed) = &mut self.seed {
-            seed.turn(&link.events, now, next == Next::Stop);
+            seed.turn(&link.events, now, next == LoopControl::Stop);
         }
         next
     }
 
-    fn take_commands(&mut self, link: &Link) -> Next {
+    fn take_commands(&mut self, link: &CoordinatorChannel) -> LoopControl {
         loop {
             match link.commands.try_recv() {
-                Ok(Command::Start(schedule)) => self.schedule = Some(schedule),
-                Ok(Command::Ledger { entries }) => {
+                Ok(WorkerCommand::Start(schedule)) => self.schedule = Some(schedule),
+                Ok(WorkerCommand::Ledger { entries }) => {
                     self.ledger = Some(Ledger::new(&entries, &mut self.keys));
                 }
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Next::Stop,
-                Err(TryRecvError::Empty) => return Next::GoOn,
+                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
+                    return LoopControl::Stop;
+                }
+                Err(TryRecvError::Empty) => return LoopControl::GoOn,
             }
         }
     }
@@ -155,7 +157,8 @@ impl LeanConsumers {
         };
         // The cheap sum first: it is short of the target nearly every time this is asked.
         let expected = ledger.records(Expected::All) * self.clients.len() as u64;
-        let settled = |client: &Client| client.checker.settle(ledger, Expected::All).lost == 0;
+        let settled =
+            |client: &ConsumerState| client.checker.settle(ledger, Expected::All).lost == 0;
         self.in_window >= expected && self.clients.iter().all(settled)
     }
 

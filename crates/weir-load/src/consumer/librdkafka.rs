@@ -10,12 +10,12 @@ use std::time::Duration;
 use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
-use super::lean_consumers::{LeanConsumers, Next};
+use super::lean_consumers::{LeanConsumers, LoopControl};
 use super::{ConsumerOptions, TURN};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
 use crate::error::LoadError;
-use crate::worker::Link;
+use crate::worker::CoordinatorChannel;
 
 /// Each has some six threads and its own buffers.
 const CLIENTS_MAX: usize = 200;
@@ -47,7 +47,7 @@ pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
 pub(super) fn consume(
     options: &ConsumerOptions,
     crowd: LeanConsumers,
-    link: &Link,
+    link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, LoadError> {
     let (crowd, stop) = (Mutex::new(crowd), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -67,7 +67,7 @@ pub(super) fn consume(
         }
         // A reader ends by itself only with an error.
         while begun.is_ok() && !readers.iter().any(thread::ScopedJoinHandle::is_finished) {
-            if lock(&crowd).turn(link) == Next::Stop {
+            if lock(&crowd).turn(link) == LoopControl::Stop {
                 break;
             }
             thread::sleep(TURN);

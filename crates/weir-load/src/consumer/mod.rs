@@ -22,9 +22,9 @@ use crate::clients::raise_descriptors;
 use crate::delivery::DeliverySummary;
 use crate::error::LoadError;
 use crate::topic;
-use crate::worker::Link;
-use crate::worker::protocol::{Event, Role, Summary};
-use lean_consumers::{LeanConsumers, Next};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{Summary, WorkerEvent, WorkerRole};
+use lean_consumers::{LeanConsumers, LoopControl};
 
 /// Whose code reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,8 +100,11 @@ impl ConsumerOptions {
 ///
 /// # Errors
 /// [`LoadError`] if the consumers could not begin; the link has not been told.
-pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
-    link.events.hello(Role::Consume);
+pub fn run(
+    options: &ConsumerOptions,
+    link: &CoordinatorChannel,
+) -> Result<DeliverySummary, LoadError> {
+    link.events.hello(WorkerRole::Consume);
     check_report(options)?;
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
     check_groups(options)?;
@@ -115,13 +118,16 @@ pub fn run(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, Lo
             librdkafka::consume(options, LeanConsumers::new(options), link)?
         }
     };
-    link.events.send(&Event::Final {
+    link.events.send(&WorkerEvent::Final {
         summary: Summary::Delivery(summary.clone()),
     });
     Ok(summary)
 }
 
-fn consume_lean(options: &ConsumerOptions, link: &Link) -> Result<DeliverySummary, LoadError> {
+fn consume_lean(
+    options: &ConsumerOptions,
+    link: &CoordinatorChannel,
+) -> Result<DeliverySummary, LoadError> {
     let runtime = event_loop()?;
     let crowd = Rc::new(RefCell::new(LeanConsumers::new(options)));
     let report = runtime.block_on(consume(options.config(), &crowd, link))?;
@@ -142,7 +148,7 @@ fn event_loop() -> Result<tokio::runtime::Runtime, LoadError> {
 async fn consume(
     config: LeanConfig,
     crowd: &Rc<RefCell<LeanConsumers>>,
-    link: &Link,
+    link: &CoordinatorChannel,
 ) -> Result<LeanReport, LoadError> {
     let (stop, stopped) = watch::channel(false);
     let steer = async {
@@ -150,7 +156,7 @@ async fn consume(
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             turns.tick().await;
-            if crowd.borrow_mut().turn(link) == Next::Stop {
+            if crowd.borrow_mut().turn(link) == LoopControl::Stop {
                 break;
             }
         }

@@ -15,8 +15,10 @@ use super::{TURN, event_loop};
 use crate::clock::{Clock, nanos};
 use crate::error::LoadError;
 use crate::topic;
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, Progress, Role, ScanSummary, Summary};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{
+    ScanSummary, Summary, WorkerCommand, WorkerEvent, WorkerProgress, WorkerRole,
+};
 
 /// What is read, and how.
 #[derive(Debug, Clone)]
@@ -56,11 +58,11 @@ impl ScanOptions {
 ///
 /// # Errors
 /// [`LoadError`] if the consumer could not begin; the link has not been told.
-pub fn run(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadError> {
-    link.events.hello(Role::Consume);
+pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary, LoadError> {
+    link.events.hello(WorkerRole::Consume);
     topic::require(&options.bootstrap_servers, &options.topic)?;
     let runtime = event_loop()?;
-    link.events.send(&Event::Ready {
+    link.events.send(&WorkerEvent::Ready {
         connections: 0,
         port: None,
     });
@@ -68,26 +70,26 @@ pub fn run(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadError>
         true => runtime.block_on(scan(options, link))?,
         false => ScanSummary::default(),
     };
-    link.events.send(&Event::Final {
+    link.events.send(&WorkerEvent::Final {
         summary: Summary::Scan(summary.clone()),
     });
     Ok(summary)
 }
 
 /// Waits for the word to start; false if there is none.
-fn is_started(link: &Link) -> bool {
+fn is_started(link: &CoordinatorChannel) -> bool {
     loop {
         match link.commands.recv() {
-            Ok(Command::Start(_)) => return true,
-            Ok(Command::Ledger { .. }) => {}
-            Ok(Command::Stop) | Err(_) => return false,
+            Ok(WorkerCommand::Start(_)) => return true,
+            Ok(WorkerCommand::Ledger { .. }) => {}
+            Ok(WorkerCommand::Stop) | Err(_) => return false,
         }
     }
 }
 
-async fn scan(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadError> {
+async fn scan(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary, LoadError> {
     let (done, stopped) = watch::channel(false);
-    let reader = Rc::new(RefCell::new(Reader::new(options.messages, done)));
+    let reader = Rc::new(RefCell::new(ScanSink::new(options.messages, done)));
     let consumer = lean::run(options.config(), Rc::clone(&reader), stopped);
     tokio::pin!(consumer);
     let mut turns = interval_at(TokioInstant::now() + TURN, TURN);
@@ -104,7 +106,7 @@ async fn scan(options: &ScanOptions, link: &Link) -> Result<ScanSummary, LoadErr
 }
 
 /// Counts what comes.
-struct Reader {
+struct ScanSink {
     clock: Clock,
     started: Instant,
     ready: Option<Instant>,
@@ -118,7 +120,7 @@ struct Reader {
     next_report: Instant,
 }
 
-impl Reader {
+impl ScanSink {
     fn new(messages_max: u64, done: watch::Sender<bool>) -> Self {
         let clock = Clock::start();
         let started = Instant::now();
@@ -138,12 +140,12 @@ impl Reader {
     }
 
     /// Commands, timeout and the report when it is time.
-    fn turn(&mut self, timeout: Duration, link: &Link) {
+    fn turn(&mut self, timeout: Duration, link: &CoordinatorChannel) {
         let now = Instant::now();
         let is_asked = loop {
             match link.commands.try_recv() {
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => break true,
-                Ok(Command::Start(_) | Command::Ledger { .. }) => {}
+                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => break true,
+                Ok(WorkerCommand::Start(_) | WorkerCommand::Ledger { .. }) => {}
                 Err(TryRecvError::Empty) => break false,
             }
         };
@@ -157,10 +159,10 @@ impl Reader {
                 ("bytes", self.bytes),
                 ("bytes_received", self.wire_bytes),
             ];
-            link.events.send(&Event::Progress(Progress {
+            link.events.send(&WorkerEvent::Progress(WorkerProgress {
                 unix_ns: self.clock.unix_ns(now),
                 counters: counters.map(|(name, n)| (name.to_owned(), n)).into(),
-                ..Progress::default()
+                ..WorkerProgress::default()
             }));
         }
     }
@@ -185,7 +187,7 @@ impl Reader {
     }
 }
 
-impl LeanSink for Reader {
+impl LeanSink for ScanSink {
     fn on_ready(&mut self, _consumer: usize) {
         self.ready = Some(Instant::now());
     }

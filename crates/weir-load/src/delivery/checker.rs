@@ -41,7 +41,7 @@ pub enum DeliveryCheck {
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryChecker {
     /// Sorted by key and producer; most clients hear from a handful.
-    streams: Vec<Stream>,
+    streams: Vec<SequenceState>,
     /// Newest due instant per key, sorted by key; kept only when conflation is allowed.
     newest: Vec<(KeyId, u64)>,
     conflation: Conflation,
@@ -50,7 +50,7 @@ pub struct DeliveryChecker {
 
 /// What was seen of one key and producer.
 #[derive(Debug, Clone)]
-struct Stream {
+struct SequenceState {
     key: KeyId,
     producer: u32,
     first_seq: u64,
@@ -96,7 +96,7 @@ impl DeliveryChecker {
         let verdict = match self.find(key, stamp.producer) {
             Ok(at) => self.streams[at].on_seq(stamp.seq, in_window),
             Err(at) => {
-                let stream = Stream::starting(key, stamp.producer, stamp.seq);
+                let stream = SequenceState::starting(key, stamp.producer, stamp.seq);
                 self.streams.insert(at, stream);
                 DeliveryCheck::InOrder
             }
@@ -121,7 +121,7 @@ impl DeliveryChecker {
             Ok(at) => self.streams[at].on_sparse(offset),
             Err(at) => {
                 self.streams
-                    .insert(at, Stream::starting(key, partition, offset));
+                    .insert(at, SequenceState::starting(key, partition, offset));
                 DeliveryCheck::InOrder
             }
         };
@@ -165,7 +165,11 @@ impl DeliveryChecker {
     /// those revealed inside the window count.
     pub fn settle_without_ledger(&self) -> DeliveryCounts {
         let mut counts = self.counts;
-        let absent: u64 = self.streams.iter().map(Stream::absent_in_window).sum();
+        let absent: u64 = self
+            .streams
+            .iter()
+            .map(SequenceState::absent_in_window)
+            .sum();
         match self.conflation {
             Conflation::Forbidden => counts.lost += absent,
             Conflation::Allowed => counts.conflated += absent,
@@ -237,7 +241,7 @@ impl MissingRecords {
     }
 }
 
-impl Stream {
+impl SequenceState {
     fn starting(key: KeyId, producer: u32, seq: u64) -> Self {
         Self {
             key,

@@ -2,33 +2,33 @@
 
 use weir_lab::driver::{AssignmentMode, Consume, ConsumeMarks, Consumed};
 
-use super::Outcome;
+use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::reader::{ReadStep, Reader, ReceivedRecord};
-use super::session::Session;
-use super::usage::Mark;
+use super::reader::{DriverConsumer, ReadStep, ReceivedRecord};
+use super::session::DriverSession;
+use super::usage::ClockMark;
 use super::values::value;
 
 /// Reads a burst with a new consumer.
 pub(super) fn consume(
-    session: &Session,
+    session: &DriverSession,
     asked: &Consume,
     timeout: &Deadline<'_>,
-) -> Outcome<Consumed> {
+) -> CommandOutcome<Consumed> {
     let clock = session.clock();
     let expected = match asked.verify {
         true => Some(value(asked.seed, asked.len)?),
         false => None,
     };
     let joins = asked.via == AssignmentMode::Group;
-    let mut reader = Reader::start(session.configured()?, &asked.topic, joins, clock)?;
+    let mut reader = DriverConsumer::start(session.configured()?, &asked.topic, joins, clock)?;
     let s0 = clock.mark();
     match asked.via {
         AssignmentMode::Group => reader.subscribe()?,
         AssignmentMode::Assign => reader.assign(0)?,
     }
     let assigned_ns = clock.now_ns();
-    let mut tally = Tally::default();
+    let mut tally = ConsumeTotals::default();
     let mut s2 = s0;
     let mut wait = reader.go_on(timeout, 0, asked.count)?;
     while tally.got < asked.count {
@@ -63,7 +63,7 @@ pub(super) fn consume(
     ))
 }
 
-fn marks(s0: Mark, s1: u64, s2: Mark, s3: Mark, s4: Option<u64>) -> ConsumeMarks {
+fn marks(s0: ClockMark, s1: u64, s2: ClockMark, s3: ClockMark, s4: Option<u64>) -> ConsumeMarks {
     ConsumeMarks {
         s0: s0.ns,
         // Of no records all marks are one.
@@ -76,13 +76,13 @@ fn marks(s0: Mark, s1: u64, s2: Mark, s3: Mark, s4: Option<u64>) -> ConsumeMarks
 
 /// What was read.
 #[derive(Debug, Default)]
-struct Tally {
+struct ConsumeTotals {
     got: u64,
     bytes: u64,
     bad: u64,
 }
 
-impl Tally {
+impl ConsumeTotals {
     fn add(&mut self, record: &ReceivedRecord<'_>, len: u64, expected: Option<&[u8]>) {
         let value = record.value();
         let is_right = record.number == i64::try_from(self.got).ok()

@@ -12,7 +12,7 @@ pub(super) struct Deadline<'a> {
 
 /// Why a wait ends without what was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum WaitAborted {
     Late,
     Halted,
 }
@@ -29,12 +29,12 @@ impl<'a> Deadline<'a> {
     }
 
     /// Time that is left; an error when there is none.
-    pub(super) fn left(&self) -> Result<Duration, Over> {
+    pub(super) fn left(&self) -> Result<Duration, WaitAborted> {
         if self.halt.load(Ordering::Relaxed) {
-            return Err(Over::Halted);
+            return Err(WaitAborted::Halted);
         }
         match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(Over::Late),
+            Duration::ZERO => Err(WaitAborted::Late),
             left => Ok(left),
         }
     }
@@ -55,9 +55,9 @@ mod tests {
         let patience = Deadline::new(came, Duration::from_secs(100), &halt);
         assert!(patience.left().expect("80 s") <= Duration::from_secs(80));
         let over = Deadline::new(came, Duration::ZERO, &halt);
-        assert_eq!(over.left(), Err(Over::Late));
+        assert_eq!(over.left(), Err(WaitAborted::Late));
         assert!(Deadline::new(came, Duration::MAX, &halt).left().is_ok());
         halt.store(true, Ordering::Relaxed);
-        assert_eq!(patience.left(), Err(Over::Halted));
+        assert_eq!(patience.left(), Err(WaitAborted::Halted));
     }
 }

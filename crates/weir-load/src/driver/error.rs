@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// Why a command could not be done; the orchestrator shows it to people.
 #[derive(Debug, Error)]
-pub(super) enum Fault {
+pub(super) enum CommandError {
     #[error("configure has to come first")]
     NotConfigured,
     #[error("protocol {0} is not spoken here, only {ours}", ours = weir_lab::driver::PROTOCOL)]
@@ -48,7 +48,7 @@ fn last(error: &str) -> String {
     }
 }
 
-impl Fault {
+impl CommandError {
     /// What librdkafka says, and what it was asked for.
     pub(super) fn kafka(doing: &'static str) -> impl Fn(KafkaError) -> Self {
         move |error| Self::Kafka { doing, error }

@@ -1,10 +1,10 @@
 //! Durations collected as the protocol wants them: whole microseconds, three digits.
 
-use weir_lab::driver::Distribution;
+use weir_lab::driver::ReportedDistribution;
 
 /// A growing distribution; recording neither allocates often nor looks anything up.
 #[derive(Debug, Default)]
-pub(super) struct Histogram {
+pub(super) struct DriverHistogram {
     count: u64,
     sum_us: u64,
     min_us: u64,
@@ -13,7 +13,7 @@ pub(super) struct Histogram {
     slots: Vec<u64>,
 }
 
-impl Histogram {
+impl DriverHistogram {
     /// Adds a duration; one below zero counts as zero.
     pub(super) fn record_ns(&mut self, ns: i64) {
         let us = u64::try_from(ns).unwrap_or(0) / 1000;
@@ -33,10 +33,10 @@ impl Histogram {
     }
 
     /// What was recorded.
-    pub(super) fn distribution(&self) -> Distribution {
+    pub(super) fn distribution(&self) -> ReportedDistribution {
         let filled = self.slots.iter().enumerate();
         let filled = filled.filter(|(_, times)| **times > 0);
-        Distribution {
+        ReportedDistribution {
             count: self.count,
             sum_us: self.sum_us,
             min_us: self.min_us,
@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn what_was_recorded_is_told() {
-        let mut histogram = Histogram::default();
-        assert_eq!(histogram.distribution(), Distribution::default());
+        let mut histogram = DriverHistogram::default();
+        assert_eq!(histogram.distribution(), ReportedDistribution::default());
         for ns in [5_000, -3, 12_345_678, 5_999] {
             histogram.record_ns(ns);
         }
         assert_eq!(
             histogram.distribution(),
-            Distribution {
+            ReportedDistribution {
                 count: 4,
                 sum_us: 12_345 + 10,
                 min_us: 0,

@@ -26,11 +26,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use weir_lab::driver::{Command, Request};
+use weir_lab::driver::{DriverCommand, DriverRequestLine};
 
 use deadline::Deadline;
-use error::Fault;
-use session::Session;
+use error::CommandError;
+use session::DriverSession;
 
 /// Answers the commands that come on standard input until it ends or one says `bye`. A command that then
 /// still waits for a broker is left behind.
@@ -48,23 +48,23 @@ pub fn run() -> io::Result<()> {
         halted.store(true, Ordering::Relaxed);
         drop(sender);
         // Fails only when nobody waits any more.
-        let _ = input_over.send(Over::Input);
+        let _ = input_over.send(SessionEnd::Input);
     })?;
     spawn("work", move || {
         let result = serve(&lines, &mut io::stdout(), &halt);
-        let _ = work_over.send(Over::Work(result));
+        let _ = work_over.send(SessionEnd::Work(result));
     })?;
-    if let Ok(Over::Work(result)) = over.recv() {
+    if let Ok(SessionEnd::Work(result)) = over.recv() {
         return result;
     }
     match over.recv_timeout(END_WITHIN) {
-        Ok(Over::Work(result)) => result,
+        Ok(SessionEnd::Work(result)) => result,
         _ => Ok(()),
     }
 }
 
 /// What has ended.
-enum Over {
+enum SessionEnd {
     Input,
     Work(io::Result<()>),
 }
@@ -75,7 +75,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) -> io::Result<()> {
-    let mut session = Session::new();
+    let mut session = DriverSession::new();
     for line in lines {
         let came = Instant::now();
         let (id, request) = understand(&line);
@@ -100,7 +100,7 @@ fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) 
             Err(fault) => refusal(&id, &fault.to_string()),
         };
         say(output, &line)?;
-        if matches!(request.command, Command::Bye) {
+        if matches!(request.command, DriverCommand::Bye) {
             break;
         }
     }
@@ -108,7 +108,7 @@ fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) 
 }
 
 /// The id to answer with, and what is asked.
-fn understand(line: &[u8]) -> (Value, Result<Request, String>) {
+fn understand(line: &[u8]) -> (Value, Result<DriverRequestLine, String>) {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(error) => return (Value::Null, Err(format!("no JSON: {error}"))),
@@ -161,7 +161,7 @@ fn read_lines(input: impl Read, lines: &SyncSender<Vec<u8>>) {
 }
 
 /// What an answer to a command is made of, or why there is none.
-type Outcome<T> = Result<T, Fault>;
+type CommandOutcome<T> = Result<T, CommandError>;
 
 /// Commands are small.
 const LINE_BYTES_MAX: u64 = 1 << 20;

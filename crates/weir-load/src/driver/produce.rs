@@ -3,21 +3,21 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::producer::BaseRecord;
-use weir_lab::driver::{Produce, ProduceMarks, Produced, ProducerState};
+use weir_lab::driver::{ProduceCommand, ProduceMarks, Produced, ProducerState};
 
-use super::Outcome;
+use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::sender::Sender;
-use super::session::Session;
-use super::usage::{Clock, Mark};
+use super::sender::DriverProducer;
+use super::session::DriverSession;
+use super::usage::{ClockMark, DriverClock};
 use super::values::{key, value};
 
 /// Produces a burst with a producer of the state asked for.
 pub(super) fn produce(
-    session: &mut Session,
-    asked: &Produce,
+    session: &mut DriverSession,
+    asked: &ProduceCommand,
     timeout: &Deadline<'_>,
-) -> Outcome<Produced> {
+) -> CommandOutcome<Produced> {
     let value = value(asked.seed, asked.len)?;
     let clock = session.clock();
     let burst = Burst {
@@ -45,9 +45,9 @@ pub(super) fn produce(
 
 /// Records to be sent.
 struct Burst<'a> {
-    asked: &'a Produce,
+    asked: &'a ProduceCommand,
     value: &'a [u8],
-    clock: Clock,
+    clock: DriverClock,
 }
 
 /// Time spent in the two parts of sending.
@@ -58,7 +58,12 @@ struct Spent {
 }
 
 impl Burst<'_> {
-    fn run(&self, sender: &Sender, t0: Mark, timeout: &Deadline<'_>) -> Outcome<Produced> {
+    fn run(
+        &self,
+        sender: &DriverProducer,
+        t0: ClockMark,
+        timeout: &Deadline<'_>,
+    ) -> CommandOutcome<Produced> {
         sender.begin(self.asked.count, false);
         let spent = if self.asked.per_record {
             Some(self.send_timed(sender, timeout)?)
@@ -86,7 +91,7 @@ impl Burst<'_> {
         })
     }
 
-    fn send(&self, sender: &Sender, timeout: &Deadline<'_>) -> Outcome<()> {
+    fn send(&self, sender: &DriverProducer, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         let topic = &self.asked.topic;
         for ordinal in 0..self.asked.count {
             sender.send(topic, &key(ordinal as i64), self.value, 0, timeout)?;
@@ -94,7 +99,7 @@ impl Burst<'_> {
         Ok(())
     }
 
-    fn send_timed(&self, sender: &Sender, timeout: &Deadline<'_>) -> Outcome<Spent> {
+    fn send_timed(&self, sender: &DriverProducer, timeout: &Deadline<'_>) -> CommandOutcome<Spent> {
         let mut spent = Spent::default();
         let mut before = Instant::now();
         for ordinal in 0..self.asked.count {

@@ -10,16 +10,16 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::Outcome;
+use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::error::Fault;
+use super::error::CommandError;
 use super::sender::late;
-use super::settings::Clients;
-use super::usage::Clock;
+use super::settings::ClientConfigs;
+use super::usage::DriverClock;
 use super::values::{PRIMER, number};
 
 /// A consumer.
-pub(super) struct Reader {
+pub(super) struct DriverConsumer {
     client: BaseConsumer<Assigned>,
     topic: String,
     last_error: String,
@@ -52,14 +52,14 @@ pub(super) enum ReadStep<'a> {
     Nothing,
 }
 
-impl Reader {
+impl DriverConsumer {
     /// Makes the client, for a group of its own.
     pub(super) fn start(
-        clients: &Clients,
+        clients: &ClientConfigs,
         topic: &str,
         joins: bool,
-        clock: Clock,
-    ) -> Outcome<Self> {
+        clock: DriverClock,
+    ) -> CommandOutcome<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let group = format!(
             "weir-driver-{}-{:x}-{number}",
@@ -73,27 +73,27 @@ impl Reader {
         let settings = clients.consumer(&group, joins);
         let client = BaseConsumer::from_config_and_context(&settings, context);
         Ok(Self {
-            client: client.map_err(Fault::kafka("making a consumer"))?,
+            client: client.map_err(CommandError::kafka("making a consumer"))?,
             topic: topic.to_owned(),
             last_error: String::new(),
         })
     }
 
-    pub(super) fn subscribe(&self) -> Outcome<()> {
+    pub(super) fn subscribe(&self) -> CommandOutcome<()> {
         let subscribed = self.client.subscribe(&[&self.topic]);
-        subscribed.map_err(Fault::kafka("subscribing"))
+        subscribed.map_err(CommandError::kafka("subscribing"))
     }
 
     /// Takes partition 0 from an offset on.
-    pub(super) fn assign(&self, offset: i64) -> Outcome<()> {
+    pub(super) fn assign(&self, offset: i64) -> CommandOutcome<()> {
         let mut list = TopicPartitionList::new();
         let added = list.add_partition_offset(&self.topic, 0, Offset::Offset(offset));
         let assigned = added.and_then(|()| self.client.assign(&list));
-        assigned.map_err(Fault::kafka("assigning"))
+        assigned.map_err(CommandError::kafka("assigning"))
     }
 
     /// Where the next record of partition 0 will be.
-    pub(super) fn end_offset(&self, timeout: &Deadline<'_>) -> Outcome<i64> {
+    pub(super) fn end_offset(&self, timeout: &Deadline<'_>) -> CommandOutcome<i64> {
         let left = timeout
             .left()
             .map_err(|over| late("asked for", 0, 1, over, ""))?;
@@ -108,7 +108,7 @@ impl Reader {
     }
 
     /// Waits for a record. Errors that may pass are kept for later; others end the command.
-    pub(super) fn turn(&mut self, wait: Duration) -> Outcome<ReadStep<'_>> {
+    pub(super) fn turn(&mut self, wait: Duration) -> CommandOutcome<ReadStep<'_>> {
         // Only to tell what to keep: a record borrows the client for as long as the caller has it.
         let error = match self.client.poll(wait) {
             None => return Ok(ReadStep::Nothing),
@@ -129,20 +129,25 @@ impl Reader {
     }
 
     /// Stores what was read; waits for the answer.
-    pub(super) fn commit(&self) -> Outcome<()> {
+    pub(super) fn commit(&self) -> CommandOutcome<()> {
         let committed = self.client.commit_consumer_state(CommitMode::Sync);
-        committed.map_err(Fault::kafka("committing"))
+        committed.map_err(CommandError::kafka("committing"))
     }
 
     /// Looks whether there is time; `got` of `wanted` have come.
-    pub(super) fn go_on(&self, timeout: &Deadline<'_>, got: u64, wanted: u64) -> Outcome<Duration> {
+    pub(super) fn go_on(
+        &self,
+        timeout: &Deadline<'_>,
+        got: u64,
+        wanted: u64,
+    ) -> CommandOutcome<Duration> {
         let left = timeout.left();
         let left = left.map_err(|over| late("received", got, wanted, over, &self.last_error));
         left.map(|left| left.min(POLL_SLICE))
     }
 
-    fn refused(&self, error: &KafkaError) -> Fault {
-        Fault::Topic {
+    fn refused(&self, error: &KafkaError) -> CommandError {
+        CommandError::Topic {
             topic: self.topic.clone(),
             reason: error.to_string(),
         }
@@ -167,7 +172,7 @@ fn is_final(error: &KafkaError) -> bool {
 
 /// Remembers when the group gave it its partition.
 struct Assigned {
-    clock: Clock,
+    clock: DriverClock,
     at_ns: AtomicU64,
 }
 

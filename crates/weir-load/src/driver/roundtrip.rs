@@ -3,25 +3,25 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use weir_lab::driver::{Distribution, RoundTrip, RoundTripMarks, RoundTripped};
+use weir_lab::driver::{ReportedDistribution, RoundTrip, RoundTripMarks, RoundTripped};
 
-use super::Outcome;
+use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::error::Fault;
-use super::histogram::Histogram;
-use super::reader::{ReadStep, Reader};
-use super::sender::Sender;
-use super::session::Session;
-use super::usage::{Clock, Mark};
+use super::error::CommandError;
+use super::histogram::DriverHistogram;
+use super::reader::{DriverConsumer, ReadStep};
+use super::sender::DriverProducer;
+use super::session::DriverSession;
+use super::usage::{ClockMark, DriverClock};
 use super::values::{key, value};
 use crate::pacer::{Pacer, Rate};
 
 /// Sends and receives `count` records.
 pub(super) fn roundtrip(
-    session: &Session,
+    session: &DriverSession,
     asked: &RoundTrip,
     timeout: &Deadline<'_>,
-) -> Outcome<RoundTripped> {
+) -> CommandOutcome<RoundTripped> {
     let value = value(asked.seed, asked.len)?;
     let pacer = match asked.rate {
         0.0 => None,
@@ -31,7 +31,7 @@ pub(super) fn roundtrip(
     let clients = session.configured()?;
     let sender = clients.sender(clock)?;
     sender.know(&asked.topic, timeout)?;
-    let mut reader = Reader::start(clients, &asked.topic, false, clock)?;
+    let mut reader = DriverConsumer::start(clients, &asked.topic, false, clock)?;
     reader.assign(reader.end_offset(timeout)?)?;
     sender.send_primer(&asked.topic, timeout)?;
     wait_for_primer(&mut reader, timeout)?;
@@ -54,7 +54,7 @@ pub(super) fn roundtrip(
     let sent = sent?;
     let received = received.unwrap_or_else(|_| {
         let panicked = std::io::Error::other("the receiving thread panicked");
-        Err(Fault::Thread(panicked))
+        Err(CommandError::Thread(panicked))
     })?;
     let t2 = sent.reported.last;
     let last = if received.last.ns > t2.ns {
@@ -79,7 +79,7 @@ pub(super) fn roundtrip(
     })
 }
 
-fn wait_for_primer(reader: &mut Reader, timeout: &Deadline<'_>) -> Outcome<()> {
+fn wait_for_primer(reader: &mut DriverConsumer, timeout: &Deadline<'_>) -> CommandOutcome<()> {
     loop {
         let wait = reader.go_on(timeout, 0, 1)?;
         if let ReadStep::Primer = reader.turn(wait)? {
@@ -89,20 +89,20 @@ fn wait_for_primer(reader: &mut Reader, timeout: &Deadline<'_>) -> Outcome<()> {
 }
 
 /// What the consumer's end found.
-struct Received {
-    last: Mark,
+struct ReceivedRecords {
+    last: ClockMark,
     got: u64,
-    latency: Distribution,
+    latency: ReportedDistribution,
 }
 
 fn receive(
-    reader: &mut Reader,
+    reader: &mut DriverConsumer,
     wanted: &AtomicU64,
-    t0: Mark,
-    clock: Clock,
+    t0: ClockMark,
+    clock: DriverClock,
     timeout: &Deadline<'_>,
-) -> Outcome<Received> {
-    let mut latency = Histogram::default();
+) -> CommandOutcome<ReceivedRecords> {
+    let mut latency = DriverHistogram::default();
     let (mut got, mut last) = (0, t0);
     let mut wait = reader.go_on(timeout, 0, wanted.load(Ordering::Acquire))?;
     while got < wanted.load(Ordering::Acquire) {
@@ -128,7 +128,7 @@ fn receive(
     if last == t0 && got > 0 {
         last = clock.mark();
     }
-    Ok(Received {
+    Ok(ReceivedRecords {
         last,
         got,
         latency: latency.distribution(),
@@ -140,19 +140,24 @@ struct Sending<'a> {
     asked: &'a RoundTrip,
     value: &'a [u8],
     pacer: Option<Pacer>,
-    clock: Clock,
+    clock: DriverClock,
 }
 
 struct Sent {
     t1: u64,
     reported: super::sender::Reported,
-    pacing: Distribution,
+    pacing: ReportedDistribution,
 }
 
 impl Sending<'_> {
-    fn run(&self, sender: &Sender, t0_ns: u64, timeout: &Deadline<'_>) -> Outcome<Sent> {
+    fn run(
+        &self,
+        sender: &DriverProducer,
+        t0_ns: u64,
+        timeout: &Deadline<'_>,
+    ) -> CommandOutcome<Sent> {
         sender.begin(self.asked.count, false);
-        let mut pacing = Histogram::default();
+        let mut pacing = DriverHistogram::default();
         for index in 0..self.asked.count {
             let due_ns = match self.pacer {
                 None => self.clock.now_ns(),
@@ -176,7 +181,7 @@ impl Sending<'_> {
 }
 
 /// Sleeps until the clock reads `due_ns`; what it reads then.
-pub(super) fn wait_until(clock: Clock, due_ns: u64) -> u64 {
+pub(super) fn wait_until(clock: DriverClock, due_ns: u64) -> u64 {
     loop {
         let now = clock.now_ns();
         if now >= due_ns {

@@ -14,17 +14,17 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use weir_flush::flush;
-use weir_lab::driver::Distribution;
+use weir_lab::driver::ReportedDistribution;
 
-use super::Outcome;
-use super::deadline::{Deadline, Over};
-use super::error::Fault;
-use super::histogram::Histogram;
-use super::usage::{Clock, Mark};
+use super::CommandOutcome;
+use super::deadline::{Deadline, WaitAborted};
+use super::error::CommandError;
+use super::histogram::DriverHistogram;
+use super::usage::{ClockMark, DriverClock};
 use super::values::{PRIMER, PRIMER_VALUE, key};
 
 /// A producer.
-pub(super) struct Sender {
+pub(super) struct DriverProducer {
     client: Arc<BaseProducer<Reports>>,
     gate: Arc<PollGate>,
     server: Option<JoinHandle<()>>,
@@ -34,20 +34,20 @@ pub(super) struct Sender {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reported {
     /// Of the last report.
-    pub(super) last: Mark,
+    pub(super) last: ClockMark,
     pub(super) acked: u64,
     pub(super) failed: u64,
     pub(super) errors: Vec<String>,
     /// Report minus the instant given with each record, if that was asked for.
-    pub(super) latency: Distribution,
+    pub(super) latency: ReportedDistribution,
 }
 
-impl Sender {
+impl DriverProducer {
     /// Makes the client.
-    pub(super) fn start(settings: &ClientConfig, clock: Clock) -> Outcome<Self> {
+    pub(super) fn start(settings: &ClientConfig, clock: DriverClock) -> CommandOutcome<Self> {
         let context = Reports::new(clock);
         let client = BaseProducer::from_config_and_context(settings, context);
-        let client = Arc::new(client.map_err(Fault::kafka("making a producer"))?);
+        let client = Arc::new(client.map_err(CommandError::kafka("making a producer"))?);
         let gate = Arc::new(PollGate::default());
         let (served, open) = (Arc::clone(&client), Arc::clone(&gate));
         let server = thread::Builder::new().name("reports".to_owned());
@@ -66,14 +66,14 @@ impl Sender {
     }
 
     /// Asks for the topic, so that no record has to.
-    pub(super) fn know(&self, topic: &str, timeout: &Deadline<'_>) -> Outcome<()> {
+    pub(super) fn know(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         let left = timeout
             .left()
             .map_err(|over| late("asked for", 0, 1, over, ""))?;
         let client = self.client.client();
         let metadata = client.fetch_metadata(Some(topic), left);
-        let metadata = metadata.map_err(Fault::kafka("asking for the topic"))?;
-        let refused = |reason: String| Fault::Topic {
+        let metadata = metadata.map_err(CommandError::kafka("asking for the topic"))?;
+        let refused = |reason: String| CommandError::Topic {
             topic: topic.to_owned(),
             reason,
         };
@@ -86,12 +86,12 @@ impl Sender {
     }
 
     /// Delivers one record that consumers step over.
-    pub(super) fn send_primer(&self, topic: &str, timeout: &Deadline<'_>) -> Outcome<()> {
+    pub(super) fn send_primer(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         self.begin(1, false);
         self.send(topic, &key(PRIMER), &PRIMER_VALUE, 0, timeout)?;
         let reported = self.finish(timeout)?;
         match reported.errors.first() {
-            Some(reason) => Err(Fault::Topic {
+            Some(reason) => Err(CommandError::Topic {
                 topic: topic.to_owned(),
                 reason: reason.clone(),
             }),
@@ -113,7 +113,7 @@ impl Sender {
         value: &[u8],
         due_ns: u64,
         timeout: &Deadline<'_>,
-    ) -> Outcome<()> {
+    ) -> CommandOutcome<()> {
         // Invariant: a pointer has 64 bits here, as everywhere this program runs.
         let record = BaseRecord::with_opaque_to(topic, due_ns as usize);
         self.hand_over(record.partition(0).key(key).payload(value), timeout)
@@ -124,7 +124,7 @@ impl Sender {
         &self,
         mut record: BaseRecord<'_, [u8], [u8], usize>,
         timeout: &Deadline<'_>,
-    ) -> Outcome<()> {
+    ) -> CommandOutcome<()> {
         loop {
             let (error, refused) = match self.client.send(record) {
                 Ok(()) => return Ok(()),
@@ -141,12 +141,12 @@ impl Sender {
     }
 
     /// Sends what waits for company, and waits for all reports.
-    pub(super) fn finish(&self, timeout: &Deadline<'_>) -> Outcome<Reported> {
+    pub(super) fn finish(&self, timeout: &Deadline<'_>) -> CommandOutcome<Reported> {
         let reports = self.reports();
         while !reports.are_complete() {
             let left = timeout.left().map_err(|over| self.late(over))?;
             let flushed = flush(self.client.client(), left.min(SLICE));
-            if flushed.map_err(Fault::kafka("flushing"))? {
+            if flushed.map_err(CommandError::kafka("flushing"))? {
                 // The library knows of no more records: what is missing is being reported.
                 reports.wait(left.min(SLICE));
             }
@@ -155,7 +155,7 @@ impl Sender {
         Ok(reports.reported())
     }
 
-    fn late(&self, over: Over) -> Fault {
+    fn late(&self, over: WaitAborted) -> CommandError {
         let reports = self.reports();
         let (done, wanted) = (reports.done(), reports.expected());
         let error = reports.errors().last().cloned().unwrap_or_default();
@@ -167,7 +167,7 @@ impl Sender {
     }
 }
 
-impl Drop for Sender {
+impl Drop for DriverProducer {
     fn drop(&mut self) {
         self.gate.end(self.server.as_ref());
         if let Some(server) = self.server.take() {
@@ -178,15 +178,21 @@ impl Drop for Sender {
 }
 
 /// A fault of a command whose time is over, or whose caller is gone.
-pub(super) fn late(what: &'static str, done: u64, wanted: u64, over: Over, error: &str) -> Fault {
+pub(super) fn late(
+    what: &'static str,
+    done: u64,
+    wanted: u64,
+    over: WaitAborted,
+    error: &str,
+) -> CommandError {
     match over {
-        Over::Late => Fault::Late {
+        WaitAborted::Late => CommandError::Late {
             what,
             done,
             wanted,
             error: error.to_owned(),
         },
-        Over::Halted => Fault::Halted { doing: "given up" },
+        WaitAborted::Halted => CommandError::Halted { doing: "given up" },
     }
 }
 
@@ -232,7 +238,7 @@ impl PollGate {
 
 /// Counts delivery reports.
 struct Reports {
-    clock: Clock,
+    clock: DriverClock,
     expected: AtomicU64,
     done: AtomicU64,
     failed: AtomicU64,
@@ -246,13 +252,13 @@ struct Reports {
 /// What is not needed for every report.
 #[derive(Default)]
 struct ReportDetails {
-    last: Mark,
+    last: ClockMark,
     errors: Vec<String>,
-    latency: Histogram,
+    latency: DriverHistogram,
 }
 
 impl Reports {
-    fn new(clock: Clock) -> Self {
+    fn new(clock: DriverClock) -> Self {
         Self {
             clock,
             expected: AtomicU64::new(0),

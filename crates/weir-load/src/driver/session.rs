@@ -5,67 +5,71 @@ use std::collections::HashSet;
 use serde::Serialize;
 use serde_json::Value;
 use weir_lab::driver::{
-    AssignmentMode, Command, Consume, Hello, Nothing, PROTOCOL, Produce, ProducerState, Second,
-    WarmUp, WarmedUp,
+    AssignmentMode, Consume, DriverCommand, DriverHello, Nothing, PROTOCOL, ProduceCommand,
+    ProducerState, SteadySecond, WarmUp, WarmedUp,
 };
 
 use super::deadline::Deadline;
-use super::error::Fault;
-use super::sender::Sender;
-use super::settings::{self, Clients};
-use super::usage::{self, Clock};
-use super::{Outcome, consume, produce, roundtrip, steady};
+use super::error::CommandError;
+use super::sender::DriverProducer;
+use super::settings::{self, ClientConfigs};
+use super::usage::{self, DriverClock};
+use super::{CommandOutcome, consume, produce, roundtrip, steady};
 
 /// One driver's session.
-pub(super) struct Session {
-    clock: Clock,
-    clients: Option<Clients>,
-    kept: Option<Kept>,
+pub(super) struct DriverSession {
+    clock: DriverClock,
+    clients: Option<ClientConfigs>,
+    kept: Option<WarmProducer>,
 }
 
 /// The producer that stays.
-struct Kept {
-    sender: Sender,
+struct WarmProducer {
+    sender: DriverProducer,
     /// Topics that have got a primer from it.
     primed: HashSet<String>,
 }
 
-impl Session {
+impl DriverSession {
     pub(super) fn new() -> Self {
         Self {
-            clock: Clock::start(),
+            clock: DriverClock::start(),
             clients: None,
             kept: None,
         }
     }
 
-    pub(super) fn clock(&self) -> Clock {
+    pub(super) fn clock(&self) -> DriverClock {
         self.clock
     }
 
     /// Does a command; `on_second` hears of events before the answer.
     pub(super) fn answer(
         &mut self,
-        command: &Command,
+        command: &DriverCommand,
         timeout: &Deadline<'_>,
-        on_second: &mut dyn FnMut(&Second),
-    ) -> Outcome<Value> {
+        on_second: &mut dyn FnMut(&SteadySecond),
+    ) -> CommandOutcome<Value> {
         match command {
-            Command::Hello { protocol } => hello(*protocol).map(fields),
-            Command::Configure(asked) => {
+            DriverCommand::Hello { protocol } => hello(*protocol).map(fields),
+            DriverCommand::Configure(asked) => {
                 self.kept = None;
                 let (clients, answer) = settings::configure(asked)?;
                 self.clients = Some(clients);
                 Ok(fields(answer))
             }
-            Command::WarmUp(asked) => self.warm_up(asked, timeout).map(fields),
-            Command::Produce(asked) => produce::produce(self, asked, timeout).map(fields),
-            Command::Consume(asked) => consume::consume(self, asked, timeout).map(fields),
-            Command::RoundTrip(asked) => roundtrip::roundtrip(self, asked, timeout).map(fields),
-            Command::Steady(asked) => steady::steady(self, asked, timeout, on_second).map(fields),
-            Command::Gc => Ok(fields(Nothing {})),
-            Command::Stats => Ok(fields(usage::stats())),
-            Command::Bye => {
+            DriverCommand::WarmUp(asked) => self.warm_up(asked, timeout).map(fields),
+            DriverCommand::Produce(asked) => produce::produce(self, asked, timeout).map(fields),
+            DriverCommand::Consume(asked) => consume::consume(self, asked, timeout).map(fields),
+            DriverCommand::RoundTrip(asked) => {
+                roundtrip::roundtrip(self, asked, timeout).map(fields)
+            }
+            DriverCommand::Steady(asked) => {
+                steady::steady(self, asked, timeout, on_second).map(fields)
+            }
+            DriverCommand::Gc => Ok(fields(Nothing {})),
+            DriverCommand::Stats => Ok(fields(usage::stats())),
+            DriverCommand::Bye => {
                 self.kept = None;
                 Ok(fields(Nothing {}))
             }
@@ -73,8 +77,8 @@ impl Session {
     }
 
     /// What clients are made with.
-    pub(super) fn configured(&self) -> Outcome<&Clients> {
-        self.clients.as_ref().ok_or(Fault::NotConfigured)
+    pub(super) fn configured(&self) -> CommandOutcome<&ClientConfigs> {
+        self.clients.as_ref().ok_or(CommandError::NotConfigured)
     }
 
     /// Does something with the producer that stays, made and primed if need be. One that fails may
@@ -83,11 +87,11 @@ impl Session {
         &mut self,
         topic: &str,
         timeout: &Deadline<'_>,
-        work: impl FnOnce(&Sender) -> Outcome<T>,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&DriverProducer) -> CommandOutcome<T>,
+    ) -> CommandOutcome<T> {
         let mut kept = match self.kept.take() {
             Some(kept) => kept,
-            None => Kept {
+            None => WarmProducer {
                 sender: self.configured()?.sender(self.clock)?,
                 primed: HashSet::new(),
             },
@@ -102,8 +106,8 @@ impl Session {
         Ok(outcome)
     }
 
-    fn warm_up(&mut self, asked: &WarmUp, timeout: &Deadline<'_>) -> Outcome<WarmedUp> {
-        let produced = Produce {
+    fn warm_up(&mut self, asked: &WarmUp, timeout: &Deadline<'_>) -> CommandOutcome<WarmedUp> {
+        let produced = ProduceCommand {
             topic: asked.topic.clone(),
             len: asked.len,
             count: asked.count,
@@ -113,7 +117,7 @@ impl Session {
         };
         let produced = produce::produce(self, &produced, timeout)?;
         if let Some(reason) = produced.errors.first().filter(|_| produced.failed > 0) {
-            return Err(Fault::Topic {
+            return Err(CommandError::Topic {
                 topic: asked.topic.clone(),
                 reason: reason.clone(),
             });
@@ -136,11 +140,11 @@ impl Session {
     }
 }
 
-fn hello(protocol: u32) -> Outcome<Hello> {
+fn hello(protocol: u32) -> CommandOutcome<DriverHello> {
     if protocol != PROTOCOL {
-        return Err(Fault::Protocol(protocol));
+        return Err(CommandError::Protocol(protocol));
     }
-    Ok(Hello {
+    Ok(DriverHello {
         protocol: PROTOCOL,
         library: "librdkafka".to_owned(),
         library_version: weir_kafka::librdkafka_version(),

@@ -2,23 +2,23 @@
 
 use rdkafka::config::{ClientConfig, NativeClientConfig};
 use serde_json::{Number, Value};
-use weir_lab::driver::{Configure, Configured, Settings};
+use weir_lab::driver::{ClientSettings, Configure, Configured};
 
-use super::Outcome;
-use super::error::Fault;
-use super::sender::Sender;
-use super::usage::Clock;
+use super::CommandOutcome;
+use super::error::CommandError;
+use super::sender::DriverProducer;
+use super::usage::DriverClock;
 
 /// What clients are made with.
 #[derive(Debug, Clone)]
-pub(super) struct Clients {
+pub(super) struct ClientConfigs {
     producer: ClientConfig,
     consumer: ClientConfig,
 }
 
 /// Which clients have a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ClientScope {
     Producer,
     Consumer,
     Both,
@@ -26,7 +26,7 @@ enum Side {
 
 /// How values are written here and there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ValueFormat {
     Number,
     /// A number of bytes, to the library in KiB.
     Kibi,
@@ -39,16 +39,16 @@ enum Form {
 }
 
 /// A setting of the protocol, and the property it is.
-struct Row {
+struct SettingMapping {
     name: &'static str,
-    side: Side,
+    side: ClientScope,
     property: &'static str,
-    form: Form,
+    form: ValueFormat,
 }
 
 /// Turns settings into clients-to-be; what they are then is read back from the library.
-pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
-    let mut clients = Clients {
+pub(super) fn configure(asked: &Configure) -> CommandOutcome<(ClientConfigs, Configured)> {
+    let mut clients = ClientConfigs {
         producer: base(&asked.bootstrap),
         consumer: base(&asked.bootstrap),
     };
@@ -61,10 +61,10 @@ pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
             continue;
         };
         let text = row.form.write(value).ok_or_else(|| wrong(name, value))?;
-        if row.side != Side::Consumer {
+        if row.side != ClientScope::Consumer {
             clients.producer.set(row.property, &text);
         }
-        if row.side != Side::Producer {
+        if row.side != ClientScope::Producer {
             clients.consumer.set(row.property, &text);
         }
     }
@@ -73,14 +73,14 @@ pub(super) fn configure(asked: &Configure) -> Outcome<(Clients, Configured)> {
 }
 
 /// Adds what all settings are that the library can tell.
-fn read_back(clients: &Clients, effective: &mut Settings) -> Outcome<()> {
-    let refused = Fault::kafka("settings");
+fn read_back(clients: &ClientConfigs, effective: &mut ClientSettings) -> CommandOutcome<()> {
+    let refused = CommandError::kafka("settings");
     let producer = clients.producer.create_native_config().map_err(&refused)?;
     let consumer = clients.consumer.create_native_config().map_err(&refused)?;
     for row in &ROWS {
         let side: &NativeClientConfig = match row.side {
-            Side::Consumer => &consumer,
-            Side::Producer | Side::Both => &producer,
+            ClientScope::Consumer => &consumer,
+            ClientScope::Producer | ClientScope::Both => &producer,
         };
         // A property of topics is not there before it is set.
         let Ok(text) = side.get(row.property) else {
@@ -101,15 +101,15 @@ fn base(bootstrap: &str) -> ClientConfig {
     config
 }
 
-fn wrong(name: &str, value: &Value) -> Fault {
-    Fault::Setting {
+fn wrong(name: &str, value: &Value) -> CommandError {
+    CommandError::Setting {
         name: name.to_owned(),
         value: value.to_string(),
         reason: "not a value that this setting can have".to_owned(),
     }
 }
 
-impl Form {
+impl ValueFormat {
     /// As the library wants it.
     fn write(self, value: &Value) -> Option<String> {
         match self {
@@ -145,10 +145,10 @@ impl Form {
     }
 }
 
-impl Clients {
+impl ClientConfigs {
     /// A new producer.
-    pub(super) fn sender(&self, clock: Clock) -> Outcome<Sender> {
-        Sender::start(&self.producer, clock)
+    pub(super) fn sender(&self, clock: DriverClock) -> CommandOutcome<DriverProducer> {
+        DriverProducer::start(&self.producer, clock)
     }
 
     /// What a consumer is made with; one that joins no group does not commit by itself.
@@ -164,8 +164,13 @@ impl Clients {
 
 const KIBI: u64 = 1024;
 
-const fn row(name: &'static str, side: Side, property: &'static str, form: Form) -> Row {
-    Row {
+const fn row(
+    name: &'static str,
+    side: ClientScope,
+    property: &'static str,
+    form: ValueFormat,
+) -> SettingMapping {
+    SettingMapping {
         name,
         side,
         property,
@@ -173,105 +178,115 @@ const fn row(name: &'static str, side: Side, property: &'static str, form: Form)
     }
 }
 
-const ROWS: [Row; 19] = [
-    row("acks", Side::Producer, "acks", Form::Acks),
+const ROWS: [SettingMapping; 19] = [
+    row("acks", ClientScope::Producer, "acks", ValueFormat::Acks),
     row(
         "linger_ms",
-        Side::Producer,
+        ClientScope::Producer,
         "queue.buffering.max.ms",
-        Form::Number,
+        ValueFormat::Number,
     ),
-    row("batch_bytes", Side::Producer, "batch.size", Form::Number),
+    row(
+        "batch_bytes",
+        ClientScope::Producer,
+        "batch.size",
+        ValueFormat::Number,
+    ),
     row(
         "batch_records",
-        Side::Producer,
+        ClientScope::Producer,
         "batch.num.messages",
-        Form::OrMost(1_000_000),
+        ValueFormat::OrMost(1_000_000),
     ),
     row(
         "max_in_flight",
-        Side::Producer,
+        ClientScope::Producer,
         "max.in.flight.requests.per.connection",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "retries",
-        Side::Producer,
+        ClientScope::Producer,
         "message.send.max.retries",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "idempotence",
-        Side::Producer,
+        ClientScope::Producer,
         "enable.idempotence",
-        Form::Truth,
+        ValueFormat::Truth,
     ),
     row(
         "compression",
-        Side::Producer,
+        ClientScope::Producer,
         "compression.codec",
-        Form::Text,
+        ValueFormat::Text,
     ),
     row(
         "queue_bytes",
-        Side::Producer,
+        ClientScope::Producer,
         "queue.buffering.max.kbytes",
-        Form::Kibi,
+        ValueFormat::Kibi,
     ),
     row(
         "queue_records",
-        Side::Producer,
+        ClientScope::Producer,
         "queue.buffering.max.messages",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "max_request_bytes",
-        Side::Both,
+        ClientScope::Both,
         "message.max.bytes",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "send_buffer_bytes",
-        Side::Both,
+        ClientScope::Both,
         "socket.send.buffer.bytes",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "receive_buffer_bytes",
-        Side::Both,
+        ClientScope::Both,
         "socket.receive.buffer.bytes",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "fetch_min_bytes",
-        Side::Consumer,
+        ClientScope::Consumer,
         "fetch.min.bytes",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "fetch_wait_ms",
-        Side::Consumer,
+        ClientScope::Consumer,
         "fetch.wait.max.ms",
-        Form::Number,
+        ValueFormat::Number,
     ),
     row(
         "fetch_partition_bytes",
-        Side::Consumer,
+        ClientScope::Consumer,
         "fetch.message.max.bytes",
-        Form::Number,
+        ValueFormat::Number,
     ),
-    row("check_crcs", Side::Consumer, "check.crcs", Form::Truth),
+    row(
+        "check_crcs",
+        ClientScope::Consumer,
+        "check.crcs",
+        ValueFormat::Truth,
+    ),
     row(
         "auto_commit",
-        Side::Consumer,
+        ClientScope::Consumer,
         "enable.auto.commit",
-        Form::Truth,
+        ValueFormat::Truth,
     ),
     row(
         "auto_commit_ms",
-        Side::Consumer,
+        ClientScope::Consumer,
         "auto.commit.interval.ms",
-        Form::Number,
+        ValueFormat::Number,
     ),
 ];
 

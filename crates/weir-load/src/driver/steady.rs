@@ -2,29 +2,29 @@
 
 use std::time::Duration;
 
-use weir_lab::driver::{Role, Second, Steady, SteadyDone};
+use weir_lab::driver::{Steady, SteadyDone, SteadySecond, TopicEnd};
 
-use super::Outcome;
+use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::histogram::Histogram;
-use super::reader::{ReadStep, Reader};
+use super::histogram::DriverHistogram;
+use super::reader::{DriverConsumer, ReadStep};
 use super::roundtrip::wait_until;
-use super::sender::{Sender, late};
-use super::session::Session;
-use super::usage::{Clock, Mark};
+use super::sender::{DriverProducer, late};
+use super::session::DriverSession;
+use super::usage::{ClockMark, DriverClock};
 use super::values::{KEY_BYTES, key, value};
 use crate::pacer::{Pacer, Rate};
 
 /// Produces or consumes for a time; `on_second` hears of each second.
 pub(super) fn steady(
-    session: &mut Session,
+    session: &mut DriverSession,
     asked: &Steady,
     timeout: &Deadline<'_>,
-    on_second: &mut dyn FnMut(&Second),
-) -> Outcome<SteadyDone> {
+    on_second: &mut dyn FnMut(&SteadySecond),
+) -> CommandOutcome<SteadyDone> {
     let clock = session.clock();
     match asked.role {
-        Role::Produce => {
+        TopicEnd::Produce => {
             let value = value(asked.seed, asked.len)?;
             let pacer = Pacer::new(Rate::per_second(asked.rate)?);
             session.with_kept(&asked.topic, timeout, |sender| {
@@ -32,8 +32,8 @@ pub(super) fn steady(
                 produce(sender, asked, &value, pacer, seconds, timeout)
             })
         }
-        Role::Consume => {
-            let reader = Reader::start(session.configured()?, &asked.topic, false, clock)?;
+        TopicEnd::Consume => {
+            let reader = DriverConsumer::start(session.configured()?, &asked.topic, false, clock)?;
             reader.assign(0)?;
             let seconds = Seconds::start(asked.seconds, clock, on_second);
             consume(reader, seconds, timeout)
@@ -42,17 +42,17 @@ pub(super) fn steady(
 }
 
 fn produce(
-    sender: &Sender,
+    sender: &DriverProducer,
     asked: &Steady,
     value: &[u8],
     pacer: Pacer,
     mut seconds: Seconds<'_>,
     timeout: &Deadline<'_>,
-) -> Outcome<SteadyDone> {
+) -> CommandOutcome<SteadyDone> {
     let clock = seconds.clock;
     let count = pacer.due_before(asked.seconds.saturating_mul(SECOND_NS));
     let bytes = KEY_BYTES + value.len() as u64;
-    let mut pacing = Histogram::default();
+    let mut pacing = DriverHistogram::default();
     sender.begin(count, true);
     for index in 0..count {
         let due_ns = seconds.begun.ns + pacer.due_ns(index);
@@ -81,10 +81,10 @@ fn produce(
 }
 
 fn consume(
-    mut reader: Reader,
+    mut reader: DriverConsumer,
     mut seconds: Seconds<'_>,
     timeout: &Deadline<'_>,
-) -> Outcome<SteadyDone> {
+) -> CommandOutcome<SteadyDone> {
     let clock = seconds.clock;
     loop {
         let now = clock.now_ns();
@@ -105,21 +105,21 @@ fn consume(
 
 /// Tells seconds as they end; the last one when all is done.
 struct Seconds<'a> {
-    clock: Clock,
-    begun: Mark,
+    clock: DriverClock,
+    begun: ClockMark,
     /// When the second that goes on has begun.
-    mark: Mark,
+    mark: ClockMark,
     count: u64,
     told: u64,
     /// Of the second that goes on.
     now: (u64, u64),
     records: u64,
     bytes: u64,
-    on_second: &'a mut dyn FnMut(&Second),
+    on_second: &'a mut dyn FnMut(&SteadySecond),
 }
 
 impl<'a> Seconds<'a> {
-    fn start(count: u64, clock: Clock, on_second: &'a mut dyn FnMut(&Second)) -> Self {
+    fn start(count: u64, clock: DriverClock, on_second: &'a mut dyn FnMut(&SteadySecond)) -> Self {
         let begun = clock.mark();
         Self {
             clock,
@@ -167,7 +167,7 @@ impl<'a> Seconds<'a> {
         let (records, bytes) = std::mem::take(&mut self.now);
         self.records += records;
         self.bytes += bytes;
-        (self.on_second)(&Second {
+        (self.on_second)(&SteadySecond {
             second: self.told,
             records,
             bytes,
@@ -178,7 +178,7 @@ impl<'a> Seconds<'a> {
     }
 
     /// Work that is done early is not over before its time.
-    fn wait_for_last(&mut self, timeout: &Deadline<'_>) -> Outcome<()> {
+    fn wait_for_last(&mut self, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         loop {
             let now = self.clock.now_ns();
             self.tell_until(now);
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn seconds_add_up_and_all_are_told() {
         let mut told = Vec::new();
-        let mut on_second = |second: &Second| told.push((second.second, second.records));
-        let mut seconds = Seconds::start(4, Clock::start(), &mut on_second);
+        let mut on_second = |second: &SteadySecond| told.push((second.second, second.records));
+        let mut seconds = Seconds::start(4, DriverClock::start(), &mut on_second);
         seconds.add(10);
         seconds.tell_until(seconds.at(2));
         seconds.add(10);

@@ -10,18 +10,18 @@ use crate::clock::nanos;
 
 /// Nanoseconds since the driver started.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clock(Instant);
+pub(super) struct DriverClock(Instant);
 
 /// A reading of both clocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct ClockMark {
     /// Of the driver's clock.
     pub(super) ns: u64,
     /// Processor time of the whole process.
     pub(super) cpu_ns: u64,
 }
 
-impl Clock {
+impl DriverClock {
     pub(super) fn start() -> Self {
         Self(Instant::now())
     }
@@ -30,8 +30,8 @@ impl Clock {
         nanos(self.0.elapsed())
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark {
+    pub(super) fn mark(&self) -> ClockMark {
+        ClockMark {
             ns: self.now_ns(),
             cpu_ns: cpu_ns(),
         }
@@ -43,7 +43,7 @@ impl Clock {
     }
 }
 
-impl Mark {
+impl ClockMark {
     /// Processor time from an earlier mark to this one, in microseconds.
     pub(super) fn cpu_us_since(&self, earlier: Self) -> f64 {
         self.cpu_ns.saturating_sub(earlier.cpu_ns) as f64 / 1e3
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn clocks_go_forward() {
-        let clock = Clock::start();
+        let clock = DriverClock::start();
         let first = clock.mark();
         let mut sum = 0_u64;
         while clock.mark().cpu_ns == first.cpu_ns {

@@ -1,12 +1,12 @@
 //! Keys and values of records, the same in all drivers.
 
-use super::Outcome;
-use super::error::Fault;
+use super::CommandOutcome;
+use super::error::CommandError;
 
 /// The value of a command: the output of SplitMix64.
-pub(super) fn value(seed: u64, len: u64) -> Outcome<Vec<u8>> {
+pub(super) fn value(seed: u64, len: u64) -> CommandOutcome<Vec<u8>> {
     if len > VALUE_BYTES_MAX {
-        return Err(Fault::Value(len));
+        return Err(CommandError::Value(len));
     }
     // Invariant: small enough for memory by the check above.
     let len = len as usize;

@@ -27,7 +27,7 @@ impl Values {
 
 /// Where a field comes from, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
+enum SourceAddresses {
     Key,
     Value,
     Timestamp,
@@ -38,7 +38,7 @@ enum Source {
     Member(String),
 }
 
-impl Source {
+impl SourceAddresses {
     fn of(name: &str) -> Self {
         match name {
             "key" => Self::Key,
@@ -55,7 +55,7 @@ impl Source {
 /// Builds frames in buffers it keeps.
 #[derive(Debug)]
 pub(super) struct FrameBuilder {
-    sources: Vec<Source>,
+    sources: Vec<SourceAddresses>,
     is_json: bool,
     diffs: DiffSettings,
     budget: DiffBudget,
@@ -67,8 +67,11 @@ pub(super) struct FrameBuilder {
 impl FrameBuilder {
     /// Frames of these fields; changed values are sent as these diffs where they are shorter.
     pub(super) fn new(fields: &[String], diffs: DiffChoice) -> Self {
-        let sources: Vec<Source> = fields.iter().map(|name| Source::of(name)).collect();
-        let member = |source: &Source| matches!(source, Source::Member(_));
+        let sources: Vec<SourceAddresses> = fields
+            .iter()
+            .map(|name| SourceAddresses::of(name))
+            .collect();
+        let member = |source: &SourceAddresses| matches!(source, SourceAddresses::Member(_));
         Self {
             is_json: sources.iter().any(member),
             sources,
@@ -94,17 +97,19 @@ impl FrameBuilder {
         values.0.resize(self.sources.len(), None);
         for (source, value) in self.sources.iter().zip(&mut values.0) {
             match source {
-                Source::Key => set(value, record.key),
-                Source::Value => set(value, record.value),
-                Source::Timestamp => *value = Some(record.timestamp_ms.to_string()),
-                Source::Partition => *value = Some(record.partition.to_string()),
-                Source::Offset => *value = Some(record.offset.to_string()),
-                Source::Stamp => {
+                SourceAddresses::Key => set(value, record.key),
+                SourceAddresses::Value => set(value, record.value),
+                SourceAddresses::Timestamp => *value = Some(record.timestamp_ms.to_string()),
+                SourceAddresses::Partition => *value = Some(record.partition.to_string()),
+                SourceAddresses::Offset => *value = Some(record.offset.to_string()),
+                SourceAddresses::Stamp => {
                     let headers = &record.headers;
                     let stamp = headers.iter().find(|(name, _)| *name == TEXT_HEADER);
                     set(value, stamp.and_then(|(_, stamp)| *stamp));
                 }
-                Source::Member(name) => *value = json.as_ref().and_then(|json| member(json, name)),
+                SourceAddresses::Member(name) => {
+                    *value = json.as_ref().and_then(|json| member(json, name))
+                }
             }
         }
     }

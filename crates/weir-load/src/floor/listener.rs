@@ -33,7 +33,7 @@ pub(super) enum KeyFilter {
 
 /// The listening socket and its thread; closing it ends the thread.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct FloorListener {
     port: u16,
     guests: Receiver<FloorSubscriber>,
     waker: Waker,
@@ -41,7 +41,7 @@ pub(super) struct Door {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Door {
+impl FloorListener {
     /// Listens on `address`.
     pub(super) fn open(address: SocketAddr) -> Result<Self, LoadError> {
         let listener = listen(address).map_err(|reason| LoadError::Listen {
@@ -87,7 +87,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for FloorListener {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Release);
         // Room for the guest the thread may be waiting to hand over.
@@ -260,8 +260,8 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(10);
 
-    fn open() -> (Door, SocketAddr) {
-        let door = Door::open(([127, 0, 0, 1], 0).into()).expect("a free port");
+    fn open() -> (FloorListener, SocketAddr) {
+        let door = FloorListener::open(([127, 0, 0, 1], 0).into()).expect("a free port");
         let address = ([127, 0, 0, 1], door.port()).into();
         (door, address)
     }
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_taken_port_is_named() {
         let (_door, address) = open();
-        let error = Door::open(address).expect_err("taken").to_string();
+        let error = FloorListener::open(address).expect_err("taken").to_string();
         assert!(error.contains(&address.to_string()), "{error}");
     }
 }

@@ -21,10 +21,12 @@ use crate::clients::{DiffChoice, raise_descriptors};
 use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::topic;
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, FloorSummary, Progress, Role, Summary};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{
+    FloorSummary, Summary, WorkerCommand, WorkerEvent, WorkerProgress, WorkerRole,
+};
 use frame::{FrameBuilder, Values};
-use listener::{Door, FloorSubscriber};
+use listener::{FloorListener, FloorSubscriber};
 use subscribers::Subscribers;
 
 /// Where the floor listens and what it reads.
@@ -48,17 +50,17 @@ pub struct FloorOptions {
 /// # Errors
 /// [`LoadError`] if the floor could not begin or the topic can no longer be read; the link has not
 /// been told.
-pub fn run(options: &FloorOptions, link: &Link) -> Result<FloorSummary, LoadError> {
-    link.events.hello(Role::Floor);
+pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSummary, LoadError> {
+    link.events.hello(WorkerRole::Floor);
     raise_descriptors(u64::MAX).map_err(|reason| LoadError::System {
         what: "raising the limit of file descriptors",
         reason,
     })?;
-    let door = Door::open(options.listen)?;
+    let door = FloorListener::open(options.listen)?;
     let ingest = start_ingest(options)?;
     let frames = FrameBuilder::new(&options.fields, options.diffs);
     let summary = Floor::new(ingest, &door, link, frames).serve()?;
-    link.events.send(&Event::Final {
+    link.events.send(&WorkerEvent::Final {
         summary: Summary::Floor(summary.clone()),
     });
     Ok(summary)
@@ -80,8 +82,8 @@ fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest, LoadError> {
 /// The one loop: records in, writes out, newcomers between.
 struct Floor<'a> {
     ingest: KafkaIngest,
-    door: &'a Door,
-    link: &'a Link,
+    door: &'a FloorListener,
+    link: &'a CoordinatorChannel,
     frames: FrameBuilder,
     values: Values,
     hall: Subscribers,
@@ -93,7 +95,12 @@ struct Floor<'a> {
 }
 
 impl<'a> Floor<'a> {
-    fn new(ingest: KafkaIngest, door: &'a Door, link: &'a Link, frames: FrameBuilder) -> Self {
+    fn new(
+        ingest: KafkaIngest,
+        door: &'a FloorListener,
+        link: &'a CoordinatorChannel,
+        frames: FrameBuilder,
+    ) -> Self {
         Self {
             ingest,
             door,
@@ -114,7 +121,7 @@ impl<'a> Floor<'a> {
             self.turn()?;
         }
         if !self.stopping {
-            self.link.events.send(&Event::Ready {
+            self.link.events.send(&WorkerEvent::Ready {
                 connections: 0,
                 port: Some(self.door.port()),
             });
@@ -153,9 +160,9 @@ impl<'a> Floor<'a> {
     fn take_commands(&mut self) {
         loop {
             match self.link.commands.try_recv() {
-                Ok(Command::Start(schedule)) => self.stop_unix_ns = schedule.stop_unix_ns,
-                Ok(Command::Ledger { .. }) => {}
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                Ok(WorkerCommand::Start(schedule)) => self.stop_unix_ns = schedule.stop_unix_ns,
+                Ok(WorkerCommand::Ledger { .. }) => {}
+                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
                     self.stopping = true;
                     return;
                 }
@@ -176,12 +183,14 @@ impl<'a> Floor<'a> {
             ("closed_other", summary.closed_other),
         ];
         let counters: BTreeMap<_, _> = counters.map(|(name, n)| (name.to_owned(), n)).into();
-        self.link.events.send(&Event::Progress(Progress {
-            unix_ns: self.clock.now_unix_ns(),
-            counters,
-            p50_us: None,
-            p99_us: None,
-        }));
+        self.link
+            .events
+            .send(&WorkerEvent::Progress(WorkerProgress {
+                unix_ns: self.clock.now_unix_ns(),
+                counters,
+                p50_us: None,
+                p99_us: None,
+            }));
     }
 
     fn summary(&self) -> FloorSummary {

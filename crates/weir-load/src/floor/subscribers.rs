@@ -12,8 +12,8 @@ use crate::worker::protocol::FloorSummary;
 /// Everybody who is in.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    by_key: HashMap<Box<[u8]>, Row<TcpStream>>,
-    all_keys: Row<TcpStream>,
+    by_key: HashMap<Box<[u8]>, KeySockets<TcpStream>>,
+    all_keys: KeySockets<TcpStream>,
     counts: Counts,
 }
 
@@ -29,7 +29,7 @@ struct Counts {
 
 /// The sockets of one key. Each record starts at another one, so that nobody is always first.
 #[derive(Debug)]
-struct Row<S> {
+struct KeySockets<S> {
     sockets: Vec<S>,
     first: usize,
     /// What all of them have been given last; `None` before the first frame and after a newcomer.
@@ -91,7 +91,7 @@ impl Subscribers {
     }
 }
 
-impl<S> Default for Row<S> {
+impl<S> Default for KeySockets<S> {
     fn default() -> Self {
         Self {
             sockets: Vec::new(),
@@ -102,7 +102,7 @@ impl<S> Default for Row<S> {
     }
 }
 
-impl<S: Write> Row<S> {
+impl<S: Write> KeySockets<S> {
     fn write(&mut self, frame: &[u8], counts: &mut Counts) {
         let sockets = self.sockets.len();
         let first = self.first.min(sockets);
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    fn row(rooms: &[usize]) -> (Row<Fake>, Rc<RefCell<Vec<u32>>>) {
+    fn row(rooms: &[usize]) -> (KeySockets<Fake>, Rc<RefCell<Vec<u32>>>) {
         let log = Rc::new(RefCell::new(Vec::new()));
         let names = 0..;
         let sockets = names.zip(rooms).map(|(name, &room)| Fake {
@@ -181,9 +181,9 @@ mod tests {
             room,
             log: Rc::clone(&log),
         });
-        let row = Row {
+        let row = KeySockets {
             sockets: sockets.collect(),
-            ..Row::default()
+            ..KeySockets::default()
         };
         (row, log)
     }

@@ -75,11 +75,11 @@ impl fmt::Display for KeyDistribution {
 pub struct KeyChoice {
     random: Random,
     keys: u32,
-    how: How,
+    how: KeySampler,
 }
 
 #[derive(Debug, Clone)]
-enum How {
+enum KeySampler {
     Uniform,
     Sequential(u32),
     /// Cumulative weights of all keys, the last one 1.
@@ -96,11 +96,11 @@ impl KeyChoice {
                 sum += weight(key) / all;
                 sum
             });
-            How::Weighted(cumulative.collect())
+            KeySampler::Weighted(cumulative.collect())
         };
         let how = match distribution {
-            KeyDistribution::Uniform => How::Uniform,
-            KeyDistribution::Sequential => How::Sequential(0),
+            KeyDistribution::Uniform => KeySampler::Uniform,
+            KeyDistribution::Sequential => KeySampler::Sequential(0),
             KeyDistribution::Zipf(exponent) => {
                 weighted(&|key| ((key + 1) as f64).powf(exponent).recip())
             }
@@ -128,13 +128,13 @@ impl KeyChoice {
     /// Number of the next record's key.
     pub fn draw(&mut self) -> usize {
         match &mut self.how {
-            How::Uniform => self.random.below(self.keys) as usize,
-            How::Sequential(next) => {
+            KeySampler::Uniform => self.random.below(self.keys) as usize,
+            KeySampler::Sequential(next) => {
                 let key = *next;
                 *next = (key + 1) % self.keys.max(1);
                 key as usize
             }
-            How::Weighted(cumulative) => {
+            KeySampler::Weighted(cumulative) => {
                 // 53 bits: all that a double holds.
                 let drawn = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
                 let key = cumulative.partition_point(|sum| *sum <= drawn);

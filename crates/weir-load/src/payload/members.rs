@@ -27,7 +27,7 @@ impl Default for MembersSpec {
 
 /// One object per key.
 #[derive(Debug, Clone)]
-pub(super) struct Members {
+pub(super) struct MemberObjects {
     spec: MembersSpec,
     pool: TextPool,
     stamp: TimestampText,
@@ -40,7 +40,7 @@ pub(super) struct Members {
     value: Vec<u8>,
 }
 
-impl Members {
+impl MemberObjects {
     pub(super) fn new(spec: MembersSpec, keys: usize, seed: u64, stamp: TimestampText) -> Self {
         let mut pool = TextPool::new(seed);
         let mut object = || {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::local_time::LocalTime;
 
-    fn members(change_ratio: f64) -> Members {
+    fn members(change_ratio: f64) -> MemberObjects {
         let spec = MembersSpec {
             change_ratio,
             ..MembersSpec::default()
@@ -112,10 +112,10 @@ mod tests {
             local: LocalTime::utc(),
             marked: false,
         };
-        Members::new(spec, 2, 7, stamp)
+        MemberObjects::new(spec, 2, 7, stamp)
     }
 
-    fn object(members: &mut Members, key: usize) -> Map<String, Value> {
+    fn object(members: &mut MemberObjects, key: usize) -> Map<String, Value> {
         members.make((key, "Fig \"1\""), 7_000_000);
         serde_json::from_slice(members.value()).expect("an object")
     }

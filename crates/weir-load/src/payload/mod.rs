@@ -24,14 +24,14 @@ pub use text::TextValues;
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
 use bytes::ByteValues;
-use members::Members;
+use members::MemberObjects;
 use person::People;
 use replay::Replay;
 use small::SmallObjects;
 
 /// Kind of record, by the published generator's names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum PayloadKind {
     /// Text without a key.
     Base,
     /// Text under one of 40 keys.
@@ -55,7 +55,7 @@ pub enum Kind {
     Random,
 }
 
-impl Kind {
+impl PayloadKind {
     /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Base,
@@ -110,7 +110,7 @@ impl Kind {
 )]
 pub struct UnknownPayloadKind(String);
 
-impl FromStr for Kind {
+impl FromStr for PayloadKind {
     type Err = UnknownPayloadKind;
 
     fn from_str(text: &str) -> Result<Self, UnknownPayloadKind> {
@@ -119,7 +119,7 @@ impl FromStr for Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PayloadKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -129,7 +129,7 @@ impl fmt::Display for Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PayloadSpec {
     /// Their kind.
-    pub kind: Kind,
+    pub kind: PayloadKind,
     /// Random characters, where the kind has a size.
     pub size: usize,
     /// Number of keys, where the kind has one.
@@ -154,37 +154,39 @@ pub const MARK: &str = "PREFIX-";
 
 /// Makes keys and values, one record after the other.
 #[derive(Debug, Clone)]
-pub struct Payloads {
-    form: Form,
+pub struct PayloadGenerator {
+    form: ValueForm,
     names: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-enum Form {
+enum ValueForm {
     Bytes(ByteValues),
-    Members(Members),
+    Members(MemberObjects),
     Replay(Replay),
     Text { values: TextValues, keyed: bool },
     Small(SmallObjects),
     People(Box<People>),
 }
 
-impl Payloads {
+impl PayloadGenerator {
     /// Prepares what does not change from record to record.
     pub fn new(spec: &PayloadSpec, local: LocalTime) -> Self {
-        if spec.kind == Kind::Replay && !spec.replay.is_empty() {
+        if spec.kind == PayloadKind::Replay && !spec.replay.is_empty() {
             let (replay, names) = Replay::new(Arc::clone(&spec.replay));
             return Self {
-                form: Form::Replay(replay),
+                form: ValueForm::Replay(replay),
                 names,
             };
         }
         let fruits = || names_of(&FRUITS, spec.keys);
         let mut names = match spec.kind {
-            Kind::Base | Kind::Random | Kind::Replay => vec![String::new()],
-            Kind::Keyed | Kind::Json | Kind::JsonMembers => fruits(),
-            Kind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
-            Kind::Complex | Kind::VeryComplex | Kind::JsonKeyX => names_of(&FIRST_NAMES, spec.keys),
+            PayloadKind::Base | PayloadKind::Random | PayloadKind::Replay => vec![String::new()],
+            PayloadKind::Keyed | PayloadKind::Json | PayloadKind::JsonMembers => fruits(),
+            PayloadKind::JsonExtended => fruits().iter().map(|name| extended_key(name)).collect(),
+            PayloadKind::Complex | PayloadKind::VeryComplex | PayloadKind::JsonKeyX => {
+                names_of(&FIRST_NAMES, spec.keys)
+            }
         };
         if let Some(key) = spec
             .key
@@ -202,20 +204,28 @@ impl Payloads {
         let seed = !spec.seed;
         let form = match spec.kind {
             // Without records there is nothing to send again.
-            Kind::Random | Kind::Replay => {
-                Form::Bytes(ByteValues::new(spec.size, spec.entropy, seed))
+            PayloadKind::Random | PayloadKind::Replay => {
+                ValueForm::Bytes(ByteValues::new(spec.size, spec.entropy, seed))
             }
-            Kind::Base | Kind::Keyed => Form::Text {
+            PayloadKind::Base | PayloadKind::Keyed => ValueForm::Text {
                 values: TextValues::new(spec.size, seed, local),
-                keyed: spec.kind == Kind::Keyed,
+                keyed: spec.kind == PayloadKind::Keyed,
             },
-            Kind::JsonMembers => {
-                Form::Members(Members::new(spec.members, names.len(), seed, stamp))
+            PayloadKind::JsonMembers => {
+                ValueForm::Members(MemberObjects::new(spec.members, names.len(), seed, stamp))
             }
-            Kind::Json | Kind::JsonExtended => Form::Small(SmallObjects::new(seed, stamp)),
-            Kind::Complex => Form::People(Box::new(People::complex(&names, seed, stamp))),
-            Kind::VeryComplex => Form::People(Box::new(People::very_complex(&names, seed, stamp))),
-            Kind::JsonKeyX => Form::People(Box::new(People::with_json_key(&names, seed, stamp))),
+            PayloadKind::Json | PayloadKind::JsonExtended => {
+                ValueForm::Small(SmallObjects::new(seed, stamp))
+            }
+            PayloadKind::Complex => {
+                ValueForm::People(Box::new(People::complex(&names, seed, stamp)))
+            }
+            PayloadKind::VeryComplex => {
+                ValueForm::People(Box::new(People::very_complex(&names, seed, stamp)))
+            }
+            PayloadKind::JsonKeyX => {
+                ValueForm::People(Box::new(People::with_json_key(&names, seed, stamp)))
+            }
         };
         Self { form, names }
     }
@@ -229,7 +239,7 @@ impl Payloads {
     /// Name of the next record: drawn, or the one that a record from elsewhere has.
     pub(crate) fn next_name(&self, choice: &mut KeyChoice) -> usize {
         match &self.form {
-            Form::Replay(records) => records.name(),
+            ValueForm::Replay(records) => records.name(),
             _ => choice.draw(),
         }
     }
@@ -237,7 +247,7 @@ impl Payloads {
     /// Headers that the record made last brought along.
     pub(crate) fn headers(&self) -> &[(String, Vec<u8>)] {
         match &self.form {
-            Form::Replay(records) => &records.last().headers,
+            ValueForm::Replay(records) => &records.last().headers,
             _ => &[],
         }
     }
@@ -245,24 +255,24 @@ impl Payloads {
     /// Makes the next record, due at `due_unix_ns`, under name `name`.
     pub fn make(&mut self, name: usize, due_unix_ns: u64, producer: u32) {
         match &mut self.form {
-            Form::Bytes(values) => values.make(),
-            Form::Replay(records) => records.make(),
-            Form::Members(objects) => objects.make((name, &self.names[name]), due_unix_ns),
-            Form::Text { values, .. } => {
+            ValueForm::Bytes(values) => values.make(),
+            ValueForm::Replay(records) => records.make(),
+            ValueForm::Members(objects) => objects.make((name, &self.names[name]), due_unix_ns),
+            ValueForm::Text { values, .. } => {
                 values.value(due_unix_ns, producer);
             }
-            Form::Small(objects) => objects.make(&self.names[name], due_unix_ns),
-            Form::People(people) => people.make(name, due_unix_ns),
+            ValueForm::Small(objects) => objects.make(&self.names[name], due_unix_ns),
+            ValueForm::People(people) => people.make(name, due_unix_ns),
         }
     }
 
     /// Key of the record made last under name `name`.
     pub fn key(&self, name: usize) -> Option<&[u8]> {
         match &self.form {
-            Form::Replay(records) => records.last().key.as_deref(),
-            Form::Bytes(_) | Form::Text { keyed: false, .. } => None,
-            Form::People(people) => Some(people.key(name)),
-            Form::Text { .. } | Form::Small(_) | Form::Members(_) => {
+            ValueForm::Replay(records) => records.last().key.as_deref(),
+            ValueForm::Bytes(_) | ValueForm::Text { keyed: false, .. } => None,
+            ValueForm::People(people) => Some(people.key(name)),
+            ValueForm::Text { .. } | ValueForm::Small(_) | ValueForm::Members(_) => {
                 Some(self.names[name].as_bytes())
             }
         }
@@ -271,12 +281,12 @@ impl Payloads {
     /// Value of the record made last.
     pub fn value(&self) -> &[u8] {
         match &self.form {
-            Form::Bytes(values) => values.value(),
-            Form::Replay(records) => &records.last().value,
-            Form::Members(objects) => objects.value(),
-            Form::Text { values, .. } => values.last(),
-            Form::Small(objects) => objects.value(),
-            Form::People(people) => people.value(),
+            ValueForm::Bytes(values) => values.value(),
+            ValueForm::Replay(records) => &records.last().value,
+            ValueForm::Members(objects) => objects.value(),
+            ValueForm::Text { values, .. } => values.last(),
+            ValueForm::Small(objects) => objects.value(),
+            ValueForm::People(people) => people.value(),
         }
     }
 }

@@ -19,7 +19,7 @@ const KEY_NAME_AT: usize = 998;
 
 /// What a record's step changes, and what its key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum PersonForm {
     Complex,
     VeryComplex,
     JsonKey,
@@ -28,7 +28,7 @@ enum Form {
 /// The objects of all names.
 #[derive(Debug, Clone)]
 pub(super) struct People {
-    form: Form,
+    form: PersonForm,
     people: Vec<Person>,
     pool: TextPool,
     stamp: TimestampText,
@@ -51,18 +51,18 @@ struct Person {
 
 impl People {
     pub(super) fn complex(names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        Self::new(Form::Complex, names, seed, stamp)
+        Self::new(PersonForm::Complex, names, seed, stamp)
     }
 
     pub(super) fn very_complex(names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        Self::new(Form::VeryComplex, names, seed, stamp)
+        Self::new(PersonForm::VeryComplex, names, seed, stamp)
     }
 
     pub(super) fn with_json_key(names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        Self::new(Form::JsonKey, names, seed, stamp)
+        Self::new(PersonForm::JsonKey, names, seed, stamp)
     }
 
-    fn new(form: Form, names: &[String], seed: u64, stamp: TimestampText) -> Self {
+    fn new(form: PersonForm, names: &[String], seed: u64, stamp: TimestampText) -> Self {
         let mut pool = TextPool::new(seed);
         let mut cycle = FIRST_NAMES;
         shuffle(&mut cycle, &mut pool);
@@ -87,15 +87,15 @@ impl People {
     pub(super) fn make(&mut self, name: usize, due_unix_ns: u64) {
         self.change(name);
         self.write_value(name, due_unix_ns);
-        if self.form == Form::JsonKey {
+        if self.form == PersonForm::JsonKey {
             self.write_key(name, due_unix_ns);
         }
     }
 
     pub(super) fn key(&self, name: usize) -> &[u8] {
         match self.form {
-            Form::JsonKey => &self.key,
-            Form::Complex | Form::VeryComplex => self.people[name].id.as_bytes(),
+            PersonForm::JsonKey => &self.key,
+            PersonForm::Complex | PersonForm::VeryComplex => self.people[name].id.as_bytes(),
         }
     }
 
@@ -107,7 +107,7 @@ impl People {
         let (person, pool) = (&mut self.people[name], &mut self.pool);
         // Forty chances in the published generator, ten for each.
         let which = pool.random.below(4) as usize;
-        if self.form == Form::Complex {
+        if self.form == PersonForm::Complex {
             person.texts[which] = pool.draw(TEXT_LEN);
         } else {
             person.changes = pool.draw(CHANGES_LEN);
@@ -120,7 +120,7 @@ impl People {
         out.clear();
         out.extend_from_slice(b"{\"id\":\"");
         out.extend_from_slice(person.id.as_bytes());
-        if self.form != Form::Complex {
+        if self.form != PersonForm::Complex {
             out.extend_from_slice(b"\",\"changes\":\"");
             out.extend_from_slice(pool.piece(person.changes, CHANGES_LEN));
         }

@@ -4,7 +4,7 @@ use super::*;
 
 fn spec() -> PayloadSpec {
     PayloadSpec {
-        kind: Kind::Json,
+        kind: PayloadKind::Json,
         size: 16,
         keys: 40,
         key: None,
@@ -23,12 +23,12 @@ fn spec() -> PayloadSpec {
 const DUE: u64 = 7_000_009;
 const DUE_TEXT: &str = "1970-01-01 00:00:00.007";
 
-fn payloads(kind: Kind) -> Payloads {
-    Payloads::new(&PayloadSpec { kind, ..spec() }, LocalTime::utc())
+fn payloads(kind: PayloadKind) -> PayloadGenerator {
+    PayloadGenerator::new(&PayloadSpec { kind, ..spec() }, LocalTime::utc())
 }
 
 /// One record as key text and object.
-fn object(payloads: &mut Payloads, name: usize) -> (String, Value, String) {
+fn object(payloads: &mut PayloadGenerator, name: usize) -> (String, Value, String) {
     payloads.make(name, DUE, 0);
     let key = payloads.key(name).expect("a key").to_vec();
     let value = String::from_utf8(payloads.value().to_vec()).expect("UTF-8");
@@ -69,10 +69,13 @@ fn assert_filler(object: &Value, member: &str, len: usize) {
 
 #[test]
 fn kinds_have_the_published_names() {
-    for kind in Kind::ALL {
+    for kind in PayloadKind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
-    let error = "keyd".parse::<Kind>().expect_err("unknown").to_string();
+    let error = "keyd"
+        .parse::<PayloadKind>()
+        .expect_err("unknown")
+        .to_string();
     assert!(
         error.starts_with("unknown kind \"keyd\": use base, keyed, json"),
         "{error}"
@@ -81,7 +84,7 @@ fn kinds_have_the_published_names() {
 
 #[test]
 fn json_has_four_members_and_its_key_in_the_value() {
-    let mut payloads = payloads(Kind::Json);
+    let mut payloads = payloads(PayloadKind::Json);
     for name in [0, 1, 39] {
         let (key, value, text) = object(&mut payloads, name);
         assert_members(&text, &["timestamp", "fstValue", "sndValue", "intNum"]);
@@ -99,7 +102,7 @@ fn json_has_four_members_and_its_key_in_the_value() {
 
 #[test]
 fn the_extended_key_has_500_characters_and_is_in_the_value_too() {
-    let mut payloads = payloads(Kind::JsonExtended);
+    let mut payloads = payloads(PayloadKind::JsonExtended);
     let mut keys = Vec::new();
     for (name, fruit) in FRUITS.into_iter().enumerate() {
         let (key, value, _) = object(&mut payloads, name);
@@ -136,7 +139,7 @@ fn changed<'a>(before: &Value, after: &'a Value) -> Vec<&'a str> {
 
 #[test]
 fn complex_changes_a_text_and_the_number_that_goes_with_it() {
-    let mut payloads = payloads(Kind::Complex);
+    let mut payloads = payloads(PayloadKind::Complex);
     let (key, mut before, text) = object(&mut payloads, 3);
     assert_members(&text, &COMPLEX);
     assert_eq!(
@@ -174,7 +177,7 @@ fn complex_changes_a_text_and_the_number_that_goes_with_it() {
 
 #[test]
 fn verycomplex_changes_a_short_text_and_a_number() {
-    let mut payloads = payloads(Kind::VeryComplex);
+    let mut payloads = payloads(PayloadKind::VeryComplex);
     let (_, mut before, text) = object(&mut payloads, 0);
     let members = [&["id", "changes"], &COMPLEX[1..]].concat();
     assert_members(&text, &members);
@@ -190,7 +193,7 @@ fn verycomplex_changes_a_short_text_and_a_number() {
 
 #[test]
 fn a_key_that_is_an_object_repeats_the_value_and_has_1024_names() {
-    let mut payloads = payloads(Kind::JsonKeyX);
+    let mut payloads = payloads(PayloadKind::JsonKeyX);
     for name in [0, 21, 39] {
         let (key, value, text) = object(&mut payloads, name);
         assert_members(
@@ -222,23 +225,30 @@ fn a_key_that_is_an_object_repeats_the_value_and_has_1024_names() {
 
 #[test]
 fn the_mark_stands_in_the_timestamp_member() {
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.has_timestamp()) {
+    for kind in PayloadKind::ALL
+        .into_iter()
+        .filter(|kind| kind.has_timestamp())
+    {
         let spec = PayloadSpec {
             kind,
             marked: true,
             ..spec()
         };
-        let mut payloads = Payloads::new(&spec, LocalTime::utc());
+        let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc());
         let (key, value, _) = object(&mut payloads, 5);
         let expected = format!("PREFIX-{DUE_TEXT}");
         assert_eq!(text_of(&value, "timestamp"), expected, "{kind}");
-        assert_eq!(key.contains("PREFIX-"), kind == Kind::JsonKeyX, "{kind}");
+        assert_eq!(
+            key.contains("PREFIX-"),
+            kind == PayloadKind::JsonKeyX,
+            "{kind}"
+        );
     }
 }
 
 #[test]
 fn text_kinds_are_unchanged() {
-    let mut base = payloads(Kind::Base);
+    let mut base = payloads(PayloadKind::Base);
     base.make(0, DUE, 3);
     let value = String::from_utf8(base.value().to_vec()).expect("ASCII");
     assert!(
@@ -246,21 +256,21 @@ fn text_kinds_are_unchanged() {
         "{value}"
     );
     assert_eq!(base.key(0), None);
-    let mut keyed = payloads(Kind::Keyed);
+    let mut keyed = payloads(PayloadKind::Keyed);
     keyed.make(1, DUE, 0);
     assert_eq!(keyed.key(1), Some(b"Banana".as_slice()));
 }
 
 #[test]
 fn the_same_seed_makes_the_same_records() {
-    for kind in Kind::ALL {
+    for kind in PayloadKind::ALL {
         let make = |seed| {
             let spec = PayloadSpec {
                 kind,
                 seed,
                 ..spec()
             };
-            let mut payloads = Payloads::new(&spec, LocalTime::utc());
+            let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc());
             let record = |at: usize| {
                 let name = at % payloads.names().len();
                 payloads.make(name, DUE, 0);

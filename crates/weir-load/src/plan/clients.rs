@@ -11,7 +11,7 @@ use crate::worker::protocol::LedgerEntry;
 /// The `clients` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Clients {
+pub struct ClientsPlan {
     /// Scenario of the published load test: decides data adapter and items.
     #[serde(deserialize_with = "scenario")]
     pub scenario: Scenario,
@@ -49,7 +49,7 @@ pub enum Keys {
     FirstNames,
 }
 
-impl Default for Clients {
+impl Default for ClientsPlan {
     /// Scenario 2, as the plan `keyed` has it.
     fn default() -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Default for Clients {
     }
 }
 
-impl Clients {
+impl ClientsPlan {
     /// The key and the item of client number `index`; no key where everybody gets everything.
     pub(crate) fn item(&self, index: u64) -> (Option<String>, String) {
         let published = self.scenario.corrected();
@@ -152,9 +152,9 @@ mod tests {
     use crate::keys::extended_key;
 
     fn of(scenario: Scenario, index: u64) -> (Option<String>, String) {
-        let clients = Clients {
+        let clients = ClientsPlan {
             scenario,
-            ..Clients::default()
+            ..ClientsPlan::default()
         };
         clients.item(index)
     }
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn a_record_goes_to_those_who_want_its_key() {
         let per_record = |scenario| {
-            let clients = Clients {
+            let clients = ClientsPlan {
                 scenario,
-                ..Clients::default()
+                ..ClientsPlan::default()
             };
             clients.deliveries_per_record(1000)
         };
@@ -183,16 +183,16 @@ mod tests {
             last_due_unix_ns: 0,
         };
         let ledger = [entry("Apple", 11), entry("Fig", 5)];
-        let keyed = Clients::default();
+        let keyed = ClientsPlan::default();
         assert_eq!(keyed.wanted(&ledger, 80, 7), Some(2 * 10 + 2 * 4));
-        let one = Clients {
+        let one = ClientsPlan {
             key: Some("Fig".to_owned()),
-            ..Clients::default()
+            ..ClientsPlan::default()
         };
         assert_eq!(one.wanted(&ledger, 80, 7), Some(80 * 4));
-        let all = Clients {
+        let all = ClientsPlan {
             scenario: Scenario::One,
-            ..Clients::default()
+            ..ClientsPlan::default()
         };
         assert_eq!(all.wanted(&ledger, 80, 7), None);
     }
@@ -210,10 +210,10 @@ mod tests {
 
     #[test]
     fn one_key_may_be_wanted_by_all() {
-        let clients = |keys, key: &str| Clients {
+        let clients = |keys, key: &str| ClientsPlan {
             keys,
             key: Some(key.to_owned()),
-            ..Clients::default()
+            ..ClientsPlan::default()
         };
         let long = clients(Keys::ExtendedFruits, "Fig");
         assert_eq!(long.wanted_key(), Some(extended_key("Fig")));

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::{Architecture, Plan, Point, Sweep};
+use super::{Architecture, Plan, PlanPoint, SweepPlan};
 
 /// What a whole run needs if every level is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct PlanEstimate {
     /// Cells to run.
     pub cells: u64,
     /// From the first process to the report.
@@ -21,7 +21,7 @@ pub struct Estimate {
     pub connections: u64,
 }
 
-impl Estimate {
+impl PlanEstimate {
     /// Of a plan with its broker.
     pub fn of(plan: &Plan) -> Self {
         let connections = plan.levels.iter().copied().max().unwrap_or(0);
@@ -66,7 +66,7 @@ impl Estimate {
         setup + Duration::from_secs_f64(ramp_s) + plan.warm_up + plan.hold + SETTLE
     }
 
-    fn sweep(&mut self, plan: &Plan, sweep: &Sweep) {
+    fn sweep(&mut self, plan: &Plan, sweep: &SweepPlan) {
         let load = plan.warm_up + plan.hold;
         // Each cell once more by Kafka's own tools, whose start takes its time.
         let tools: u32 = if sweep.kafka_tools { 2 } else { 1 };
@@ -88,7 +88,7 @@ impl Estimate {
         }
     }
 
-    fn add(&mut self, plan: &Plan, architecture: Architecture, point: Point) {
+    fn add(&mut self, plan: &Plan, architecture: Architecture, point: PlanPoint) {
         let clients = point.clients;
         let load = plan.warm_up + plan.hold;
         self.cells += 1;
@@ -135,7 +135,7 @@ mod tests {
     fn a_plan_is_the_sum_of_its_cells() {
         let plan = Plan::built_in("keyed").unwrap().unwrap();
         let quick = plan.clone().with(&plan.quick.clone(), "test").unwrap();
-        let (full, quick) = (Estimate::of(&plan), Estimate::of(&quick));
+        let (full, quick) = (PlanEstimate::of(&plan), PlanEstimate::of(&quick));
         let cells = plan.points().len() * plan.subjects().len() * plan.repetitions as usize;
         assert_eq!(full.cells, cells as u64);
         assert_eq!(full.connections, plan.levels[plan.levels.len() - 1]);
@@ -151,7 +151,7 @@ mod tests {
         for built_in in crate::plan::BUILT_IN {
             let plan = Plan::built_in(built_in.name).unwrap().unwrap();
             let quick = plan.clone().with(&plan.quick.clone(), "test").unwrap();
-            let (full, quick) = (Estimate::of(&plan), Estimate::of(&quick));
+            let (full, quick) = (PlanEstimate::of(&plan), PlanEstimate::of(&quick));
             let name = built_in.name;
             assert!(
                 quick.cells > 0 && quick.time < full.time,

@@ -20,14 +20,14 @@ use thiserror::Error;
 use weir_stats::run::ReferenceFigures;
 
 pub use built_in::{BUILT_IN, BuiltIn};
-pub use clients::Clients;
-pub use estimate::Estimate;
-pub use model::{Overrides, StopRules, Validity};
+pub use clients::ClientsPlan;
+pub use estimate::PlanEstimate;
 use model::{PlanFile, Reference, VariantFile};
-pub use subject::{Point, Subject, Variant};
-pub use sweep::{Sweep, SweepOverrides};
-pub use threshold::{Metric, Threshold, evaluate};
-pub use workload::{Timestamps, Workload};
+pub use model::{PlanOverrides, StopRules, Validity};
+pub use subject::{PlanPoint, Subject, Variant};
+pub use sweep::{SweepOverrides, SweepPlan};
+pub use threshold::{Threshold, ThresholdMetric, evaluate};
+pub use workload::{TimestampMode, Workload};
 
 /// How records reach the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -93,7 +93,7 @@ pub struct Plan {
     /// Records due per second of a grid, ascending; empty: all cells have the workload's.
     pub grid_rates_per_s: Vec<f64>,
     /// Makes the plan a sweep of a broker.
-    pub sweep: Option<Sweep>,
+    pub sweep: Option<SweepPlan>,
     /// An existing topic that all cells use, in place of a new one each.
     pub topic: Option<String>,
     /// Times each cell runs.
@@ -114,7 +114,7 @@ pub struct Plan {
     /// What the producers write.
     pub workload: Workload,
     /// What the clients of a server ask for.
-    pub clients: Clients,
+    pub clients: ClientsPlan,
     /// The gateway's configuration, with its place holders.
     pub gateway_config: String,
     /// Its `lightstreamer_conf.xml`.
@@ -124,9 +124,9 @@ pub struct Plan {
     /// When a ladder ends.
     pub stop: StopRules,
     /// What `--quick` changes.
-    pub quick: Overrides,
+    pub quick: PlanOverrides,
     /// What `weir demo` changes.
-    pub demo: Overrides,
+    pub demo: PlanOverrides,
     /// Declared limits on the results.
     pub thresholds: Vec<Threshold>,
     /// Figures published elsewhere, to stand beside the results.
@@ -222,8 +222,8 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError::Value`] if a new value makes no sense.
-    pub fn with(mut self, overrides: &Overrides, file: &str) -> Result<Self, PlanError> {
-        let Overrides {
+    pub fn with(mut self, overrides: &PlanOverrides, file: &str) -> Result<Self, PlanError> {
+        let PlanOverrides {
             architectures,
             levels,
             repetitions,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use weir_stats::run::ReferenceRow;
 
 use super::read::{duration, some_duration};
-use super::{Architecture, Clients, Sweep, SweepOverrides, Threshold, Workload};
+use super::{Architecture, ClientsPlan, SweepOverrides, SweepPlan, Threshold, Workload};
 
 /// A plan file.
 #[derive(Debug, Deserialize)]
@@ -24,7 +24,7 @@ pub(super) struct PlanFile {
     pub(super) levels: Vec<u64>,
     #[serde(default)]
     pub(super) rates_per_s: Vec<f64>,
-    pub(super) sweep: Option<Sweep>,
+    pub(super) sweep: Option<SweepPlan>,
     #[serde(default = "one")]
     pub(super) repetitions: u32,
     #[serde(default = "thousand")]
@@ -41,15 +41,15 @@ pub(super) struct PlanFile {
     pub(super) drain: Duration,
     pub(super) workload: Workload,
     #[serde(default)]
-    pub(super) clients: Clients,
+    pub(super) clients: ClientsPlan,
     #[serde(default)]
     pub(super) validity: Validity,
     #[serde(default)]
     pub(super) stop: StopRules,
     #[serde(default)]
-    pub(super) quick: Overrides,
+    pub(super) quick: PlanOverrides,
     #[serde(default)]
-    pub(super) demo: Overrides,
+    pub(super) demo: PlanOverrides,
     #[serde(default)]
     pub(super) thresholds: Vec<Threshold>,
     pub(super) reference: Option<Reference>,
@@ -138,7 +138,7 @@ impl Default for StopRules {
 /// Values that take the place of a plan's own.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Overrides {
+pub struct PlanOverrides {
     /// Architectures to run.
     pub architectures: Option<Vec<Architecture>>,
     /// Numbers of clients.

@@ -37,14 +37,14 @@ impl Subject<'_> {
 
 /// One load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct PlanPoint {
     /// Number of clients.
     pub clients: u64,
     /// Records due per second.
     pub rate_per_s: f64,
 }
 
-impl Point {
+impl PlanPoint {
     /// Whether this is at least as much of everything.
     pub fn is_beyond(&self, other: &Self) -> bool {
         self.clients >= other.clients && self.rate_per_s >= other.rate_per_s
@@ -53,11 +53,11 @@ impl Point {
 
 impl Plan {
     /// All loads, the least first: for each rate all numbers of clients.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<PlanPoint> {
         let rates = self.rates_per_s();
         let row = |rate_per_s: &f64| {
             let rate_per_s = *rate_per_s;
-            self.levels.iter().map(move |&clients| Point {
+            self.levels.iter().map(move |&clients| PlanPoint {
                 clients,
                 rate_per_s,
             })

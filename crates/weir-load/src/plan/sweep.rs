@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// The `sweep` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sweep {
+pub struct SweepPlan {
     /// Bytes of each record's value.
     #[serde(default)]
     pub record_sizes_bytes: Vec<u64>,
@@ -46,7 +46,7 @@ pub struct SweepOverrides {
     pub kafka_tools: Option<bool>,
 }
 
-impl Sweep {
+impl SweepPlan {
     /// The sweep with some values replaced.
     pub(super) fn with(mut self, overrides: SweepOverrides) -> Self {
         let SweepOverrides {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use weir_stats::run::{Cell, CellStatus, Delivery, LatencySummary, RoleUsage, STAGE_RESPONSE};
+use weir_stats::run::{
+    Cell, CellStatus, DeliveryTotals, LatencySummary, RoleUsage, STAGE_RESPONSE,
+};
 
 use super::*;
 
@@ -104,9 +106,9 @@ fn overrides_replace_and_are_checked() {
     let plan = keyed().with(&quick, "keyed.toml").unwrap();
     assert_eq!(plan.levels, [1000]);
     assert_eq!(plan.repetitions, 3);
-    let none = Overrides {
+    let none = PlanOverrides {
         levels: Some(Vec::new()),
-        ..Overrides::default()
+        ..PlanOverrides::default()
     };
     let error = keyed().with(&none, "command line").unwrap_err();
     assert_eq!(
@@ -148,7 +150,7 @@ fn quick_plans_have_three_repetitions_within_five_minutes() {
         let plan = Plan::built_in(built_in.name).unwrap().unwrap();
         let quick = plan.quick.clone();
         let plan = plan.with(&quick, "quick").unwrap();
-        let time = Estimate::of(&plan).time;
+        let time = PlanEstimate::of(&plan).time;
         assert!(plan.repetitions >= 3, "{}", built_in.name);
         assert!(
             time <= Duration::from_secs(300),
@@ -176,9 +178,9 @@ fn grids_have_points_and_variants_fill_the_configuration() {
     let points = matrix.points();
     assert_eq!(points.len(), 4);
     assert_eq!((points[1].clients, points[1].rate_per_s), (1000, 500.0));
-    let one_rate = Overrides {
+    let one_rate = PlanOverrides {
         rate_per_s: Some(70.0),
-        ..Overrides::default()
+        ..PlanOverrides::default()
     };
     let ladder = matrix.with(&one_rate, "command line").unwrap();
     assert!(!ladder.is_grid() && ladder.points()[0].rate_per_s == 70.0);
@@ -188,9 +190,9 @@ fn grids_have_points_and_variants_fill_the_configuration() {
 fn grids_that_make_no_sense_are_refused() {
     let basic = Plan::built_in("filter-basic").unwrap().unwrap();
     let with = |rates: &[f64]| {
-        let overrides = Overrides {
+        let overrides = PlanOverrides {
             rates_per_s: Some(rates.to_vec()),
-            ..Overrides::default()
+            ..PlanOverrides::default()
         };
         basic.clone().with(&overrides, "f").map(|_| ())
     };
@@ -218,9 +220,9 @@ fn cell(architecture: &str, clients: u64, cpu: Option<f64>) -> Cell {
     Cell {
         architecture: architecture.to_owned(),
         clients,
-        delivery: Some(Delivery {
+        delivery: Some(DeliveryTotals {
             lost: 3,
-            ..Delivery::default()
+            ..DeliveryTotals::default()
         }),
         roles: vec![RoleUsage {
             role: architecture.to_owned(),
@@ -294,7 +296,7 @@ fn the_highest_level_is_the_last_one_before_the_others_end() {
 #[test]
 fn absolute_thresholds_look_at_every_level() {
     let threshold = Threshold {
-        metric: Metric::Lost,
+        metric: ThresholdMetric::Lost,
         of: Architecture::Gateway,
         relative_to: None,
         clients: None,

@@ -11,7 +11,7 @@ use super::Architecture;
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
     /// What is looked at.
-    pub metric: Metric,
+    pub metric: ThresholdMetric,
     /// Whose.
     pub of: Architecture,
     /// If given, the figure is the ratio to this architecture's at the same level.
@@ -29,7 +29,7 @@ pub struct Threshold {
 /// Figures a threshold can look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Metric {
+pub enum ThresholdMetric {
     /// Processor time of the delivering role for each delivery.
     CpuUsPerDelivered,
     /// Mean response time.
@@ -44,7 +44,7 @@ pub enum Metric {
     UserMemoryPerClientBytes,
 }
 
-impl Metric {
+impl ThresholdMetric {
     fn name(self) -> &'static str {
         match self {
             Self::CpuUsPerDelivered => "cpu_us_per_delivered",

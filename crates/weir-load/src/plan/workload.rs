@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::payload::{KeyDistribution, Kind};
+use crate::payload::{KeyDistribution, PayloadKind};
 
 /// The `workload` table of a plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -10,7 +10,7 @@ use crate::payload::{KeyDistribution, Kind};
 pub struct Workload {
     /// Kind of record.
     #[serde(deserialize_with = "named")]
-    pub kind: Kind,
+    pub kind: PayloadKind,
     /// Records due per second, all producers together; a grid's or a sweep's cells have their own.
     pub rate_per_s: f64,
     /// Those of them that a producer of its own writes with the mark of timed records; all others are
@@ -44,13 +44,13 @@ pub struct Workload {
     /// Kafka's name of the compression.
     pub compression: String,
     /// Who stamps records with the time: the producer, or the broker when it stores them.
-    pub timestamps: Timestamps,
+    pub timestamps: TimestampMode,
 }
 
 impl Default for Workload {
     fn default() -> Self {
         Self {
-            kind: Kind::Keyed,
+            kind: PayloadKind::Keyed,
             rate_per_s: 100.0,
             marked_per_s: 0.0,
             size_bytes: 1024,
@@ -66,7 +66,7 @@ impl Default for Workload {
             member_characters: 24,
             change_ratio: 0.1,
             compression: "none".to_owned(),
-            timestamps: Timestamps::Broker,
+            timestamps: TimestampMode::Broker,
         }
     }
 }
@@ -74,7 +74,7 @@ impl Default for Workload {
 /// Whose time a record carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Timestamps {
+pub enum TimestampMode {
     /// That of its storage: tells the time before the broker from the time after it.
     #[default]
     Broker,
@@ -82,7 +82,7 @@ pub enum Timestamps {
     Producer,
 }
 
-impl Timestamps {
+impl TimestampMode {
     /// The topic's setting.
     pub(crate) fn topic_config(self) -> (&'static str, &'static str) {
         let value = match self {

@@ -2,26 +2,26 @@
 
 use weir_stats::Histogram;
 
-use crate::worker::protocol::{Event, Interval, Quantiles, Tag};
+use crate::worker::protocol::{LatencyInterval, LatencyTag, Quantiles, WorkerEvent};
 
 /// The producer's histograms.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
-    lag: Timed,
-    ack: Timed,
-    acknowledged: Timed,
+pub(super) struct PublishRecorder {
+    lag: TimedHistograms,
+    ack: TimedHistograms,
+    acknowledged: TimedHistograms,
     /// Lag of the last second whether measured or not, for people to watch.
     second: Histogram,
     interval_from_unix_ns: u64,
 }
 
 #[derive(Debug, Default)]
-struct Timed {
+struct TimedHistograms {
     interval: Histogram,
     total: Histogram,
 }
 
-impl Meter {
+impl PublishRecorder {
     pub(super) fn new(now_unix_ns: u64) -> Self {
         Self {
             interval_from_unix_ns: now_unix_ns,
@@ -49,18 +49,18 @@ impl Meter {
     pub(super) fn end_interval(
         &mut self,
         now_unix_ns: u64,
-    ) -> (Vec<Event>, Option<u64>, Option<u64>) {
+    ) -> (Vec<WorkerEvent>, Option<u64>, Option<u64>) {
         let from_unix_ns = std::mem::replace(&mut self.interval_from_unix_ns, now_unix_ns);
         let mut events = Vec::new();
         for (tag, timed) in [
-            (Tag::ScheduleLag, &mut self.lag),
-            (Tag::PublishAck, &mut self.ack),
-            (Tag::Acknowledged, &mut self.acknowledged),
+            (LatencyTag::ScheduleLag, &mut self.lag),
+            (LatencyTag::PublishAck, &mut self.ack),
+            (LatencyTag::Acknowledged, &mut self.acknowledged),
         ] {
             if timed.interval.is_empty() {
                 continue;
             }
-            events.push(Event::Interval(Interval {
+            events.push(WorkerEvent::Interval(LatencyInterval {
                 from_unix_ns,
                 until_unix_ns: now_unix_ns,
                 tag,
@@ -80,7 +80,7 @@ impl Meter {
     }
 }
 
-impl Timed {
+impl TimedHistograms {
     fn end_interval(&mut self) {
         self.total.merge(&self.interval);
         self.interval.clear();
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn intervals_are_deltas_and_add_up() {
-        let mut meter = Meter::new(100);
+        let mut meter = PublishRecorder::new(100);
         meter.lag(50_000, false);
         let (events, p50_us, _) = meter.end_interval(200);
         assert!(events.is_empty(), "nothing of the window: {events:?}");
@@ -113,7 +113,7 @@ mod tests {
         for (until, records) in [(300, 3), (400, 2)] {
             (0..records).for_each(|_| meter.lag(1_000_000, true));
             let (events, _, p99_us) = meter.end_interval(until);
-            let [Event::Interval(interval)] = events.as_slice() else {
+            let [WorkerEvent::Interval(interval)] = events.as_slice() else {
                 panic!("one interval of lag: {events:?}");
             };
             assert_eq!(

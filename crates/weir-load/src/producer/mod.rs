@@ -17,11 +17,15 @@ use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::local_time::LocalTime;
 use crate::pacer::Rate;
-use crate::payload::{KeyDistribution, Kind, MembersSpec, PayloadSpec, Payloads, ReplaySource};
+use crate::payload::{
+    KeyDistribution, MembersSpec, PayloadGenerator, PayloadKind, PayloadSpec, ReplaySource,
+};
 use crate::topic;
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, ProduceSummary, Role, Schedule, Summary};
-use tracker::Answer;
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{
+    ProduceSummary, Schedule, Summary, WorkerCommand, WorkerEvent, WorkerRole,
+};
+use tracker::ProduceAck;
 
 /// What a producer writes, where and how fast.
 #[derive(Debug, Clone)]
@@ -37,7 +41,7 @@ pub struct ProducerOptions {
     /// Number of the first logical producer; different ones keep producers of two processes apart.
     pub first_producer: u32,
     /// Kind of record.
-    pub kind: Kind,
+    pub kind: PayloadKind,
     /// Random characters in each value.
     pub size: usize,
     /// Number of keys; not used by kinds without a key.
@@ -88,7 +92,7 @@ impl Default for ProducerOptions {
             rate: Rate::HUNDRED,
             producers: 10,
             first_producer: 0,
-            kind: Kind::Keyed,
+            kind: PayloadKind::Keyed,
             size: 1024,
             keys: 40,
             key: None,
@@ -145,11 +149,12 @@ impl ProducerOptions {
             });
         }
         let texts = streams.max(u64::from(self.keys)) * u64::from(self.members.members);
-        if self.kind == Kind::JsonMembers && (self.members.members == 0 || texts > TEXTS_MAX) {
+        if self.kind == PayloadKind::JsonMembers && (self.members.members == 0 || texts > TEXTS_MAX)
+        {
             let reason = "each key has that many texts: give at least one, and fewer for many keys";
             return refused("--members", self.members.members.into(), reason);
         }
-        if (self.kind == Kind::Replay) != self.replay.is_some() {
+        if (self.kind == PayloadKind::Replay) != self.replay.is_some() {
             return Err(LoadError::Option {
                 option: "--kind",
                 value: self.kind.to_string(),
@@ -198,7 +203,7 @@ impl ProducerOptions {
     /// name over all partitions, where its records have no order that could be checked.
     fn names_decide(&self) -> bool {
         let chosen = self.properties.iter().any(|(name, _)| name == PARTITIONER);
-        self.kind == Kind::JsonKeyX && !chosen
+        self.kind == PayloadKind::JsonKeyX && !chosen
     }
 
     fn client_config(&self) -> ProducerConfig {
@@ -220,16 +225,19 @@ impl ProducerOptions {
 
 /// Answers of the broker on their way from librdkafka's thread to the sender; as many as records
 /// can be in flight.
-type Answers = Arc<Mutex<Vec<Answer>>>;
+type Answers = Arc<Mutex<Vec<ProduceAck>>>;
 
 /// Connects, reports ready, waits for `start`, follows the schedule and returns the summary, which
 /// was also the last event.
 ///
 /// # Errors
 /// [`LoadError`] if the producer could not begin; the link has not been told.
-pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, LoadError> {
+pub fn run(
+    options: &ProducerOptions,
+    link: &CoordinatorChannel,
+) -> Result<ProduceSummary, LoadError> {
     options.check()?;
-    link.events.hello(Role::Produce);
+    link.events.hello(WorkerRole::Produce);
     let brokers = topic::ensure(
         &options.bootstrap_servers,
         &options.topic,
@@ -238,7 +246,7 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
     let clock = Clock::start();
     let answers = Answers::default();
     let (producer, partitions) = start_client(options, clock, &answers)?;
-    let payloads = Payloads::new(&options.payload_spec()?, LocalTime::system());
+    let payloads = PayloadGenerator::new(&options.payload_spec()?, LocalTime::system());
     let streams = payloads.names().len() as u64 * u64::from(options.producers);
     if streams > STREAMS_MAX {
         return Err(LoadError::Option {
@@ -250,23 +258,23 @@ pub fn run(options: &ProducerOptions, link: &Link) -> Result<ProduceSummary, Loa
             ),
         });
     }
-    link.events.send(&Event::Ready {
+    link.events.send(&WorkerEvent::Ready {
         connections: brokers as u64,
         port: None,
     });
     let summary = match wait_for_start(link) {
         Some(schedule) => {
-            let target = sender::Target {
+            let target = sender::ProduceTarget {
                 producer: &producer,
                 answers: &answers,
                 clock,
                 partitions: options.names_decide().then_some(partitions),
             };
-            sender::Sender::new(options, schedule, target, payloads, link).run()
+            sender::ScheduledSender::new(options, schedule, target, payloads, link).run()
         }
         None => ProduceSummary::default(),
     };
-    link.events.send(&Event::Final {
+    link.events.send(&WorkerEvent::Final {
         summary: Summary::Produce(summary.clone()),
     });
     Ok(summary)
@@ -278,8 +286,8 @@ fn start_client(
     answers: &Answers,
 ) -> Result<(Producer, usize), LoadError> {
     let sink = Arc::clone(answers);
-    let on_delivery = move |delivery: weir_kafka::Delivery| {
-        let answer = Answer {
+    let on_delivery = move |delivery: weir_kafka::DeliveryReport| {
+        let answer = ProduceAck {
             token: delivery.token as usize,
             at_unix_ns: clock.now_unix_ns(),
             error: delivery.result.err(),
@@ -294,12 +302,12 @@ fn start_client(
     Ok((producer, partitions))
 }
 
-fn wait_for_start(link: &Link) -> Option<Schedule> {
+fn wait_for_start(link: &CoordinatorChannel) -> Option<Schedule> {
     loop {
         match link.commands.recv() {
-            Ok(Command::Start(schedule)) => return Some(schedule),
-            Ok(Command::Ledger { .. }) => {}
-            Ok(Command::Stop) | Err(RecvError) => return None,
+            Ok(WorkerCommand::Start(schedule)) => return Some(schedule),
+            Ok(WorkerCommand::Ledger { .. }) => {}
+            Ok(WorkerCommand::Stop) | Err(RecvError) => return None,
         }
     }
 }
@@ -336,7 +344,7 @@ mod tests {
         let error = options.check().expect_err("no member to mark").to_string();
         assert!(error.starts_with("--mark with --kind keyed: "), "{error}");
         let options = ProducerOptions {
-            kind: Kind::JsonKeyX,
+            kind: PayloadKind::JsonKeyX,
             marked: true,
             ..ProducerOptions::default()
         };
@@ -347,7 +355,7 @@ mod tests {
     #[test]
     fn names_decide_where_keys_do_not_repeat() {
         let mut options = ProducerOptions {
-            kind: Kind::JsonKeyX,
+            kind: PayloadKind::JsonKeyX,
             ..ProducerOptions::default()
         };
         assert!(options.names_decide());

@@ -8,18 +8,20 @@ use std::time::{Duration, Instant};
 
 use weir_kafka::{Producer, SendError};
 
-use super::meter::Meter;
-use super::tracker::{Answer, Tracker};
+use super::meter::PublishRecorder;
+use super::tracker::{ProduceAck, Tracker};
 use super::{Answers, ProducerOptions};
 use crate::clock::{Clock, nanos};
 use crate::pacer::Pacer;
-use crate::payload::{KeyChoice, Payloads};
+use crate::payload::{KeyChoice, PayloadGenerator};
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
-use crate::worker::Link;
-use crate::worker::protocol::{Command, Event, ProduceSummary, Progress, Schedule};
+use crate::worker::CoordinatorChannel;
+use crate::worker::protocol::{
+    ProduceSummary, Schedule, WorkerCommand, WorkerEvent, WorkerProgress,
+};
 
 /// Where records go and how their answers come back.
-pub(super) struct Target<'a> {
+pub(super) struct ProduceTarget<'a> {
     pub(super) producer: &'a Producer,
     pub(super) answers: &'a Answers,
     pub(super) clock: Clock,
@@ -28,19 +30,19 @@ pub(super) struct Target<'a> {
 }
 
 /// One run over one schedule.
-pub(super) struct Sender<'a> {
+pub(super) struct ScheduledSender<'a> {
     options: &'a ProducerOptions,
     schedule: Schedule,
-    target: Target<'a>,
-    link: &'a Link,
+    target: ProduceTarget<'a>,
+    link: &'a CoordinatorChannel,
     pacer: Pacer,
     key_choice: KeyChoice,
-    payloads: Payloads,
+    payloads: PayloadGenerator,
     text_stamp: Vec<u8>,
     tracker: Tracker,
-    meter: Meter,
+    meter: PublishRecorder,
     /// Swapped with the shared list, so that its lock is held for a moment only.
-    taken: Vec<Answer>,
+    taken: Vec<ProduceAck>,
     /// Index of the next record.
     next: u64,
     sent: u64,
@@ -53,13 +55,13 @@ pub(super) struct Sender<'a> {
     stopping: bool,
 }
 
-impl<'a> Sender<'a> {
+impl<'a> ScheduledSender<'a> {
     pub(super) fn new(
         options: &'a ProducerOptions,
         schedule: Schedule,
-        target: Target<'a>,
-        payloads: Payloads,
-        link: &'a Link,
+        target: ProduceTarget<'a>,
+        payloads: PayloadGenerator,
+        link: &'a CoordinatorChannel,
     ) -> Self {
         let streams = payloads.names().len() * options.producers as usize;
         Self {
@@ -71,7 +73,7 @@ impl<'a> Sender<'a> {
             payloads,
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
             tracker: Tracker::new(streams, schedule),
-            meter: Meter::new(target.clock.now_unix_ns()),
+            meter: PublishRecorder::new(target.clock.now_unix_ns()),
             taken: Vec::new(),
             next: 0,
             sent: 0,
@@ -276,12 +278,12 @@ impl<'a> Sender<'a> {
         self.take_answers();
         loop {
             match self.link.commands.try_recv() {
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
                     self.stopping = true;
                     break;
                 }
-                Ok(Command::Start(schedule)) => self.reschedule(schedule),
-                Ok(Command::Ledger { .. }) => {}
+                Ok(WorkerCommand::Start(schedule)) => self.reschedule(schedule),
+                Ok(WorkerCommand::Ledger { .. }) => {}
                 Err(TryRecvError::Empty) => break,
             }
         }
@@ -313,12 +315,14 @@ impl<'a> Sender<'a> {
         for event in &events {
             self.link.events.send(event);
         }
-        self.link.events.send(&Event::Progress(Progress {
-            unix_ns: now_unix_ns,
-            counters: self.counters(),
-            p50_us,
-            p99_us,
-        }));
+        self.link
+            .events
+            .send(&WorkerEvent::Progress(WorkerProgress {
+                unix_ns: now_unix_ns,
+                counters: self.counters(),
+                p50_us,
+                p99_us,
+            }));
     }
 
     fn counters(&self) -> BTreeMap<String, u64> {

@@ -10,7 +10,7 @@ use crate::worker::protocol::{LedgerEntry, Schedule};
 
 /// What the broker said to one record.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct ProduceAck {
     /// The token it was sent with.
     pub(super) token: usize,
     /// When the answer came.
@@ -22,7 +22,7 @@ pub(super) struct Answer {
 /// Follows each record from its number to its answer; touched by the sending thread only.
 #[derive(Debug)]
 pub(super) struct Tracker {
-    streams: Vec<Stream>,
+    streams: Vec<SequenceCounters>,
     in_flight: Slab<InFlight>,
     window: Schedule,
     pub(super) acked: u64,
@@ -33,7 +33,7 @@ pub(super) struct Tracker {
 
 /// Counters of one key and producer.
 #[derive(Debug, Clone, Default)]
-struct Stream {
+struct SequenceCounters {
     next_seq: u64,
     /// First and last number due in the window.
     window: Option<(u64, u64)>,
@@ -65,7 +65,7 @@ impl Tracker {
     /// Counters for `streams` pairs of key and producer.
     pub(super) fn new(streams: usize, window: Schedule) -> Self {
         Self {
-            streams: vec![Stream::default(); streams],
+            streams: vec![SequenceCounters::default(); streams],
             in_flight: Slab::new(),
             window,
             acked: 0,
@@ -110,7 +110,7 @@ impl Tracker {
     }
 
     /// Takes an answer; `None` for a failed record.
-    pub(super) fn answered(&mut self, answer: &Answer) -> Option<AckedRecord> {
+    pub(super) fn answered(&mut self, answer: &ProduceAck) -> Option<AckedRecord> {
         let record = self.in_flight.try_remove(answer.token)?;
         if let Some(reason) = &answer.error {
             self.fail(record.stream, record.seq, record.in_window, reason);
@@ -177,7 +177,7 @@ impl Tracker {
     }
 }
 
-impl Stream {
+impl SequenceCounters {
     /// First and last acknowledged number and what failed between; `None` if nothing was
     /// acknowledged in the window.
     fn into_entry(mut self, key: &str, producer: u32) -> Option<LedgerEntry> {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn answer(tracker: &mut Tracker, token: usize, error: Option<&str>) -> Option<AckedRecord> {
-        tracker.answered(&Answer {
+        tracker.answered(&ProduceAck {
             token,
             at_unix_ns: 100,
             error: error.map(str::to_owned),

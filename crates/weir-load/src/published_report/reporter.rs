@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::PublishedStatistics;
 use crate::worker::EventSender;
-use crate::worker::protocol::Event;
+use crate::worker::protocol::WorkerEvent;
 
 /// Gathers latencies and sends the report as an event.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl PublishedReporter {
     /// Sends the report if it is time, or if this is the end.
     pub fn turn(&mut self, events: &EventSender, now: Instant, at_end: bool) {
         if let Some(text) = self.text_at(now, at_end) {
-            events.send(&Event::Report { text });
+            events.send(&WorkerEvent::Report { text });
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use protocol::{Command, Event, Role};
+use protocol::{WorkerCommand, WorkerEvent, WorkerRole};
 
 /// Commands waiting for a worker; a coordinator sends a handful in a run.
 const COMMANDS_QUEUED_MAX: usize = 64;
@@ -16,14 +16,14 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// A worker's end of the line: commands come in, events go out.
 #[derive(Debug)]
-pub struct Link {
+pub struct CoordinatorChannel {
     /// What the coordinator asks; closed after the end of its input.
-    pub commands: Receiver<Command>,
+    pub commands: Receiver<WorkerCommand>,
     /// Where the worker reports.
     pub events: EventSender,
 }
 
-impl Link {
+impl CoordinatorChannel {
     /// Standard input and output, for a worker that is a child process.
     pub fn stdio() -> Self {
         Self::over(io::stdin(), io::stdout())
@@ -51,16 +51,16 @@ impl Link {
             };
             if let Some(error) = end {
                 let message = format!("command not understood: {error}");
-                answer.send(&Event::Error { message });
+                answer.send(&WorkerEvent::Error { message });
             }
             // A worker that is already gone needs no stop.
-            let _ = sender.send(Command::Stop);
+            let _ = sender.send(WorkerCommand::Stop);
         });
         Self { commands, events }
     }
 }
 
-fn read_command(input: &mut impl BufRead) -> io::Result<Option<Command>> {
+fn read_command(input: &mut impl BufRead) -> io::Result<Option<WorkerCommand>> {
     let mut line = String::new();
     loop {
         line.clear();
@@ -89,7 +89,7 @@ impl EventSender {
 
     /// Sends one event. A coordinator that no longer listens is not an error here: its end of the
     /// command stream stops the worker.
-    pub fn send(&self, event: &Event) {
+    pub fn send(&self, event: &WorkerEvent) {
         let mut line = match serde_json::to_vec(event) {
             Ok(line) => line,
             Err(error) => {
@@ -105,8 +105,8 @@ impl EventSender {
     }
 
     /// Sends the first event of a worker.
-    pub fn hello(&self, role: Role) {
-        self.send(&Event::Hello {
+    pub fn hello(&self, role: WorkerRole) {
+        self.send(&WorkerEvent::Hello {
             role,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

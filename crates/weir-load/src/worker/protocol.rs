@@ -12,7 +12,7 @@ use crate::delivery::DeliverySummary;
 /// What a coordinator asks of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "snake_case")]
-pub enum Command {
+pub enum WorkerCommand {
     /// Begin at the given instant and measure inside the given window. Once more: the window has moved, and the
     /// schedule goes on.
     Start(Schedule),
@@ -68,11 +68,11 @@ pub struct LedgerEntry {
 /// What a worker reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum WorkerEvent {
     /// The first line of every worker.
     Hello {
         /// What the worker does.
-        role: Role,
+        role: WorkerRole,
         /// Version of the program.
         version: String,
         /// Process id, for resource sampling.
@@ -87,9 +87,9 @@ pub enum Event {
         port: Option<u16>,
     },
     /// Sent each second.
-    Progress(Progress),
+    Progress(WorkerProgress),
     /// The latencies of one interval of the measured window (a delta, not a running total).
-    Interval(Interval),
+    Interval(LatencyInterval),
     /// The published programs' text report, if it was asked for.
     Report {
         /// Several lines, as they are to be printed.
@@ -110,7 +110,7 @@ pub enum Event {
 /// What a worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum WorkerRole {
     /// Writes records.
     Produce,
     /// TLCP clients.
@@ -123,7 +123,7 @@ pub enum Role {
     FloorClients,
 }
 
-impl Role {
+impl WorkerRole {
     /// The name used in commands, events and files.
     pub fn name(self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ impl Role {
 
 /// How far a worker is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct WorkerProgress {
     /// When this was true, in unix nanoseconds.
     pub unix_ns: u64,
     /// Running totals by name.
@@ -152,13 +152,13 @@ pub struct Progress {
 
 /// Latencies of one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interval {
+pub struct LatencyInterval {
     /// Begin of the interval, in unix nanoseconds.
     pub from_unix_ns: u64,
     /// End of the interval, in unix nanoseconds.
     pub until_unix_ns: u64,
     /// What was measured.
-    pub tag: Tag,
+    pub tag: LatencyTag,
     /// HdrHistogram V2 in base64; values in nanoseconds.
     pub histogram: String,
 }
@@ -166,7 +166,7 @@ pub struct Interval {
 /// Which latency a histogram holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tag {
+pub enum LatencyTag {
     /// From the due instant to the arrival: the headline.
     Response,
     /// From the actual send to the arrival.
@@ -184,7 +184,7 @@ pub enum Tag {
     StateAge,
 }
 
-impl Tag {
+impl LatencyTag {
     /// The name used in events and files.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::protocol::{
-    FloorSummary, Interval, LedgerEntry, ProduceSummary, Progress, Quantiles, Schedule, Summary,
-    Tag,
+    FloorSummary, LatencyInterval, LatencyTag, LedgerEntry, ProduceSummary, Quantiles, Schedule,
+    Summary, WorkerProgress,
 };
 use super::*;
 use crate::delivery::{DeliveryCounts, DeliverySummary};
@@ -32,16 +32,16 @@ fn entry() -> LedgerEntry {
 #[test]
 fn every_command_survives_the_line() {
     let commands = [
-        Command::Start(schedule()),
-        Command::Ledger {
+        WorkerCommand::Start(schedule()),
+        WorkerCommand::Ledger {
             entries: vec![entry()],
         },
-        Command::Stop,
+        WorkerCommand::Stop,
     ];
     for command in commands {
         let line = serde_json::to_string(&command).expect("serializable");
         assert_eq!(
-            serde_json::from_str::<Command>(&line).expect("readable"),
+            serde_json::from_str::<WorkerCommand>(&line).expect("readable"),
             command
         );
     }
@@ -65,40 +65,40 @@ fn every_event_survives_the_line() {
         Summary::Floor(FloorSummary::default()),
     ];
     let events = [
-        Event::Hello {
-            role: Role::FloorClients,
+        WorkerEvent::Hello {
+            role: WorkerRole::FloorClients,
             version: "0.1.0".to_owned(),
             pid: 1,
         },
-        Event::Ready {
+        WorkerEvent::Ready {
             connections: 50,
             port: Some(8080),
         },
-        Event::Progress(Progress {
+        WorkerEvent::Progress(WorkerProgress {
             unix_ns: 5,
             counters: [("acked".to_owned(), 7)].into(),
             p50_us: Some(1),
             p99_us: Some(2),
         }),
-        Event::Interval(Interval {
+        WorkerEvent::Interval(LatencyInterval {
             from_unix_ns: 1,
             until_unix_ns: 2,
-            tag: Tag::ScheduleLag,
+            tag: LatencyTag::ScheduleLag,
             histogram: "aGk=".to_owned(),
         }),
-        Event::Report {
+        WorkerEvent::Report {
             text: "\n\nMin = 4 ms".to_owned(),
         },
-        Event::Error {
+        WorkerEvent::Error {
             message: "broker \"x\" not reachable".to_owned(),
         },
     ];
-    let finals = summaries.map(|summary| Event::Final { summary });
+    let finals = summaries.map(|summary| WorkerEvent::Final { summary });
     for event in events.into_iter().chain(finals) {
         let line = serde_json::to_string(&event).expect("serializable");
         assert!(!line.contains('\n'));
         assert_eq!(
-            serde_json::from_str::<Event>(&line).expect("readable"),
+            serde_json::from_str::<WorkerEvent>(&line).expect("readable"),
             event
         );
     }
@@ -107,14 +107,14 @@ fn every_event_survives_the_line() {
 #[test]
 fn the_lines_are_the_documented_ones() {
     let start = r#"{"cmd":"start","start_unix_ns":1,"measure_from_unix_ns":2,"measure_until_unix_ns":3,"stop_unix_ns":4}"#;
-    let Ok(Command::Start(schedule)) = serde_json::from_str(start) else {
+    let Ok(WorkerCommand::Start(schedule)) = serde_json::from_str(start) else {
         panic!("not read: {start}");
     };
     assert!(!schedule.in_window(1) && schedule.in_window(2) && !schedule.in_window(3));
     let ledger =
         r#"{"cmd":"ledger","entries":[{"key":"Apple","producer":0,"first_seq":10,"last_seq":52}]}"#;
-    assert!(serde_json::from_str::<Command>(ledger).is_ok());
-    let ready = Event::Ready {
+    assert!(serde_json::from_str::<WorkerCommand>(ledger).is_ok());
+    let ready = WorkerEvent::Ready {
         connections: 3,
         port: None,
     };
@@ -125,21 +125,24 @@ fn the_lines_are_the_documented_ones() {
 #[test]
 fn the_end_of_the_input_is_a_stop() {
     let input = io::Cursor::new("{\"cmd\":\"ledger\",\"entries\":[]}\n\n");
-    let link = Link::over(input, io::sink());
+    let link = CoordinatorChannel::over(input, io::sink());
     let next = || link.commands.recv_timeout(DEADLINE);
-    assert_eq!(next(), Ok(Command::Ledger { entries: vec![] }));
-    assert_eq!(next(), Ok(Command::Stop));
+    assert_eq!(next(), Ok(WorkerCommand::Ledger { entries: vec![] }));
+    assert_eq!(next(), Ok(WorkerCommand::Stop));
     assert!(next().is_err());
 }
 
 #[test]
 fn a_line_that_is_no_command_is_told_and_stops() {
     let written = Arc::new(Mutex::new(Vec::new()));
-    let link = Link::over(
+    let link = CoordinatorChannel::over(
         io::Cursor::new("{\"cmd\":\"fly\"}\n"),
-        Shared(written.clone()),
+        SharedOutput(written.clone()),
     );
-    assert_eq!(link.commands.recv_timeout(DEADLINE), Ok(Command::Stop));
+    assert_eq!(
+        link.commands.recv_timeout(DEADLINE),
+        Ok(WorkerCommand::Stop)
+    );
     let written = written.lock().expect("not poisoned");
     let text = String::from_utf8_lossy(&written);
     assert!(
@@ -148,9 +151,9 @@ fn a_line_that_is_no_command_is_told_and_stops() {
     );
 }
 
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedOutput(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Shared {
+impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("not poisoned").write(bytes)
     }

@@ -2,9 +2,9 @@
 
 use super::note::{Note, ParameterStatus, ReferencedFile};
 use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
-use super::parameters::{Parameters, Refusal};
+use super::parameters::{ConnectionParameters, ParameterError};
 use super::types::text_list;
-use super::{Parameter, Source, routing};
+use super::{ConfigSource, Parameter, routing};
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ConfigError, Problem};
 use crate::evaluator::{Evaluator, Separators};
@@ -59,7 +59,7 @@ pub enum Threads {
 #[derive(Debug, Default)]
 pub(super) struct Unresolved {
     /// Parameters whose value has such a variable; they are among the parameters as written.
-    pub(super) values: Vec<Refusal>,
+    pub(super) values: Vec<ParameterError>,
     /// True if names have such variables, so that parameters may be missing.
     pub(super) has_names: bool,
 }
@@ -100,7 +100,7 @@ impl ConnectionConfig {
     pub fn from_parameters(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
@@ -112,7 +112,7 @@ impl ConnectionConfig {
     pub fn collect_errors(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, Box<RefusedConnection>> {
@@ -124,12 +124,12 @@ impl ConnectionConfig {
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
         unresolved: Unresolved,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, Box<RefusedConnection>> {
         let mut refusals = unresolved.values;
-        let parameters = Parameters::read(source, name, written, notes, &mut refusals);
+        let parameters = ConnectionParameters::read(source, name, written, notes, &mut refusals);
         let missing = match unresolved.has_names {
             true => Vec::new(),
             false => missing(name, &parameters),
@@ -195,13 +195,13 @@ pub struct RefusedConnection {
 
 const BOOTSTRAP: &str = "bootstrap.servers";
 
-fn bootstrap(parameters: &Parameters<'_>) -> Vec<String> {
+fn bootstrap(parameters: &ConnectionParameters<'_>) -> Vec<String> {
     let list = parameters.get(BOOTSTRAP).and_then(text_list);
     list.into_iter().flatten().map(str::to_owned).collect()
 }
 
 /// What a connection must have and this one has not.
-fn missing(name: &str, parameters: &Parameters<'_>) -> Vec<Problem> {
+fn missing(name: &str, parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
     let mut missing = Vec::new();
     if is_blank(name) {
         missing.push(Problem::MissingPart {
@@ -232,7 +232,7 @@ fn missing(name: &str, parameters: &Parameters<'_>) -> Vec<Problem> {
 }
 
 /// What the command settings ask for.
-fn missing_for_command(parameters: &Parameters<'_>) -> Vec<Problem> {
+fn missing_for_command(parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
     let (needed, remedy): (&[&str], _) = match command_mode(parameters) {
         CommandMode::AsMapped => return Vec::new(),
         CommandMode::Auto => (&[KEY_FIELD], "auto command mode needs a key field"),
@@ -260,7 +260,7 @@ fn missing_for_command(parameters: &Parameters<'_>) -> Vec<Problem> {
 }
 
 /// Auto command mode wins where both are on.
-fn command_mode(parameters: &Parameters<'_>) -> CommandMode {
+fn command_mode(parameters: &ConnectionParameters<'_>) -> CommandMode {
     if parameters.boolean(AUTO_COMMAND, false) {
         CommandMode::Auto
     } else if parameters.boolean(EVALUATE_COMMAND, false) {
@@ -270,7 +270,7 @@ fn command_mode(parameters: &Parameters<'_>) -> CommandMode {
     }
 }
 
-fn part_settings(parameters: &Parameters<'_>) -> KeyAndValue<PartConfig> {
+fn part_settings(parameters: &ConnectionParameters<'_>) -> KeyAndValue<PartConfig> {
     let settings = |part: &str| {
         let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
         let char =
@@ -294,26 +294,26 @@ fn part_settings(parameters: &Parameters<'_>) -> KeyAndValue<PartConfig> {
     }
 }
 
-fn json_check(parameters: &Parameters<'_>) -> JsonCheck {
+fn json_check(parameters: &ConnectionParameters<'_>) -> JsonCheck {
     match parameters.get(JSON_CHECK) {
         Some("WHOLE") => JsonCheck::Whole,
         _ => JsonCheck::Needed,
     }
 }
 
-fn consume_from(parameters: &Parameters<'_>) -> ConsumeFrom {
+fn consume_from(parameters: &ConnectionParameters<'_>) -> ConsumeFrom {
     match parameters.get("record.consume.from") {
         Some("EARLIEST") => ConsumeFrom::Earliest,
         _ => ConsumeFrom::Latest,
     }
 }
 
-fn threads(parameters: &Parameters<'_>) -> Threads {
+fn threads(parameters: &ConnectionParameters<'_>) -> Threads {
     let number = parameters.int("record.consume.with.num.threads", 1);
     u32::try_from(number).map_or(Threads::Processors, Threads::Count)
 }
 
-fn order_strategy(parameters: &Parameters<'_>) -> OrderStrategy {
+fn order_strategy(parameters: &ConnectionParameters<'_>) -> OrderStrategy {
     match parameters.get("record.consume.with.order.strategy") {
         Some("ORDER_BY_KEY") => OrderStrategy::ByKey,
         Some("UNORDERED") => OrderStrategy::Unordered,
@@ -321,7 +321,7 @@ fn order_strategy(parameters: &Parameters<'_>) -> OrderStrategy {
     }
 }
 
-fn error_strategy(parameters: &Parameters<'_>) -> ErrorStrategy {
+fn error_strategy(parameters: &ConnectionParameters<'_>) -> ErrorStrategy {
     match parameters.get("record.extraction.error.strategy") {
         Some("FORCE_UNSUBSCRIPTION") => ErrorStrategy::ForceUnsubscription,
         _ => ErrorStrategy::IgnoreAndContinue,

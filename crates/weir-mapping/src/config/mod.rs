@@ -17,7 +17,7 @@ pub use connection::{
     ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, RefusedConnection, Threads,
 };
 pub use expand::expand;
-pub use note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
+pub use note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
 
 use crate::error::{ConfigError, Location, Problem};
 use xml::{Class, RawFile, RawProvider};
@@ -44,14 +44,14 @@ pub struct ParseOptions {
 
 /// Where parameters come from, for error texts and defaults.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ConfigSource<'a> {
     /// Name of the file as the operator knows it.
     pub file: &'a str,
     /// How to read it.
     pub options: ParseOptions,
 }
 
-impl Source<'_> {
+impl ConfigSource<'_> {
     fn error(&self, line: Option<u32>, connection: Option<&str>, problem: Problem) -> ConfigError {
         let connection = connection.map(str::to_owned);
         ConfigError {
@@ -156,7 +156,7 @@ impl ConfigReport {
         env: &dyn Fn(&str) -> Option<String>,
         options: ParseOptions,
     ) -> Self {
-        let source = Source {
+        let source = ConfigSource {
             file: file_name,
             options,
         };
@@ -168,7 +168,7 @@ impl ConfigReport {
         survey
     }
 
-    fn read(&mut self, source: &Source<'_>, raw: RawFile) {
+    fn read(&mut self, source: &ConfigSource<'_>, raw: RawFile) {
         self.set_id = raw.set_id;
         if let Err(error) = self.read_metadata(source, raw.metadata) {
             self.errors.push(error);
@@ -190,7 +190,7 @@ impl ConfigReport {
     /// Reads the metadata provider, of which only the logging path and the class are looked at.
     fn read_metadata(
         &mut self,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         provider: Option<RawProvider>,
     ) -> Result<(), ConfigError> {
         let Some(provider) = provider else {
@@ -240,7 +240,7 @@ impl ConfigReport {
 
     fn read_connection(
         &mut self,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         provider: RawProvider,
     ) -> Result<(), ConfigError> {
         let name = provider.name.as_deref().unwrap_or(DEFAULT_CONNECTION);
@@ -274,7 +274,7 @@ impl ConfigReport {
 }
 
 fn warn_or_refuse(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     line: Option<u32>,
     problem: Problem,
     notes: &mut Vec<Note>,
@@ -288,7 +288,7 @@ fn warn_or_refuse(
 
 /// Looks at the adapter class; false for a data provider that is not the connector's.
 fn check_class(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     provider: &RawProvider,
     connection: Option<&str>,
     notes: &mut Vec<Note>,

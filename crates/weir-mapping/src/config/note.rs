@@ -42,7 +42,7 @@ impl fmt::Display for Note {
 
 /// What became of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum ParameterOutcome {
     /// Carried out as the connector does.
     Honoured,
     /// Read and without effect, for this reason.
@@ -51,7 +51,7 @@ pub enum Status {
     Refused(String),
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ParameterOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Honoured => f.write_str("honoured"),
@@ -71,7 +71,7 @@ pub struct ParameterStatus {
     /// Line of the file, where it is known.
     pub line: Option<u32>,
     /// What became of it.
-    pub status: Status,
+    pub status: ParameterOutcome,
 }
 
 /// A file that a parameter names; relative paths start at the folder of the configuration file.

@@ -1,18 +1,18 @@
 //! The parameters of one connection under their current names, checked, with what became of each.
 
-use super::note::{Note, ParameterStatus, ReferencedFile, Severity, Status};
+use super::note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
 use super::parameter_table::{
     GROUP_REFUSED, Group, KNOWN, PATTERNS, ParameterSupport, UNRELEASED, current_name, is_known,
     suggestion,
 };
 use super::types::{self, ValueType};
-use super::{Parameter, Source};
+use super::{ConfigSource, Parameter};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 
 /// A parameter under its current name.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ParameterEntry {
     /// Current name.
     pub(super) name: String,
     /// Name, value and line as in the file.
@@ -20,34 +20,34 @@ pub(super) struct Entry {
     /// False if the value has variables that are not defined: an error says so, and nothing else
     /// is said of the value.
     pub(super) is_resolved: bool,
-    status: Option<Status>,
+    status: Option<ParameterOutcome>,
 }
 
 /// A parameter that cannot be carried out.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ParameterError {
     /// Its name as written, but for blanks around it.
     pub(super) name: String,
     pub(super) error: ConfigError,
 }
 
 /// The parameters of one connection, each name once, all checked.
-pub(super) struct Parameters<'a> {
-    source: &'a Source<'a>,
+pub(super) struct ConnectionParameters<'a> {
+    source: &'a ConfigSource<'a>,
     connection: &'a str,
-    entries: Vec<Entry>,
+    entries: Vec<ParameterEntry>,
 }
 
-impl<'a> Parameters<'a> {
+impl<'a> ConnectionParameters<'a> {
     /// Resolves names, checks types, refuses what this version cannot carry out.
     ///
     /// `refusals` has those parameters already whose variables are not defined.
     pub(super) fn read(
-        source: &'a Source<'a>,
+        source: &'a ConfigSource<'a>,
         connection: &'a str,
         written: impl IntoIterator<Item = Parameter>,
         notes: &mut Vec<Note>,
-        refusals: &mut Vec<Refusal>,
+        refusals: &mut Vec<ParameterError>,
     ) -> Self {
         let mut parameters = Self {
             source,
@@ -66,12 +66,12 @@ impl<'a> Parameters<'a> {
                 .iter()
                 .any(|r| r.name == name && r.error.at.line == parameter.line);
             if let Err(error) = parameters.add(parameter, is_resolved, notes) {
-                refusals.push(Refusal { name, error });
+                refusals.push(ParameterError { name, error });
             }
         }
         if let Err(error) = parameters.note_padded(&padded, notes) {
             let name = padded.swap_remove(0).name;
-            refusals.push(Refusal { name, error });
+            refusals.push(ParameterError { name, error });
         }
         for index in 0..parameters.entries.len() {
             let entry = &parameters.entries[index];
@@ -82,7 +82,7 @@ impl<'a> Parameters<'a> {
                 Ok(status) => parameters.entries[index].status = Some(status),
                 Err(error) => {
                     let name = entry.written.name.clone();
-                    refusals.push(Refusal { name, error });
+                    refusals.push(ParameterError { name, error });
                 }
             }
         }
@@ -115,7 +115,7 @@ impl<'a> Parameters<'a> {
             self.warn_or_refuse(written.line, problem, "it is taken as that", notes)?;
         }
         let name = current.unwrap_or_else(|| written.name.clone());
-        let entry = Entry {
+        let entry = ParameterEntry {
             name,
             written,
             is_resolved,
@@ -141,7 +141,11 @@ impl<'a> Parameters<'a> {
         self.warn_or_refuse(line, problem, "the later one counts", notes)
     }
 
-    fn check(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
+    fn check(
+        &self,
+        entry: &ParameterEntry,
+        notes: &mut Vec<Note>,
+    ) -> Result<ParameterOutcome, ConfigError> {
         if let Some((_, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
             if let ParameterSupport::In(group) = rule {
                 return self.check_member(entry, *kind, group, notes);
@@ -159,10 +163,12 @@ impl<'a> Parameters<'a> {
                     Err(self.unsupported(entry, remedy))
                 }
                 ParameterSupport::With(other, value, reason) if self.get(other) != Some(value) => {
-                    Ok(Status::Ignored((*reason).into()))
+                    Ok(ParameterOutcome::Ignored((*reason).into()))
                 }
-                ParameterSupport::Ignored(reason) => Ok(Status::Ignored((*reason).into())),
-                _ => Ok(Status::Honoured),
+                ParameterSupport::Ignored(reason) => {
+                    Ok(ParameterOutcome::Ignored((*reason).into()))
+                }
+                _ => Ok(ParameterOutcome::Honoured),
             };
         }
         self.check_pattern(entry, notes)
@@ -173,11 +179,11 @@ impl<'a> Parameters<'a> {
     /// it is blank, which stands for a value to come.
     fn check_member(
         &self,
-        entry: &Entry,
+        entry: &ParameterEntry,
         kind: ValueType,
         group: &Group,
         notes: &mut Vec<Note>,
-    ) -> Result<Status, ConfigError> {
+    ) -> Result<ParameterOutcome, ConfigError> {
         let is_on = |switch: &&str| self.get(switch) == Some("true");
         let is_on = group.switches.iter().any(is_on);
         if !kind.accepts(&entry.written.value) {
@@ -191,11 +197,15 @@ impl<'a> Parameters<'a> {
             }
         }
         let reason = if is_on { GROUP_REFUSED } else { group.off };
-        Ok(Status::Ignored(reason.into()))
+        Ok(ParameterOutcome::Ignored(reason.into()))
     }
 
     /// The parameters of which there may be many: `field.X`, `map.X.to`, `item-template.X`.
-    fn check_pattern(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
+    fn check_pattern(
+        &self,
+        entry: &ParameterEntry,
+        notes: &mut Vec<Note>,
+    ) -> Result<ParameterOutcome, ConfigError> {
         let pattern = PATTERNS.iter().find(|(prefix, suffix, _)| {
             let rest = entry.name.strip_prefix(prefix);
             rest.is_some_and(|r| r.is_empty() || r.starts_with('.')) && entry.name.ends_with(suffix)
@@ -216,15 +226,19 @@ impl<'a> Parameters<'a> {
         if is_blank(&entry.written.value) {
             return Err(self.bad_value(entry, ValueType::Text.expected()));
         }
-        Ok(Status::Honoured)
+        Ok(ParameterOutcome::Honoured)
     }
 
-    fn unknown(&self, entry: &Entry, notes: &mut Vec<Note>) -> Result<Status, ConfigError> {
+    fn unknown(
+        &self,
+        entry: &ParameterEntry,
+        notes: &mut Vec<Note>,
+    ) -> Result<ParameterOutcome, ConfigError> {
         if UNRELEASED.contains(&entry.name.as_str()) {
             let reason = "belongs to no released connector version";
             let text = format!("parameter [{}] {reason}; it is ignored", entry.name);
             notes.push(self.note(Severity::Warning, entry, text));
-            return Ok(Status::Ignored(reason.into()));
+            return Ok(ParameterOutcome::Ignored(reason.into()));
         }
         let parameter = entry.written.name.clone();
         let problem = Problem::UnknownParameter {
@@ -232,7 +246,7 @@ impl<'a> Parameters<'a> {
             nearest: suggestion(&entry.name),
         };
         self.warn_or_refuse(entry.written.line, problem, "it is ignored", notes)?;
-        Ok(Status::Ignored("unknown".into()))
+        Ok(ParameterOutcome::Ignored("unknown".into()))
     }
 
     /// The checked value of a parameter.
@@ -256,7 +270,7 @@ impl<'a> Parameters<'a> {
         &self,
         prefix: &'static str,
         suffix: &'static str,
-    ) -> impl Iterator<Item = (&str, &Entry)> {
+    ) -> impl Iterator<Item = (&str, &ParameterEntry)> {
         self.entries
             .iter()
             .filter(|entry| !is_known(&entry.name))
@@ -283,13 +297,13 @@ impl<'a> Parameters<'a> {
     }
 
     /// What became of each parameter, in file order.
-    pub(super) fn into_statuses(self, refusals: &[Refusal]) -> Vec<ParameterStatus> {
+    pub(super) fn into_statuses(self, refusals: &[ParameterError]) -> Vec<ParameterStatus> {
         let statuses = self.entries.into_iter().map(|entry| {
             let refused = refusals.iter().find(|r| r.name == entry.written.name);
             let status = match refused {
-                Some(refusal) => Status::Refused(refusal.error.problem.to_string()),
+                Some(refusal) => ParameterOutcome::Refused(refusal.error.problem.to_string()),
                 // What is not refused has been checked.
-                None => entry.status.unwrap_or(Status::Honoured),
+                None => entry.status.unwrap_or(ParameterOutcome::Honoured),
             };
             ParameterStatus {
                 value: shown(&entry.name, &entry.written.value),
@@ -301,17 +315,17 @@ impl<'a> Parameters<'a> {
         statuses.collect()
     }
 
-    pub(super) fn error(&self, entry: &Entry, problem: Problem) -> ConfigError {
+    pub(super) fn error(&self, entry: &ParameterEntry, problem: Problem) -> ConfigError {
         self.source
             .error(entry.written.line, Some(self.connection), problem)
     }
 
-    pub(super) fn note(&self, severity: Severity, entry: &Entry, text: String) -> Note {
+    pub(super) fn note(&self, severity: Severity, entry: &ParameterEntry, text: String) -> Note {
         self.source
             .note(severity, entry.written.line, Some(self.connection), text)
     }
 
-    pub(super) fn bad_value(&self, entry: &Entry, expected: String) -> ConfigError {
+    pub(super) fn bad_value(&self, entry: &ParameterEntry, expected: String) -> ConfigError {
         let parameter = entry.written.name.clone();
         let value = shown(&entry.name, &entry.written.value);
         self.error(
@@ -328,7 +342,7 @@ impl<'a> Parameters<'a> {
         self.source.options.strict
     }
 
-    fn unsupported(&self, entry: &Entry, remedy: &'static str) -> ConfigError {
+    fn unsupported(&self, entry: &ParameterEntry, remedy: &'static str) -> ConfigError {
         let parameter = entry.written.name.clone();
         let value = shown(&entry.name, &entry.written.value);
         self.error(

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use super::note::{Note, Severity};
 use super::parameter_table::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
-use super::parameters::{Entry, Parameters, Refusal};
+use super::parameters::{ConnectionParameters, ParameterEntry, ParameterError};
 use super::types::text_list;
 use crate::command::{COMMAND_FIELD, CommandMode};
 use crate::error::{ConfigError, ExpressionError, Problem, TemplateError};
 use crate::evaluator::Evaluator;
 use crate::expression::Expression;
 use crate::item_name::{CanonicalItem, is_prefix};
-use crate::mapping::{Field, FieldOptions, ItemSource, Mapping, Template, TemplateParameter};
+use crate::mapping::{
+    CompiledField, FieldOptions, ItemSource, Mapping, Template, TemplateParameter,
+};
 use crate::payload::Plans;
 use crate::selector::{Compiler, Selector};
 use crate::template::ItemTemplate;
@@ -21,23 +23,23 @@ const TEMPLATE_REFERENCE: &str = "item-template.";
 /// A template of the file and whether a topic uses it.
 struct Defined<'a> {
     name: &'a str,
-    entry: &'a Entry,
+    entry: &'a ParameterEntry,
     source: ItemSource,
     used: bool,
 }
 
 pub(super) fn compile(
-    parameters: &Parameters<'_>,
+    parameters: &ConnectionParameters<'_>,
     mut for_items: Compiler,
     mut for_fields: Compiler,
     options: FieldOptions,
     command_mode: CommandMode,
     notes: &mut Vec<Note>,
-    refusals: &mut Vec<Refusal>,
+    refusals: &mut Vec<ParameterError>,
 ) -> Mapping {
-    let mut refuse = |entry: &Entry, error| {
+    let mut refuse = |entry: &ParameterEntry, error| {
         let name = entry.written.name.clone();
-        refusals.push(Refusal { name, error });
+        refusals.push(ParameterError { name, error });
     };
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
@@ -98,14 +100,14 @@ pub(super) fn compile(
 }
 
 /// In auto command mode the field `command` says what a record is, whatever is mapped to it.
-fn take_over_command(fields: &mut Vec<Field>, value: Evaluator) {
+fn take_over_command(fields: &mut Vec<CompiledField>, value: Evaluator) {
     let selector = Selector::Command(value);
     match fields
         .iter_mut()
         .find(|field| *field.name == *COMMAND_FIELD)
     {
         Some(field) => field.selector = selector,
-        None => fields.push(Field {
+        None => fields.push(CompiledField {
             name: COMMAND_FIELD.into(),
             expression: "the record's value: there or not".into(),
             selector,
@@ -114,9 +116,9 @@ fn take_over_command(fields: &mut Vec<Field>, value: Evaluator) {
 }
 
 fn template(
-    parameters: &Parameters<'_>,
+    parameters: &ConnectionParameters<'_>,
     name: &str,
-    entry: &Entry,
+    entry: &ParameterEntry,
     compiler: &mut Compiler,
     notes: &mut Vec<Note>,
 ) -> Result<ItemSource, ConfigError> {
@@ -172,8 +174,8 @@ fn compile_template(
 
 /// The items and templates a topic is mapped to.
 fn sources(
-    parameters: &Parameters<'_>,
-    entry: &Entry,
+    parameters: &ConnectionParameters<'_>,
+    entry: &ParameterEntry,
     templates: &mut [Defined<'_>],
     notes: &mut Vec<Note>,
 ) -> Result<Vec<ItemSource>, ConfigError> {
@@ -213,8 +215,8 @@ fn sources(
 
 /// Warns of a simple item that no client can name.
 fn check_simple_item(
-    parameters: &Parameters<'_>,
-    entry: &Entry,
+    parameters: &ConnectionParameters<'_>,
+    entry: &ParameterEntry,
     name: &str,
     notes: &mut Vec<Note>,
 ) {
@@ -231,11 +233,11 @@ fn check_simple_item(
 }
 
 fn field(
-    parameters: &Parameters<'_>,
+    parameters: &ConnectionParameters<'_>,
     name: &str,
-    entry: &Entry,
+    entry: &ParameterEntry,
     compiler: &mut Compiler,
-) -> Result<Field, ConfigError> {
+) -> Result<CompiledField, ConfigError> {
     let text = &entry.written.value;
     compile_field(name, text, compiler).map_err(|reason| {
         let (field, expression) = (name.to_owned(), text.clone());
@@ -254,10 +256,10 @@ fn compile_field(
     name: &str,
     text: &str,
     compiler: &mut Compiler,
-) -> Result<Field, ExpressionError> {
+) -> Result<CompiledField, ExpressionError> {
     let expression = Expression::parse_wrapped(text)?;
     let selector = compiler.compile(&expression)?;
-    Ok(Field {
+    Ok(CompiledField {
         name: name.into(),
         expression: expression.text().into(),
         selector,

@@ -78,7 +78,7 @@ fn the_minimal_file_gets_all_defaults() {
         connection
             .parameters
             .iter()
-            .all(|p| p.status == Status::Honoured)
+            .all(|p| p.status == ParameterOutcome::Honoured)
     );
 }
 
@@ -651,7 +651,7 @@ fn a_survey_lists_everything_that_is_wrong() {
     let refusals = refused
         .parameters
         .iter()
-        .filter(|p| matches!(p.status, Status::Refused(_)));
+        .filter(|p| matches!(p.status, ParameterOutcome::Refused(_)));
     assert_eq!(
         refusals.map(|p| p.name.as_str()).collect::<Vec<_>>(),
         [
@@ -664,5 +664,5 @@ fn a_survey_lists_everything_that_is_wrong() {
     );
     let other = survey.connections[1].as_ref().unwrap_err();
     assert_eq!((other.name.as_str(), other.more.len()), ("D", 1));
-    assert_eq!(other.parameters[0].status, Status::Honoured);
+    assert_eq!(other.parameters[0].status, ParameterOutcome::Honoured);
 }

@@ -4,8 +4,8 @@ use roxmltree::{Document, Node};
 
 use super::connection::Unresolved;
 use super::expand::expand;
-use super::parameters::Refusal;
-use super::{Note, Parameter, Severity, Source, foreign};
+use super::parameters::ParameterError;
+use super::{ConfigSource, Note, Parameter, Severity, foreign};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 
@@ -53,7 +53,7 @@ pub(super) enum Class {
 impl RawFile {
     /// Reads as much as can be read; `None` if that is nothing.
     pub(super) fn parse(
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         xml: &str,
         env: &dyn Fn(&str) -> Option<String>,
         notes: &mut Vec<Note>,
@@ -71,8 +71,8 @@ impl RawFile {
                 return None;
             }
         };
-        let lines = Lines::new(xml);
-        let mut reader = Reader {
+        let lines = LineIndex::new(xml);
+        let mut reader = XmlReader {
             source,
             env,
             lines,
@@ -83,10 +83,10 @@ impl RawFile {
     }
 }
 
-struct Reader<'a> {
-    source: &'a Source<'a>,
+struct XmlReader<'a> {
+    source: &'a ConfigSource<'a>,
     env: &'a dyn Fn(&str) -> Option<String>,
-    lines: Lines,
+    lines: LineIndex,
     notes: &'a mut Vec<Note>,
     errors: &'a mut Vec<ConfigError>,
 }
@@ -99,7 +99,7 @@ enum Text {
     Unresolved(String),
 }
 
-impl Reader<'_> {
+impl XmlReader<'_> {
     fn file(&mut self, root: Node<'_, '_>) -> Option<RawFile> {
         if root.tag_name().name() != "adapters_conf" {
             self.missing(root, "root element <adapters_conf>", "is this the file?");
@@ -190,7 +190,10 @@ impl Reader<'_> {
         for mut error in self.errors.drain(before..) {
             error.at.connection.clone_from(&provider.name);
             let name = trim(&name).to_owned();
-            provider.unresolved.values.push(Refusal { name, error });
+            provider
+                .unresolved
+                .values
+                .push(ParameterError { name, error });
         }
         provider.parameters.push(Parameter { name, value, line });
     }
@@ -263,11 +266,11 @@ impl Reader<'_> {
 }
 
 /// Line numbers by byte position; the parser's own look-up reads the file from its start each time.
-struct Lines {
+struct LineIndex {
     ends: Vec<usize>,
 }
 
-impl Lines {
+impl LineIndex {
     fn new(text: &str) -> Self {
         Self {
             ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect(),

@@ -5,8 +5,8 @@ fn steps(text: &str) -> Vec<String> {
     expression
         .steps()
         .map(|step| match step {
-            Step::Member(name) => format!(".{name}"),
-            Step::Index { index, container } => format!("{container}[{index}]"),
+            PathStep::Member(name) => format!(".{name}"),
+            PathStep::Index { index, container } => format!("{container}[{index}]"),
         })
         .collect()
 }

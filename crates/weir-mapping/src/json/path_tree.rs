@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::ExtractionReason;
-use crate::expression::Step;
+use crate::expression::PathStep;
 
 /// A node of a [`PathTree`].
 pub(crate) type NodeId = u32;
@@ -13,12 +13,12 @@ pub(super) const ROOT: NodeId = 0;
 /// All paths that can be asked for, compiled once.
 #[derive(Debug)]
 pub(crate) struct PathTree {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<PathNode>,
 }
 
 /// A place in a document.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct PathNode {
     /// The node above; of the root, itself.
     pub(super) parent: NodeId,
     /// The step from there; none for the root.
@@ -44,7 +44,7 @@ pub(super) enum Above {
     Null,
 }
 
-impl Node {
+impl PathNode {
     fn new(parent: NodeId, step: Option<Reached>) -> Self {
         Self {
             parent,
@@ -88,17 +88,17 @@ fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
 impl PathTree {
     pub(crate) fn new() -> Self {
         Self {
-            nodes: vec![Node::new(ROOT, None)],
+            nodes: vec![PathNode::new(ROOT, None)],
         }
     }
 
     /// Adds a path; equal paths share their node.
-    pub(crate) fn add<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) -> NodeId {
+    pub(crate) fn add<'a>(&mut self, steps: impl Iterator<Item = &'a PathStep>) -> NodeId {
         let mut at = ROOT;
         for step in steps {
             at = match step {
-                Step::Member(name) => self.add_member(at, name),
-                Step::Index { index, container } => self.add_element(at, *index, container),
+                PathStep::Member(name) => self.add_member(at, name),
+                PathStep::Index { index, container } => self.add_element(at, *index, container),
             };
         }
         at
@@ -133,7 +133,7 @@ impl PathTree {
     }
 
     fn push(&mut self, parent: NodeId, step: Reached) -> NodeId {
-        self.nodes.push(Node::new(parent, Some(step)));
+        self.nodes.push(PathNode::new(parent, Some(step)));
         // Paths come from a configuration file, which is far from 4 billion characters long.
         (self.nodes.len() - 1) as NodeId
     }

@@ -8,7 +8,7 @@ use super::path_tree::{Above, NodeId, PathTree, ROOT};
 use super::scalar::{Number, append_number, append_string, name, number, word};
 use super::skip::{self, Elements, StringEnd, end_of};
 use crate::error::ExtractionReason;
-use crate::selector::Found;
+use crate::selector::SelectorValue;
 
 /// How much of a document is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -184,13 +184,13 @@ impl JsonReader {
         bytes: &[u8],
         complex: bool,
         out: &mut String,
-    ) -> Result<Found, Missing> {
+    ) -> Result<SelectorValue, Missing> {
         let place = &self.places[node as usize];
         if place.document != self.document {
             return Err(Missing::Reason(self.why_missing(node)));
         }
         match place.node {
-            JsonNode::Null => return Ok(Found::Null),
+            JsonNode::Null => return Ok(SelectorValue::Null),
             JsonNode::True => out.push_str("true"),
             JsonNode::False => out.push_str("false"),
             JsonNode::String { at, quote, escaped } => {
@@ -208,7 +208,7 @@ impl JsonReader {
                 return Err(Missing::Reason(ExtractionReason::NotScalar));
             }
         }
-        Ok(Found::Text)
+        Ok(SelectorValue::Text)
     }
 
     /// Returns the number of objects and arrays around a node.

@@ -10,9 +10,9 @@ use crate::error::{ExtractionError, ExtractionReason};
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
-use crate::payload::{Payloads, Plans, WantedPaths};
+use crate::payload::{PayloadReader, Plans, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector::{Found, Selector};
+use crate::selector::{Selector, SelectorValue};
 
 /// What a mapping makes of a record.
 #[derive(Debug)]
@@ -263,13 +263,13 @@ fn extract(
     complex: bool,
     record: &RecordView<'_>,
 ) -> Result<Option<String>, ExtractionReason> {
-    let mut payloads = Payloads::default();
+    let mut payloads = PayloadReader::default();
     payloads.turn(plans, |_| false);
     let aim = WantedPaths::Fields(FieldSet::empty());
     payloads.want(plans, aim, selector.place().into_iter());
     let mut text = String::new();
     match selector.append(record, complex, &mut payloads, &mut text)? {
-        Found::Text => Ok(Some(text)),
-        Found::Null => Ok(None),
+        SelectorValue::Text => Ok(Some(text)),
+        SelectorValue::Null => Ok(None),
     }
 }

@@ -1,10 +1,10 @@
 use super::*;
-use crate::config::{ConnectionConfig, Parameter, ParseOptions, Source};
+use crate::config::{ConfigSource, ConnectionConfig, Parameter, ParseOptions};
 use crate::field_values::FieldValue;
 
 /// A mapping as the configuration makes it; `bootstrap.servers` is added.
 fn mapping(parameters: &[(&str, &str)]) -> Mapping {
-    let source = Source {
+    let source = ConfigSource {
         file: "test.xml",
         options: ParseOptions::default(),
     };

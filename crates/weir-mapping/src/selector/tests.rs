@@ -26,11 +26,13 @@ fn compile(text: &str) -> Result<Selector, ExpressionError> {
 
 fn select(text: &str, complex: bool) -> Result<Option<String>, ExtractionReason> {
     let mut out = String::new();
-    let found =
-        compile(text)
-            .unwrap()
-            .append(&record(), complex, &mut Payloads::default(), &mut out)?;
-    Ok((found == Found::Text).then_some(out))
+    let found = compile(text).unwrap().append(
+        &record(),
+        complex,
+        &mut PayloadReader::default(),
+        &mut out,
+    )?;
+    Ok((found == SelectorValue::Text).then_some(out))
 }
 
 fn text(expression: &str) -> Option<String> {

@@ -4,13 +4,13 @@
 #![allow(dead_code)]
 
 use weir_mapping::{
-    ConnectionConfig, ExtractionError, FieldValue, FieldValues, Mapping, Parameter, ParseOptions,
-    RecordView, Source,
+    ConfigSource, ConnectionConfig, ExtractionError, FieldValue, FieldValues, Mapping, Parameter,
+    ParseOptions, RecordView,
 };
 
 /// A mapping of topic `T` with these parameters; brokers and a simple item are added.
 pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Mapping {
-    let source = Source {
+    let source = ConfigSource {
         file: "test",
         options: ParseOptions::default(),
     };

@@ -20,7 +20,8 @@ use self::guard::{AccessRules, with_security_headers};
 use crate::http1::{HttpRequest, ParseLimits, Response};
 use crate::listener::end_stalled;
 use crate::server::{
-    Answer, CloseReason, ConnId, Detached, EventLoop, Handler, Io, Limits, Listener, ShardOptions,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
+    ServerHandler, ServerIo, ShardOptions,
 };
 use crate::tls::TlsAcceptor;
 use crate::watchdog::{Heartbeat, Vitals};
@@ -164,8 +165,8 @@ impl AdminServer {
     }
 }
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> ConnectionLimits {
+    ConnectionLimits {
         connections: CONNECTIONS_MAX,
         http: ParseLimits {
             head_bytes: HEAD_BYTES_MAX,
@@ -174,7 +175,7 @@ fn limits() -> Limits {
         message_bytes: BODY_BYTES_MAX,
         outbox_bytes: ANSWER_BYTES_MAX,
         request_ms: REQUEST_MS,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     }
 }
 
@@ -199,9 +200,9 @@ impl<P: AdminPages> AdminHandler<P> {
     }
 
     /// Makes a slow page on a thread, unless one is being made.
-    fn make(&mut self, conn: ConnId, make: Box<dyn FnOnce() -> Response + Send>) -> Answer {
+    fn make(&mut self, conn: ConnId, make: Box<dyn FnOnce() -> Response + Send>) -> RequestOutcome {
         let busy = || {
-            Answer::Reply(with_security_headers(Response::text(
+            RequestOutcome::Reply(with_security_headers(Response::text(
                 503,
                 "busy, try again\n",
             )))
@@ -219,7 +220,7 @@ impl<P: AdminPages> AdminHandler<P> {
         match started {
             Ok(thread) => {
                 self.slow = Some(thread);
-                Answer::Later
+                RequestOutcome::Later
             }
             Err(error) => {
                 limited!(warn, "admin page not made", %error, "cannot start a thread for a page");
@@ -236,21 +237,26 @@ fn live(vitals: &Vitals) -> Response {
     }
 }
 
-impl<P: AdminPages> Handler for AdminHandler<P> {
+impl<P: AdminPages> ServerHandler for AdminHandler<P> {
     type Mail = Posted;
 
-    fn on_request(&mut self, _io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer {
+    fn on_request(
+        &mut self,
+        _io: &mut ServerIo,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
         let is_public = self.pages.is_public(request.path);
         if let Some(refusal) = self.access.reject(request, is_public) {
-            return Answer::Reply(with_security_headers(refusal));
+            return RequestOutcome::Reply(with_security_headers(refusal));
         }
         match self.page(request.path, request.query) {
-            Page::Now(response) => Answer::Reply(with_security_headers(response)),
+            Page::Now(response) => RequestOutcome::Reply(with_security_headers(response)),
             Page::Slow(make) => self.make(conn, make),
         }
     }
 
-    fn on_mail(&mut self, io: &mut Io, posted: Posted) {
+    fn on_mail(&mut self, io: &mut ServerIo, posted: Posted) {
         match posted {
             Posted::Answer(conn, response) => io.reply(conn, &response),
             Posted::Stop => {
@@ -261,7 +267,7 @@ impl<P: AdminPages> Handler for AdminHandler<P> {
         }
     }
 
-    fn on_timer(&mut self, io: &mut Io, token: u64) {
+    fn on_timer(&mut self, io: &mut ServerIo, token: u64) {
         match token {
             DRAINED => io.stop(),
             _ => {
@@ -271,7 +277,7 @@ impl<P: AdminPages> Handler for AdminHandler<P> {
         }
     }
 
-    fn on_turn(&mut self, io: &mut Io) {
+    fn on_turn(&mut self, io: &mut ServerIo) {
         if self.is_draining {
             io.close_idle();
             if io.connections() == 0 {
@@ -280,8 +286,8 @@ impl<P: AdminPages> Handler for AdminHandler<P> {
         }
     }
 
-    fn on_message(&mut self, _io: &mut Io, _conn: ConnId, _text: &str) {}
-    fn on_closed(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
-    fn on_room(&mut self, _io: &mut Io, _conn: ConnId, _tag: u64) {}
-    fn on_detached(&mut self, _io: &mut Io, _connection: Detached) {}
+    fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
+    fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
+    fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
+    fn on_detached(&mut self, _io: &mut ServerIo, _connection: Detached) {}
 }

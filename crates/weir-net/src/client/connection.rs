@@ -8,27 +8,27 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::tls::Session;
-use super::{ClientOptions, CloseReason};
+use super::tls::TlsSession;
+use super::{ClientOptions, DisconnectReason};
 
 /// A socket of the loop.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
-    pub(super) state: State,
+    pub(super) state: SocketState,
     /// What the bytes are sealed with, if they are.
-    pub(super) tls: Option<Box<Session>>,
+    pub(super) tls: Option<Box<TlsSession>>,
     /// Bytes the socket did not take yet; unallocated while empty.
     queue: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SocketState {
     Connecting { since: Instant },
     Open,
 }
 
-impl Connection {
+impl ClientConnection {
     /// Starts to connect, from the address `options` have for this connection.
     pub(super) fn start(
         options: &ClientOptions,
@@ -61,7 +61,7 @@ impl Connection {
         )?;
         Ok(Self {
             stream,
-            state: State::Connecting { since: now },
+            state: SocketState::Connecting { since: now },
             tls,
             queue: Vec::new(),
         })
@@ -72,20 +72,20 @@ impl Connection {
         &mut self,
         conn: usize,
         registry: &Registry,
-    ) -> Result<bool, CloseReason> {
+    ) -> Result<bool, DisconnectReason> {
         if let Ok(Some(error)) | Err(error) = self.stream.take_error() {
-            return Err(CloseReason::ConnectFailed(error.kind()));
+            return Err(DisconnectReason::ConnectFailed(error.kind()));
         }
         match self.stream.peer_addr() {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
-            Err(error) => return Err(CloseReason::ConnectFailed(error.kind())),
+            Err(error) => return Err(DisconnectReason::ConnectFailed(error.kind())),
         }
-        self.state = State::Open;
+        self.state = SocketState::Open;
         // Only reads from here on: with both, every acknowledged byte would wake the loop.
         registry
             .reregister(&mut self.stream, Token(conn), Interest::READABLE)
-            .map_err(|error| CloseReason::Failed(error.kind()))?;
+            .map_err(|error| DisconnectReason::Failed(error.kind()))?;
         Ok(true)
     }
 
@@ -96,7 +96,7 @@ impl Connection {
         queue_bytes_max: usize,
         conn: usize,
         registry: &Registry,
-    ) -> Result<usize, CloseReason> {
+    ) -> Result<usize, DisconnectReason> {
         let Some(tls) = &mut self.tls else {
             self.send_as_is(bytes, queue_bytes_max, conn, registry)?;
             return Ok(bytes.len());
@@ -112,9 +112,9 @@ impl Connection {
         queue_bytes_max: usize,
         conn: usize,
         registry: &Registry,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), DisconnectReason> {
         let mut rest = bytes;
-        if self.queue.is_empty() && self.state == State::Open {
+        if self.queue.is_empty() && self.state == SocketState::Open {
             let written = self.write_some(rest)?;
             rest = &rest[written..];
         }
@@ -122,20 +122,24 @@ impl Connection {
             return Ok(());
         }
         if self.queue.len() + rest.len() > queue_bytes_max {
-            return Err(CloseReason::WriteQueueFull);
+            return Err(DisconnectReason::WriteQueueFull);
         }
-        if self.queue.is_empty() && self.state == State::Open {
+        if self.queue.is_empty() && self.state == SocketState::Open {
             let both = Interest::READABLE | Interest::WRITABLE;
             registry
                 .reregister(&mut self.stream, Token(conn), both)
-                .map_err(|error| CloseReason::Failed(error.kind()))?;
+                .map_err(|error| DisconnectReason::Failed(error.kind()))?;
         }
         self.queue.extend_from_slice(rest);
         Ok(())
     }
 
     /// Writes from the queue once the socket takes bytes again.
-    pub(super) fn flush(&mut self, conn: usize, registry: &Registry) -> Result<(), CloseReason> {
+    pub(super) fn flush(
+        &mut self,
+        conn: usize,
+        registry: &Registry,
+    ) -> Result<(), DisconnectReason> {
         if self.queue.is_empty() {
             return Ok(());
         }
@@ -148,19 +152,19 @@ impl Connection {
         }
         registry
             .reregister(&mut self.stream, Token(conn), Interest::READABLE)
-            .map_err(|error| CloseReason::Failed(error.kind()))
+            .map_err(|error| DisconnectReason::Failed(error.kind()))
     }
 
     /// Writes until all is written or the socket is full; how many bytes it took.
-    fn write_some(&mut self, bytes: &[u8]) -> Result<usize, CloseReason> {
+    fn write_some(&mut self, bytes: &[u8]) -> Result<usize, DisconnectReason> {
         let mut written = 0;
         while written < bytes.len() {
             match self.stream.write(&bytes[written..]) {
-                Ok(0) => return Err(CloseReason::Failed(io::ErrorKind::WriteZero)),
+                Ok(0) => return Err(DisconnectReason::Failed(io::ErrorKind::WriteZero)),
                 Ok(taken) => written += taken,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(CloseReason::Failed(error.kind())),
+                Err(error) => return Err(DisconnectReason::Failed(error.kind())),
             }
         }
         Ok(written)

@@ -6,42 +6,42 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use mio::{Events, Poll, Registry};
 
-use super::connection::{Connection, State};
-use super::{Busy, ClientOptions, CloseReason, Handler};
+use super::connection::{ClientConnection, SocketState};
+use super::{ClientHandler, ClientOptions, DisconnectReason, LoopUtilization};
 
 /// Thousands of outgoing connections on one thread.
 #[derive(Debug)]
 pub struct ClientLoop {
     poll: Poll,
-    core: Core,
+    core: ClientLoopState,
 }
 
 /// All that a handler may reach through [`Io`].
 #[derive(Debug)]
-struct Core {
+struct ClientLoopState {
     options: ClientOptions,
     registry: Registry,
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<ClientConnection>>,
     /// Connections started so far: the next one's number.
     started: usize,
     connecting: usize,
     open: usize,
     bytes_received: u64,
     bytes_sent: u64,
-    busy: Busy,
+    busy: LoopUtilization,
     /// What the records of one read contained; shared by all connections.
     plain: Vec<u8>,
     /// Ended inside a handler's call, to be reported after it.
-    failed: Vec<(usize, CloseReason)>,
+    failed: Vec<(usize, DisconnectReason)>,
 }
 
 /// What a handler may do to the connections.
 #[derive(Debug)]
-pub struct Io<'a> {
-    core: &'a mut Core,
+pub struct ClientIo<'a> {
+    core: &'a mut ClientLoopState,
 }
 
-impl Io<'_> {
+impl ClientIo<'_> {
     /// Sends `bytes` on connection `conn`; a failure ends the connection and is reported by
     /// [`Handler::on_closed`] after the current call. Nothing happens if it is not open.
     pub fn send(&mut self, conn: usize, bytes: &[u8]) {
@@ -82,7 +82,7 @@ impl Io<'_> {
     }
 
     /// How busy the loop has been.
-    pub fn busy(&self) -> Busy {
+    pub fn busy(&self) -> LoopUtilization {
         self.core.busy
     }
 }
@@ -100,7 +100,7 @@ impl ClientLoop {
             .collect();
         Ok(Self {
             poll,
-            core: Core {
+            core: ClientLoopState {
                 options,
                 registry,
                 connections,
@@ -109,7 +109,7 @@ impl ClientLoop {
                 open: 0,
                 bytes_received: 0,
                 bytes_sent: 0,
-                busy: Busy::default(),
+                busy: LoopUtilization::default(),
                 plain: Vec::new(),
                 failed: Vec::new(),
             },
@@ -120,7 +120,7 @@ impl ClientLoop {
     ///
     /// # Errors
     /// If waiting for events fails, which is not the fault of any connection.
-    pub fn run(&mut self, handler: &mut impl Handler) -> io::Result<()> {
+    pub fn run(&mut self, handler: &mut impl ClientHandler) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_ITERATION);
         let mut buffer = vec![0; READ_BUFFER_BYTES];
         let start = Instant::now();
@@ -136,7 +136,7 @@ impl ClientLoop {
                 let now = Instant::now();
                 next_tick = now + core.options.tick;
                 core.expire(now, handler);
-                let flow = handler.on_tick(&mut Io { core }, now);
+                let flow = handler.on_tick(&mut ClientIo { core }, now);
                 core.report_failed(handler);
                 if flow.is_break() {
                     return Ok(());
@@ -158,9 +158,9 @@ impl ClientLoop {
     }
 }
 
-impl Core {
+impl ClientLoopState {
     /// Opens the connections that are due by the ramp.
-    fn ramp(&mut self, start: Instant, handler: &mut impl Handler) {
+    fn ramp(&mut self, start: Instant, handler: &mut impl ClientHandler) {
         while self.started < self.options.connections
             && self.connecting < self.options.connecting_max
             && start.elapsed() >= self.due(self.started)
@@ -168,14 +168,14 @@ impl Core {
         {
             let conn = self.started;
             self.started += 1;
-            match Connection::start(&self.options, conn, &self.registry, Instant::now()) {
+            match ClientConnection::start(&self.options, conn, &self.registry, Instant::now()) {
                 Ok(connection) => {
                     self.connections[conn] = Some(connection);
                     self.connecting += 1;
                 }
                 Err(error) => {
-                    let reason = CloseReason::ConnectFailed(error.kind());
-                    handler.on_closed(&mut Io { core: self }, conn, reason);
+                    let reason = DisconnectReason::ConnectFailed(error.kind());
+                    handler.on_closed(&mut ClientIo { core: self }, conn, reason);
                     self.report_failed(handler);
                 }
             }
@@ -200,7 +200,7 @@ impl Core {
         timeout.min(due.max(Duration::from_millis(1)))
     }
 
-    fn dispatch(&mut self, event: &Event, buffer: &mut [u8], handler: &mut impl Handler) {
+    fn dispatch(&mut self, event: &Event, buffer: &mut [u8], handler: &mut impl ClientHandler) {
         let conn = event.token().0;
         if let Err(reason) = self.try_dispatch(event, conn, buffer, handler) {
             self.failed.push((conn, reason));
@@ -213,19 +213,19 @@ impl Core {
         event: &Event,
         conn: usize,
         buffer: &mut [u8],
-        handler: &mut impl Handler,
-    ) -> Result<(), CloseReason> {
+        handler: &mut impl ClientHandler,
+    ) -> Result<(), DisconnectReason> {
         let Some(Some(connection)) = self.connections.get_mut(conn) else {
             return Ok(());
         };
-        if connection.state != State::Open {
+        if connection.state != SocketState::Open {
             if !connection.finish_connect(conn, &self.registry)? {
                 return Ok(());
             }
             self.connecting -= 1;
             self.open += 1;
             connection.flush(conn, &self.registry)?;
-            handler.on_connected(&mut Io { core: self }, conn);
+            handler.on_connected(&mut ClientIo { core: self }, conn);
         } else if event.is_writable() {
             connection.flush(conn, &self.registry)?;
         }
@@ -242,19 +242,24 @@ impl Core {
         conn: usize,
         ends: bool,
         buffer: &mut [u8],
-        handler: &mut impl Handler,
-    ) -> Result<(), CloseReason> {
+        handler: &mut impl ClientHandler,
+    ) -> Result<(), DisconnectReason> {
         // Looked up anew each time: the handler may have closed the connection.
         while let Some(Some(connection)) = self.connections.get_mut(conn) {
             match connection.stream.read(buffer) {
-                Ok(0) => return Err(CloseReason::ByPeer),
+                Ok(0) => return Err(DisconnectReason::ByPeer),
                 Ok(bytes) => {
                     let read_at = Instant::now();
                     self.bytes_received += bytes as u64;
                     if connection.tls.is_some() {
                         self.decrypt_records(conn, &buffer[..bytes], read_at, handler)?;
                     } else {
-                        handler.on_data(&mut Io { core: self }, conn, &buffer[..bytes], read_at);
+                        handler.on_data(
+                            &mut ClientIo { core: self },
+                            conn,
+                            &buffer[..bytes],
+                            read_at,
+                        );
                     }
                     if bytes < buffer.len() && !ends {
                         break;
@@ -262,7 +267,7 @@ impl Core {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(CloseReason::Failed(error.kind())),
+                Err(error) => return Err(DisconnectReason::Failed(error.kind())),
             }
         }
         Ok(())
@@ -274,8 +279,8 @@ impl Core {
         conn: usize,
         records: &[u8],
         read_at: Instant,
-        handler: &mut impl Handler,
-    ) -> Result<(), CloseReason> {
+        handler: &mut impl ClientHandler,
+    ) -> Result<(), DisconnectReason> {
         let Some(Some(connection)) = self.connections.get_mut(conn) else {
             return Ok(());
         };
@@ -289,41 +294,41 @@ impl Core {
         // Nothing of ours: what the handshake or a change of keys wants sent, an alert if it failed.
         let answered = connection.send(&[], limit, conn, &self.registry);
         if !plain.is_empty() {
-            handler.on_data(&mut Io { core: self }, conn, &plain, read_at);
+            handler.on_data(&mut ClientIo { core: self }, conn, &plain, read_at);
         }
         self.plain = plain;
         let ended = opened?;
         self.bytes_sent += answered? as u64;
         match ended {
-            true => Err(CloseReason::ByPeer),
+            true => Err(DisconnectReason::ByPeer),
             false => Ok(()),
         }
     }
 
     /// Gives up attempts that take too long.
-    fn expire(&mut self, now: Instant, handler: &mut impl Handler) {
+    fn expire(&mut self, now: Instant, handler: &mut impl ClientHandler) {
         if self.connecting == 0 {
             return;
         }
         let timeout = self.options.connect_timeout;
         for (conn, connection) in self.connections[..self.started].iter().enumerate() {
-            if let Some(Connection {
-                state: State::Connecting { since },
+            if let Some(ClientConnection {
+                state: SocketState::Connecting { since },
                 ..
             }) = connection
             {
                 if now.saturating_duration_since(*since) > timeout {
-                    self.failed.push((conn, CloseReason::ConnectTimeout));
+                    self.failed.push((conn, DisconnectReason::ConnectTimeout));
                 }
             }
         }
         self.report_failed(handler);
     }
 
-    fn report_failed(&mut self, handler: &mut impl Handler) {
+    fn report_failed(&mut self, handler: &mut impl ClientHandler) {
         while let Some((conn, reason)) = self.failed.pop() {
             if self.remove(conn) {
-                handler.on_closed(&mut Io { core: self }, conn, reason);
+                handler.on_closed(&mut ClientIo { core: self }, conn, reason);
             }
         }
     }
@@ -334,14 +339,14 @@ impl Core {
             return false;
         };
         match connection.state {
-            State::Connecting { .. } => self.connecting -= 1,
-            State::Open => self.open -= 1,
+            SocketState::Connecting { .. } => self.connecting -= 1,
+            SocketState::Open => self.open -= 1,
         }
         true
     }
 }
 
-impl Busy {
+impl LoopUtilization {
     fn add_turn(&mut self, turn: Duration) {
         let iteration_ns = nanoseconds(turn);
         self.busy_ns += iteration_ns;

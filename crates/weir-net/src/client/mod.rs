@@ -16,8 +16,8 @@ use thiserror::Error;
 
 use crate::tls::ClientTls;
 
-pub use event_loop::{ClientLoop, Io};
-pub use sources::Sources;
+pub use event_loop::{ClientIo, ClientLoop};
+pub use sources::AddressSource;
 
 /// Where to connect, how many times and how fast.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct ClientOptions {
     /// How often [`Handler::on_tick`] is called at least.
     pub tick: Duration,
     /// Addresses to connect from.
-    pub sources: Sources,
+    pub sources: AddressSource,
     /// TLS with the servers for which it is given: the server, then further ones, in their order.
     pub tls: Vec<Option<ServerTls>>,
 }
@@ -67,7 +67,7 @@ impl ClientOptions {
             connect_timeout: Duration::from_secs(10),
             write_queue_bytes_max: 64 * 1024,
             tick: Duration::from_millis(20),
-            sources: Sources::for_target(server),
+            sources: AddressSource::for_target(server),
             tls: Vec::new(),
         }
     }
@@ -81,31 +81,31 @@ impl ClientOptions {
     }
 
     /// The TLS session of connection `conn`, if its server has one.
-    fn session_of(&self, conn: usize) -> io::Result<Option<Box<tls::Session>>> {
+    fn session_of(&self, conn: usize) -> io::Result<Option<Box<tls::TlsSession>>> {
         let tls = self.tls.get(conn % (1 + self.more_servers.len()));
         let Some(tls) = tls.and_then(Option::as_ref) else {
             return Ok(None);
         };
         let session = tls.trust.connect(tls.name.clone());
         session
-            .map(|session| Some(tls::Session::new(session)))
+            .map(|session| Some(tls::TlsSession::new(session)))
             .map_err(io::Error::other)
     }
 }
 
 /// What happens on the connections. All calls come from the one thread that runs the loop.
-pub trait Handler {
+pub trait ClientHandler {
     /// Connection `conn` is open.
-    fn on_connected(&mut self, io: &mut Io<'_>, conn: usize);
+    fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize);
 
     /// Bytes arrived; `read_at` was taken right after the read that returned them.
-    fn on_data(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], read_at: Instant);
+    fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant);
 
     /// The connection has ended, or could not be opened, other than by [`Io::close`].
-    fn on_closed(&mut self, io: &mut Io<'_>, conn: usize, reason: CloseReason);
+    fn on_closed(&mut self, io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason);
 
     /// Called every [`ClientOptions::tick`], later if the loop is busy; `Break` ends the loop.
-    fn on_tick(&mut self, io: &mut Io<'_>, now: Instant) -> ControlFlow<()>;
+    fn on_tick(&mut self, io: &mut ClientIo<'_>, now: Instant) -> ControlFlow<()>;
 
     /// Whether the ramp may open another connection now, with `opened` started so far.
     fn may_connect(&self, opened: usize) -> bool {
@@ -116,7 +116,7 @@ pub trait Handler {
 
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum CloseReason {
+pub enum DisconnectReason {
     /// It was never open.
     #[error("connect failed: {0}")]
     ConnectFailed(io::ErrorKind),
@@ -139,7 +139,7 @@ pub enum CloseReason {
 
 /// How busy the loop has been since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Busy {
+pub struct LoopUtilization {
     /// Nanoseconds outside of the wait for events.
     pub busy_ns: u64,
     /// Nanoseconds in all.
@@ -148,7 +148,7 @@ pub struct Busy {
     pub turn_max_ns: u64,
 }
 
-impl Busy {
+impl LoopUtilization {
     /// The busy share between an earlier reading and this one, 0 to 1.
     pub fn share_since(self, earlier: Self) -> f64 {
         let total = self.total_ns.saturating_sub(earlier.total_ns);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Which local addresses outgoing connections use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sources {
+pub enum AddressSource {
     /// The operating system's choice.
     Any,
     /// Addresses `127.net.0.1`, `.2` ... in turn, each for some thousands of connections. A process
@@ -17,7 +17,7 @@ pub enum Sources {
     List(Vec<IpAddr>),
 }
 
-impl Sources {
+impl AddressSource {
     /// [`Sources::Loopback`] for an IPv4 loopback server, otherwise [`Sources::Any`].
     pub fn for_target(server: SocketAddr) -> Self {
         match server.ip() {
@@ -52,16 +52,16 @@ mod tests {
 
     #[test]
     fn loopback_changes_address_before_ports_run_out() {
-        let sources = Sources::Loopback { net: 7 };
+        let sources = AddressSource::Loopback { net: 7 };
         let at = |conn| sources.address(conn).unwrap().to_string();
         assert_eq!(at(0), "127.7.0.1");
         assert_eq!(at(19_999), "127.7.0.1");
         assert_eq!(at(20_000), "127.7.0.2");
         assert_eq!(at(20_000 * 255), "127.7.1.0");
-        assert_eq!(Sources::List(Vec::new()).address(3), None);
+        assert_eq!(AddressSource::List(Vec::new()).address(3), None);
         assert_eq!(
-            Sources::for_target("[::1]:1".parse().unwrap()),
-            Sources::Any
+            AddressSource::for_target("[::1]:1".parse().unwrap()),
+            AddressSource::Any
         );
     }
 }

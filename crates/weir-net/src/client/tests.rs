@@ -13,10 +13,10 @@ struct Recorder {
     sends: usize,
     expected: usize,
     received: Vec<Vec<u8>>,
-    closed: Vec<(usize, CloseReason)>,
+    closed: Vec<(usize, DisconnectReason)>,
     close_after: Option<usize>,
     closed_by_us: usize,
-    busy: Busy,
+    busy: LoopUtilization,
 }
 
 impl Recorder {
@@ -31,14 +31,14 @@ impl Recorder {
     }
 }
 
-impl Handler for Recorder {
-    fn on_connected(&mut self, io: &mut Io<'_>, conn: usize) {
+impl ClientHandler for Recorder {
+    fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize) {
         for _ in 0..self.sends {
             io.send(conn, &self.send);
         }
     }
 
-    fn on_data(&mut self, io: &mut Io<'_>, conn: usize, bytes: &[u8], _read_at: Instant) {
+    fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], _read_at: Instant) {
         self.received[conn].extend_from_slice(bytes);
         if self
             .close_after
@@ -49,11 +49,11 @@ impl Handler for Recorder {
         }
     }
 
-    fn on_closed(&mut self, _io: &mut Io<'_>, conn: usize, reason: CloseReason) {
+    fn on_closed(&mut self, _io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason) {
         self.closed.push((conn, reason));
     }
 
-    fn on_tick(&mut self, io: &mut Io<'_>, _now: Instant) -> ControlFlow<()> {
+    fn on_tick(&mut self, io: &mut ClientIo<'_>, _now: Instant) -> ControlFlow<()> {
         self.busy = io.busy();
         if self.closed.len() + self.closed_by_us >= self.expected {
             return ControlFlow::Break(());
@@ -100,7 +100,7 @@ fn echoes_on_many_connections() {
         recorder
             .closed
             .iter()
-            .all(|(_, reason)| *reason == CloseReason::ByPeer)
+            .all(|(_, reason)| *reason == DisconnectReason::ByPeer)
     );
     assert!(recorder.busy.busy_ns <= recorder.busy.total_ns);
 }
@@ -113,7 +113,7 @@ fn refused_connections_are_reported() {
     };
     let mut recorder = Recorder::new(3, b"");
     run(ClientOptions::new(address, 3), &mut recorder);
-    let refused = CloseReason::ConnectFailed(io::ErrorKind::ConnectionRefused);
+    let refused = DisconnectReason::ConnectFailed(io::ErrorKind::ConnectionRefused);
     assert!(
         recorder.closed.iter().all(|(_, reason)| *reason == refused),
         "{:?}",
@@ -130,8 +130,8 @@ fn reset_is_reported_after_what_was_sent() {
     let mut recorder = Recorder::new(1, b"");
     run(ClientOptions::new(address, 1), &mut recorder);
     thread.join().unwrap();
-    let reset = CloseReason::Failed(io::ErrorKind::ConnectionReset);
-    let failed = CloseReason::ConnectFailed(io::ErrorKind::ConnectionReset);
+    let reset = DisconnectReason::Failed(io::ErrorKind::ConnectionReset);
+    let failed = DisconnectReason::ConnectFailed(io::ErrorKind::ConnectionReset);
     let (_, reason) = recorder.closed[0];
     assert!(reason == reset || reason == failed, "{reason:?}");
 }
@@ -174,7 +174,7 @@ fn full_write_queue_ends_the_connection() {
     let mut options = ClientOptions::new(listener.local_addr().unwrap(), 1);
     options.write_queue_bytes_max = 1 << 20;
     run(options, &mut recorder);
-    assert_eq!(recorder.closed, [(0, CloseReason::WriteQueueFull)]);
+    assert_eq!(recorder.closed, [(0, DisconnectReason::WriteQueueFull)]);
 }
 
 #[test]

@@ -4,31 +4,31 @@ use std::io::{self, Read as _, Write as _};
 
 use rustls::ClientConnection;
 
-use super::CloseReason;
+use super::DisconnectReason;
 
 /// One connection's TLS.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct TlsSession {
     tls: ClientConnection,
 }
 
-impl Session {
+impl TlsSession {
     pub(super) fn new(tls: ClientConnection) -> Box<Self> {
         Box::new(Self { tls })
     }
 
     /// The records for `bytes`, with what TLS itself has to say; during the handshake they are kept
     /// until it is done.
-    pub(super) fn seal(&mut self, bytes: &[u8]) -> Result<Vec<u8>, CloseReason> {
+    pub(super) fn seal(&mut self, bytes: &[u8]) -> Result<Vec<u8>, DisconnectReason> {
         // After an error there is still an alert to be sent, and nothing else.
         if !bytes.is_empty() && self.tls.writer().write(bytes).map_err(failed)? < bytes.len() {
-            return Err(CloseReason::WriteQueueFull);
+            return Err(DisconnectReason::WriteQueueFull);
         }
         self.outgoing()
     }
 
     /// What is to be sent now.
-    pub(super) fn outgoing(&mut self) -> Result<Vec<u8>, CloseReason> {
+    pub(super) fn outgoing(&mut self) -> Result<Vec<u8>, DisconnectReason> {
         let mut out = Vec::new();
         while self.tls.wants_write() {
             self.tls.write_tls(&mut out).map_err(failed)?;
@@ -42,7 +42,7 @@ impl Session {
         &mut self,
         records: &[u8],
         plain: &mut Vec<u8>,
-    ) -> Result<bool, CloseReason> {
+    ) -> Result<bool, DisconnectReason> {
         let mut rest = records;
         let mut ended = false;
         while !rest.is_empty() && !ended {
@@ -50,7 +50,7 @@ impl Session {
             let state = self.tls.process_new_packets();
             let state = state.map_err(|error| {
                 crate::limited!(debug, "TLS failed", %error, "TLS failed");
-                CloseReason::Tls(reason(&error))
+                DisconnectReason::Tls(reason(&error))
             })?;
             let begin = plain.len();
             plain.resize(begin + state.plaintext_bytes_to_read(), 0);
@@ -65,8 +65,8 @@ impl Session {
     }
 }
 
-fn failed(error: io::Error) -> CloseReason {
-    CloseReason::Failed(error.kind())
+fn failed(error: io::Error) -> DisconnectReason {
+    DisconnectReason::Failed(error.kind())
 }
 
 fn reason(error: &rustls::Error) -> &'static str {

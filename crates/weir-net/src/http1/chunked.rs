@@ -35,13 +35,13 @@ pub(super) struct ChunkReader {
     body: Vec<u8>,
     /// Where the part of the input begins that is not dealt with.
     at: usize,
-    phase: Phase,
+    phase: ChunkPhase,
     /// Bytes looked at, for tests of how much work a peer can cause.
     examined: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum Phase {
+enum ChunkPhase {
     #[default]
     Size,
     Data(usize),
@@ -60,10 +60,10 @@ impl ChunkReader {
             let rest = input.get(self.at..).unwrap_or_default();
             match self.phase {
                 // Many tiny chunks must not cost more than the body they make is worth.
-                Phase::Size if self.at > 2 * body_bytes_max + LINE_BYTES_MAX => {
+                ChunkPhase::Size if self.at > 2 * body_bytes_max + LINE_BYTES_MAX => {
                     return Err(refuse(413, "request body over the limit"));
                 }
-                Phase::Size => {
+                ChunkPhase::Size => {
                     self.examined += rest.len().min(LINE_BYTES_MAX);
                     let Some((size, line_bytes)) = size_line(rest)? else {
                         return Ok(None);
@@ -73,11 +73,11 @@ impl ChunkReader {
                     }
                     self.at += line_bytes;
                     self.phase = match size {
-                        0 => Phase::Trailer,
-                        size => Phase::Data(size),
+                        0 => ChunkPhase::Trailer,
+                        size => ChunkPhase::Data(size),
                     };
                 }
-                Phase::Data(size) => {
+                ChunkPhase::Data(size) => {
                     let Some(bytes) = rest.get(..size + 2) else {
                         return Ok(None);
                     };
@@ -88,9 +88,9 @@ impl ChunkReader {
                     }
                     self.body.extend_from_slice(bytes);
                     self.at += size + 2;
-                    self.phase = Phase::Size;
+                    self.phase = ChunkPhase::Size;
                 }
-                Phase::Trailer => {
+                ChunkPhase::Trailer => {
                     self.examined += rest.len().min(TRAILER_BYTES_MAX);
                     return Ok(trailer(rest)?.map(|bytes| self.at + bytes));
                 }
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn extensions_and_trailers_are_passed_over() {
-        let text = "5;name=value\r\nhello\r\n0A \r\n, world..!\r\n000\r\nX: y\r\n\r\nGET";
+        let text = "5;name=value\r\nhello\r\n0A \r\n, env..!\r\n000\r\nX: y\r\n\r\nGET";
         let (body, used) = read_body(text.as_bytes(), 100).unwrap().unwrap();
-        assert_eq!(body, b"hello, world..!");
+        assert_eq!(body, b"hello, env..!");
         assert_eq!(&text[used..], "GET");
     }
 

@@ -27,14 +27,14 @@ pub fn read(data: &[u8]) {
         if let Some(before) = before {
             assert_eq!(before, outcome, "{end} bytes");
         }
-        if outcome != Outcome::Partial {
+        if outcome != ParseOutcome::Partial {
             before = Some(outcome);
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ParseOutcome {
     Partial,
     /// Bytes of the request, and of its body.
     Complete(usize, usize),
@@ -45,7 +45,7 @@ fn parse_on(
     bytes: &[u8],
     limits: ParseLimits,
     progress: &mut Option<Box<BodyProgress>>,
-) -> Outcome {
+) -> ParseOutcome {
     outcome(
         bytes,
         limits,
@@ -53,7 +53,7 @@ fn parse_on(
     )
 }
 
-fn parse(bytes: &[u8], limits: ParseLimits) -> Outcome {
+fn parse(bytes: &[u8], limits: ParseLimits) -> ParseOutcome {
     outcome(bytes, limits, parse_request(bytes, limits, peer()))
 }
 
@@ -61,17 +61,21 @@ fn peer() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1))
 }
 
-fn outcome(bytes: &[u8], limits: ParseLimits, parsed: Result<Parsed<'_>, ParseError>) -> Outcome {
+fn outcome(
+    bytes: &[u8],
+    limits: ParseLimits,
+    parsed: Result<Parsed<'_>, ParseError>,
+) -> ParseOutcome {
     match parsed {
-        Ok(Parsed::Partial) => Outcome::Partial,
+        Ok(Parsed::Partial) => ParseOutcome::Partial,
         Ok(Parsed::Complete(request, used)) => {
             assert!(used <= bytes.len());
             assert!(request.body.len() <= limits.body_bytes, "over the limit");
-            Outcome::Complete(used, request.body.len())
+            ParseOutcome::Complete(used, request.body.len())
         }
         Err(error) => {
             assert!((400..600).contains(&error.status));
-            Outcome::Refused
+            ParseOutcome::Refused
         }
     }
 }

@@ -19,11 +19,11 @@ static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// the queue full are dropped and counted, and a line says how many once the output goes on.
 #[derive(Debug, Clone)]
 pub struct LogWriter {
-    queue: Sender<Entry>,
+    queue: Sender<LogEntry>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum LogEntry {
     Line(Vec<u8>),
     /// To be answered when all lines before it are written.
     Flush(Sender<()>),
@@ -46,7 +46,7 @@ impl LogWriter {
     pub fn flush(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let (done, is_done) = bounded(1);
-        let sent = self.queue.send_deadline(Entry::Flush(done), deadline);
+        let sent = self.queue.send_deadline(LogEntry::Flush(done), deadline);
         sent.is_ok() && is_done.recv_deadline(deadline).is_ok()
     }
 }
@@ -54,7 +54,7 @@ impl LogWriter {
 impl Write for LogWriter {
     /// Queues one line or drops it. Never fails and never waits.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match self.queue.try_send(Entry::Line(bounded_line(line))) {
+        match self.queue.try_send(LogEntry::Line(bounded_line(line))) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 DROPPED.fetch_add(1, Ordering::Relaxed);
@@ -83,13 +83,13 @@ fn bounded_line(line: &[u8]) -> Vec<u8> {
     cut.into_bytes()
 }
 
-fn write_all(mut output: impl Write, entries: &Receiver<Entry>) {
+fn write_all(mut output: impl Write, entries: &Receiver<LogEntry>) {
     let mut reported = 0;
     for entry in entries {
         // An output that fails is as good as none: there is nowhere else to say so.
         let _ = match entry {
-            Entry::Line(line) => output.write_all(&line),
-            Entry::Flush(done) => {
+            LogEntry::Line(line) => output.write_all(&line),
+            LogEntry::Flush(done) => {
                 report_dropped(&mut output, &mut reported);
                 let flushed = output.flush();
                 let _ = done.try_send(());

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
-use super::io::Due;
-use super::stream::Stream;
+use super::io::LoopTimer;
+use super::stream::SocketStream;
 use super::tls_stream::TlsStream;
-use super::{ConnId, EventLoop, Handler};
+use super::{ConnId, EventLoop, ServerHandler};
 use crate::limited;
 use crate::tls::TlsAcceptor;
 
@@ -77,7 +77,7 @@ impl Listeners {
     }
 }
 
-impl<H: Handler> EventLoop<H> {
+impl<H: ServerHandler> EventLoop<H> {
     /// Takes in those who wait, some from each door.
     pub(super) fn accept(&mut self) {
         if !self.io.accepting {
@@ -139,18 +139,20 @@ impl<H: Handler> EventLoop<H> {
 
     fn accept_later(&mut self) {
         let at_ms = self.io.now_ms() + ACCEPT_RETRY_MS;
-        self.io.timers.set(at_ms, Due::Accept);
+        self.io.timers.set(at_ms, LoopTimer::Accept);
     }
 
     fn take_in(&mut self, socket: TcpStream, peer: SocketAddr, door: usize) -> Option<ConnId> {
         let Some(acceptor) = &self.doors.list[door].tls else {
             let timeout_ms = self.io.limits.request_ms;
-            return self.io.insert(Stream::Plain(socket), peer, timeout_ms);
+            return self
+                .io
+                .insert(SocketStream::Plain(socket), peer, timeout_ms);
         };
         let timeout_ms = acceptor.handshake_ms();
         match acceptor.accept() {
             Ok(tls) => {
-                let stream = Stream::Tls(Box::new(TlsStream::new(socket, tls)));
+                let stream = SocketStream::Tls(Box::new(TlsStream::new(socket, tls)));
                 self.io.insert(stream, peer, timeout_ms)
             }
             Err(error) => {

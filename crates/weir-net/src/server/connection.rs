@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::stream::Stream;
+use super::stream::SocketStream;
 use crate::http1::BodyProgress;
 use crate::send_queue::SendQueue;
-use crate::websocket::{FrameReader, Window};
+use crate::websocket::{DeflateWindow, WebSocketFrameReader};
 
 /// Kept small: a shard holds tens of thousands of these.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) stream: Stream,
+pub(super) struct ServerConnection {
+    pub(super) stream: SocketStream,
     pub(super) generation: u32,
     pub(super) peer: IpAddr,
     /// What the handler gave it on arrival.
@@ -19,9 +19,9 @@ pub(super) struct Connection {
     pub(super) tag: u64,
     pub(super) outbox: SendQueue,
     pub(super) protocol: Protocol,
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectionPhase,
     /// Its WebSocket takes compressed messages that refer no farther back.
-    pub(super) window: Option<Window>,
+    pub(super) window: Option<DeflateWindow>,
     /// Already in the shard's list of connections to flush.
     pub(super) dirty: bool,
     /// The kernel took no more; a writable event will clear it.
@@ -51,7 +51,7 @@ pub(super) enum HttpExchange {
 #[derive(Debug)]
 pub(super) enum Protocol {
     Http(Box<HttpState>),
-    WebSocket(FrameReader),
+    WebSocket(WebSocketFrameReader),
     /// The state is in use by the caller further up.
     Taken,
 }
@@ -68,7 +68,7 @@ pub(super) struct HttpState {
 
 /// Where a connection is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// Reads and writes.
     Open,
     /// Writes what is queued, then says goodbye.
@@ -83,12 +83,17 @@ pub(super) enum Phase {
 /// A connection between two shards, with all that has been read and not been dealt with.
 #[derive(Debug)]
 pub struct Detached {
-    pub(super) connection: Connection,
+    pub(super) connection: ServerConnection,
     pub(super) input: Vec<u8>,
 }
 
-impl Connection {
-    pub(super) fn new(stream: Stream, generation: u32, peer: SocketAddr, deadline_ms: u64) -> Self {
+impl ServerConnection {
+    pub(super) fn new(
+        stream: SocketStream,
+        generation: u32,
+        peer: SocketAddr,
+        deadline_ms: u64,
+    ) -> Self {
         let http = HttpState {
             peer,
             buffer: Vec::new(),
@@ -103,7 +108,7 @@ impl Connection {
             tag: 0,
             outbox: SendQueue::default(),
             protocol: Protocol::Http(Box::new(http)),
-            phase: Phase::Open,
+            phase: ConnectionPhase::Open,
             window: None,
             dirty: false,
             blocked: false,
@@ -116,7 +121,7 @@ impl Connection {
 
     /// After the last byte: close our direction and wait for the peer to close its own.
     pub(super) fn linger(&mut self) {
-        self.phase = Phase::Lingering;
+        self.phase = ConnectionPhase::Lingering;
         self.stream.finish();
     }
 }

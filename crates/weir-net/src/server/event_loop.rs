@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token, Waker};
 
 use super::accept::{Listener, Listeners};
-use super::connection::{Connection, HttpExchange, Phase, Protocol};
+use super::connection::{ConnectionPhase, HttpExchange, Protocol, ServerConnection};
 use super::flush_schedule::FlushSchedule;
-use super::io::{Due, Io};
-use super::{CloseReason, ConnId, Handler, Limits};
+use super::io::{LoopTimer, ServerIo};
+use super::{CloseReason, ConnId, ConnectionLimits, ServerHandler};
 use crate::mailbox::{MailboxReceiver, MailboxSender, mailbox};
 use crate::watchdog::{Activity, Heartbeat};
 use crate::websocket::Inflater;
@@ -33,7 +33,7 @@ pub struct ShardOptions {
     /// Where connections come from, at most 32.
     pub listeners: Vec<Listener>,
     /// What peers may cost.
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
     /// Mails the inbox holds; posting waits when it is full.
     pub mail_capacity: usize,
     /// Instant 0 of [`Io::now_ms`], the same for all shards.
@@ -44,11 +44,11 @@ pub struct ShardOptions {
 
 /// One event loop with its connections and handler.
 #[derive(Debug)]
-pub struct EventLoop<H: Handler> {
+pub struct EventLoop<H: ServerHandler> {
     poll: Poll,
     pub(super) doors: Listeners,
     mail: MailboxReceiver<H::Mail>,
-    pub(crate) io: Io,
+    pub(crate) io: ServerIo,
     pub(crate) handler: H,
     pub(super) scratch: Vec<u8>,
     /// Made when the first compressed message comes.
@@ -58,7 +58,7 @@ pub struct EventLoop<H: Handler> {
     pub(super) heartbeat: Arc<Heartbeat>,
 }
 
-impl<H: Handler> EventLoop<H> {
+impl<H: ServerHandler> EventLoop<H> {
     /// Sets up the loop; nothing runs until [`Self::run`].
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl<H: Handler> EventLoop<H> {
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (sender, receiver) = mailbox(waker, options.mail_capacity);
         let doors = Listeners::open(options.listeners, poll.registry())?;
-        let io = Io::new(poll.registry().try_clone()?, options.limits, options.epoch);
+        let io = ServerIo::new(poll.registry().try_clone()?, options.limits, options.epoch);
         let shard = Self {
             poll,
             doors,
@@ -184,11 +184,11 @@ impl<H: Handler> EventLoop<H> {
         self.io.timers.expire(now_ms, |timer| due.push(timer));
         for timer in due {
             match timer {
-                Due::Handler(token) => self.handler.on_timer(&mut self.io, token),
-                Due::Accept => self.doors.try_all(),
-                Due::Wake => {}
-                Due::Close(conn) => self.close_now(conn),
-                Due::Request(conn) => self.check_request(conn),
+                LoopTimer::Handler(token) => self.handler.on_timer(&mut self.io, token),
+                LoopTimer::Accept => self.doors.try_all(),
+                LoopTimer::Wake => {}
+                LoopTimer::Close(conn) => self.close_now(conn),
+                LoopTimer::Request(conn) => self.check_request(conn),
             }
         }
     }
@@ -215,7 +215,7 @@ impl<H: Handler> EventLoop<H> {
             _ => now_ms,
         };
         if now_ms < deadline_ms {
-            self.io.timers.set(deadline_ms, Due::Request(conn));
+            self.io.timers.set(deadline_ms, LoopTimer::Request(conn));
         } else {
             self.io.lose(conn, CloseReason::Idle);
         }
@@ -260,8 +260,8 @@ impl<H: Handler> EventLoop<H> {
             self.io.counters.tls_failures += u64::from(connection.stream.is_handshaking());
             // Dropping the socket would do, but an explicit error is worth nothing here either.
             let _ = self.io.registry.deregister(connection.stream.socket());
-            if let Connection {
-                phase: Phase::Open,
+            if let ServerConnection {
+                phase: ConnectionPhase::Open,
                 tag,
                 ..
             } = connection

@@ -13,11 +13,11 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// Where the loop is between passes.
 #[derive(Debug)]
 pub(super) struct FlushSchedule {
-    state: State,
+    state: FlushState,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum FlushState {
     /// The next pass may begin at this instant.
     Resting { until: Instant },
     /// So many connections are still to be written.
@@ -27,30 +27,30 @@ enum State {
 impl FlushSchedule {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            state: State::Resting { until: now },
+            state: FlushState::Resting { until: now },
         }
     }
 
     /// How many connections may be written now, of those pending and at most `most`.
     pub(super) fn allowance(&mut self, now: Instant, pending: usize, most: usize) -> usize {
-        if let State::Resting { until } = self.state {
+        if let FlushState::Resting { until } = self.state {
             if pending == 0 || now < until {
                 return 0;
             }
-            self.state = State::Writing {
+            self.state = FlushState::Writing {
                 since: now,
                 left: pending,
             };
         }
         match self.state {
-            State::Writing { left, .. } => left.min(pending).min(most),
-            State::Resting { .. } => 0,
+            FlushState::Writing { left, .. } => left.min(pending).min(most),
+            FlushState::Resting { .. } => 0,
         }
     }
 
     /// So many were written; `pending` are left, old and new.
     pub(super) fn wrote(&mut self, now: Instant, count: usize, pending: usize) {
-        let State::Writing { since, left } = &mut self.state else {
+        let FlushState::Writing { since, left } = &mut self.state else {
             return;
         };
         *left -= count.min(*left);
@@ -62,14 +62,14 @@ impl FlushSchedule {
             true => took.min(REST_MAX),
             false => Duration::ZERO,
         };
-        self.state = State::Resting { until: now + rest };
+        self.state = FlushState::Resting { until: now + rest };
     }
 
     /// How long the loop may sleep although connections are pending.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         match self.state {
-            State::Resting { until } => until.saturating_duration_since(now),
-            State::Writing { .. } => Duration::ZERO,
+            FlushState::Resting { until } => until.saturating_duration_since(now),
+            FlushState::Writing { .. } => Duration::ZERO,
         }
     }
 }

@@ -4,21 +4,23 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::connection::{Detached, HttpExchange, HttpState, Phase, Protocol};
+use super::connection::{ConnectionPhase, Detached, HttpExchange, HttpState, Protocol};
 use super::event_loop::EventLoop;
 use super::io::CLOSE_NORMAL;
-use super::{Answer, CloseReason, ConnId, Handler};
+use super::{CloseReason, ConnId, RequestOutcome, ServerHandler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::limited;
 use crate::watchdog::Activity;
-use crate::websocket::{self, Agreement, Event, FrameError, FrameReader, Inflater, Role};
+use crate::websocket::{
+    self, Agreement, FrameError, FrameEvent, FrameRole, Inflater, WebSocketFrameReader,
+};
 
 /// The close code for a message over the limit (RFC 6455, section 7.4.1).
 const CLOSE_TOO_BIG: u16 = 1009;
 /// Charge for one frame or request on top of its bytes.
 const REQUEST_CHARGE: usize = 64;
 
-impl<H: Handler> EventLoop<H> {
+impl<H: ServerHandler> EventLoop<H> {
     /// Goes on with connections whose input had to wait, the longest waiting first, until the
     /// budget of this iteration is spent.
     pub(super) fn read_queued(&mut self) {
@@ -54,7 +56,7 @@ impl<H: Handler> EventLoop<H> {
                 Ok(input) => {
                     self.io.counters.bytes_in += input.wire as u64;
                     self.io.input.charge(input.wire);
-                    let open = connection.phase == Phase::Open;
+                    let open = connection.phase == ConnectionPhase::Open;
                     if connection.stream.wants_write() {
                         self.io.mark_dirty(conn.index);
                     }
@@ -160,8 +162,9 @@ impl<H: Handler> EventLoop<H> {
             self.io.input.charge(REQUEST_CHARGE);
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
             if step.upgraded {
-                let reader = FrameReader::new(Role::Server, self.io.limits.message_bytes)
-                    .with_deflate(self.io.deflate_window(conn).is_some());
+                let reader =
+                    WebSocketFrameReader::new(FrameRole::Server, self.io.limits.message_bytes)
+                        .with_deflate(self.io.deflate_window(conn).is_some());
                 return self.read_frames(conn, reader, &buffer[used..]);
             }
             parks = self.io.input.visit_is_over() && used < buffer.len();
@@ -189,7 +192,12 @@ impl<H: Handler> EventLoop<H> {
 
     /// Handles the first request in `buffer`; `None` when it is not whole, has to wait for the
     /// answer to the one before it, or the connection ends.
-    fn next_request(&mut self, conn: ConnId, buffer: &[u8], http: &mut HttpState) -> Option<Step> {
+    fn next_request(
+        &mut self,
+        conn: ConnId,
+        buffer: &[u8],
+        http: &mut HttpState,
+    ) -> Option<InputStep> {
         if buffer.is_empty() || self.io.get(conn)?.exchange != HttpExchange::None {
             return None;
         }
@@ -197,7 +205,7 @@ impl<H: Handler> EventLoop<H> {
             Ok(Parsed::Partial) => None,
             Ok(Parsed::Complete(request, used)) => {
                 let upgraded = self.answer(conn, &request);
-                Some(Step { used, upgraded })
+                Some(InputStep { used, upgraded })
             }
             Err(error) => {
                 self.io.counters.oversized += u64::from(matches!(error.status, 413 | 431));
@@ -215,12 +223,12 @@ impl<H: Handler> EventLoop<H> {
             connection.exchange = HttpExchange::Due { keep_alive };
         }
         match self.handler.on_request(&mut self.io, conn, request) {
-            Answer::Later => false,
-            Answer::Reply(response) => {
+            RequestOutcome::Later => false,
+            RequestOutcome::Reply(response) => {
                 self.io.reply(conn, &response);
                 false
             }
-            Answer::WebSocket { protocol, deflate } => match websocket_accept(request) {
+            RequestOutcome::WebSocket { protocol, deflate } => match websocket_accept(request) {
                 Ok(accept) => {
                     let agreement = match deflate {
                         true => Agreement::of(request.list("sec-websocket-extensions")),
@@ -256,18 +264,19 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
-    fn read_frames(&mut self, conn: ConnId, mut reader: FrameReader, mut input: &[u8]) {
+    fn read_frames(&mut self, conn: ConnId, mut reader: WebSocketFrameReader, mut input: &[u8]) {
         while !input.is_empty() {
             match reader.read(input) {
                 Ok((used, event)) => {
-                    let is_message = matches!(event, Some(Event::Text(_) | Event::Deflated(_)));
+                    let is_message =
+                        matches!(event, Some(FrameEvent::Text(_) | FrameEvent::Deflated(_)));
                     match event {
-                        Some(Event::Text(text)) => {
+                        Some(FrameEvent::Text(text)) => {
                             // The reader has checked it; a second look costs nothing that counts.
                             let text = std::str::from_utf8(text).unwrap_or_default();
                             self.handler.on_message(&mut self.io, conn, text);
                         }
-                        Some(Event::Deflated(payload)) => {
+                        Some(FrameEvent::Deflated(payload)) => {
                             let inflater = self.inflater.get_or_insert_default();
                             match inflate(inflater, payload, self.io.limits.message_bytes) {
                                 Ok(text) => {
@@ -277,16 +286,16 @@ impl<H: Handler> EventLoop<H> {
                                 Err(error) => return self.end_broken(conn, error),
                             }
                         }
-                        Some(Event::Ping(payload)) => {
+                        Some(FrameEvent::Ping(payload)) => {
                             let mut frame = Vec::with_capacity(payload.len() + 2);
                             websocket::push_pong(&mut frame, None, payload);
                             self.io.send(conn, Bytes::from(frame));
                         }
-                        Some(Event::Close { code }) => {
+                        Some(FrameEvent::Close { code }) => {
                             let code = code.unwrap_or(CLOSE_NORMAL);
                             self.end_websocket(conn, code, CloseReason::PeerClosed);
                         }
-                        Some(Event::Pong(_)) | None => {}
+                        Some(FrameEvent::Pong(_)) | None => {}
                     }
                     input = &input[used..];
                     self.count_frames(conn, reader.take_frames(), is_message);
@@ -351,7 +360,7 @@ fn inflate<'a>(
 }
 
 /// One handled request.
-struct Step {
+struct InputStep {
     used: usize,
     upgraded: bool,
 }

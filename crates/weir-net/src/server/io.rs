@@ -8,14 +8,14 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token};
 use slab::Slab;
 
-use super::connection::{Connection, Detached, HttpExchange, Phase, Protocol};
+use super::connection::{ConnectionPhase, Detached, HttpExchange, Protocol, ServerConnection};
 use super::input_queue::InputQueue;
-use super::stream::{Stream, TlsBuffers};
-use super::{CloseReason, ConnId, Limits, TrySend};
+use super::stream::{SocketStream, TlsBuffers};
+use super::{CloseReason, ConnId, ConnectionLimits, TrySend};
 use crate::http1::{LAST_CHUNK, Response};
 use crate::send_queue::SendQueue;
 use crate::timer::TimerWheel;
-use crate::websocket::{self, Window};
+use crate::websocket::{self, DeflateWindow};
 
 /// The close code of an orderly end (RFC 6455, section 7.4.1).
 pub(super) const CLOSE_NORMAL: u16 = 1000;
@@ -52,7 +52,7 @@ pub struct IoCounters {
 
 /// A timer's meaning.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Due {
+pub(super) enum LoopTimer {
     /// A connection without a request or without an owner may have had its time.
     Request(ConnId),
     /// A closing connection has had its time.
@@ -67,18 +67,18 @@ pub(super) enum Due {
 
 /// The connections and timers of a shard, as its handler sees them.
 #[derive(Debug)]
-pub struct Io {
-    pub(super) connections: Slab<Connection>,
+pub struct ServerIo {
+    pub(super) connections: Slab<ServerConnection>,
     pub(super) dirty: VecDeque<u32>,
     pub(super) lost: Vec<(ConnId, CloseReason)>,
     /// Connections that were behind and are not any more.
     pub(super) roomy: Vec<ConnId>,
     /// Connections with input for a later iteration.
     pub(super) input: InputQueue,
-    pub(super) timers: TimerWheel<Due>,
+    pub(super) timers: TimerWheel<LoopTimer>,
     pub(super) tls: TlsBuffers,
     pub(super) registry: Registry,
-    pub(super) limits: Limits,
+    pub(super) limits: ConnectionLimits,
     /// The handler has work for the next iteration.
     pub(super) has_work: bool,
     pub(super) accepting: bool,
@@ -89,8 +89,8 @@ pub struct Io {
     generation: u32,
 }
 
-impl Io {
-    pub(super) fn new(registry: Registry, limits: Limits, epoch: Instant) -> Self {
+impl ServerIo {
+    pub(super) fn new(registry: Registry, limits: ConnectionLimits, epoch: Instant) -> Self {
         let mut io = Self {
             connections: Slab::new(),
             dirty: VecDeque::new(),
@@ -148,7 +148,7 @@ impl Io {
             Protocol::Http(_) => false,
         };
         if tag == 0 && websocket {
-            self.timers.set(at_ms, Due::Request(conn));
+            self.timers.set(at_ms, LoopTimer::Request(conn));
         }
     }
 
@@ -320,16 +320,16 @@ impl Io {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        connection.phase = Phase::Closing;
-        self.timers.set(at_ms, Due::Close(conn));
+        connection.phase = ConnectionPhase::Closing;
+        self.timers.set(at_ms, LoopTimer::Close(conn));
         self.mark_dirty(conn.index);
     }
 
     /// Closes the HTTP connections that wait for their next request.
     pub fn close_idle(&mut self) {
-        let idle = |one: &Connection| {
+        let idle = |one: &ServerConnection| {
             let http = matches!(one.protocol, Protocol::Http(_));
-            http && one.phase == Phase::Open
+            http && one.phase == ConnectionPhase::Open
                 && one.exchange == HttpExchange::None
                 && one.outbox.is_empty()
         };
@@ -346,12 +346,12 @@ impl Io {
     /// Asks for [`super::Handler::on_timer`] at `at_ms`, or up to one tick later. Timers cannot be
     /// taken back: check on expiry whether it still matters.
     pub fn set_timer(&mut self, at_ms: u64, token: u64) {
-        self.timers.set(at_ms, Due::Handler(token));
+        self.timers.set(at_ms, LoopTimer::Handler(token));
     }
 
     /// Sees to it that the next turn comes within a tick, for work that waits for another thread.
     pub fn wake_soon(&mut self) {
-        self.timers.set(self.now_ms, Due::Wake);
+        self.timers.set(self.now_ms, LoopTimer::Wake);
     }
 
     /// Begins the next iteration without waiting for events, for work that is done in slices.
@@ -378,7 +378,7 @@ impl Io {
     }
 
     /// How far back compressed messages to a WebSocket may refer; `None` if it takes none.
-    pub fn deflate_window(&mut self, conn: ConnId) -> Option<Window> {
+    pub fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow> {
         self.get(conn).and_then(|connection| connection.window)
     }
 
@@ -419,15 +419,18 @@ impl Io {
     }
 
     /// The connection, if it is open (not closing).
-    pub(super) fn get(&mut self, conn: ConnId) -> Option<&mut Connection> {
+    pub(super) fn get(&mut self, conn: ConnId) -> Option<&mut ServerConnection> {
         let connection = self.connections.get_mut(conn.index as usize)?;
-        let valid = connection.generation == conn.generation && connection.phase == Phase::Open;
+        let valid =
+            connection.generation == conn.generation && connection.phase == ConnectionPhase::Open;
         valid.then_some(connection)
     }
 
     pub(super) fn is_leaving(&self, conn: ConnId) -> bool {
         let known = self.connections.get(conn.index as usize);
-        known.is_some_and(|one| one.generation == conn.generation && one.phase == Phase::Leaving)
+        known.is_some_and(|one| {
+            one.generation == conn.generation && one.phase == ConnectionPhase::Leaving
+        })
     }
 
     pub(super) fn mark_dirty(&mut self, index: u32) {
@@ -444,7 +447,7 @@ impl Io {
     /// can be done with it here any more.
     pub fn detach(&mut self, conn: ConnId) {
         if let Some(connection) = self.get(conn) {
-            connection.phase = Phase::Leaving;
+            connection.phase = ConnectionPhase::Leaving;
         }
     }
 
@@ -467,7 +470,7 @@ impl Io {
 
     pub(super) fn insert(
         &mut self,
-        stream: Stream,
+        stream: SocketStream,
         peer: SocketAddr,
         timeout_ms: u64,
     ) -> Option<ConnId> {
@@ -479,7 +482,12 @@ impl Io {
             index: index as u32,
             generation: self.generation,
         };
-        let connection = entry.insert(Connection::new(stream, conn.generation, peer, deadline_ms));
+        let connection = entry.insert(ServerConnection::new(
+            stream,
+            conn.generation,
+            peer,
+            deadline_ms,
+        ));
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self
             .registry
@@ -490,7 +498,7 @@ impl Io {
             self.counters.refused += 1;
             return None;
         }
-        self.timers.set(deadline_ms, Due::Request(conn));
+        self.timers.set(deadline_ms, LoopTimer::Request(conn));
         Some(conn)
     }
 
@@ -500,10 +508,13 @@ impl Io {
             return;
         };
         connection.dirty = false;
-        if connection.blocked || connection.phase == Phase::Lingering {
+        if connection.blocked || connection.phase == ConnectionPhase::Lingering {
             return;
         }
-        let (outbox, last) = (&mut connection.outbox, connection.phase == Phase::Closing);
+        let (outbox, last) = (
+            &mut connection.outbox,
+            connection.phase == ConnectionPhase::Closing,
+        );
         match connection.stream.flush(outbox, &mut self.tls, last) {
             Ok(flushed) => {
                 self.counters.bytes_out += flushed.bytes as u64;
@@ -513,7 +524,7 @@ impl Io {
                     self.counters.blocked += 1;
                     return;
                 }
-                if connection.phase == Phase::Closing {
+                if connection.phase == ConnectionPhase::Closing {
                     connection.linger();
                 } else if std::mem::take(&mut connection.wants_room) {
                     let generation = connection.generation;

@@ -18,7 +18,7 @@ mod tls_stream;
 pub use accept::Listener;
 pub use connection::Detached;
 pub use event_loop::{EventLoop, ShardOptions};
-pub use io::{Io, IoCounters};
+pub use io::{IoCounters, ServerIo};
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -34,7 +34,7 @@ pub struct ConnId {
 
 /// What a peer may cost.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Open connections of one shard; the next one is closed at once.
     pub connections: usize,
     /// Head and body of one HTTP request.
@@ -60,7 +60,7 @@ impl ConnId {
     }
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             connections: 1_000_000,
@@ -80,7 +80,7 @@ impl Default for Limits {
 
 /// How a handler answers an HTTP request.
 #[derive(Debug)]
-pub enum Answer {
+pub enum RequestOutcome {
     /// With this; the connection stays open if the client wants it, else it is closed and the
     /// handler hears no more of it.
     Reply(Response),
@@ -121,7 +121,7 @@ pub enum CloseReason {
 }
 
 /// What happens on a shard's connections.
-pub trait Handler {
+pub trait ServerHandler {
     /// What other threads post to this shard.
     type Mail: Send + 'static;
 
@@ -137,28 +137,33 @@ pub trait Handler {
     }
 
     /// A whole HTTP request arrived.
-    fn on_request(&mut self, io: &mut Io, conn: ConnId, request: &HttpRequest<'_>) -> Answer;
+    fn on_request(
+        &mut self,
+        io: &mut ServerIo,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome;
     /// A whole text message arrived on a WebSocket.
-    fn on_message(&mut self, io: &mut Io, conn: ConnId, text: &str);
+    fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str);
     /// WebSocket frames arrived that are not messages: pings, pongs and fragments.
-    fn on_frames(&mut self, io: &mut Io, conn: ConnId, count: u32) {
+    fn on_frames(&mut self, io: &mut ServerIo, conn: ConnId, count: u32) {
         let _ = (io, conn, count);
     }
     /// The connection is gone; `tag` is what [`Io::set_tag`] left on it.
-    fn on_closed(&mut self, io: &mut Io, conn: ConnId, tag: u64, reason: CloseReason);
+    fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason);
     /// A timer set with [`Io::set_timer`] ran out.
-    fn on_timer(&mut self, io: &mut Io, token: u64);
+    fn on_timer(&mut self, io: &mut ServerIo, token: u64);
     /// A connection whose [`Io::offer`] was refused has written all it had queued.
-    fn on_room(&mut self, io: &mut Io, conn: ConnId, tag: u64);
+    fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64);
     /// A connection has left after [`Io::detach`]; [`Io::adopt`] takes it in elsewhere. Dropping it
     /// closes it.
-    fn on_detached(&mut self, io: &mut Io, connection: Detached);
+    fn on_detached(&mut self, io: &mut ServerIo, connection: Detached);
     /// A mail arrived.
-    fn on_mail(&mut self, io: &mut Io, mail: Self::Mail);
+    fn on_mail(&mut self, io: &mut ServerIo, mail: Self::Mail);
     /// A turn of the loop is over, its output not yet flushed.
-    fn on_turn(&mut self, io: &mut Io);
+    fn on_turn(&mut self, io: &mut ServerIo);
     /// All that was queued has been offered to the sockets.
-    fn on_flushed(&mut self, io: &mut Io) {
+    fn on_flushed(&mut self, io: &mut ServerIo) {
         let _ = io;
     }
 }

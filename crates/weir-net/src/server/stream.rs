@@ -10,7 +10,7 @@ use crate::send_queue::{Flushed, SendQueue};
 
 /// What bytes come from and go to.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(super) enum SocketStream {
     Plain(TcpStream),
     Tls(Box<TlsStream>),
 }
@@ -39,7 +39,7 @@ pub(super) struct TlsBuffers {
     pub(super) outgoing: Vec<u8>,
 }
 
-impl Stream {
+impl SocketStream {
     /// The socket itself.
     pub(super) fn socket(&mut self) -> &mut TcpStream {
         match self {

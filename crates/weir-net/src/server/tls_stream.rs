@@ -48,7 +48,7 @@ impl std::fmt::Debug for TlsStream {
 }
 
 /// What working through the bytes that are there has led to.
-struct Progress {
+struct DecryptResult {
     plain: usize,
     /// Bytes at the front that are dealt with.
     used: usize,
@@ -128,8 +128,13 @@ impl TlsStream {
 
     /// Works through `incoming`: plain text goes to `out`, answers of TLS itself to those that wait
     /// to be written.
-    fn process(&mut self, incoming: &mut [u8], out: &mut [u8], flight: &mut Vec<u8>) -> Progress {
-        let mut progress = Progress {
+    fn process(
+        &mut self,
+        incoming: &mut [u8],
+        out: &mut [u8],
+        flight: &mut Vec<u8>,
+    ) -> DecryptResult {
+        let mut progress = DecryptResult {
             plain: 0,
             used: 0,
             failed: None,

@@ -9,13 +9,13 @@ type Stamp = (i64, i64, u64, u64);
 
 /// Files that belong together, such as a certificate and its key.
 #[derive(Debug)]
-pub struct Watched {
+pub struct FileWatcher {
     paths: Vec<PathBuf>,
     /// What they looked like when they were read last; `None`: one was not there.
     seen: Mutex<Option<Vec<Stamp>>>,
 }
 
-impl Watched {
+impl FileWatcher {
     /// As they look now; they are to be read behind this.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let paths: Vec<PathBuf> = paths.into_iter().collect();

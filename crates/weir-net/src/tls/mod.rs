@@ -9,8 +9,8 @@ mod server;
 
 pub use client::ClientTls;
 pub use error::TlsError;
-pub use file_watcher::Watched;
-pub use server::{Identity, TlsAcceptor};
+pub use file_watcher::FileWatcher;
+pub use server::{TlsAcceptor, TlsIdentity};
 
 use std::sync::Arc;
 

@@ -16,12 +16,12 @@ use super::{TlsError, provider};
 
 /// A checked certificate chain with its key, ready to be shown.
 #[derive(Debug)]
-pub struct Identity {
+pub struct TlsIdentity {
     config: Arc<ServerConfig>,
     not_after_unix_s: Option<i64>,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// From PEM: the certificate with those that lead to its issuer, and its private key (PKCS#8,
     /// PKCS#1 or SEC1).
     ///
@@ -98,13 +98,13 @@ impl Identity {
 /// Where event loops get the TLS end of a new connection from.
 #[derive(Debug)]
 pub struct TlsAcceptor {
-    current: RwLock<Arc<Identity>>,
+    current: RwLock<Arc<TlsIdentity>>,
     handshake: Duration,
 }
 
 impl TlsAcceptor {
     /// Shows `identity`; a handshake may take as long as `handshake`.
-    pub fn new(identity: Identity, handshake: Duration) -> Self {
+    pub fn new(identity: TlsIdentity, handshake: Duration) -> Self {
         Self {
             current: RwLock::new(Arc::new(identity)),
             handshake,
@@ -112,12 +112,12 @@ impl TlsAcceptor {
     }
 
     /// Shows another certificate to those who connect from now on.
-    pub fn replace(&self, identity: Identity) {
+    pub fn replace(&self, identity: TlsIdentity) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identity);
     }
 
     /// What is shown now.
-    pub fn identity(&self) -> Arc<Identity> {
+    pub fn identity(&self) -> Arc<TlsIdentity> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -7,11 +7,11 @@ use std::num::NonZeroU8;
 
 /// How far back compressed data may refer: 256 to 32,768 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct DeflateWindow {
     bits: NonZeroU8,
 }
 
-impl Window {
+impl DeflateWindow {
     /// What holds where nothing is said.
     pub const LARGEST: Self = Self {
         // 15 is not 0.
@@ -37,7 +37,7 @@ impl Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
     /// How far back what it sends may refer.
-    pub window: Window,
+    pub window: DeflateWindow,
     /// The client has asked for that window, so the answer must name it.
     asked: bool,
 }
@@ -47,10 +47,10 @@ impl Agreement {
     /// `Sec-WebSocket-Extensions`; one with a parameter that is unknown, malformed or repeated is not
     /// agreed to.
     pub fn of<'a>(mut offers: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let offer = offers.find_map(Parameters::parse)?;
+        let offer = offers.find_map(ExtensionParameters::parse)?;
         // What the client compresses may refer as far back as it can: the reader has that much.
         Some(Self {
-            window: offer.server_window.unwrap_or(Window::LARGEST),
+            window: offer.server_window.unwrap_or(DeflateWindow::LARGEST),
             asked: offer.server_window.is_some(),
         })
     }
@@ -71,21 +71,21 @@ pub const OFFER: &str =
 
 /// Whether a server's answer to [`OFFER`] is one that the offer allows.
 pub(super) fn answers_offer(answer: &str) -> bool {
-    Parameters::parse(answer)
+    ExtensionParameters::parse(answer)
         .is_some_and(|agreed| agreed.server_forgets && agreed.client_window.is_none())
 }
 
 /// One element of `Sec-WebSocket-Extensions`, if it is a well-formed permessage-deflate.
 #[derive(Debug, Default)]
-struct Parameters {
+struct ExtensionParameters {
     server_forgets: bool,
     client_forgets: bool,
-    server_window: Option<Window>,
+    server_window: Option<DeflateWindow>,
     /// `LARGEST` where no number is given.
-    client_window: Option<Window>,
+    client_window: Option<DeflateWindow>,
 }
 
-impl Parameters {
+impl ExtensionParameters {
     fn parse(element: &str) -> Option<Self> {
         let mut parts = element.split(';').map(str::trim);
         if parts.next() != Some(NAME) {
@@ -100,11 +100,12 @@ impl Parameters {
             let repeated = match (name, value) {
                 (SERVER_FORGETS, None) => std::mem::replace(&mut found.server_forgets, true),
                 (CLIENT_FORGETS, None) => std::mem::replace(&mut found.client_forgets, true),
-                (SERVER_WINDOW, Some(bits)) => {
-                    found.server_window.replace(Window::parse(bits)?).is_some()
-                }
+                (SERVER_WINDOW, Some(bits)) => found
+                    .server_window
+                    .replace(DeflateWindow::parse(bits)?)
+                    .is_some(),
                 (CLIENT_WINDOW, bits) => {
-                    let window = bits.map_or(Some(Window::LARGEST), Window::parse)?;
+                    let window = bits.map_or(Some(DeflateWindow::LARGEST), DeflateWindow::parse)?;
                     found.client_window.replace(window).is_some()
                 }
                 _ => return None,
@@ -193,8 +194,8 @@ mod tests {
         let agreement = Agreement::of(["permessage-deflate; server_max_window_bits=8"].into_iter());
         let window = agreement.expect("a good offer").window;
         assert!(window.holds(256) && !window.holds(257));
-        assert!(Window::LARGEST.holds(32_768) && !Window::LARGEST.holds(32_769));
-        assert_eq!(size_of::<Option<Window>>(), 1);
+        assert!(DeflateWindow::LARGEST.holds(32_768) && !DeflateWindow::LARGEST.holds(32_769));
+        assert_eq!(size_of::<Option<DeflateWindow>>(), 1);
     }
 
     #[test]

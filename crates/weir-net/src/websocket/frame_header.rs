@@ -1,7 +1,7 @@
 //! Parsing one frame header (RFC 6455, 5.2).
 
 use super::frame::{CONTROL_BYTES_MAX, FIN_BIT, LEN_16, LEN_64, MASK_BIT, Opcode, RSV1_BIT};
-use super::reader::{FrameError, Role};
+use super::reader::{FrameError, FrameRole};
 
 /// Two bytes, an eight-byte length, a mask.
 pub(super) const HEAD_BYTES_MAX: usize = 14;
@@ -24,7 +24,7 @@ impl FrameHeader {
     /// may be compressed.
     pub(super) fn parse(
         input: &[u8],
-        role: Role,
+        role: FrameRole,
         deflate: bool,
     ) -> Result<Option<Self>, FrameError> {
         let [first, second, rest @ ..] = input else {
@@ -44,8 +44,8 @@ impl FrameHeader {
         }
         let masked = second & MASK_BIT != 0;
         match (role, masked) {
-            (Role::Server, false) => return Err(FrameError::Unmasked),
-            (Role::Client, true) => return Err(FrameError::Masked),
+            (FrameRole::Server, false) => return Err(FrameError::Unmasked),
+            (FrameRole::Client, true) => return Err(FrameError::Masked),
             _ => {}
         }
         let fin = first & FIN_BIT != 0;

@@ -2,7 +2,8 @@
 //! and what was compressed comes out as it went in.
 
 use super::{
-    Agreement, Deflater, Event, FrameError, FrameReader, Inflater, Role, push_deflated_server_text,
+    Agreement, Deflater, FrameError, FrameEvent, FrameRole, Inflater, WebSocketFrameReader,
+    push_deflated_server_text,
 };
 
 /// Reads `data` as a stream once whole and once in pieces. The first byte chooses the role and
@@ -12,9 +13,9 @@ pub fn read(data: &[u8]) {
         return;
     };
     let role = if rules & 1 == 0 {
-        Role::Server
+        FrameRole::Server
     } else {
-        Role::Client
+        FrameRole::Client
     };
     let deflate = rules & 2 != 0;
     let limit = usize::from(*limit) * 16;
@@ -47,9 +48,10 @@ pub fn deflate(data: &[u8]) {
         };
         let mut frame = Vec::new();
         push_deflated_server_text(&mut frame, payload);
-        let mut reader = FrameReader::new(Role::Client, message.len()).with_deflate(true);
+        let mut reader =
+            WebSocketFrameReader::new(FrameRole::Client, message.len()).with_deflate(true);
         let event = reader.read(&frame);
-        let Ok((used, Some(Event::Deflated(payload)))) = event else {
+        let Ok((used, Some(FrameEvent::Deflated(payload)))) = event else {
             panic!("{event:?}");
         };
         assert_eq!(used, frame.len());
@@ -68,8 +70,12 @@ enum Owned {
     Failed(FrameError),
 }
 
-fn events((role, deflate, limit): (Role, bool, usize), piece: usize, stream: &[u8]) -> Vec<Owned> {
-    let mut reader = FrameReader::new(role, limit).with_deflate(deflate);
+fn events(
+    (role, deflate, limit): (FrameRole, bool, usize),
+    piece: usize,
+    stream: &[u8],
+) -> Vec<Owned> {
+    let mut reader = WebSocketFrameReader::new(role, limit).with_deflate(deflate);
     let mut inflater = Inflater::new();
     let mut seen = Vec::new();
     for mut input in stream.chunks(piece) {
@@ -93,16 +99,16 @@ fn events((role, deflate, limit): (Role, bool, usize), piece: usize, stream: &[u
     seen
 }
 
-fn own(event: Event<'_>, inflater: &mut Inflater, limit: usize) -> Owned {
+fn own(event: FrameEvent<'_>, inflater: &mut Inflater, limit: usize) -> Owned {
     match event {
-        Event::Text(bytes) => Owned::Text(bytes.to_vec()),
-        Event::Deflated(bytes) => {
+        FrameEvent::Text(bytes) => Owned::Text(bytes.to_vec()),
+        FrameEvent::Deflated(bytes) => {
             let text = inflater.inflate(bytes, limit).map(<[u8]>::to_vec);
             assert!(text.as_ref().map_or(0, Vec::len) <= limit);
             Owned::Inflated(text)
         }
-        Event::Ping(bytes) => Owned::Ping(bytes.to_vec()),
-        Event::Pong(bytes) => Owned::Pong(bytes.to_vec()),
-        Event::Close { code } => Owned::Close(code),
+        FrameEvent::Ping(bytes) => Owned::Ping(bytes.to_vec()),
+        FrameEvent::Pong(bytes) => Owned::Pong(bytes.to_vec()),
+        FrameEvent::Close { code } => Owned::Close(code),
     }
 }

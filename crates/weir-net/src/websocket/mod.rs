@@ -12,7 +12,7 @@ pub mod handshake;
 mod reader;
 
 pub use deflate::{Deflater, Inflater};
-pub use extension::{Agreement, OFFER, Window};
+pub use extension::{Agreement, DeflateWindow, OFFER};
 pub use frame::{
     HEADER_BYTES_MAX, Opcode, encode_server_text_header, push_client_frame, push_close,
     push_deflated_server_text, push_pong, push_server_frame, push_server_text, server_text_payload,
@@ -20,7 +20,7 @@ pub use frame::{
 pub use handshake::{
     HandshakeError, Opened, accept_key, client_request, new_client_key, parse_server_response,
 };
-pub use reader::{Event, FrameError, FrameReader, Role};
+pub use reader::{FrameError, FrameEvent, FrameRole, WebSocketFrameReader};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use super::frame_header::{FrameHeader, HEAD_BYTES_MAX};
 
 /// Which end of the connection reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum FrameRole {
     /// Reads what clients send: masked frames, whose text must be UTF-8.
     Server,
     /// Reads what servers send: unmasked frames. Text is passed on without a UTF-8 check; a
@@ -18,7 +18,7 @@ pub enum Role {
 
 /// Something whole that the peer sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum FrameEvent<'a> {
     /// A text message, reassembled from its fragments.
     Text(&'a [u8]),
     /// A text message as it was compressed, where that was agreed on;
@@ -101,18 +101,18 @@ impl FrameError {
 
 /// An incremental reader of one connection's incoming frames.
 #[derive(Debug)]
-pub struct FrameReader {
+pub struct WebSocketFrameReader {
     limit: usize,
     partial: Option<Box<Partial>>,
-    role: Role,
+    role: FrameRole,
     deflate: bool,
     /// Frames completed since [`Self::take_frames`].
     frames: u32,
 }
 
-impl FrameReader {
+impl WebSocketFrameReader {
     /// A reader for `role` that refuses messages of more than `limit` bytes.
-    pub fn new(role: Role, limit: usize) -> Self {
+    pub fn new(role: FrameRole, limit: usize) -> Self {
         Self {
             limit,
             partial: None,
@@ -144,7 +144,7 @@ impl FrameReader {
     pub fn read<'a>(
         &'a mut self,
         input: &'a [u8],
-    ) -> Result<(usize, Option<Event<'a>>), FrameError> {
+    ) -> Result<(usize, Option<FrameEvent<'a>>), FrameError> {
         self.release();
         if self.partial.is_none() {
             if let Some((used, event)) = self.whole_text(input)? {
@@ -200,8 +200,11 @@ impl FrameReader {
     }
 
     /// The common case for a client: a whole unfragmented message, handed on where it lies.
-    fn whole_text<'a>(&self, input: &'a [u8]) -> Result<Option<(usize, Event<'a>)>, FrameError> {
-        if self.role == Role::Server {
+    fn whole_text<'a>(
+        &self,
+        input: &'a [u8],
+    ) -> Result<Option<(usize, FrameEvent<'a>)>, FrameError> {
+        if self.role == FrameRole::Server {
             return Ok(None);
         }
         let Some(head) = FrameHeader::parse(input, self.role, self.deflate)? else {
@@ -215,8 +218,8 @@ impl FrameReader {
         let end = head.bytes + head.len as usize;
         let payload = input.get(head.bytes..end);
         Ok(payload.map(|payload| match head.deflated {
-            true => (end, Event::Deflated(payload)),
-            false => (end, Event::Text(payload)),
+            true => (end, FrameEvent::Deflated(payload)),
+            false => (end, FrameEvent::Text(payload)),
         }))
     }
 }
@@ -257,7 +260,7 @@ impl Partial {
         &mut self,
         input: &[u8],
         used: &mut usize,
-        (role, deflate, limit): (Role, bool, usize),
+        (role, deflate, limit): (FrameRole, bool, usize),
     ) -> Result<Option<FrameHeader>, FrameError> {
         if let Some(head) = self.head {
             return Ok(Some(head));
@@ -319,7 +322,7 @@ impl Partial {
     }
 
     /// What the frame that has just become complete means; `None` for a fragment.
-    fn finish(&mut self, head: &FrameHeader, role: Role) -> Result<Option<Done>, FrameError> {
+    fn finish(&mut self, head: &FrameHeader, role: FrameRole) -> Result<Option<Done>, FrameError> {
         match head.opcode {
             Opcode::Ping => Ok(Some(Done::Ping)),
             Opcode::Pong => Ok(Some(Done::Pong)),
@@ -330,7 +333,7 @@ impl Partial {
                 if self.deflated {
                     return Ok(Some(Done::Deflated));
                 }
-                if role == Role::Server && std::str::from_utf8(&self.message).is_err() {
+                if role == FrameRole::Server && std::str::from_utf8(&self.message).is_err() {
                     return Err(FrameError::NotUtf8);
                 }
                 Ok(Some(Done::Text))
@@ -338,13 +341,13 @@ impl Partial {
         }
     }
 
-    fn event(&self) -> Option<Event<'_>> {
+    fn event(&self) -> Option<FrameEvent<'_>> {
         Some(match self.done? {
-            Done::Text => Event::Text(&self.message),
-            Done::Deflated => Event::Deflated(&self.message),
-            Done::Ping => Event::Ping(&self.control),
-            Done::Pong => Event::Pong(&self.control),
-            Done::Close(code) => Event::Close { code },
+            Done::Text => FrameEvent::Text(&self.message),
+            Done::Deflated => FrameEvent::Deflated(&self.message),
+            Done::Ping => FrameEvent::Ping(&self.control),
+            Done::Pong => FrameEvent::Pong(&self.control),
+            Done::Close(code) => FrameEvent::Close { code },
         })
     }
 }
@@ -373,7 +376,7 @@ fn parse_close(payload: &[u8]) -> Result<Option<u16>, FrameError> {
 }
 
 #[cfg(test)]
-impl FrameReader {
+impl WebSocketFrameReader {
     pub(super) fn partial_is_allocated(&self) -> bool {
         self.partial.is_some()
     }

@@ -6,12 +6,12 @@ use super::*;
 
 /// Everything a reader sees in `stream`, fed in pieces of `piece` bytes.
 fn read_all(
-    role: Role,
+    role: FrameRole,
     limit: usize,
     stream: &[u8],
     piece: usize,
 ) -> Result<Vec<String>, FrameError> {
-    let mut reader = FrameReader::new(role, limit);
+    let mut reader = WebSocketFrameReader::new(role, limit);
     let mut seen = Vec::new();
     for mut input in stream.chunks(piece) {
         loop {
@@ -26,13 +26,13 @@ fn read_all(
     Ok(seen)
 }
 
-fn show(event: Event<'_>) -> String {
+fn show(event: FrameEvent<'_>) -> String {
     let (kind, bytes) = match event {
-        Event::Text(bytes) => ("text", bytes),
-        Event::Deflated(bytes) => return format!("deflated {bytes:02x?}"),
-        Event::Ping(bytes) => ("ping", bytes),
-        Event::Pong(bytes) => ("pong", bytes),
-        Event::Close { code } => return format!("close {code:?}"),
+        FrameEvent::Text(bytes) => ("text", bytes),
+        FrameEvent::Deflated(bytes) => return format!("deflated {bytes:02x?}"),
+        FrameEvent::Ping(bytes) => ("ping", bytes),
+        FrameEvent::Pong(bytes) => ("pong", bytes),
+        FrameEvent::Close { code } => return format!("close {code:?}"),
     };
     format!("{kind} {}", String::from_utf8_lossy(bytes))
 }
@@ -56,15 +56,15 @@ fn standard_examples() {
     let fragmented = [0x01, 0x03, 0x48, 0x65, 0x6c, 0x80, 0x02, 0x6c, 0x6f];
     for piece in 1..12 {
         assert_eq!(
-            read_all(Role::Client, 99, &single, piece).unwrap(),
+            read_all(FrameRole::Client, 99, &single, piece).unwrap(),
             ["text Hello"]
         );
         assert_eq!(
-            read_all(Role::Server, 99, &masked, piece).unwrap(),
+            read_all(FrameRole::Server, 99, &masked, piece).unwrap(),
             ["text Hello"]
         );
         assert_eq!(
-            read_all(Role::Client, 99, &fragmented, piece).unwrap(),
+            read_all(FrameRole::Client, 99, &fragmented, piece).unwrap(),
             ["text Hello"]
         );
     }
@@ -89,7 +89,7 @@ fn control_frames_between_fragments() {
     ]
     .concat();
     for piece in 1..stream.len() {
-        let seen = read_all(Role::Client, 6, &stream, piece).unwrap();
+        let seen = read_all(FrameRole::Client, 6, &stream, piece).unwrap();
         assert_eq!(
             seen,
             ["ping p", "pong q", "text abcdef", "close Some(1000)"]
@@ -131,7 +131,7 @@ fn refusals_carry_their_close_code() {
     ];
     for (stream, error, code) in cases {
         for piece in 1..=stream.len() {
-            let seen = read_all(Role::Client, 8, stream, piece);
+            let seen = read_all(FrameRole::Client, 8, stream, piece);
             assert_eq!(
                 seen.unwrap_err(),
                 *error,
@@ -141,13 +141,13 @@ fn refusals_carry_their_close_code() {
         assert_eq!(error.close_code(), *code);
     }
     assert_eq!(
-        read_all(Role::Server, 8, &[0x81, 0x01, b'a'], 3).unwrap_err(),
+        read_all(FrameRole::Server, 8, &[0x81, 0x01, b'a'], 3).unwrap_err(),
         FrameError::Unmasked
     );
     let mut not_utf8 = Vec::new();
     push_client_frame(&mut not_utf8, Opcode::Text, [1, 2, 3, 4], &[b'a', 0xC3]);
     assert_eq!(
-        read_all(Role::Server, 8, &not_utf8, 1).unwrap_err(),
+        read_all(FrameRole::Server, 8, &not_utf8, 1).unwrap_err(),
         FrameError::NotUtf8
     );
 }
@@ -162,7 +162,7 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
 
 /// All texts in what a client has sent, where compression was agreed on.
 fn inflate_all(limit: usize, stream: &[u8], piece: usize) -> Result<Vec<String>, FrameError> {
-    let mut reader = FrameReader::new(Role::Server, limit).with_deflate(true);
+    let mut reader = WebSocketFrameReader::new(FrameRole::Server, limit).with_deflate(true);
     let mut inflater = Inflater::new();
     let mut seen = Vec::new();
     for mut input in stream.chunks(piece) {
@@ -170,8 +170,8 @@ fn inflate_all(limit: usize, stream: &[u8], piece: usize) -> Result<Vec<String>,
             let (used, event) = reader.read(input)?;
             input = &input[used..];
             let bytes = match event {
-                Some(Event::Deflated(payload)) => inflater.inflate(payload, limit)?,
-                Some(Event::Text(bytes) | Event::Ping(bytes)) => bytes,
+                Some(FrameEvent::Deflated(payload)) => inflater.inflate(payload, limit)?,
+                Some(FrameEvent::Text(bytes) | FrameEvent::Ping(bytes)) => bytes,
                 Some(event) => panic!("{event:?}"),
                 None => break,
             };
@@ -234,7 +234,7 @@ fn misused_compression_is_refused() {
     }
     // Without an agreement.
     assert_eq!(
-        read_all(Role::Server, 99, &masked(0xC1, &hello), 1),
+        read_all(FrameRole::Server, 99, &masked(0xC1, &hello), 1),
         Err(FrameError::ReservedBits)
     );
 }
@@ -243,15 +243,15 @@ fn misused_compression_is_refused() {
 fn idle_reader_holds_no_buffer() {
     let mut stream = Vec::new();
     push_client_frame(&mut stream, Opcode::Text, [9, 8, 7, 6], b"wsok");
-    let mut reader = FrameReader::new(Role::Server, 100);
+    let mut reader = WebSocketFrameReader::new(FrameRole::Server, 100);
     assert!(matches!(
         reader.read(&stream),
-        Ok((_, Some(Event::Text(b"wsok"))))
+        Ok((_, Some(FrameEvent::Text(b"wsok"))))
     ));
     assert!(reader.partial_is_allocated());
     assert_eq!(reader.read(&[]), Ok((0, None)));
     assert!(!reader.partial_is_allocated());
-    assert!(size_of::<FrameReader>() <= 24);
+    assert!(size_of::<WebSocketFrameReader>() <= 24);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn close_reason_is_cut_at_a_character() {
     let mut out = Vec::new();
     push_close(&mut out, None, 1001, &"é".repeat(100));
     assert_eq!(
-        read_all(Role::Client, 0, &out, 7).unwrap(),
+        read_all(FrameRole::Client, 0, &out, 7).unwrap(),
         ["close Some(1001)"]
     );
     assert_eq!(out.len(), 2 + 2 + 122);
@@ -356,8 +356,8 @@ proptest! {
             push_server_text(&mut from_server, text.as_bytes());
         }
         let expected: Vec<_> = texts.iter().map(|text| format!("text {text}")).collect();
-        prop_assert_eq!(read_all(Role::Server, 70_000, &from_client, piece), Ok(expected.clone()));
-        prop_assert_eq!(read_all(Role::Client, 70_000, &from_server, piece), Ok(expected));
+        prop_assert_eq!(read_all(FrameRole::Server, 70_000, &from_client, piece), Ok(expected.clone()));
+        prop_assert_eq!(read_all(FrameRole::Client, 70_000, &from_server, piece), Ok(expected));
     }
 
     /// A deflater's output through the reader, plain messages in between, however it is cut.

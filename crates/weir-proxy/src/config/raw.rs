@@ -9,14 +9,14 @@ use serde::Deserialize;
 use weir_net::watchdog::WatchdogConfig;
 
 use super::tls::{RawAdminTls, RawClientTls, RawServerTls};
-use super::{BrokerPorts, ClusterConfig, HostPort, Limits, ProxyConfig};
+use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::error::ProxyError;
 use crate::filter::{FilterChain, FilterConfig};
 use crate::tls::TlsFiles;
 
 /// What the command line may say.
 #[derive(Debug, Clone, Default)]
-pub struct Overrides {
+pub struct CliOverrides {
     /// `--upstream`: brokers to begin with; with it no file is needed.
     pub upstream: Option<String>,
     /// `--listen`
@@ -39,7 +39,7 @@ struct RawFile {
     splice: Option<bool>,
     admin: RawAdmin,
     watchdog: RawWatchdog,
-    limits: Limits,
+    limits: ProxyLimits,
     cluster: Vec<RawCluster>,
 }
 
@@ -90,9 +90,12 @@ enum OneOrMore {
     More(Vec<String>),
 }
 
-pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyConfig, ProxyError> {
+pub(super) fn load(
+    file: Option<&Path>,
+    overrides: &CliOverrides,
+) -> Result<ProxyConfig, ProxyError> {
     let mut raw = file.map_or_else(|| Ok(RawFile::default()), read)?;
-    let source = Source {
+    let source = ConfigSource {
         name: file.map_or_else(
             || "command line".to_owned(),
             |file| file.display().to_string(),
@@ -138,13 +141,13 @@ pub(super) fn load(file: Option<&Path>, overrides: &Overrides) -> Result<ProxyCo
 }
 
 /// Where a setting comes from.
-pub(super) struct Source<'a> {
+pub(super) struct ConfigSource<'a> {
     pub(super) name: String,
     /// Where relative paths begin.
     pub(super) folder: &'a Path,
 }
 
-impl Source<'_> {
+impl ConfigSource<'_> {
     pub(super) fn wrong(&self, reason: impl Into<String>) -> ProxyError {
         ProxyError::Config {
             file: self.name.clone(),
@@ -165,7 +168,11 @@ fn read(path: &Path) -> Result<RawFile, ProxyError> {
 }
 
 /// What the command line says about the only cluster.
-fn apply(raw: &mut RawFile, overrides: &Overrides, source: &Source<'_>) -> Result<(), ProxyError> {
+fn apply(
+    raw: &mut RawFile,
+    overrides: &CliOverrides,
+    source: &ConfigSource<'_>,
+) -> Result<(), ProxyError> {
     if let Some(upstream) = &overrides.upstream {
         if !raw.cluster.is_empty() {
             return Err(source.wrong(
@@ -196,7 +203,7 @@ fn apply(raw: &mut RawFile, overrides: &Overrides, source: &Source<'_>) -> Resul
 fn check_cluster(
     raw: RawCluster,
     index: usize,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     tls_files: &mut Vec<TlsFiles>,
 ) -> Result<ClusterConfig, ProxyError> {
     let name = raw.name.unwrap_or_else(|| match index {
@@ -321,7 +328,7 @@ fn ports(
     })
 }
 
-fn check(config: &ProxyConfig, source: &Source<'_>) -> Result<(), ProxyError> {
+fn check(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyError> {
     for (index, cluster) in config.clusters.iter().enumerate() {
         for other in &config.clusters[..index] {
             let (name, theirs) = (&cluster.name, &other.name);

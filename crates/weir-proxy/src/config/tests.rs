@@ -10,14 +10,14 @@ fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn load(text: &str) -> Result<ProxyConfig, ProxyError> {
     let (_dir, path) = written(text);
-    ProxyConfig::load(Some(&path), &Overrides::default())
+    ProxyConfig::load(Some(&path), &CliOverrides::default())
 }
 
 #[test]
 fn two_options_are_enough() {
-    let overrides = Overrides {
+    let overrides = CliOverrides {
         upstream: Some("kafka:9092, [::1]:9093".into()),
-        ..Overrides::default()
+        ..CliOverrides::default()
     };
     let config = ProxyConfig::load(None, &overrides).expect("enough");
     let [cluster] = &config.clusters[..] else {
@@ -130,16 +130,16 @@ fn options_for_one_cluster_do_not_go_with_several() {
     let text = "[[cluster]]\nupstream = \"k:9092\"\n[[cluster]]\nname = \"b\"\nupstream = \"l:9092\"\n\
                 listen = \"127.0.0.1:9392\"\n";
     let (_dir, path) = written(text);
-    ProxyConfig::load(Some(&path), &Overrides::default()).expect("two clusters");
-    let listen = Overrides {
+    ProxyConfig::load(Some(&path), &CliOverrides::default()).expect("two clusters");
+    let listen = CliOverrides {
         listen: "127.0.0.1:1".parse().ok(),
-        ..Overrides::default()
+        ..CliOverrides::default()
     };
     let error = ProxyConfig::load(Some(&path), &listen).expect_err("which of the two?");
     assert!(error.to_string().contains("are for one cluster"), "{error}");
-    let upstream = Overrides {
+    let upstream = CliOverrides {
         upstream: Some("k:1".into()),
-        ..Overrides::default()
+        ..CliOverrides::default()
     };
     let error = ProxyConfig::load(Some(&path), &upstream).expect_err("both");
     assert!(

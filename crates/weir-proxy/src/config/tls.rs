@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use weir_net::tls::{ClientTls, Identity, TlsAcceptor, TlsError, Watched};
+use weir_net::tls::{ClientTls, FileWatcher, TlsAcceptor, TlsError, TlsIdentity};
 
-use super::raw::Source;
+use super::raw::ConfigSource;
 use crate::error::ProxyError;
 use crate::tls::TlsFiles;
 
@@ -47,9 +47,9 @@ impl RawServerTls {
     pub(super) fn open(
         mut self,
         cluster: &str,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
     ) -> Result<Opened<Arc<TlsAcceptor>>, ProxyError> {
-        let table = Table::new(cluster, "tls", source);
+        let table = TlsTable::new(cluster, "tls", source);
         let own = [&mut self.certificate, &mut self.key].into_iter();
         let paths = own.chain(&mut self.client_authorities);
         let watched = watch(paths, source);
@@ -64,11 +64,11 @@ impl RawServerTls {
         Ok((acceptor, Some(files)))
     }
 
-    fn identity(&self, table: &Table) -> Result<Identity, ProxyError> {
+    fn identity(&self, table: &TlsTable) -> Result<TlsIdentity, ProxyError> {
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
         let authorities = self.client_authorities.as_deref();
         let authorities = authorities.map(read).transpose()?;
-        Identity::for_any_protocol(&certificate, &key, authorities.as_deref())
+        TlsIdentity::for_any_protocol(&certificate, &key, authorities.as_deref())
             .map_err(|error| table.wrong(error))
     }
 }
@@ -84,9 +84,9 @@ pub(super) struct RawAdminTls {
 impl RawAdminTls {
     pub(super) fn open(
         mut self,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
     ) -> Result<(Arc<TlsAcceptor>, TlsFiles), ProxyError> {
-        let table = Table {
+        let table = TlsTable {
             file: source.name.clone(),
             key: "admin.tls".to_owned(),
         };
@@ -100,9 +100,9 @@ impl RawAdminTls {
         Ok((acceptor, files))
     }
 
-    fn identity(&self, table: &Table) -> Result<Identity, ProxyError> {
+    fn identity(&self, table: &TlsTable) -> Result<TlsIdentity, ProxyError> {
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
-        Identity::from_pem(&certificate, &key).map_err(|error| table.wrong(error))
+        TlsIdentity::from_pem(&certificate, &key).map_err(|error| table.wrong(error))
     }
 }
 
@@ -110,9 +110,9 @@ impl RawClientTls {
     pub(super) fn open(
         mut self,
         cluster: &str,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
     ) -> Result<Opened<ClientTls>, ProxyError> {
-        let table = Table::new(cluster, "upstream_tls", source);
+        let table = TlsTable::new(cluster, "upstream_tls", source);
         let say = |reason: &str| Err(source.wrong(format!("{}: {reason}", table.key)));
         match (&self.authorities, self.insecure) {
             (Some(_), true) => return say("authorities and insecure = true: choose one"),
@@ -136,7 +136,7 @@ impl RawClientTls {
         Ok((tls, is_any.then_some(files)))
     }
 
-    fn client(&self, table: &Table) -> Result<ClientTls, ProxyError> {
+    fn client(&self, table: &TlsTable) -> Result<ClientTls, ProxyError> {
         let contents = |path: &Option<PathBuf>| path.as_deref().map(read).transpose();
         let trusted = contents(&self.authorities)?;
         let own = contents(&self.certificate)?.zip(contents(&self.key)?);
@@ -148,21 +148,24 @@ impl RawClientTls {
 }
 
 /// Completes the paths, and notes what is there before it is read.
-fn watch<'a>(paths: impl Iterator<Item = &'a mut PathBuf>, source: &Source<'_>) -> Watched {
-    Watched::new(paths.map(|path| {
+fn watch<'a>(
+    paths: impl Iterator<Item = &'a mut PathBuf>,
+    source: &ConfigSource<'_>,
+) -> FileWatcher {
+    FileWatcher::new(paths.map(|path| {
         *path = source.folder.join(&*path);
         path.clone()
     }))
 }
 
 /// One table of the configuration, as in messages.
-struct Table {
+struct TlsTable {
     file: String,
     key: String,
 }
 
-impl Table {
-    fn new(cluster: &str, name: &str, source: &Source<'_>) -> Self {
+impl TlsTable {
+    fn new(cluster: &str, name: &str, source: &ConfigSource<'_>) -> Self {
         Self {
             file: source.name.clone(),
             key: format!("cluster \"{cluster}\", {name}"),

@@ -10,15 +10,15 @@ use weir_net::descriptors::client_ceiling;
 use weir_net::tls::ClientTls;
 
 use super::ListenerTarget;
-use super::event_loop::{CloseReason, LoopState};
+use super::event_loop::{LoopState, PairCloseReason};
 use super::pair::{Candidate, Endpoint, Pair, Upstream};
-use super::stream::Stream;
+use super::stream::SocketStream;
 use crate::config::HostPort;
 use crate::resolve::ResolveRequest;
 
 impl LoopState {
     /// Begins to look for a broker.
-    pub(super) fn connect(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
+    pub(super) fn connect(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
         let parts = &self.clusters[pair.cluster];
         let wanted: Vec<HostPort> = match pair.target {
             ListenerTarget::Broker(id) => parts.directory.upstream(id).into_iter().collect(),
@@ -47,7 +47,7 @@ impl LoopState {
                 };
                 // Full: too many look-ups are under way, and the client will come again.
                 if self.resolver.try_send(question).is_err() {
-                    return Err(CloseReason::NoBroker(
+                    return Err(PairCloseReason::NoBroker(
                         "too many names to look up".to_owned(),
                     ));
                 }
@@ -64,7 +64,7 @@ impl LoopState {
         &mut self,
         pair: &mut Pair,
         candidates: Vec<Candidate>,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), PairCloseReason> {
         self.drop_up(pair);
         let mut candidates = candidates.into_iter();
         let mut last = "its address is not known".to_owned();
@@ -83,7 +83,7 @@ impl LoopState {
                 Err(error) => last = format!("{address}: {error}"),
             }
         }
-        Err(CloseReason::NoBroker(last))
+        Err(PairCloseReason::NoBroker(last))
     }
 
     fn begin(
@@ -100,7 +100,7 @@ impl LoopState {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.registry.register(&mut socket, token, interest)?;
         let stream = match &self.clusters[pair.cluster].upstream_tls {
-            None => Stream::Plain(socket),
+            None => SocketStream::Plain(socket),
             Some(tls) => {
                 let authority = match host.contains(':') {
                     true => format!("[{host}]"),
@@ -108,7 +108,7 @@ impl LoopState {
                 };
                 let name = ClientTls::server_name(&authority).map_err(io::Error::other)?;
                 let tls = tls.begin(name).map_err(io::Error::other)?;
-                Stream::tls(socket, tls)
+                SocketStream::tls(socket, tls)
             }
         };
         let mut side = Endpoint::new(stream);
@@ -118,7 +118,7 @@ impl LoopState {
     }
 
     /// The socket that was to be connected has an event.
-    pub(super) fn connecting(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
+    pub(super) fn connecting(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
         let Upstream::Connecting(side, rest, _) = &mut pair.up else {
             return Ok(());
         };
@@ -151,7 +151,7 @@ impl LoopState {
                 let rest = std::mem::take(rest);
                 if rest.is_empty() {
                     let broker = pair.broker.map_or_else(String::new, |it| it.to_string());
-                    return Err(CloseReason::NoBroker(format!("{broker}: {error}")));
+                    return Err(PairCloseReason::NoBroker(format!("{broker}: {error}")));
                 }
                 self.try_next(pair, rest)
             }

@@ -41,188 +41,188 @@ pub(crate) enum MetricKind {
 }
 
 /// A metric of loops: name (a counter's gets the suffix `_total` when written), kind, meaning, value.
-pub(crate) struct Metric(
+pub(crate) struct LoopMetric(
     pub(crate) &'static str,
     pub(crate) MetricKind,
     pub(crate) &'static str,
     fn(&LoopCounters) -> u64,
 );
 
-pub(crate) const METRICS: [Metric; 31] = {
+pub(crate) const METRICS: [LoopMetric; 31] = {
     use MetricKind::{Counter, Gauge};
     [
-        Metric(
+        LoopMetric(
             "weir_proxy_connections",
             Gauge,
             "Open client connections.",
             |c| c.connections,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_broker_connections",
             Gauge,
             "Open connections to brokers.",
             |c| c.broker_connections,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_accepted",
             Counter,
             "Client connections accepted.",
             |c| c.accepted,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_not_accepted",
             Counter,
             "Client connections closed at once: a limit was reached, or no descriptors left.",
             |c| c.refused,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_requests",
             Counter,
             "Requests of clients.",
             |c| c.requests,
         ),
-        Metric("weir_proxy_answers", Counter, "Answers of brokers.", |c| {
+        LoopMetric("weir_proxy_answers", Counter, "Answers of brokers.", |c| {
             c.answers
         }),
-        Metric(
+        LoopMetric(
             "weir_proxy_answers_rewritten",
             Counter,
             "Answers whose addresses or versions were replaced.",
             |c| c.rewritten,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_request_bytes",
             Counter,
             "Bytes read from clients.",
             |c| c.request_bytes,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_answer_bytes",
             Counter,
             "Bytes read from brokers.",
             |c| c.answer_bytes,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_passed_bytes",
             Counter,
             "Of these, bytes that passed inside the kernel.",
             |c| c.passed_bytes,
         ),
-        Metric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| {
+        LoopMetric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| {
             c.reads
         }),
-        Metric(
+        LoopMetric(
             "weir_proxy_writes",
             Counter,
             "Write calls on sockets.",
             |c| c.writes,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_blocked_writes",
             Counter,
             "Writes that left a rest: the other side was not read until it had gone.",
             |c| c.blocked,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_client_errors",
             Counter,
             "Connections closed for what the client sent.",
             |c| c.client_errors,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_broker_errors",
             Counter,
             "Connections closed for what the broker sent.",
             |c| c.broker_errors,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_tls_failures",
             Counter,
             "TLS that failed, either side.",
             |c| c.tls_failures,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_connect_failures",
             Counter,
             "Client connections closed since no broker could be reached.",
             |c| c.connect_failures,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_timeouts",
             Counter,
             "Connections closed for being idle or not getting on.",
             |c| c.timeouts,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_silent_broker",
             Counter,
             "Client connections closed since their broker had stopped answering.",
             |c| c.silent_broker,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_held_bytes",
             Gauge,
             "Bytes held for connections, about a second old.",
             |c| c.held_bytes,
         ),
-        Metric("weir_proxy_turns", Counter, "Turns of event loops.", |c| {
+        LoopMetric("weir_proxy_turns", Counter, "Turns of event loops.", |c| {
             c.turns
         }),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_batches",
             Counter,
             "Batches whose records filters read.",
             |c| c.filters.batches,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_batches_edited",
             Counter,
             "Of these, changed where they lay.",
             |c| c.filters.batches_edited,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_batches_rebuilt",
             Counter,
             "Of these, written anew.",
             |c| c.filters.batches_rebuilt,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_records",
             Counter,
             "Records that filters read.",
             |c| c.filters.records,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_unreadable",
             Counter,
             "Values that a filter could not read.",
             |c| c.filters.values_unreadable,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_refused",
             Counter,
             "Partitions of produce requests that filters refused.",
             |c| c.filters.partitions_refused,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_withheld",
             Counter,
             "Partitions of fetch answers withheld, since they could not be opened.",
             |c| c.filters.partitions_withheld,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_cut",
             Counter,
             "Partitions of fetch answers that end early: the consumer fetches the rest next.",
             |c| c.filters.partitions_cut,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_limited",
             Counter,
             "Partitions refused, withheld or cut since a limit on filter work was reached.",
             |c| c.filters.limited,
         ),
-        Metric(
+        LoopMetric(
             "weir_proxy_filter_tasks",
             Counter,
             "Frames whose filter work was left to the filter threads.",

@@ -21,11 +21,11 @@ use super::counters::{LoopCounters, LoopMetrics};
 use super::forward::{READ_BYTES, TurnLimits};
 use super::pair::{Pair, Upstream};
 use super::pipe::PipePool;
-use super::stream::Stream;
+use super::stream::SocketStream;
 use super::{FilterPool, ListenerTarget, LoopEvent, Memory, PairId};
 use crate::address_cache::AddressCache;
 use crate::broker_registry::BrokerRegistry;
-use crate::config::{HostPort, Limits};
+use crate::config::{HostPort, ProxyLimits};
 use crate::filter::{FilterBuffers, FilterChain};
 use crate::health::ClusterHealth;
 use crate::resolve::Resolver;
@@ -65,7 +65,7 @@ pub(crate) struct LoopCluster {
 #[derive(Debug)]
 pub(crate) struct LoopOptions {
     pub(crate) clusters: Vec<LoopCluster>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ProxyLimits,
     /// Pass large bodies inside the kernel.
     pub(crate) splice: bool,
     pub(crate) admission: Arc<Admission>,
@@ -81,7 +81,7 @@ pub(crate) struct LoopOptions {
 
 /// Why a pair ends.
 #[derive(Debug)]
-pub(super) enum CloseReason {
+pub(super) enum PairCloseReason {
     /// One side closed, and the other was told.
     Gone,
     /// The proxy shuts down and nothing was under way.
@@ -100,7 +100,7 @@ pub(super) enum CloseReason {
     Broker(io::Error),
 }
 
-impl CloseReason {
+impl PairCloseReason {
     pub(super) fn client(error: io::Error) -> Self {
         Self::Client(error)
     }
@@ -110,7 +110,7 @@ impl CloseReason {
     }
 }
 
-impl From<StreamError> for CloseReason {
+impl From<StreamError> for PairCloseReason {
     fn from(error: StreamError) -> Self {
         Self::Stream(error)
     }
@@ -128,7 +128,7 @@ enum LoopTimer {
 pub(super) struct LoopState {
     pub(super) registry: Registry,
     pub(super) clusters: Vec<LoopCluster>,
-    pub(super) limits: Limits,
+    pub(super) limits: ProxyLimits,
     pub(super) frames: FrameLimits,
     pub(super) counters: LoopCounters,
     pub(super) buffer: Vec<u8>,
@@ -327,7 +327,7 @@ impl EventLoop {
         if token.0 % 2 == 0 && event.is_error() {
             // The client has reset the connection: nothing can be delivered, so drop its work.
             let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-            return self.close(index, &CloseReason::client(reset));
+            return self.close(index, &PairCloseReason::client(reset));
         }
         if let Upstream::Connecting(..) = pair.up {
             if token.0 % 2 == 1 {
@@ -409,8 +409,8 @@ impl EventLoop {
             .registry
             .register(&mut socket, Token(index * 2), interest)?;
         let stream = match &self.core.clusters[arrival.cluster].tls {
-            None => Stream::Plain(socket),
-            Some(tls) => Stream::tls(socket, tls.begin().map_err(io::Error::other)?),
+            None => SocketStream::Plain(socket),
+            Some(tls) => SocketStream::tls(socket, tls.begin().map_err(io::Error::other)?),
         };
         self.generation = self.generation.wrapping_add(1);
         let id = PairId {
@@ -505,7 +505,7 @@ impl EventLoop {
             waits.then_some(index)
         });
         for index in waiting.collect::<Vec<_>>() {
-            self.close(index, &CloseReason::Silent);
+            self.close(index, &PairCloseReason::Silent);
         }
     }
 
@@ -545,7 +545,7 @@ impl EventLoop {
         self.metrics.publish(&self.core.counters);
     }
 
-    fn close(&mut self, index: usize, reason: &CloseReason) {
+    fn close(&mut self, index: usize, reason: &PairCloseReason) {
         let mut pair = self.pairs.remove(index);
         self.core.note_end(&pair, reason);
         self.core.drop_up(&mut pair);
@@ -564,17 +564,17 @@ impl EventLoop {
 
 impl LoopState {
     /// Ends a pair whose time is over, or looks again later.
-    fn check(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
+    fn check(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
         let now_ms = self.now_ms;
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
-            return Err(CloseReason::Gone);
+            return Err(PairCloseReason::Gone);
         }
         let held_ms = self.check_held(pair)?;
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(held_ms);
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {
-                Err(CloseReason::Timeout(what))
+                Err(PairCloseReason::Timeout(what))
             } else {
                 Ok(())
             }
@@ -608,18 +608,18 @@ impl LoopState {
         Ok(())
     }
 
-    fn note_end(&mut self, pair: &Pair, reason: &CloseReason) {
+    fn note_end(&mut self, pair: &Pair, reason: &PairCloseReason) {
         let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
         let counters = &mut self.counters;
         match reason {
-            CloseReason::Gone | CloseReason::Drained => {
+            PairCloseReason::Gone | PairCloseReason::Drained => {
                 limited!(debug, "connection closed", %client, "closed")
             }
-            CloseReason::Timeout(what) => {
+            PairCloseReason::Timeout(what) => {
                 counters.timeouts += 1;
                 limited!(debug, "connection timed out", %client, cluster, "closed: {what}");
             }
-            CloseReason::Stream(error) => {
+            PairCloseReason::Stream(error) => {
                 match error {
                     StreamError::Broker(_) | StreamError::Unasked { .. } => {
                         counters.broker_errors += 1;
@@ -629,7 +629,7 @@ impl LoopState {
                 let error = Truncated(error);
                 limited!(warn, "connection broke a rule", %client, cluster, "closed: {error}");
             }
-            CloseReason::NoBroker(error) => {
+            PairCloseReason::NoBroker(error) => {
                 counters.connect_failures += 1;
                 let node = match pair.target {
                     ListenerTarget::Bootstrap => "any broker".to_owned(),
@@ -643,12 +643,12 @@ impl LoopState {
                     "closed: {node} is not reached: {error}"
                 );
             }
-            CloseReason::Silent => {
+            PairCloseReason::Silent => {
                 counters.silent_broker += 1;
                 let broker = pair.broker;
                 tracing::debug!(%client, cluster, ?broker, "closed: broker does not answer");
             }
-            CloseReason::Client(error) | CloseReason::Broker(error) => {
+            PairCloseReason::Client(error) | PairCloseReason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
                 limited!(debug, "connection failed", %client, cluster, "closed: {reason:?}");

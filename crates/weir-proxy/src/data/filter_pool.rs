@@ -18,7 +18,8 @@ use weir_net::{MailboxSender, PostError};
 
 use super::{LoopEvent, PairId};
 use crate::filter::{
-    Direction, FilterBuffers, FilterChain, FilterCounts, FilterLimits, Meter, Pass, Step, Verdict,
+    BudgetStep, Direction, FilterBuffers, FilterChain, FilterCounts, FilterLimits, FilterResult,
+    FrameOutput, MemoryMeter,
 };
 use crate::wire::{Asked, Unfinished};
 
@@ -49,7 +50,7 @@ pub(crate) struct Finished {
     pub(super) pair: PairId,
     pub(super) direction: Direction,
     pub(super) request: Option<Asked>,
-    pub(super) outcome: Result<(Verdict, Vec<u8>), WireError>,
+    pub(super) outcome: Result<(FilterResult, Vec<u8>), WireError>,
     pub(super) tally: FilterCounts,
 }
 
@@ -198,13 +199,13 @@ impl FilterPool {
         };
         let Unfinished { work, frame, .. } = &mut task.unfinished;
         let left = work.cpu_left(&self.limits);
-        workspace.allow(Meter::timed(thread_cpu_us, batch_bytes, TURN, left));
+        workspace.allow(MemoryMeter::timed(thread_cpu_us, batch_bytes, TURN, left));
         let step = work.advance(&task.filters, frame, workspace);
         let used = thread_cpu().saturating_sub(begun);
         work.count_cpu(used);
         match step {
-            Ok(Step::More) => (Some(task), used),
-            Ok(Step::Done) => {
+            Ok(BudgetStep::More) => (Some(task), used),
+            Ok(BudgetStep::Done) => {
                 finish(task, None, workspace);
                 (None, used)
             }
@@ -232,9 +233,9 @@ fn finish(task: Task, error: Option<WireError>, workspace: &mut FilterBuffers) {
         None => {
             let verdict = work.finish(&frame, workspace);
             let frame = match verdict.pass {
-                Pass::InPlace => frame,
-                Pass::Rebuilt => workspace.take_frame(),
-                Pass::Nothing => Vec::new(),
+                FrameOutput::InPlace => frame,
+                FrameOutput::Rebuilt => workspace.take_frame(),
+                FrameOutput::Nothing => Vec::new(),
             };
             Ok((verdict, frame))
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::event_loop::{CloseReason, LoopState};
-use super::holding::{Hold, has_memory};
+use super::event_loop::{LoopState, PairCloseReason};
+use super::holding::{DelayAction, has_memory};
 use super::pair::{Pair, Upstream};
 use super::splice::TUBE_FROM_BYTES;
 use super::stream::Input;
@@ -54,7 +54,7 @@ impl TurnLimits {
 
 impl LoopState {
     /// Moves what can be moved; whether there is more to do at once.
-    pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, CloseReason> {
+    pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
         let mut budget = self.turn_limits.reads;
         self.requests_until = pair.counted + self.turn_limits.requests;
         self.submit(pair, Direction::Produce);
@@ -76,30 +76,30 @@ impl LoopState {
     }
 
     /// Sends what waits, if there is hope; whether room was made.
-    fn flush(&mut self, pair: &mut Pair) -> Result<bool, CloseReason> {
+    fn flush(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
         let mut moved = self.release(pair)?;
         if pair.down.may_write() {
             if pair.down.stream.wants_write() {
-                pair.down.stream.flush().map_err(CloseReason::client)?;
+                pair.down.stream.flush().map_err(PairCloseReason::client)?;
             }
             moved |= self.drain_pipe(pair)?;
             if !pair.to_down.is_empty() && pair.tube.is_none() {
                 self.counters.writes += 1;
                 let sent = pair.to_down.flush(&mut pair.down.stream);
-                sent.map_err(CloseReason::client)?;
+                sent.map_err(PairCloseReason::client)?;
                 pair.down.blocked = !pair.to_down.is_empty();
                 moved |= !pair.down.blocked;
             }
         }
         if let Some(up) = pair.up.open().filter(|up| up.may_write()) {
             if up.stream.wants_write() {
-                up.stream.flush().map_err(CloseReason::broker)?;
+                up.stream.flush().map_err(PairCloseReason::broker)?;
             }
             if !pair.to_up.is_empty() {
                 self.counters.writes += 1;
                 pair.to_up
                     .flush(&mut up.stream)
-                    .map_err(CloseReason::broker)?;
+                    .map_err(PairCloseReason::broker)?;
                 up.blocked = !pair.to_up.is_empty();
                 moved |= !up.blocked;
             }
@@ -108,11 +108,11 @@ impl LoopState {
     }
 
     /// Lets frames go whose time has come; whether there were any.
-    pub(super) fn release(&mut self, pair: &mut Pair) -> Result<bool, CloseReason> {
+    pub(super) fn release(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
         let now_ms = self.now_ms;
-        let due = |held: &mut Option<Hold>| match held {
-            Some(Hold::Until(at_ms, _)) if *at_ms <= now_ms => match held.take() {
-                Some(Hold::Until(_, frame)) => Some(frame),
+        let due = |held: &mut Option<DelayAction>| match held {
+            Some(DelayAction::Until(at_ms, _)) if *at_ms <= now_ms => match held.take() {
+                Some(DelayAction::Until(_, frame)) => Some(frame),
                 _ => None,
             },
             _ => None,
@@ -143,7 +143,11 @@ impl LoopState {
             && has_memory(&pair.memory_up)
     }
 
-    fn read_requests(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, CloseReason> {
+    fn read_requests(
+        &mut self,
+        pair: &mut Pair,
+        budget: &mut u32,
+    ) -> Result<bool, PairCloseReason> {
         if !self.takes_requests(pair) {
             return Ok(false);
         }
@@ -168,7 +172,7 @@ impl LoopState {
         *budget -= 1;
         let mut buffer = std::mem::take(&mut self.buffer);
         let input = pair.down.stream.read(&mut buffer[..limit]);
-        let outcome = input.map_err(CloseReason::client).and_then(|input| {
+        let outcome = input.map_err(PairCloseReason::client).and_then(|input| {
             self.note_read(pair, input, true);
             self.requests(pair, &mut buffer[..input.count])?;
             Ok(input.count > 0)
@@ -178,7 +182,7 @@ impl LoopState {
     }
 
     /// Takes what a client sent.
-    fn requests(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), CloseReason> {
+    fn requests(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), PairCloseReason> {
         if input.is_empty() {
             return Ok(());
         }
@@ -216,7 +220,7 @@ impl LoopState {
         self.send_down(pair, &[])
     }
 
-    fn send_up(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), CloseReason> {
+    fn send_up(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), PairCloseReason> {
         if self.segments.is_empty() {
             return Ok(());
         }
@@ -224,7 +228,7 @@ impl LoopState {
             Upstream::Open(up, _) => {
                 self.counters.writes += 1;
                 let sent = pair.to_up.send(&mut up.stream, &self.segments, input);
-                sent.map_err(CloseReason::broker)?;
+                sent.map_err(PairCloseReason::broker)?;
                 up.blocked = !pair.to_up.is_empty();
                 up.caution = next_read_backoff(up.caution, up.blocked);
                 self.counters.blocked += u64::from(up.blocked);
@@ -241,7 +245,7 @@ impl LoopState {
         Ok(())
     }
 
-    fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, CloseReason> {
+    fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, PairCloseReason> {
         let waits = pair.held_down.is_some() || !has_memory(&pair.memory_down);
         if !pair.has_sent_all() || waits {
             return Ok(false);
@@ -269,7 +273,7 @@ impl LoopState {
         };
         let mut buffer = std::mem::take(&mut self.buffer);
         let input = up.stream.read(&mut buffer[..limit]);
-        let outcome = input.map_err(CloseReason::broker).and_then(|input| {
+        let outcome = input.map_err(PairCloseReason::broker).and_then(|input| {
             self.note_read(pair, input, false);
             self.answers(pair, &mut buffer[..input.count])?;
             Ok(input.count > 0)
@@ -279,7 +283,7 @@ impl LoopState {
     }
 
     /// Takes what a broker sent.
-    fn answers(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), CloseReason> {
+    fn answers(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), PairCloseReason> {
         if input.is_empty() {
             return Ok(());
         }
@@ -306,7 +310,11 @@ impl LoopState {
         self.send_down(pair, input)
     }
 
-    pub(super) fn send_down(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), CloseReason> {
+    pub(super) fn send_down(
+        &mut self,
+        pair: &mut Pair,
+        input: &[u8],
+    ) -> Result<(), PairCloseReason> {
         if self.segments.is_empty() {
             return Ok(());
         }
@@ -318,7 +326,7 @@ impl LoopState {
         self.counters.writes += 1;
         let down = &mut pair.down;
         let sent = pair.to_down.send(&mut down.stream, &self.segments, input);
-        sent.map_err(CloseReason::client)?;
+        sent.map_err(PairCloseReason::client)?;
         down.blocked = !pair.to_down.is_empty();
         down.caution = next_read_backoff(down.caution, down.blocked);
         self.counters.blocked += u64::from(down.blocked);
@@ -352,9 +360,9 @@ impl LoopState {
     }
 
     /// What the end of one side means for the other.
-    fn ends(&mut self, pair: &mut Pair) -> Result<(), CloseReason> {
+    fn ends(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
         if self.draining && pair.is_quiet() {
-            return Err(CloseReason::Drained);
+            return Err(PairCloseReason::Drained);
         }
         let mut one_ended = false;
         if pair.down.ended
@@ -365,7 +373,7 @@ impl LoopState {
             match pair.up.open() {
                 // What was sent without wanting an answer has arrived before this does.
                 Some(up) => up.finish(),
-                None => return Err(CloseReason::Gone),
+                None => return Err(PairCloseReason::Gone),
             }
             one_ended = true;
         }
@@ -375,7 +383,7 @@ impl LoopState {
             one_ended = true;
         }
         if pair.down.ended && up_ended {
-            return Err(CloseReason::Gone);
+            return Err(PairCloseReason::Gone);
         }
         if one_ended && pair.ends_ms.is_none() {
             let ends_ms = self.now_ms + CLOSING_MS;

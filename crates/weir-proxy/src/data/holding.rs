@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::event_loop::{CloseReason, LoopState};
+use super::event_loop::{LoopState, PairCloseReason};
 use super::filter_pool::{Cancel, Finished, Task};
 use super::memory::Claim;
 use super::pair::Pair;
-use crate::filter::{Direction, Pass};
+use crate::filter::{Direction, FrameOutput};
 use crate::wire::{DelayedFrame, StreamError, Unfinished};
 
 /// Why a frame waits. Nothing overtakes it.
 #[derive(Debug)]
-pub(super) enum Hold {
+pub(super) enum DelayAction {
     /// It goes on at an instant.
     Until(u64, Vec<u8>),
     /// There is work left on it, and no memory yet.
@@ -24,7 +24,7 @@ pub(super) enum Hold {
     ),
 }
 
-impl Hold {
+impl DelayAction {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Until(_, frame) => frame.len(),
@@ -70,9 +70,9 @@ impl LoopState {
         let hold = held.map(|held| match held {
             DelayedFrame::Delayed { time, frame } => {
                 let at_ms = self.now_ms + super::forward::millis(time);
-                Hold::Until(at_ms, frame)
+                DelayAction::Until(at_ms, frame)
             }
-            DelayedFrame::Unfinished(unfinished) => Hold::Unfinished(unfinished),
+            DelayedFrame::Unfinished(unfinished) => DelayAction::Unfinished(unfinished),
         });
         match direction {
             Direction::Produce => pair.held_up = hold,
@@ -100,7 +100,7 @@ impl LoopState {
                 &mut pair.memory_down,
             ),
         };
-        let held = held.as_ref().map_or(0, Hold::bytes);
+        let held = held.as_ref().map_or(0, DelayAction::bytes);
         let frame = wanted.max(held);
         // What replaces it may be as large.
         let bytes = 2 * frame;
@@ -131,15 +131,16 @@ impl LoopState {
             Direction::Produce => (&mut pair.held_up, &pair.memory_up),
             Direction::Fetch => (&mut pair.held_down, &pair.memory_down),
         };
-        if !matches!(held, Some(Hold::Unfinished(_))) || !has_memory(memory) {
+        if !matches!(held, Some(DelayAction::Unfinished(_))) || !has_memory(memory) {
             return;
         }
-        let (Some(Hold::Unfinished(unfinished)), Some(pool)) = (held.take(), &self.pool) else {
+        let (Some(DelayAction::Unfinished(unfinished)), Some(pool)) = (held.take(), &self.pool)
+        else {
             return;
         };
         let cancelled = Arc::new(AtomicBool::new(false));
         let cancel = Cancel(Arc::clone(&cancelled));
-        *held = Some(Hold::Working(unfinished.frame.len(), cancel));
+        *held = Some(DelayAction::Working(unfinished.frame.len(), cancel));
         self.counters.filter_tasks += 1;
         pool.submit(Task {
             pair: pair.id,
@@ -153,7 +154,11 @@ impl LoopState {
     }
 
     /// Has a frame go on whose filters have done their work.
-    pub(super) fn filtered(&mut self, pair: &mut Pair, done: Finished) -> Result<(), CloseReason> {
+    pub(super) fn filtered(
+        &mut self,
+        pair: &mut Pair,
+        done: Finished,
+    ) -> Result<(), PairCloseReason> {
         let held = match done.direction {
             Direction::Produce => &mut pair.held_up,
             Direction::Fetch => &mut pair.held_down,
@@ -167,7 +172,7 @@ impl LoopState {
         if let Some(entry) = done.request.and_then(|asked| asked.entry(&verdict)) {
             pair.ring.push(entry);
         }
-        if verdict.pass != Pass::Nothing {
+        if verdict.pass != FrameOutput::Nothing {
             let time = verdict.hold;
             self.hold(
                 pair,
@@ -200,7 +205,7 @@ impl LoopState {
     }
 
     /// Looks at frames that are held; when to look again.
-    pub(super) fn check_held(&mut self, pair: &mut Pair) -> Result<u64, CloseReason> {
+    pub(super) fn check_held(&mut self, pair: &mut Pair) -> Result<u64, PairCloseReason> {
         let now_ms = self.now_ms;
         let mut next_ms = self.check_slow_frame(pair)?;
         for held in [&pair.held_up, &pair.held_down].into_iter().flatten() {
@@ -218,7 +223,7 @@ impl LoopState {
             };
             let until_ms = since_ms + self.limits.frame_ms;
             if is_short && now_ms >= until_ms {
-                return Err(CloseReason::Timeout(
+                return Err(PairCloseReason::Timeout(
                     "held memory for long while others waited",
                 ));
             }
@@ -228,7 +233,7 @@ impl LoopState {
     }
 
     /// The beginning of a request must come further, unless it is the proxy that does not read.
-    fn check_slow_frame(&mut self, pair: &mut Pair) -> Result<u64, CloseReason> {
+    fn check_slow_frame(&mut self, pair: &mut Pair) -> Result<u64, PairCloseReason> {
         let now_ms = self.now_ms;
         let Some(slow) = pair.slow_frame else {
             return Ok(u64::MAX);
@@ -243,7 +248,7 @@ impl LoopState {
         let came = pair.request_bytes - slow.bytes;
         let paused = !self.takes_requests(pair);
         if !paused && !slow.paused && came < FRAME_PROGRESS_BYTES {
-            return Err(CloseReason::Timeout("a request does not get on"));
+            return Err(PairCloseReason::Timeout("a request does not get on"));
         }
         let until_ms = now_ms + self.limits.frame_ms;
         pair.slow_frame = Some(SlowFrame {

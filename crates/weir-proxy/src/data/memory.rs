@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Memory {
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     waiting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     used: usize,
     next: u64,
     /// Claims that are not granted yet, oldest first.
@@ -77,7 +77,7 @@ impl Memory {
         (state.used, state.queue.len(), state.waits)
     }
 
-    fn grant(&self, state: &mut State) {
+    fn grant(&self, state: &mut MemoryState) {
         while let Some(first) = state.queue.first_entry() {
             let bytes = first.get().0;
             if state.used + bytes > self.bytes_max {
@@ -90,7 +90,7 @@ impl Memory {
         self.waiting.store(state.queue.len(), Ordering::Relaxed);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::holding::{Hold, SlowFrame};
+use super::holding::{DelayAction, SlowFrame};
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::send_buffer::SendBuffer;
-use super::stream::Stream;
+use super::stream::SocketStream;
 use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream};
@@ -15,7 +15,7 @@ use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStrea
 /// One of the two connections.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    pub(super) stream: Stream,
+    pub(super) stream: SocketStream,
     /// Reading may bring something.
     pub(super) readable: bool,
     /// The peer is known to have closed, so reading goes on to the end.
@@ -31,7 +31,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: SocketStream) -> Self {
         Self {
             stream,
             // An event may have come before anybody looked.
@@ -124,8 +124,8 @@ pub(super) struct Pair {
     pub(super) request_bytes: u64,
     pub(super) answer_bytes: u64,
     /// A request that filters hold; the same of an answer.
-    pub(super) held_up: Option<Hold>,
-    pub(super) held_down: Option<Hold>,
+    pub(super) held_up: Option<DelayAction>,
+    pub(super) held_down: Option<DelayAction>,
     /// Memory for requests that are held whole; the same for answers.
     pub(super) memory_up: Option<Claim>,
     pub(super) memory_down: Option<Claim>,
@@ -143,7 +143,7 @@ impl Pair {
         target: ListenerTarget,
         peer: SocketAddr,
         now_ms: u64,
-        down: Stream,
+        down: SocketStream,
     ) -> Self {
         Self {
             id,
@@ -208,7 +208,7 @@ impl Pair {
 
     pub(super) fn held_bytes(&self) -> usize {
         let held = [&self.held_up, &self.held_down].into_iter().flatten();
-        held.map(Hold::bytes).sum::<usize>()
+        held.map(DelayAction::bytes).sum::<usize>()
             + self.to_up.held_bytes()
             + self.to_down.held_bytes()
             + self.tube.as_ref().map_or(0, SplicePipe::held)

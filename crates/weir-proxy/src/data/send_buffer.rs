@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 
 use smallvec::SmallVec;
 
-use super::stream::Stream;
+use super::stream::SocketStream;
 use crate::wire::Segments;
 
 /// Pieces that go out with one call; more are rare and take another.
@@ -30,7 +30,7 @@ impl SendBuffer {
     /// Sends as much as the stream takes and keeps a copy of the rest; how much was sent.
     pub(super) fn send(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut SocketStream,
         segments: &Segments,
         input: &[u8],
     ) -> io::Result<usize> {
@@ -61,7 +61,7 @@ impl SendBuffer {
     }
 
     /// Sends more of what was kept; how much.
-    pub(super) fn flush(&mut self, stream: &mut Stream) -> io::Result<usize> {
+    pub(super) fn flush(&mut self, stream: &mut SocketStream) -> io::Result<usize> {
         let mut sent = 0;
         while self.sent < self.bytes.len() {
             let count = stream.write(&[IoSlice::new(&self.bytes[self.sent..])])?;

@@ -1,10 +1,10 @@
 //! Large answers that nobody looks at: past the loop's buffer, through a tube.
 
-use super::event_loop::{CloseReason, LoopState};
+use super::event_loop::{LoopState, PairCloseReason};
 use super::forward::bytes_at_once;
 use super::pair::Pair;
 use super::pipe::is_refusal;
-use super::stream::{Input, Stream};
+use super::stream::{Input, SocketStream};
 
 /// Less than this is copied with what comes behind it.
 pub(super) const TUBE_FROM_BYTES: usize = 64 * 1024;
@@ -13,11 +13,15 @@ const FRONT_BYTES: usize = 4 * 1024;
 
 impl LoopState {
     /// Has the rest of an answer pass, as far as it is there; whether it moved. `None`: it is to be copied.
-    pub(super) fn splice_response(&mut self, pair: &mut Pair) -> Result<Option<bool>, CloseReason> {
+    pub(super) fn splice_response(
+        &mut self,
+        pair: &mut Pair,
+    ) -> Result<Option<bool>, PairCloseReason> {
         let Some(up) = pair.up.open() else {
             return Ok(None);
         };
-        let (Stream::Plain(from), Stream::Plain(_)) = (&up.stream, &pair.down.stream) else {
+        let (SocketStream::Plain(from), SocketStream::Plain(_)) = (&up.stream, &pair.down.stream)
+        else {
             return Ok(None);
         };
         let Some(mut tube) = self.tubes.take() else {
@@ -31,7 +35,7 @@ impl LoopState {
             }
             Err(error) => {
                 self.tubes.put_back(tube);
-                return Err(CloseReason::broker(error));
+                return Err(PairCloseReason::broker(error));
             }
         };
         let count = filled.unwrap_or(0);
@@ -58,12 +62,12 @@ impl LoopState {
     }
 
     /// Gives the client what is in the tube, as far as it takes it; whether it took all.
-    pub(super) fn drain_pipe(&mut self, pair: &mut Pair) -> Result<bool, CloseReason> {
-        let (Some(tube), Stream::Plain(to)) = (&mut pair.tube, &pair.down.stream) else {
+    pub(super) fn drain_pipe(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
+        let (Some(tube), SocketStream::Plain(to)) = (&mut pair.tube, &pair.down.stream) else {
             return Ok(false);
         };
         self.counters.writes += 1;
-        tube.drain(to).map_err(CloseReason::client)?;
+        tube.drain(to).map_err(PairCloseReason::client)?;
         pair.down.blocked = tube.held() > 0;
         if pair.down.blocked {
             return Ok(false);

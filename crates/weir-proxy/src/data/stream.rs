@@ -8,9 +8,9 @@ use rustls::Connection;
 
 /// What bytes come from and go to.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(super) enum SocketStream {
     Plain(TcpStream),
-    Tls(Box<Sealed>),
+    Tls(Box<TlsStream>),
 }
 
 /// What reading brought.
@@ -24,11 +24,11 @@ pub(super) struct Input {
     pub(super) ended: bool,
 }
 
-impl Stream {
+impl SocketStream {
     pub(super) fn tls(socket: TcpStream, tls: impl Into<Connection>) -> Self {
         let mut tls = tls.into();
         tls.set_buffer_limit(Some(SEALED_BYTES_MAX));
-        Self::Tls(Box::new(Sealed { socket, tls }))
+        Self::Tls(Box::new(TlsStream { socket, tls }))
     }
 
     pub(super) fn socket(&mut self) -> &mut TcpStream {
@@ -108,12 +108,12 @@ impl Stream {
 
 /// TLS with its own buffers.
 #[derive(Debug)]
-pub(super) struct Sealed {
+pub(super) struct TlsStream {
     socket: TcpStream,
     tls: Connection,
 }
 
-impl Sealed {
+impl TlsStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<Input> {
         let mut input = Input::default();
         loop {

@@ -5,7 +5,7 @@ use weir_kafka::records::{
     seal, set_length_and_crc,
 };
 
-use super::buffers::{BatchBuffers, FilterCounts, Meter, ReplacementBuffer};
+use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter, ReplacementBuffer};
 use super::record::RecordEdit;
 use super::{Filter, RecordRejection};
 
@@ -102,7 +102,7 @@ pub(super) fn run(
     tools.unpacked_bytes = payload.len();
     tools.rows.clear();
     tools.room.bytes.clear();
-    let mut walk = Walk {
+    let mut walk = BatchFilter {
         chain,
         room: &mut tools.room,
         rows: &mut tools.rows,
@@ -139,15 +139,15 @@ pub(super) fn run(
 }
 
 /// The records of one batch on their way through the filters.
-struct Walk<'a> {
+struct BatchFilter<'a> {
     chain: &'a [&'a dyn Filter],
     room: &'a mut ReplacementBuffer,
     rows: &'a mut Vec<(usize, super::record::Changes)>,
     bytes_max: usize,
-    meter: &'a mut Meter,
+    meter: &'a mut MemoryMeter,
 }
 
-impl Walk<'_> {
+impl BatchFilter<'_> {
     /// Whether anything was changed where it lies; what was not is in the rows.
     fn records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, BatchRejection> {
         let (mut at, mut edited) = (0, false);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_kafka::records::{BatchCompressor, DecompressBuffer};
 use weir_kafka::wire::byte_edits::ByteEdits;
-use weir_kafka::wire::layout::Layout;
+use weir_kafka::wire::layout::MessageLayout;
 
 use super::record::Changes;
 
@@ -37,7 +37,7 @@ impl Default for FilterLimits {
 #[derive(Debug)]
 pub struct FilterBuffers {
     /// Memory of the last [`Work`](super::Work) done here, for the next.
-    pub(super) layout: Layout,
+    pub(super) layout: MessageLayout,
     pub(super) patches: ByteEdits,
     pub(super) frame: Vec<u8>,
     pub(super) tools: BatchBuffers,
@@ -50,7 +50,7 @@ impl FilterBuffers {
     #[must_use]
     pub fn new(limits: FilterLimits) -> Self {
         Self {
-            layout: Layout::default(),
+            layout: MessageLayout::default(),
             patches: ByteEdits::default(),
             frame: Vec::new(),
             tools: BatchBuffers {
@@ -60,7 +60,7 @@ impl FilterBuffers {
                 rows: Vec::new(),
                 plain: Vec::new(),
                 limits,
-                meter: Meter::unlimited(),
+                meter: MemoryMeter::unlimited(),
                 unpacked_bytes: 0,
             },
             tally: FilterCounts::default(),
@@ -94,7 +94,7 @@ impl FilterBuffers {
     /// Allows what an event loop may do at once.
     pub(super) fn allow_at_once(&mut self) {
         let units = AT_ONCE_UNITS.min(self.turn_units);
-        self.tools.meter = Meter::at_once(units);
+        self.tools.meter = MemoryMeter::at_once(units);
     }
 
     /// Counts what was done at once.
@@ -103,7 +103,7 @@ impl FilterBuffers {
     }
 
     /// Allows work until `meter` stops it.
-    pub(crate) fn allow(&mut self, meter: Meter) {
+    pub(crate) fn allow(&mut self, meter: MemoryMeter) {
         self.tools.meter = meter;
     }
 
@@ -127,7 +127,7 @@ impl Default for FilterBuffers {
 ///
 /// Units stand for time: one per byte, and more for what costs more than its bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Meter {
+pub(crate) struct MemoryMeter {
     /// A batch that unpacks to more is left for later.
     pub(crate) batch_bytes: usize,
     units_left: u64,
@@ -140,7 +140,7 @@ pub(crate) struct Meter {
     calls: u32,
 }
 
-impl Meter {
+impl MemoryMeter {
     pub(super) fn unlimited() -> Self {
         Self {
             batch_bytes: usize::MAX,
@@ -219,7 +219,7 @@ pub(super) struct BatchBuffers {
     /// The batch's records, unpacked, with those changes.
     pub(super) plain: Vec<u8>,
     pub(super) limits: FilterLimits,
-    pub(super) meter: Meter,
+    pub(super) meter: MemoryMeter,
     /// Bytes of the last batch's records, unpacked.
     pub(super) unpacked_bytes: usize,
 }

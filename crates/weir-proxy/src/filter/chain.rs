@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 
-use super::buffers::{FilterBuffers, Meter};
+use super::buffers::{FilterBuffers, MemoryMeter};
 use super::config::Scoped;
 use super::rejected::RejectedPartitions;
-use super::work::{Step, Work};
+use super::work::{BudgetStep, FilterBudget};
 use super::{Direction, Filter, FilterConfig, FilterError};
 
 /// The filters of one cluster, in the order they were written: each sees what the one before has left,
@@ -21,9 +21,9 @@ pub struct FilterChain {
 
 /// What is to become of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct FilterResult {
     /// Which bytes go on.
-    pub pass: Pass,
+    pub pass: FrameOutput,
     /// How long to hold them before, and all that comes behind them.
     pub hold: Duration,
     /// Partitions that do not go on, whose producer waits for an answer.
@@ -32,7 +32,7 @@ pub struct Verdict {
 
 /// Which bytes of a frame go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
+pub enum FrameOutput {
     /// The frame, which may have been changed where it lies.
     InPlace,
     /// [`FilterBuffers::frame`].
@@ -97,7 +97,7 @@ impl FilterChain {
         body_at: usize,
         version: i16,
         workspace: &mut FilterBuffers,
-    ) -> Result<Verdict, WireError> {
+    ) -> Result<FilterResult, WireError> {
         self.all_of(Direction::Produce, frame, body_at, version, workspace)
     }
 
@@ -112,7 +112,7 @@ impl FilterChain {
         body_at: usize,
         version: i16,
         workspace: &mut FilterBuffers,
-    ) -> Result<Verdict, WireError> {
+    ) -> Result<FilterResult, WireError> {
         self.all_of(Direction::Fetch, frame, body_at, version, workspace)
     }
 
@@ -123,11 +123,11 @@ impl FilterChain {
         body_at: usize,
         version: i16,
         workspace: &mut FilterBuffers,
-    ) -> Result<Verdict, WireError> {
-        let mut work = Work::new(direction, body_at, version)?;
+    ) -> Result<FilterResult, WireError> {
+        let mut work = FilterBudget::new(direction, body_at, version)?;
         work.borrow_from(workspace);
-        workspace.allow(Meter::unlimited());
-        while work.advance(self, frame, workspace)? == Step::More {}
+        workspace.allow(MemoryMeter::unlimited());
+        while work.advance(self, frame, workspace)? == BudgetStep::More {}
         Ok(work.finish(frame, workspace))
     }
 
@@ -143,8 +143,8 @@ impl FilterChain {
         body_at: usize,
         version: i16,
         workspace: &mut FilterBuffers,
-    ) -> Result<Result<Verdict, Box<Work>>, WireError> {
-        let mut work = Work::new(direction, body_at, version)?;
+    ) -> Result<Result<FilterResult, Box<FilterBudget>>, WireError> {
+        let mut work = FilterBudget::new(direction, body_at, version)?;
         if frame.len() > AT_ONCE_FRAME_BYTES {
             return Ok(Err(Box::new(work)));
         }
@@ -153,8 +153,8 @@ impl FilterChain {
         let step = work.advance(self, frame, workspace);
         workspace.count_at_once();
         match step? {
-            Step::Done => Ok(Ok(work.finish(frame, workspace))),
-            Step::More => Ok(Err(Box::new(work))),
+            BudgetStep::Done => Ok(Ok(work.finish(frame, workspace))),
+            BudgetStep::More => Ok(Err(Box::new(work))),
         }
     }
 

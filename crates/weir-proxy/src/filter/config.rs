@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::pattern::Pattern;
+use super::pattern::TopicPattern;
 use super::{Filter, delay, lower_case, mask, remove_header, require, set_header, upper_case};
 
 /// One filter as written: its `type` decides which other keys there are.
@@ -11,19 +11,19 @@ use super::{Filter, delay, lower_case, mask, remove_header, require, set_header,
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FilterConfig {
     /// Values in lower case.
-    LowerCase(lower_case::Settings),
+    LowerCase(lower_case::LowerCaseConfig),
     /// Values in upper case.
-    UpperCase(upper_case::Settings),
+    UpperCase(upper_case::UpperCaseConfig),
     /// A header with a fixed value.
-    SetHeader(set_header::Settings),
+    SetHeader(set_header::SetHeaderConfig),
     /// Headers of some name taken out.
-    RemoveHeader(remove_header::Settings),
+    RemoveHeader(remove_header::RemoveHeaderConfig),
     /// Members of JSON values made unreadable.
-    Mask(mask::Settings),
+    Mask(mask::MaskConfig),
     /// Records that do not comply are refused.
-    Require(require::Settings),
+    Require(require::RequireConfig),
     /// Frames are held for a while.
-    Delay(delay::Settings),
+    Delay(delay::DelayConfig),
 }
 
 /// Which way records travel.
@@ -66,7 +66,7 @@ pub struct FilterError {
 pub(super) struct Scoped {
     pub(super) name: &'static str,
     pub(super) filter: Box<dyn Filter>,
-    topics: Vec<Pattern>,
+    topics: Vec<TopicPattern>,
     on: Vec<Direction>,
 }
 
@@ -82,7 +82,7 @@ impl Scoped {
     /// One line for people.
     pub(super) fn describe(&self) -> String {
         let on: Vec<_> = self.on.iter().map(|direction| direction.name()).collect();
-        let topics: Vec<_> = self.topics.iter().map(Pattern::text).collect();
+        let topics: Vec<_> = self.topics.iter().map(TopicPattern::text).collect();
         let (on, topics) = (on.join(" and "), topics.join(", "));
         format!("{} on {on} of {topics}: {:?}", self.name, self.filter)
     }
@@ -118,7 +118,7 @@ impl FilterConfig {
         Ok(Scoped {
             name,
             filter,
-            topics: topics.iter().map(|text| Pattern::new(text)).collect(),
+            topics: topics.iter().map(|text| TopicPattern::new(text)).collect(),
             on: on.clone(),
         })
     }

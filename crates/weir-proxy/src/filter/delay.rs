@@ -12,7 +12,7 @@ pub(super) const NAME: &str = "delay";
 /// Its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct DelayConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Settings {
     pub delay_ms: u64,
 }
 
-impl Settings {
+impl DelayConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
         if !(1..=DELAY_MS_MAX).contains(&self.delay_ms) {
             return Err(FilterError {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FilterBuffers, FilterChain, FilterLimits, Pass};
+use super::{FilterBuffers, FilterChain, FilterLimits, FrameOutput};
 use crate::filter::FilterConfig;
 
 /// A produce request through a chain of every filter: the first byte says which version.
@@ -42,8 +42,8 @@ pub fn fetch(data: &[u8]) {
     check_size(&frame, verdict.pass, &workspace);
     // What has been through the filters goes through them again without being withheld.
     let mut again = match verdict.pass {
-        Pass::Rebuilt => workspace.frame().to_vec(),
-        Pass::InPlace | Pass::Nothing => frame,
+        FrameOutput::Rebuilt => workspace.frame().to_vec(),
+        FrameOutput::InPlace | FrameOutput::Nothing => frame,
     };
     let mut workspace = FilterBuffers::new(LIMITS);
     let second = filters.fetch(&mut again, BODY_AT, version, &mut workspace);
@@ -57,11 +57,11 @@ fn framed(body: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn check_size(frame: &[u8], pass: Pass, workspace: &FilterBuffers) {
+fn check_size(frame: &[u8], pass: FrameOutput, workspace: &FilterBuffers) {
     let sent = match pass {
-        Pass::InPlace => frame,
-        Pass::Rebuilt => workspace.frame(),
-        Pass::Nothing => return,
+        FrameOutput::InPlace => frame,
+        FrameOutput::Rebuilt => workspace.frame(),
+        FrameOutput::Nothing => return,
     };
     let size = sent
         .first_chunk::<BODY_AT>()

@@ -1,7 +1,7 @@
 //! The headers of a record as bytes: a count, then name and value of each.
 
 use weir_kafka::records::{put_varint, put_varint_bytes};
-use weir_kafka::wire::reader::Reader;
+use weir_kafka::wire::reader::WireReader;
 
 use super::RecordRejection;
 
@@ -19,7 +19,7 @@ type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Shows all headers in order; all bytes must belong to them.
 fn each<'a>(bytes: &'a [u8], mut visit: impl FnMut(Header<'a>)) -> Result<(), Malformed> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     let count = reader.varint("header count").map_err(|_| Malformed)?;
     if count < 0 {
         return Err(Malformed);

@@ -11,7 +11,7 @@ pub(super) const NAME: &str = "lower-case";
 /// Its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct LowerCaseConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Settings {
     pub on: Vec<Direction>,
 }
 
-impl Settings {
+impl LowerCaseConfig {
     pub(super) fn build(&self) -> Box<dyn Filter> {
         Box::new(LowerCase)
     }

@@ -25,13 +25,13 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub(crate) use buffers::Meter;
+pub(crate) use buffers::MemoryMeter;
 pub use buffers::{FilterBuffers, FilterCounts, FilterLimits};
-pub use chain::{FilterChain, Pass, Verdict};
+pub use chain::{FilterChain, FilterResult, FrameOutput};
 pub use config::{Direction, FilterConfig, FilterError};
 pub use record::RecordEdit;
 pub use rejected::RejectedPartitions;
-pub use work::{Step, Work};
+pub use work::{BudgetStep, FilterBudget};
 
 /// Looks at records one by one, and changes their values and headers.
 ///

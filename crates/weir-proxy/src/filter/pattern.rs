@@ -2,11 +2,11 @@
 
 /// A topic's name, or what several have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern {
+pub(super) struct TopicPattern {
     text: String,
 }
 
-impl Pattern {
+impl TopicPattern {
     pub(super) fn new(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -69,7 +69,7 @@ mod tests {
             ("**", "a", true),
         ];
         for (pattern, topic, expected) in cases {
-            let found = Pattern::new(pattern).matches(topic);
+            let found = TopicPattern::new(pattern).matches(topic);
             assert_eq!(found, expected, "{pattern} {topic}");
         }
     }

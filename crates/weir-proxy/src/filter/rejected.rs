@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::{
-    Layout, PartitionError, TopicSpan, produce_answer, produce_is_flexible, put_length,
+    MessageLayout, PartitionError, TopicSpan, produce_answer, produce_is_flexible, put_length,
     put_partition_error, put_topic_errors,
 };
 
@@ -15,21 +15,21 @@ use super::batch::BatchRejection;
 /// on with the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RejectedPartitions {
-    topics: Vec<(String, Vec<Row>)>,
+    topics: Vec<(String, Vec<RejectedPartition>)>,
     /// Records listed so far.
     listed: usize,
     bytes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
+struct RejectedPartition {
     partition: i32,
     error: i16,
     message: String,
     records: Vec<(i32, String)>,
 }
 
-impl Row {
+impl RejectedPartition {
     fn as_error(&self) -> PartitionError<'_> {
         PartitionError {
             partition: self.partition,
@@ -60,7 +60,7 @@ impl RejectedPartitions {
             .iter()
             .map(|row| ROW_BYTES + row.1.len())
             .sum::<usize>();
-        let row = Row {
+        let row = RejectedPartition {
             partition,
             error,
             message,
@@ -79,7 +79,7 @@ impl RejectedPartitions {
         let mut out = Vec::new();
         put_length(&mut out, flexible, self.topics.len());
         for (name, rows) in &self.topics {
-            let rows: Vec<_> = rows.iter().map(Row::as_error).collect();
+            let rows: Vec<_> = rows.iter().map(RejectedPartition::as_error).collect();
             put_topic_errors(&mut out, version, name, &rows);
         }
         if version >= 1 {
@@ -96,7 +96,7 @@ impl RejectedPartitions {
     /// # Errors
     /// [`WireError`] if `body` is no such answer.
     pub fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
-        let mut layout = Layout::default();
+        let mut layout = MessageLayout::default();
         produce_answer(body, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
         let mut patches = ByteEdits::default();
@@ -110,7 +110,7 @@ impl RejectedPartitions {
             .collect();
         for (name, rows) in &self.topics {
             let known = by_name.get(name.as_bytes()).copied();
-            let rows: Vec<_> = rows.iter().map(Row::as_error).collect();
+            let rows: Vec<_> = rows.iter().map(RejectedPartition::as_error).collect();
             let Some(topic) = known else {
                 topics += 1;
                 let end = layout.topics_end;

@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "remove-header";
 /// Its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct RemoveHeaderConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Settings {
     pub name: String,
 }
 
-impl Settings {
+impl RemoveHeaderConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
         if self.name.is_empty() {
             return Err(FilterError {

@@ -11,7 +11,7 @@ pub(super) const NAME: &str = "require";
 /// Its keys: at least one demand.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct RequireConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Settings {
     pub headers: Vec<String>,
 }
 
-impl Settings {
+impl RequireConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
         let refused = |key, value: &str, remedy| FilterError {
             filter: NAME,

@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "set-header";
 /// Its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct SetHeaderConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Settings {
     pub value: String,
 }
 
-impl Settings {
+impl SetHeaderConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
         let refused = |key, value: &str, remedy| FilterError {
             filter: NAME,

@@ -11,7 +11,7 @@ pub(super) const NAME: &str = "upper-case";
 /// Its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct UpperCaseConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Settings {
     pub on: Vec<Direction>,
 }
 
-impl Settings {
+impl UpperCaseConfig {
     pub(super) fn build(&self) -> Box<dyn Filter> {
         Box::new(UpperCase)
     }

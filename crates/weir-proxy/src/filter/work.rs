@@ -7,25 +7,25 @@ use weir_kafka::records::{FirstBatch, front};
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::{
-    self, FETCH_VERSION_MAX, Layout, PRODUCE_VERSION_MAX, PartitionSpan, TopicSpan,
+    self, FETCH_VERSION_MAX, MessageLayout, PRODUCE_VERSION_MAX, PartitionSpan, TopicSpan,
     fetch_is_flexible, produce_is_flexible, put_length,
 };
 
 use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
 use super::buffers::{FilterBuffers, FilterLimits};
-use super::chain::{FilterChain, Pass, Verdict};
+use super::chain::{FilterChain, FilterResult, FrameOutput};
 use super::rejected::RejectedPartitions;
 use super::{Direction, Filter};
 
 /// One frame on its way through filters.
 #[derive(Debug)]
-pub struct Work {
+pub struct FilterBudget {
     direction: Direction,
     version: i16,
     body_at: usize,
     flexible: bool,
     has_layout: bool,
-    layout: Layout,
+    layout: MessageLayout,
     patches: ByteEdits,
     topic: usize,
     partition: usize,
@@ -63,14 +63,14 @@ struct Spent {
 
 /// How far the work has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum BudgetStep {
     /// All is done.
     Done,
     /// As much as was allowed is done.
     More,
 }
 
-impl Work {
+impl FilterBudget {
     /// Returns the whole work on a frame whose body starts at `body_at`.
     pub(super) fn new(
         direction: Direction,
@@ -88,7 +88,7 @@ impl Work {
             body_at,
             flexible,
             has_layout: false,
-            layout: Layout::default(),
+            layout: MessageLayout::default(),
             patches: ByteEdits::default(),
             topic: 0,
             partition: 0,
@@ -129,7 +129,7 @@ impl Work {
         filters: &FilterChain,
         frame: &mut [u8],
         workspace: &mut FilterBuffers,
-    ) -> Result<Step, WireError> {
+    ) -> Result<BudgetStep, WireError> {
         if !self.has_layout {
             let body = body(frame, self.body_at)?;
             match self.direction {
@@ -148,8 +148,8 @@ impl Work {
             while self.partition < topic.partitions.end {
                 let span = self.layout.partitions[self.partition].clone();
                 match self.batches(frame, &span, &chain, workspace) {
-                    Ok(Step::Done) => {}
-                    Ok(Step::More) => return Ok(Step::More),
+                    Ok(BudgetStep::Done) => {}
+                    Ok(BudgetStep::More) => return Ok(BudgetStep::More),
                     Err(refused) => {
                         workspace.tally.limited +=
                             u64::from(matches!(refused, BatchRejection::TooLarge(_)));
@@ -161,33 +161,33 @@ impl Work {
             }
             self.end_topic(&topic);
         }
-        Ok(Step::Done)
+        Ok(BudgetStep::Done)
     }
 
     /// Puts the frame together, into the workspace if it has to be made anew.
-    pub(crate) fn finish(mut self, frame: &[u8], workspace: &mut FilterBuffers) -> Verdict {
+    pub(crate) fn finish(mut self, frame: &[u8], workspace: &mut FilterBuffers) -> FilterResult {
         let is_rejected = !self.rejected.is_empty();
         if self.topics_left < self.layout.topics.len() {
             self.count(&self.layout.topic_count.clone(), self.topics_left);
         }
         let is_nothing = self.direction == Direction::Produce && is_rejected && !self.any_left;
         let pass = if is_nothing {
-            Pass::Nothing
+            FrameOutput::Nothing
         } else if self.patches.is_empty() {
-            Pass::InPlace
+            FrameOutput::InPlace
         } else {
             self.patches.apply(frame, &mut workspace.frame);
             let size = workspace.frame.len().saturating_sub(SIZE_BYTES);
             // Invariant: frames may not grow beyond their limit, so this is far below 31 bits.
             let size = i32::try_from(size).unwrap_or(i32::MAX);
             workspace.frame[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
-            Pass::Rebuilt
+            FrameOutput::Rebuilt
         };
         // Nobody waits for an answer that was not asked for.
         let rejected = Some(self.rejected).filter(|_| is_rejected && self.layout.acks != 0);
         workspace.layout = self.layout;
         workspace.patches = self.patches;
-        Verdict {
+        FilterResult {
             pass,
             hold: self.hold,
             rejected,
@@ -201,10 +201,10 @@ impl Work {
         span: &PartitionSpan,
         chain: &[&dyn Filter],
         workspace: &mut FilterBuffers,
-    ) -> Result<Step, BatchRejection> {
+    ) -> Result<BudgetStep, BatchRejection> {
         workspace.tools.meter.charge(PARTITION_UNITS);
         if chain.is_empty() {
-            return Ok(Step::Done);
+            return Ok(BudgetStep::Done);
         }
         let all = self.place(&span.records);
         let mut open = self.open.unwrap_or_else(|| Open {
@@ -225,7 +225,7 @@ impl Work {
             };
             self.check_spent(&workspace.tools.limits)?;
             if workspace.tools.meter.is_due() {
-                return Ok(Step::More);
+                return Ok(BudgetStep::More);
             }
             let (tools, tally) = (&mut workspace.tools, &mut workspace.tally);
             let records = tally.records;
@@ -235,7 +235,7 @@ impl Work {
                 outcome == Ok(BatchOutcome::Rebuilt)
             });
             match (outcome, self.direction) {
-                (Ok(BatchOutcome::Later), _) => return Ok(Step::More),
+                (Ok(BatchOutcome::Later), _) => return Ok(BudgetStep::More),
                 // The broker tells the producer, as it would without us.
                 (Err(BatchRejection::Corrupt), Direction::Produce) => {}
                 (Err(refused), _) => return Err(refused),
@@ -254,7 +254,7 @@ impl Work {
         if open.length != all.len() {
             self.count(&span.length, open.length);
         }
-        Ok(Step::Done)
+        Ok(BudgetStep::Done)
     }
 
     /// Returns an error once the frame has had what it may have.

@@ -1,7 +1,7 @@
 //! Brokers as answers name them, and where clients reach them instead.
 
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::reader::Reader;
+use weir_kafka::wire::reader::WireReader;
 
 /// A broker in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub trait AddressMapper {
 
 /// What follows host and port of a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct BrokerEntryLayout {
     pub(super) flexible: bool,
     pub(super) rack: bool,
     pub(super) fenced: bool,
@@ -53,8 +53,8 @@ const ENTRY_BYTES_MIN: usize = 9;
 
 /// Reads a list of brokers and appends it to `out` with the addresses that clients are to use.
 pub(super) fn replace_list(
-    reader: &mut Reader<'_>,
-    layout: Layout,
+    reader: &mut WireReader<'_>,
+    layout: BrokerEntryLayout,
     places: &mut dyn AddressMapper,
     out: &mut Vec<u8>,
 ) -> Result<(), WireError> {
@@ -82,7 +82,10 @@ pub(super) fn replace_list(
     Ok(())
 }
 
-fn read_listed<'a>(reader: &mut Reader<'a>, layout: Layout) -> Result<BrokerEntry<'a>, WireError> {
+fn read_listed<'a>(
+    reader: &mut WireReader<'a>,
+    layout: BrokerEntryLayout,
+) -> Result<BrokerEntry<'a>, WireError> {
     let id = reader.i32("node id")?;
     let host = string(reader, layout.flexible, "host")?;
     let port = reader.i32("port")?;
@@ -122,7 +125,7 @@ pub(super) fn resolve(
 }
 
 pub(super) fn string<'a>(
-    reader: &mut Reader<'a>,
+    reader: &mut WireReader<'a>,
     flexible: bool,
     what: &'static str,
 ) -> Result<&'a str, WireError> {
@@ -161,11 +164,11 @@ pub(super) mod tests {
 
     /// Has a place for every broker, or for some.
     #[derive(Debug, Default)]
-    pub(in crate::wire) struct Table {
+    pub(in crate::wire) struct TestAddressMapper {
         only: Option<Vec<i32>>,
     }
 
-    impl Table {
+    impl TestAddressMapper {
         pub(in crate::wire) fn only(ids: &[i32]) -> Self {
             Self {
                 only: Some(ids.to_vec()),
@@ -173,7 +176,7 @@ pub(super) mod tests {
         }
     }
 
-    impl AddressMapper for Table {
+    impl AddressMapper for TestAddressMapper {
         fn place(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress> {
             let wanted = self.only.as_ref().is_none_or(|ids| ids.contains(&node.id));
             wanted.then(|| AdvertisedAddress {
@@ -185,7 +188,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_no_broker_has_no_place() {
-        let mut table = Table::default();
+        let mut table = TestAddressMapper::default();
         assert!(resolve(&mut table, 1, "h", 9092).is_some());
         for (id, host, port) in [(-1, "h", 9092), (1, "", 9092), (1, "h", -1), (1, "h", 0)] {
             assert_eq!(resolve(&mut table, id, host, port), None);

@@ -1,7 +1,7 @@
 //! ApiVersions: what a client is told it may use, which is what broker and proxy both carry.
 
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::reader::Reader;
+use weir_kafka::wire::reader::WireReader;
 
 use super::SIZE_BYTES;
 use super::addresses::put_uvarint;
@@ -23,7 +23,7 @@ pub(super) fn restrict(
     version: i16,
     offer: &SupportedVersions,
 ) -> Result<Vec<u8>, WireError> {
-    let mut reader = Reader::new(frame);
+    let mut reader = WireReader::new(frame);
     let head = reader.bytes(ANSWER_PEEK_BYTES, "header")?;
     let error = reader.i16("error code")?;
     // A broker that does not know the version answers in the form of version 0.

@@ -2,7 +2,7 @@
 //! versions that go with it, so it must not be told of one whose versions it is not offered.
 
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::reader::Reader;
+use weir_kafka::wire::reader::WireReader;
 
 use super::addresses::put_uvarint;
 use super::api_versions::Api;
@@ -26,7 +26,7 @@ const NEEDS: [Need; 4] = [
 
 /// Appends the tagged fields with which the answer ends, features lowered to what `apis` allow.
 pub(super) fn keep_consistent(
-    reader: &mut Reader<'_>,
+    reader: &mut WireReader<'_>,
     apis: &[Api],
     out: &mut Vec<u8>,
 ) -> Result<(), WireError> {
@@ -51,7 +51,7 @@ pub(super) fn keep_consistent(
 
 /// A list of features; `[max, min]` tell which of the two numbers is which.
 fn lower(content: &[u8], apis: &[Api], [max, min]: [usize; 2]) -> Result<Vec<u8>, WireError> {
-    let mut reader = Reader::new(content);
+    let mut reader = WireReader::new(content);
     let count = reader.compact_count(6, "features")?;
     let mut kept = Vec::with_capacity(count.min(64));
     for _ in 0..count {

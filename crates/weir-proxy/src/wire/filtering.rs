@@ -8,7 +8,8 @@ use super::SIZE_BYTES;
 use super::headers::{answer_body_at, request_body_at};
 use super::in_flight::{InFlightRequest, ResponseSource};
 use crate::filter::{
-    Direction, FilterBuffers, FilterChain, Pass, RejectedPartitions, Verdict, Work,
+    Direction, FilterBudget, FilterBuffers, FilterChain, FilterResult, FrameOutput,
+    RejectedPartitions,
 };
 use crate::versions::{FETCH, PRODUCE, flexible};
 
@@ -41,7 +42,7 @@ pub enum DelayedFrame {
 #[derive(Debug)]
 pub struct Unfinished {
     /// What is left to do.
-    pub work: Box<Work>,
+    pub work: Box<FilterBudget>,
     /// The frame as far as it is done.
     pub frame: Vec<u8>,
     /// The produce request that it is; a fetch response if there is none.
@@ -75,14 +76,14 @@ pub(super) enum Filtered<T> {
     /// It is done.
     Done(T),
     /// There is work left.
-    Later(Box<Work>),
+    Later(Box<FilterBudget>),
 }
 
 impl Asked {
     /// Returns where the response to the request comes from, after its filters have decided.
-    fn answer(&self, verdict: &Verdict) -> Option<ResponseSource> {
+    fn answer(&self, verdict: &FilterResult) -> Option<ResponseSource> {
         match &verdict.rejected {
-            Some(rejected) if verdict.pass != Pass::Nothing => {
+            Some(rejected) if verdict.pass != FrameOutput::Nothing => {
                 Some(ResponseSource::Merged(Box::new(rejected.clone())))
             }
             Some(rejected) => {
@@ -96,7 +97,7 @@ impl Asked {
 
     /// Returns the entry of the request that was held for its filters, if an answer will come.
     #[must_use]
-    pub fn entry(&self, verdict: &Verdict) -> Option<InFlightRequest> {
+    pub fn entry(&self, verdict: &FilterResult) -> Option<InFlightRequest> {
         self.answer(verdict).map(|answer| InFlightRequest {
             correlation_id: self.correlation_id,
             key: PRODUCE,
@@ -140,7 +141,7 @@ impl FilterStage<'_> {
     }
 
     /// Holds a frame until its filters have done their work elsewhere.
-    pub(super) fn hold(&mut self, work: Box<Work>, frame: Vec<u8>, request: Option<Asked>) {
+    pub(super) fn hold(&mut self, work: Box<FilterBudget>, frame: Vec<u8>, request: Option<Asked>) {
         *self.held = Some(DelayedFrame::Unfinished(Unfinished {
             work,
             frame,
@@ -148,11 +149,11 @@ impl FilterStage<'_> {
         }));
     }
 
-    fn left(&mut self, frame: &[u8], verdict: &Verdict) -> FilteredFrame {
+    fn left(&mut self, frame: &[u8], verdict: &FilterResult) -> FilteredFrame {
         let left = match verdict.pass {
-            Pass::InPlace => FilteredFrame::InPlace,
-            Pass::Rebuilt => FilteredFrame::Made(self.workspace.take_frame()),
-            Pass::Nothing => return FilteredFrame::Nothing,
+            FrameOutput::InPlace => FilteredFrame::InPlace,
+            FrameOutput::Rebuilt => FilteredFrame::Made(self.workspace.take_frame()),
+            FrameOutput::Nothing => return FilteredFrame::Nothing,
         };
         if verdict.hold == Duration::ZERO {
             return left;

@@ -2,7 +2,7 @@
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
-use weir_kafka::wire::reader::Reader;
+use weir_kafka::wire::reader::WireReader;
 
 use super::{HEAD_BYTES_MAX, SIZE_BYTES, StreamError};
 use crate::versions::{API_VERSIONS, PRODUCE, SASL_HANDSHAKE, flexible};
@@ -64,7 +64,7 @@ pub(super) fn request_body_at(frame: &[u8], key: i16, version: i16) -> Result<us
 
 /// Where the body of an answer begins, given the whole frame from its prefix on.
 pub(super) fn answer_body_at(frame: &[u8], key: i16, version: i16) -> Result<usize, WireError> {
-    let mut reader = Reader::new(frame);
+    let mut reader = WireReader::new(frame);
     reader.bytes(ANSWER_PEEK_BYTES, "header")?;
     // The answer to ApiVersions never has tags, so that anybody can read it.
     if flexible(key, version) && key != API_VERSIONS {
@@ -73,8 +73,8 @@ pub(super) fn answer_body_at(frame: &[u8], key: i16, version: i16) -> Result<usi
     Ok(frame.len() - reader.rest().len())
 }
 
-fn after_header(frame: &[u8], key: i16, version: i16) -> Result<Reader<'_>, WireError> {
-    let mut reader = Reader::new(frame);
+fn after_header(frame: &[u8], key: i16, version: i16) -> Result<WireReader<'_>, WireError> {
+    let mut reader = WireReader::new(frame);
     reader.bytes(REQUEST_PEEK_BYTES, "header")?;
     // Classic even where the rest is compact. What it says is nobody's business here.
     skip_string(&mut reader, "client id")?;
@@ -84,7 +84,7 @@ fn after_header(frame: &[u8], key: i16, version: i16) -> Result<Reader<'_>, Wire
     Ok(reader)
 }
 
-fn skip_string(reader: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
+fn skip_string(reader: &mut WireReader<'_>, what: &'static str) -> Result<(), WireError> {
     let length = reader.i16(what)?;
     match usize::try_from(length) {
         Ok(length) => reader.bytes(length, what).map(drop),

@@ -9,7 +9,7 @@ use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{FrameLimits, StreamError, api_versions, frame_total, grow};
-use crate::filter::{Direction, Work};
+use crate::filter::{Direction, FilterBudget};
 use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
 
 /// What looking at requests needs.
@@ -58,7 +58,7 @@ enum BodyAction {
 
 /// What becomes of a request.
 #[derive(Debug)]
-enum Verdict {
+enum RequestAction {
     /// It goes on; all that is here of it may have been edited.
     Pass,
     /// This goes on instead.
@@ -66,7 +66,7 @@ enum Verdict {
     /// Nothing goes on.
     Drop,
     /// Nothing goes on before its filters have done this.
-    Later(Box<Work>, Asked),
+    Later(Box<FilterBudget>, Asked),
 }
 
 impl RequestStream {
@@ -134,13 +134,13 @@ impl RequestStream {
         };
         let here = total.min(frame.len());
         match verdict {
-            Verdict::Pass => {
+            RequestAction::Pass => {
                 out.input(at..at + here);
                 self.rest = BodyAction::pass(total - here);
             }
-            Verdict::Replace(made) => out.made(made),
-            Verdict::Drop => self.rest = BodyAction::skip(total - here),
-            Verdict::Later(work, asked) => {
+            RequestAction::Replace(made) => out.made(made),
+            RequestAction::Drop => self.rest = BodyAction::skip(total - here),
+            RequestAction::Later(work, asked) => {
                 let frame = frame[..here].to_vec();
                 context.filtering.hold(work, frame, Some(asked));
             }
@@ -176,13 +176,15 @@ impl RequestStream {
             let head = std::mem::take(&mut self.head);
             let rest = total - head.len();
             match verdict {
-                Verdict::Pass => {
+                RequestAction::Pass => {
                     out.made(head);
                     self.rest = BodyAction::pass(rest);
                 }
-                Verdict::Replace(made) => out.made(made),
-                Verdict::Drop => self.rest = BodyAction::skip(rest),
-                Verdict::Later(work, asked) => context.filtering.hold(work, head, Some(asked)),
+                RequestAction::Replace(made) => out.made(made),
+                RequestAction::Drop => self.rest = BodyAction::skip(rest),
+                RequestAction::Later(work, asked) => {
+                    context.filtering.hold(work, head, Some(asked))
+                }
             }
             return Ok(at);
         }
@@ -271,14 +273,14 @@ fn judge(
     frame: &mut [u8],
     tokens: &mut SaslState,
     context: &mut RequestContext<'_>,
-) -> Result<HeaderPeek<(Verdict, usize)>, StreamError> {
+) -> Result<HeaderPeek<(RequestAction, usize)>, StreamError> {
     let limit = context.limits.request_bytes;
     if *tokens != SaslState::None {
         match tokens.next(frame, limit)? {
             HeaderPeek::More(more) => return Ok(HeaderPeek::More(more)),
             HeaderPeek::Known(Some(total)) => {
                 enter(context, (SASL_HANDSHAKE, 0, 0), Some(ResponseSource::Token));
-                return Ok(HeaderPeek::Known((Verdict::Pass, total)));
+                return Ok(HeaderPeek::Known((RequestAction::Pass, total)));
             }
             HeaderPeek::Known(None) => context.ring.drop_sasl_tokens(),
         }
@@ -298,7 +300,10 @@ fn judge(
     let (key, version) = (peek.api_key, peek.api_version);
     let (verdict, answer) = match key {
         _ if !context.offer.has(key, version) => match refuse(&peek, context.offer) {
-            Some(answer) => (Verdict::Drop, Some(ResponseSource::Ready(answer.into()))),
+            Some(answer) => (
+                RequestAction::Drop,
+                Some(ResponseSource::Ready(answer.into())),
+            ),
             None => {
                 let name = versions::name(key);
                 return Err(StreamError::NotOffered { key, name, version });
@@ -323,16 +328,20 @@ fn judge(
                 };
                 let filtered = context.filtering.produce(&mut frame[..total], &asked);
                 match filtered.map_err(StreamError::Client)? {
-                    Filtered::Later(work) => (Verdict::Later(work, asked), None),
-                    Filtered::Done((FilteredFrame::InPlace, answer)) => (Verdict::Pass, answer),
-                    Filtered::Done((FilteredFrame::Made(made), answer)) => {
-                        (Verdict::Replace(made), answer)
+                    Filtered::Later(work) => (RequestAction::Later(work, asked), None),
+                    Filtered::Done((FilteredFrame::InPlace, answer)) => {
+                        (RequestAction::Pass, answer)
                     }
-                    Filtered::Done((FilteredFrame::Nothing, answer)) => (Verdict::Drop, answer),
+                    Filtered::Done((FilteredFrame::Made(made), answer)) => {
+                        (RequestAction::Replace(made), answer)
+                    }
+                    Filtered::Done((FilteredFrame::Nothing, answer)) => {
+                        (RequestAction::Drop, answer)
+                    }
                 }
             }
-            HeaderPeek::Known(0) => (Verdict::Pass, None),
-            HeaderPeek::Known(_) => (Verdict::Pass, Some(ResponseSource::Broker)),
+            HeaderPeek::Known(0) => (RequestAction::Pass, None),
+            HeaderPeek::Known(_) => (RequestAction::Pass, Some(ResponseSource::Broker)),
         },
         API_VERSIONS if total <= SOFTWARE_BYTES_MAX => {
             if frame.len() < total {
@@ -341,7 +350,7 @@ fn judge(
             if let Some((name, version)) = headers::software(&frame[..total], version) {
                 *context.software = Some(format!("{name} {version}").into());
             }
-            (Verdict::Pass, Some(ResponseSource::Broker))
+            (RequestAction::Pass, Some(ResponseSource::Broker))
         }
         SASL_HANDSHAKE if version == 0 => {
             if total > HANDSHAKE_BYTES_MAX {
@@ -354,9 +363,9 @@ fn judge(
                 return Ok(HeaderPeek::More(total));
             }
             *tokens = SaslState::after(&frame[..total]).map_err(StreamError::Client)?;
-            (Verdict::Pass, Some(ResponseSource::Broker))
+            (RequestAction::Pass, Some(ResponseSource::Broker))
         }
-        _ => (Verdict::Pass, Some(ResponseSource::Broker)),
+        _ => (RequestAction::Pass, Some(ResponseSource::Broker)),
     };
     enter(context, (key, version, peek.correlation_id), answer);
     Ok(HeaderPeek::Known((verdict, total)))

@@ -53,7 +53,7 @@ pub struct ResponseStream {
 
 /// What becomes of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum ResponseAction {
     /// It passes; its length.
     Pass(usize),
     /// So many bytes of it are needed before it can be dealt with.
@@ -90,13 +90,13 @@ impl ResponseStream {
             }
             if self.held.is_empty() {
                 match judge(&input[at..], context)? {
-                    Verdict::Pass(total) => {
+                    ResponseAction::Pass(total) => {
                         context.ring.pop();
                         *context.answers += 1;
                         self.passing = total;
                         self.is_large = total >= LARGE_BYTES;
                     }
-                    Verdict::Replace(total) => {
+                    ResponseAction::Replace(total) => {
                         let frame = &mut input[at..at + total];
                         match replaced(frame, context)? {
                             Filtered::Done(FilteredFrame::InPlace) => out.input(at..at + total),
@@ -109,7 +109,7 @@ impl ResponseStream {
                         at += total;
                         self.ready_unless_held(context, out);
                     }
-                    Verdict::More(wanted) => {
+                    ResponseAction::More(wanted) => {
                         self.held = input[at..].to_vec();
                         self.wanted = wanted;
                         return Ok(());
@@ -133,7 +133,7 @@ impl ResponseStream {
         let mut at = at;
         loop {
             match judge(&self.held, context)? {
-                Verdict::More(wanted) => {
+                ResponseAction::More(wanted) => {
                     let missing = wanted - self.held.len();
                     let count = missing.min(input.len() - at);
                     grow(&mut self.held, &input[at..at + count], wanted);
@@ -143,7 +143,7 @@ impl ResponseStream {
                         return Ok(at);
                     }
                 }
-                Verdict::Pass(total) => {
+                ResponseAction::Pass(total) => {
                     context.ring.pop();
                     *context.answers += 1;
                     let head = std::mem::take(&mut self.held);
@@ -155,7 +155,7 @@ impl ResponseStream {
                     }
                     return Ok(at);
                 }
-                Verdict::Replace(_) => {
+                ResponseAction::Replace(_) => {
                     let mut held = std::mem::take(&mut self.held);
                     match replaced(&mut held, context)? {
                         Filtered::Done(FilteredFrame::InPlace) => out.made(held),
@@ -241,14 +241,14 @@ impl ResponseStream {
 /// From here on an answer is large.
 const LARGE_BYTES: usize = 256 * 1024;
 
-fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<Verdict, StreamError> {
+fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseAction, StreamError> {
     let limit = i32::MAX as usize;
     let total = frame_total(frame, limit).map_err(StreamError::Broker)?;
     if let Some(ResponseSource::Token) = context.ring.front().map(|entry| &entry.answer) {
-        return Ok(total.map_or(Verdict::More(SIZE_BYTES), Verdict::Pass));
+        return Ok(total.map_or(ResponseAction::More(SIZE_BYTES), ResponseAction::Pass));
     }
     let Some(total) = total else {
-        return Ok(Verdict::More(ANSWER_PEEK_BYTES));
+        return Ok(ResponseAction::More(ANSWER_PEEK_BYTES));
     };
     if total < ANSWER_PEEK_BYTES {
         return Err(StreamError::Broker(WireError::Truncated {
@@ -258,7 +258,7 @@ fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<Verdict, StreamE
         }));
     }
     let Some(head) = frame.first_chunk::<ANSWER_PEEK_BYTES>() else {
-        return Ok(Verdict::More(ANSWER_PEEK_BYTES));
+        return Ok(ResponseAction::More(ANSWER_PEEK_BYTES));
     };
     let [_, _, _, _, id @ ..] = *head;
     let id = i32::from_be_bytes(id);
@@ -278,7 +278,7 @@ fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<Verdict, StreamE
         }
     };
     if !is_looked_at(entry, context) {
-        return Ok(Verdict::Pass(total));
+        return Ok(ResponseAction::Pass(total));
     }
     if total > context.limits.held_bytes {
         return Err(StreamError::Broker(WireError::FrameTooLarge {
@@ -287,9 +287,9 @@ fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<Verdict, StreamE
         }));
     }
     Ok(if frame.len() < total {
-        Verdict::More(total)
+        ResponseAction::More(total)
     } else {
-        Verdict::Replace(total)
+        ResponseAction::Replace(total)
     })
 }
 

@@ -1,12 +1,12 @@
 //! Answers that carry addresses of brokers, with the proxy's own instead.
 
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::reader::Reader;
+use weir_kafka::wire::reader::WireReader;
 
 use super::SIZE_BYTES;
 use super::addresses::{
-    AddressMapper, AdvertisedAddress, Layout, put_address, put_uvarint, replace_list, resolve,
-    string,
+    AddressMapper, AdvertisedAddress, BrokerEntryLayout, put_address, put_uvarint, replace_list,
+    resolve, string,
 };
 use super::headers::answer_body_at;
 use crate::versions::{
@@ -36,7 +36,7 @@ pub(super) fn addresses(
     let body_at = answer_body_at(frame, key, version)?;
     let mut answer = Rewriting {
         frame,
-        reader: Reader::new(&frame[body_at..]),
+        reader: WireReader::new(&frame[body_at..]),
         copied: 0,
         out: Vec::new(),
         flexible: flexible(key, version),
@@ -56,7 +56,7 @@ pub(super) fn addresses(
 /// An answer on its way to a new one: what is not replaced is copied in between.
 struct Rewriting<'a> {
     frame: &'a [u8],
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
     /// Up to here the frame is in `out`, or replaced.
     copied: usize,
     out: Vec<u8>,
@@ -64,7 +64,7 @@ struct Rewriting<'a> {
 }
 
 /// A broker with rack and tags, as node endpoints are.
-const ENDPOINT: Layout = Layout {
+const ENDPOINT: BrokerEntryLayout = BrokerEntryLayout {
     flexible: true,
     rack: true,
     fenced: false,
@@ -98,7 +98,11 @@ impl Rewriting<'_> {
     }
 
     /// Replaces the list of brokers that comes now.
-    fn list(&mut self, layout: Layout, places: &mut dyn AddressMapper) -> Result<(), WireError> {
+    fn list(
+        &mut self,
+        layout: BrokerEntryLayout,
+        places: &mut dyn AddressMapper,
+    ) -> Result<(), WireError> {
         self.keep();
         replace_list(&mut self.reader, layout, places, &mut self.out)?;
         self.copied = self.position();
@@ -127,7 +131,7 @@ impl Rewriting<'_> {
         if version >= 3 {
             self.reader.i32("throttle time")?;
         }
-        let layout = Layout {
+        let layout = BrokerEntryLayout {
             flexible: self.flexible,
             rack: version >= 1,
             fenced: false,
@@ -142,7 +146,7 @@ impl Rewriting<'_> {
         let controllers = version >= 1 && self.reader.i8("endpoint type")? != BROKERS;
         self.text("cluster id")?;
         self.reader.i32("controller id")?;
-        let layout = Layout {
+        let layout = BrokerEntryLayout {
             fenced: version >= 2,
             ..ENDPOINT
         };
@@ -268,7 +272,12 @@ impl Rewriting<'_> {
             self.reader = after;
             self.copied = self.position();
             let mut endpoints = Vec::with_capacity(content.len() + 32);
-            replace_list(&mut Reader::new(content), ENDPOINT, places, &mut endpoints)?;
+            replace_list(
+                &mut WireReader::new(content),
+                ENDPOINT,
+                places,
+                &mut endpoints,
+            )?;
             put_uvarint(&mut self.out, endpoints.len() as u32);
             self.out.extend_from_slice(&endpoints);
         }

@@ -17,7 +17,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use weir_lab::{Lab, LabOptions, SecondListener};
-use weir_proxy::{Overrides, Proxy, ProxyConfig};
+use weir_proxy::{CliOverrides, Proxy, ProxyConfig};
 
 /// Bounds every wait; only a failing test takes this long.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
@@ -29,7 +29,7 @@ pub(crate) fn broker() -> String {
 }
 
 /// A broker started here.
-pub(crate) struct Shared {
+pub(crate) struct SharedBroker {
     pub(crate) lab: Lab,
     /// Where it wants to know who asks: [`USER`] with [`PASSWORD`].
     pub(crate) secured: String,
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
 pub(crate) const USER: &str = "tester";
 pub(crate) const PASSWORD: &str = "secret";
 
-pub(crate) fn shared() -> &'static Shared {
-    static SHARED: OnceLock<Shared> = OnceLock::new();
+pub(crate) fn shared() -> &'static SharedBroker {
+    static SHARED: OnceLock<SharedBroker> = OnceLock::new();
     SHARED.get_or_init(|| {
         let port = weir_lab::ports::free_port().expect("a port");
         let modules = "org.apache.kafka.common.security";
@@ -71,7 +71,7 @@ pub(crate) fn shared() -> &'static Shared {
             properties: properties.to_vec(),
             ..LabOptions::default()
         });
-        Shared {
+        SharedBroker {
             lab,
             secured: format!("127.0.0.1:{port}"),
         }
@@ -120,9 +120,9 @@ fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
         "loops = {loops}\n{head}\n[[cluster]]\nupstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\n{cluster}"
     );
     std::fs::write(&path, text).expect("writes");
-    let overrides = Overrides {
+    let overrides = CliOverrides {
         admin: "127.0.0.1:0".parse().ok(),
-        ..Overrides::default()
+        ..CliOverrides::default()
     };
     let config = ProxyConfig::load(Some(&path), &overrides).expect("a configuration");
     let proxy = Proxy::start(config).expect("starts");

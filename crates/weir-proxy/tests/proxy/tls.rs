@@ -10,9 +10,9 @@ use weir_net::tls::ClientTls;
 use super::support::*;
 
 /// A client that speaks TLS.
-type Sealed = StreamOwned<ClientConnection, TcpStream>;
+type TlsClientStream = StreamOwned<ClientConnection, TcpStream>;
 
-fn seal(proxy: &TestProxy) -> Sealed {
+fn seal(proxy: &TestProxy) -> TlsClientStream {
     let authority = std::fs::read(fixture("ca.pem")).expect("an authority");
     let trust = ClientTls::for_any_protocol(Some(&authority), None).expect("trust");
     let name = ClientTls::server_name("localhost").expect("a name");
@@ -21,7 +21,7 @@ fn seal(proxy: &TestProxy) -> Sealed {
 }
 
 /// Asks for versions, and tells which certificate it was shown.
-fn shown(client: &mut Sealed) -> CertificateDer<'static> {
+fn shown(client: &mut TlsClientStream) -> CertificateDer<'static> {
     client.write_all(&request(18, 0, 1, &[])).expect("sends");
     let mut size = [0; 4];
     client.read_exact(&mut size).expect("a size");

@@ -1,7 +1,7 @@
 //! Box plots: how the repetitions of a cell are spread, libraries side by side.
 
 use super::levels::time_plot;
-use super::plot::Key;
+use super::plot::LegendSymbol;
 
 /// The repetitions of one library in one cell, in microseconds.
 pub(crate) struct BoxOf {
@@ -30,7 +30,7 @@ pub(crate) fn boxes(
     let (mut plot, _) = time_plot(label, label, &values_us);
     // More would not fit on the line; the page has a legend of its own.
     if series.len() <= 3 {
-        plot.legend(Key::Bar, series);
+        plot.legend(LegendSymbol::Bar, series);
     }
     let band = 1.0 / places.len().max(1) as f64;
     for (index, place) in places.iter().enumerate() {

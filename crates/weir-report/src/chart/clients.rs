@@ -4,10 +4,10 @@ use weir_stats::run::{ReferenceRow, Run};
 
 use super::axis::Scale;
 use super::levels::time_plot;
-use super::plot::{Key, Plot, tick};
+use super::plot::{LegendSymbol, Plot, tick};
 use super::slot;
 use crate::format;
-use crate::view::{self, Figures};
+use crate::view::{self, RowFigures};
 
 /// Mean response latency; `None` without figures.
 pub(crate) fn latency(run: &Run) -> Option<String> {
@@ -41,7 +41,7 @@ pub(crate) fn bandwidth(run: &Run) -> Option<String> {
 }
 
 /// One series: number of clients and value, ascending.
-struct Line {
+struct ClientSeries {
     name: String,
     slot: &'static str,
     published: bool,
@@ -52,17 +52,17 @@ struct Line {
 
 fn lines(
     run: &Run,
-    own: impl Fn(&Figures) -> Option<f64>,
+    own: impl Fn(&RowFigures) -> Option<f64>,
     theirs: impl Fn(&ReferenceRow) -> Option<f64>,
-) -> Vec<Line> {
+) -> Vec<ClientSeries> {
     let levels = view::levels(run);
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<ClientSeries> = Vec::new();
     for name in view::subjects(run) {
         let rows = levels.iter().flat_map(view::Level::valid);
         let points = rows
             .filter(|row| row.name == name)
             .filter_map(|row| Some((row.clients(), own(&row.figures)?)));
-        lines.push(Line {
+        lines.push(ClientSeries {
             points: points.collect(),
             slot: slot(run, &name),
             published: false,
@@ -78,7 +78,7 @@ fn lines(
         let at = lines.iter().position(|line| line.name == name);
         let at = at.unwrap_or_else(|| {
             let architecture = row.architecture.as_deref();
-            lines.push(Line {
+            lines.push(ClientSeries {
                 name,
                 slot: architecture.map_or("a4", |name| slot(run, name)),
                 published: true,
@@ -97,14 +97,14 @@ fn lines(
 }
 
 /// All values, if there are any of ours.
-fn values(lines: &[Line]) -> Option<Vec<f64>> {
+fn values(lines: &[ClientSeries]) -> Option<Vec<f64>> {
     let ours = lines.iter().filter(|line| !line.published);
     ours.flat_map(|line| &line.points).next()?;
     let all = lines.iter().flat_map(|line| &line.points);
     Some(all.map(|(_, value)| *value).collect())
 }
 
-fn draw(mut plot: Plot, lines: &[Line], show: impl Fn(f64) -> String) -> String {
+fn draw(mut plot: Plot, lines: &[ClientSeries], show: impl Fn(f64) -> String) -> String {
     let entries = lines
         .iter()
         .filter(|line| line.in_legend)
@@ -113,7 +113,7 @@ fn draw(mut plot: Plot, lines: &[Line], show: impl Fn(f64) -> String) -> String 
     if lines.iter().any(|line| line.published) {
         entries.push(("published", "pub"));
     }
-    plot.legend(Key::Line, &entries);
+    plot.legend(LegendSymbol::Line, &entries);
     let x = Scale::log(
         lines
             .iter()

@@ -3,17 +3,17 @@
 use weir_stats::run::Run;
 
 use super::levels::time_plot;
-use super::lines::{Line, Point, XAxis, draw};
+use super::lines::{ChartPoint, Series, XAxis, draw};
 use super::plot::tick;
 use super::slot;
 use crate::format;
-use crate::view::{self, Level, Row};
+use crate::view::{self, Level, SubjectRow};
 
 /// One curve per subject; `None` if none has three loads.
 pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
     let mut lines = Vec::new();
     for name in view::subjects(run) {
-        let mut rows: Vec<(&Row<'_>, String, f64)> = levels
+        let mut rows: Vec<(&SubjectRow<'_>, String, f64)> = levels
             .iter()
             .flat_map(|level| level.valid().map(move |row| (level, row)))
             .filter(|(_, row)| row.name == name)
@@ -38,14 +38,14 @@ pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
                         format::number(Some(*per_s)),
                         format::duration_us(us)
                     );
-                    Some(Point {
+                    Some(ChartPoint {
                         x: *per_s,
                         y: us,
                         tip,
                         is_knee: !is_secondary && knee == Some(index),
                     })
                 });
-            lines.push(Line {
+            lines.push(Series {
                 name: name.clone(),
                 slot: slot(run, &name),
                 is_secondary,
@@ -71,13 +71,13 @@ pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
     Some(draw(plot, &x, &lines))
 }
 
-fn throughput(row: &Row<'_>) -> Option<f64> {
+fn throughput(row: &SubjectRow<'_>) -> Option<f64> {
     let per_s = row.figures.delivered_per_s?;
     (per_s > 0.0).then_some(per_s)
 }
 
 /// The last load that was held before one that was not.
-fn knee(rows: &[(&Row<'_>, String, f64)]) -> Option<usize> {
+fn knee(rows: &[(&SubjectRow<'_>, String, f64)]) -> Option<usize> {
     let first_beyond = rows.iter().position(|(row, ..)| row.limit().is_some())?;
     first_beyond.checked_sub(1)
 }

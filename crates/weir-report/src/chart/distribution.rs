@@ -1,7 +1,7 @@
 //! Distribution functions: which share of the records was at most so late.
 
 use super::axis::Scale;
-use super::plot::{Key, Plot, trimmed};
+use super::plot::{LegendSymbol, Plot, trimmed};
 use crate::format::TimeUnit;
 
 /// One line: values in microseconds and the share at or below each, ascending.
@@ -35,7 +35,7 @@ pub(crate) fn distribution(
     );
     if lines.len() <= 3 {
         let entries: Vec<_> = lines.iter().map(|line| (line.name, line.slot)).collect();
-        plot.legend(Key::Line, &entries);
+        plot.legend(LegendSymbol::Line, &entries);
     }
     for tick in x.ticks() {
         plot.x_tick(x.place(tick), &trimmed(&unit.show(Some(tick))), true);

@@ -3,7 +3,7 @@
 use weir_stats::run::{Fairness, Run};
 
 use super::levels::time_plot;
-use super::plot::Key;
+use super::plot::LegendSymbol;
 use super::{entries, slot};
 use crate::format;
 use crate::view::{self, Level};
@@ -28,7 +28,7 @@ pub(crate) fn fairness(run: &Run) -> Option<String> {
     }
     let (mut plot, unit) = time_plot("p99 of single clients", "p99 of one client", &values_us);
     let names = view::subjects(run);
-    plot.legend(Key::Dot, &entries(&names, run));
+    plot.legend(LegendSymbol::Dot, &entries(&names, run));
     plot.x_title("clients");
     mark_levels(&mut plot, &levels);
     for (index, name, fair) in found {

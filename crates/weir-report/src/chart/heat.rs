@@ -35,7 +35,7 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
             .flat_map(|second| second.bins.values())
     };
     let most = counts().copied().max()? as f64;
-    let mut shades: [Vec<Place>; SHADES] = Default::default();
+    let mut shades: [Vec<HeatCell>; SHADES] = Default::default();
     let step_s = (last_s / timeline.seconds.len() as f64).floor().max(1.0);
     let mut from = 0.0;
     for second in &timeline.seconds {
@@ -46,7 +46,7 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
             let share = (*count as f64).ln_1p() / most.ln_1p();
             let shade = ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES) - 1;
             let (bottom, top) = (plot.y(bin_from_us(*bin)), plot.y(bin_from_us(bin + 1)));
-            shades[shade].push(Place {
+            shades[shade].push(HeatCell {
                 left: plot.x(x.place(from_s)),
                 right: plot.x(x.place(until)),
                 top,
@@ -62,7 +62,7 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
     Some(plot.finish())
 }
 
-struct Place {
+struct HeatCell {
     left: f64,
     right: f64,
     top: f64,
@@ -70,7 +70,7 @@ struct Place {
 }
 
 /// Rectangles as one path: a tenth of the bytes of as many elements.
-fn outline(places: &[Place]) -> String {
+fn outline(places: &[HeatCell]) -> String {
     places
         .iter()
         .map(|place| {
@@ -88,14 +88,14 @@ fn outline(places: &[Place]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::Second;
+    use crate::timeline::TimelineSecond;
 
     #[test]
     fn every_range_with_values_has_its_place() {
-        let second = |t_s, bins: &[(u16, u64)]| Second {
+        let second = |t_s, bins: &[(u16, u64)]| TimelineSecond {
             t_s,
             bins: bins.iter().copied().collect(),
-            ..Second::default()
+            ..TimelineSecond::default()
         };
         let timeline = Timeline {
             seconds: vec![second(1, &[(30, 5), (31, 500)]), second(3, &[(35, 1)])],

@@ -3,11 +3,11 @@
 use weir_stats::run::Run;
 
 use super::axis::Scale;
-use super::plot::{Key, Plot, tick, trimmed};
+use super::plot::{LegendSymbol, Plot, tick, trimmed};
 use super::svg::Anchor;
 use super::{entries, slot};
 use crate::format::{self, TimeUnit};
-use crate::view::{self, Level, Row};
+use crate::view::{self, Level, SubjectRow};
 
 /// Share of a level's band that its marks occupy.
 const BAND: f64 = 0.72;
@@ -20,7 +20,7 @@ pub(crate) fn latency(run: &Run) -> String {
         .flatten()
         .collect();
     let (mut plot, unit) = time_plot("Latency by number of clients", "Latency", &values_us);
-    frame(&mut plot, Key::Dot, run, &levels);
+    frame(&mut plot, LegendSymbol::Dot, run, &levels);
     for (place, row) in places(run, &levels) {
         let figures = &row.figures;
         let (Some(p50_us), Some(max_us)) = (figures.p50_us, figures.max_us) else {
@@ -56,7 +56,7 @@ pub(crate) fn cpu(run: &Run) -> String {
             .filter_map(|row| row.figures.cpu_us_servers.or(row.figures.cpu_us_delivering)),
     );
     let mut plot = Plot::new("CPU per delivered message", y, "CPU, µs per message", tick);
-    frame(&mut plot, Key::Bar, run, &levels);
+    frame(&mut plot, LegendSymbol::Bar, run, &levels);
     for (place, row) in places(run, &levels) {
         let Some(own) = row.figures.cpu_us_delivering else {
             continue;
@@ -95,7 +95,7 @@ pub(crate) fn cpu(run: &Run) -> String {
 /// Memory of the delivering part per client; empty when it was not measured.
 pub(crate) fn memory(run: &Run) -> Option<String> {
     let levels = view::levels(run);
-    let value_kb = |row: &Row<'_>| {
+    let value_kb = |row: &SubjectRow<'_>| {
         row.figures
             .memory_per_client_bytes
             .map(|bytes| bytes.max(0.0) / 1e3)
@@ -103,7 +103,7 @@ pub(crate) fn memory(run: &Run) -> Option<String> {
     rows(&levels).find_map(value_kb)?;
     let y = Scale::from_zero(rows(&levels).filter_map(value_kb));
     let mut plot = Plot::new("Memory per client", y, "Memory, kB per client", tick);
-    frame(&mut plot, Key::Bar, run, &levels);
+    frame(&mut plot, LegendSymbol::Bar, run, &levels);
     for (place, row) in places(run, &levels) {
         let Some(kilobytes) = value_kb(row) else {
             continue;
@@ -130,7 +130,7 @@ pub(crate) fn throughput(run: &Run) -> String {
     let levels = view::levels(run);
     let y = Scale::from_zero(rows(&levels).filter_map(|row| row.figures.expected_per_s));
     let mut plot = Plot::new("Deliveries per second", y, "Deliveries per second", tick);
-    frame(&mut plot, Key::Bar, run, &levels);
+    frame(&mut plot, LegendSymbol::Bar, run, &levels);
     for (place, row) in places(run, &levels) {
         let Some(delivered) = row.figures.delivered_per_s else {
             continue;
@@ -167,11 +167,11 @@ pub(crate) fn time_plot(label: &str, quantity: &str, values_us: &[f64]) -> (Plot
     (plot, unit)
 }
 
-fn rows<'a>(levels: &'a [Level<'a>]) -> impl Iterator<Item = &'a Row<'a>> {
+fn rows<'a>(levels: &'a [Level<'a>]) -> impl Iterator<Item = &'a SubjectRow<'a>> {
     levels.iter().flat_map(Level::valid)
 }
 
-fn frame(plot: &mut Plot, key: Key, run: &Run, levels: &[Level<'_>]) {
+fn frame(plot: &mut Plot, key: LegendSymbol, run: &Run, levels: &[Level<'_>]) {
     plot.legend(key, &entries(&view::subjects(run), run));
     for (index, level) in levels.iter().enumerate() {
         let place = (index as f64 + 0.5) / levels.len() as f64;
@@ -181,7 +181,7 @@ fn frame(plot: &mut Plot, key: Key, run: &Run, levels: &[Level<'_>]) {
 }
 
 /// Each valid row with its horizontal place, side by side within its level.
-fn places<'a>(run: &'a Run, levels: &'a [Level<'a>]) -> Vec<(f64, &'a Row<'a>)> {
+fn places<'a>(run: &'a Run, levels: &'a [Level<'a>]) -> Vec<(f64, &'a SubjectRow<'a>)> {
     let names = view::subjects(run);
     let band = 1.0 / levels.len().max(1) as f64;
     let step = band * BAND / names.len().max(1) as f64;

@@ -1,19 +1,19 @@
 //! Lines over a numeric axis: throughput-latency curves, sweeps over a parameter.
 
 use super::axis::Scale;
-use super::plot::{Key, Plot, tick};
+use super::plot::{LegendSymbol, Plot, tick};
 
 /// One series, ascending in x.
-pub(crate) struct Line {
+pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) slot: &'static str,
     /// Drawn thinner, in dots, without an entry in the legend.
     pub(crate) is_secondary: bool,
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<ChartPoint>,
 }
 
 /// One point of a line.
-pub(crate) struct Point {
+pub(crate) struct ChartPoint {
     pub(crate) x: f64,
     pub(crate) y: f64,
     /// What a pointer above it shows.
@@ -33,13 +33,13 @@ pub(crate) struct XAxis<'a> {
 }
 
 /// Draws into a ready frame.
-pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Line]) -> String {
+pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
     let entries: Vec<_> = lines
         .iter()
         .filter(|line| !line.is_secondary && !line.name.is_empty())
         .map(|line| (line.name.as_str(), line.slot))
         .collect();
-    plot.legend(Key::Line, &entries);
+    plot.legend(LegendSymbol::Line, &entries);
     let values: Vec<f64> = lines
         .iter()
         .flat_map(|line| &line.points)
@@ -54,7 +54,7 @@ pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Line]) -> String {
     }
     plot.x_title(x.title);
     for line in lines {
-        let place = |point: &Point| (scale.place(point.x), point.y);
+        let place = |point: &ChartPoint| (scale.place(point.x), point.y);
         let places: Vec<_> = line
             .points
             .iter()
@@ -99,7 +99,7 @@ fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
 }
 
 /// A frame from zero, or a logarithmic one where the largest figure would leave the others on the floor.
-pub(crate) fn frame(label: &str, y_title: &str, lines: &[Line]) -> Plot {
+pub(crate) fn frame(label: &str, y_title: &str, lines: &[Series]) -> Plot {
     let values = || {
         lines
             .iter()

@@ -30,7 +30,7 @@ pub(crate) use fairness::fairness;
 pub(crate) use heat::heat_map;
 pub(crate) use levels::{cpu, latency, memory, throughput};
 pub(crate) use percentile::{Curve, percentiles, stages};
-pub(crate) use series::{Quantity, over_time};
+pub(crate) use series::{SeriesQuantity, over_time};
 
 /// Rules that every chart needs, for the page and for stand-alone files.
 pub(crate) const CSS: &str = include_str!("chart.css");

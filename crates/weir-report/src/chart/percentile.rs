@@ -7,10 +7,10 @@ use weir_stats::run::{Run, STAGE_RESPONSE};
 
 use super::axis::Scale;
 use super::levels::time_plot;
-use super::plot::Key;
+use super::plot::LegendSymbol;
 use super::{slot, stage_slot};
 use crate::run_dir::RunData;
-use crate::view::{Level, Row};
+use crate::view::{Level, SubjectRow};
 
 /// Points per nine: fine enough that a curve looks smooth at print size.
 const STEPS_PER_NINE: f64 = 20.0;
@@ -27,7 +27,7 @@ pub(crate) struct Curve {
 
 impl Curve {
     /// One curve for each stage that has values.
-    pub(crate) fn of_row(data: &RunData, row: &Row<'_>) -> Vec<Self> {
+    pub(crate) fn of_row(data: &RunData, row: &SubjectRow<'_>) -> Vec<Self> {
         let stages: BTreeSet<&String> = row
             .cells
             .iter()
@@ -43,7 +43,7 @@ impl Curve {
     }
 }
 
-fn merged(data: &RunData, row: &Row<'_>, stage: &str) -> Option<Histogram> {
+fn merged(data: &RunData, row: &SubjectRow<'_>, stage: &str) -> Option<Histogram> {
     let mut merged = Histogram::new();
     for cell in row.cells.iter().filter(|cell| cell.is_valid()) {
         if let Some(histogram) = data.histogram(cell, stage) {
@@ -56,10 +56,10 @@ fn merged(data: &RunData, row: &Row<'_>, stage: &str) -> Option<Histogram> {
 /// Response latency of every subject at one level; `None` without raw histograms.
 pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
     let run: &Run = &data.run;
-    let lines: Vec<Line<'_>> = level
+    let lines: Vec<PercentileSeries<'_>> = level
         .valid()
         .filter_map(|row| {
-            Some(Line {
+            Some(PercentileSeries {
                 name: &row.name,
                 slot: slot(run, &row.name),
                 points: points(&merged(data, row, STAGE_RESPONSE)?),
@@ -70,16 +70,16 @@ pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
 }
 
 /// All stages of one subject; `None` if there is nothing to compare the response with.
-pub(crate) fn stages(data: &RunData, row: &Row<'_>) -> Option<String> {
+pub(crate) fn stages(data: &RunData, row: &SubjectRow<'_>) -> Option<String> {
     let curves = Curve::of_row(data, row);
     let names: Vec<String> = curves
         .iter()
         .map(|curve| curve.name.replace('_', " "))
         .collect();
-    let lines: Vec<Line<'_>> = names
+    let lines: Vec<PercentileSeries<'_>> = names
         .iter()
         .zip(&curves)
-        .map(|(name, curve)| Line {
+        .map(|(name, curve)| PercentileSeries {
             name,
             slot: stage_slot(&curve.name),
             points: curve.points.clone(),
@@ -88,19 +88,19 @@ pub(crate) fn stages(data: &RunData, row: &Row<'_>) -> Option<String> {
     (lines.len() > 1).then(|| draw("Stages by percentile", &lines))?
 }
 
-struct Line<'a> {
+struct PercentileSeries<'a> {
     name: &'a str,
     slot: &'static str,
     points: Vec<(f64, f64)>,
 }
 
-fn draw(label: &str, lines: &[Line<'_>]) -> Option<String> {
+fn draw(label: &str, lines: &[PercentileSeries<'_>]) -> Option<String> {
     let all = || lines.iter().flat_map(|line| &line.points);
     let nines = all().map(|(nines, _)| *nines).reduce(f64::max)?.max(1.5);
     let values_us: Vec<f64> = all().map(|(_, us)| *us).collect();
     let (mut plot, _) = time_plot(label, "Latency", &values_us);
     let entries: Vec<_> = lines.iter().map(|line| (line.name, line.slot)).collect();
-    plot.legend(Key::Line, &entries);
+    plot.legend(LegendSymbol::Line, &entries);
     let x = Scale::between(0.0, nines);
     for (percentile, at) in TICKS.iter().filter(|(_, at)| *at <= nines + 1e-9) {
         plot.x_tick(x.place(*at), percentile, true);

@@ -12,7 +12,7 @@ const BOTTOM: f64 = HEIGHT - 38.0;
 
 /// What stands for a series in the legend: the mark that the chart draws.
 #[derive(Clone, Copy)]
-pub(crate) enum Key {
+pub(crate) enum LegendSymbol {
     Line,
     Dot,
     Bar,
@@ -39,7 +39,7 @@ impl Plot {
     }
 
     /// Names of the series, on one line above the plot.
-    pub(crate) fn legend(&mut self, key: Key, entries: &[(&str, &'static str)]) {
+    pub(crate) fn legend(&mut self, key: LegendSymbol, entries: &[(&str, &'static str)]) {
         // Many entries begin at the edge and stand closer.
         let (mut x, gap) = match entries.len() {
             0..=4 => (LEFT, 19.0),
@@ -48,17 +48,17 @@ impl Plot {
         for (name, slot) in entries {
             let shown: String = name.chars().take(18).collect();
             let width = match key {
-                Key::Line => {
+                LegendSymbol::Line => {
                     self.svg
                         .line((x, 8.0), (x + 18.0, 8.0), &format!("line {slot}"));
                     18.0
                 }
-                Key::Dot => {
+                LegendSymbol::Dot => {
                     self.svg
                         .circle((x + 4.0, 8.0), 4.6, &format!("fill {slot}"), "");
                     8.0
                 }
-                Key::Bar => {
+                LegendSymbol::Bar => {
                     self.svg
                         .rect((x, 3.5), (9.0, 9.0), &format!("bar {slot}"), "");
                     9.0

@@ -1,17 +1,17 @@
 //! Charts over time, one line per architecture.
 
-use weir_stats::run::{Cell, Point, Run};
+use weir_stats::run::{Cell, Run, SeriesPoint};
 
 use super::axis::Scale;
 use super::levels::time_plot;
-use super::plot::{Key, Plot, tick, trimmed};
+use super::plot::{LegendSymbol, Plot, tick, trimmed};
 use super::slot;
 use crate::format;
 use crate::view::Level;
 
 /// What is drawn over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quantity {
+pub(crate) enum SeriesQuantity {
     /// 99th percentile of the response in each second.
     ResponseP99,
     /// Deliveries per second.
@@ -26,7 +26,7 @@ pub(crate) enum Quantity {
 const POINTS_MAX: usize = 300;
 
 /// One quantity over time at one level; `None` when nobody recorded it.
-pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Option<String> {
+pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: SeriesQuantity) -> Option<String> {
     let lines: Vec<(&str, Vec<(f64, f64)>)> = level
         .valid()
         .filter_map(|row| Some((row.name.as_str(), line(row.sample()?, quantity))))
@@ -41,7 +41,7 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Opt
         .iter()
         .map(|(name, _)| (*name, slot(run, name)))
         .collect();
-    plot.legend(Key::Line, &entries);
+    plot.legend(LegendSymbol::Line, &entries);
     let x = Scale::between(first_s, last_s);
     for t_s in x.ticks() {
         plot.x_tick(x.place(t_s), &tick(t_s), false);
@@ -57,23 +57,23 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: Quantity) -> Opt
     Some(plot.finish())
 }
 
-fn frame(quantity: Quantity, values: &[f64]) -> Plot {
+fn frame(quantity: SeriesQuantity, values: &[f64]) -> Plot {
     let from_zero = || Scale::from_zero(values.iter().copied());
     match quantity {
-        Quantity::ResponseP99 => time_plot("p99 of each second", "p99", values).0,
-        Quantity::Delivered => Plot::new(
+        SeriesQuantity::ResponseP99 => time_plot("p99 of each second", "p99", values).0,
+        SeriesQuantity::Delivered => Plot::new(
             "Deliveries per second",
             from_zero(),
             "Deliveries per second",
             tick,
         ),
-        Quantity::DeliveringCpu => Plot::new(
+        SeriesQuantity::DeliveringCpu => Plot::new(
             "Cores busy in the delivering part",
             from_zero(),
             "CPU of the delivering part, cores",
             tick,
         ),
-        Quantity::ScheduleLag => {
+        SeriesQuantity::ScheduleLag => {
             let unit = format::TimeUnit::for_values_us(
                 from_zero().ticks().into_iter().filter(|us| *us > 0.0),
             );
@@ -85,13 +85,13 @@ fn frame(quantity: Quantity, values: &[f64]) -> Plot {
     }
 }
 
-fn line(cell: &Cell, quantity: Quantity) -> Vec<(f64, f64)> {
+fn line(cell: &Cell, quantity: SeriesQuantity) -> Vec<(f64, f64)> {
     let role = cell.delivering_role().map(|usage| usage.role.as_str());
-    let pick = |point: &Point| match quantity {
-        Quantity::ResponseP99 => point.p99_us,
-        Quantity::Delivered => point.delivered_per_s,
-        Quantity::DeliveringCpu => point.cpu_cores.get(role?).copied(),
-        Quantity::ScheduleLag => point.lag_p99_us,
+    let pick = |point: &SeriesPoint| match quantity {
+        SeriesQuantity::ResponseP99 => point.p99_us,
+        SeriesQuantity::Delivered => point.delivered_per_s,
+        SeriesQuantity::DeliveringCpu => point.cpu_cores.get(role?).copied(),
+        SeriesQuantity::ScheduleLag => point.lag_p99_us,
     };
     let points: Vec<(f64, f64)> = cell
         .series

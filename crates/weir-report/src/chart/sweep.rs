@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_stats::interval;
 use weir_stats::run::{Cell, Run};
 
-use super::lines::{Line, Point, XAxis, draw, frame};
+use super::lines::{ChartPoint, Series, XAxis, draw, frame};
 use crate::format;
 
 /// Colours of lines in order; a sweep has no subject beside itself.
 const SLOTS: [&str; 7] = ["a1", "a2", "a4", "a3", "a5", "a6", "a0"];
 
 /// One chart of a sweep.
-pub(crate) struct Sweep {
+pub(crate) struct SweepChart {
     /// Name of the figure in words.
     pub(crate) title: String,
     pub(crate) svg: String,
@@ -21,7 +21,7 @@ pub(crate) struct Sweep {
 }
 
 /// All charts of one subject's cells; none if no parameter has two values.
-pub(crate) fn sweeps(cells: &[&Cell]) -> Vec<Sweep> {
+pub(crate) fn sweeps(cells: &[&Cell]) -> Vec<SweepChart> {
     let Some((x_name, series_name)) = axes(cells) else {
         return Vec::new();
     };
@@ -49,7 +49,7 @@ fn axes<'a>(cells: &[&'a Cell]) -> Option<(&'a str, Option<&'a str>)> {
     Some((names.next()?, names.next()))
 }
 
-fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> Option<Sweep> {
+fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> Option<SweepChart> {
     let mut by_line: BTreeMap<(u64, bool), BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| cell.is_valid()) {
         let at = |name: &str| cell.parameters.get(name).copied().filter(|v| *v >= 0.0);
@@ -62,7 +62,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
         line.entry(x.to_bits()).or_default().push(*y);
     }
     let values: BTreeSet<u64> = by_line.keys().map(|(value, _)| *value).collect();
-    let lines: Vec<Line> = by_line
+    let lines: Vec<Series> = by_line
         .into_iter()
         .map(|((value, is_tool), points)| {
             let index = values.iter().position(|it| *it == value).unwrap_or(0);
@@ -72,7 +72,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
                 true => format!("Kafka's tool {name}"),
                 false => name.clone(),
             };
-            Line {
+            Series {
                 slot: SLOTS[index % SLOTS.len()],
                 is_secondary: is_tool,
                 points: points
@@ -94,7 +94,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
         show: &|value| value_text(x_name, value),
         at_values: true,
     };
-    Some(Sweep {
+    Some(SweepChart {
         has_tool: lines.iter().any(|line| line.is_secondary),
         svg: draw(plot, &x, &lines),
         title,
@@ -102,14 +102,14 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
 }
 
 /// The mean of the repetitions.
-fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<Point> {
+fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<ChartPoint> {
     let y = interval::repetition_mean(values)?;
     let tip = format!(
         "{line} at {}: {}",
         format::parameter(x_name, x),
         format::number(Some(y))
     );
-    Some(Point {
+    Some(ChartPoint {
         x,
         y,
         tip: tip.trim_start().to_owned(),

@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use weir_stats::run::{Cell, Point};
+use weir_stats::run::{Cell, SeriesPoint};
 
 use crate::chart::{Curve, role_slot, slot, stage_slot};
 use crate::cost;
 use crate::escape;
 use crate::run_dir::RunData;
-use crate::timeline::{BINS_PER_DECADE, Second, Timeline};
+use crate::timeline::{BINS_PER_DECADE, Timeline, TimelineSecond};
 use crate::view::{self, Level};
 
 /// More points than a screen has columns show nothing more.
@@ -69,20 +69,20 @@ struct CellData {
     repetition: u64,
     delivering: Option<String>,
     t_s: Vec<f64>,
-    offered: Column,
-    achieved: Column,
-    delivered: Column,
-    backlog: Column,
-    lag_us: Column,
-    p50_us: Column,
-    p99_us: Column,
-    p999_us: Column,
-    max_us: Column,
-    cpu: BTreeMap<String, Column>,
+    offered: DataColumn,
+    achieved: DataColumn,
+    delivered: DataColumn,
+    backlog: DataColumn,
+    lag_us: DataColumn,
+    p50_us: DataColumn,
+    p99_us: DataColumn,
+    p999_us: DataColumn,
+    max_us: DataColumn,
+    cpu: BTreeMap<String, DataColumn>,
     heat: Option<Heat>,
 }
 
-type Column = Vec<Option<f64>>;
+type DataColumn = Vec<Option<f64>>;
 
 /// Values by second and range of latency.
 #[derive(Serialize)]
@@ -169,7 +169,7 @@ fn offers(data: &RunData, names: &[String]) -> Vec<OfferData> {
     names.iter().map(offer).collect()
 }
 
-fn row_data(data: &RunData, names: &[String], row: &view::Row<'_>) -> RowData {
+fn row_data(data: &RunData, names: &[String], row: &view::SubjectRow<'_>) -> RowData {
     let curves = Curve::of_row(data, row).into_iter().map(|curve| {
         let values = curve.points.iter().map(|(_, us)| short(*us)).collect();
         (escape::terminal(&curve.name), values)
@@ -184,13 +184,13 @@ fn row_data(data: &RunData, names: &[String], row: &view::Row<'_>) -> RowData {
 
 fn cell_data(data: &RunData, cell: &Cell) -> CellData {
     let timeline = data.timeline(cell);
-    let seconds: BTreeMap<u32, &Second> = timeline
+    let seconds: BTreeMap<u32, &TimelineSecond> = timeline
         .iter()
         .flat_map(|timeline| &timeline.seconds)
         .map(|second| (second.t_s, second))
         .collect();
-    let second = |point: &Point| seconds.get(&(point.t_s.round().max(0.0) as u32)).copied();
-    let steps = Steps::of(&cell.series);
+    let second = |point: &SeriesPoint| seconds.get(&(point.t_s.round().max(0.0) as u32)).copied();
+    let steps = StepSeries::of(&cell.series);
     let roles: BTreeSet<&String> = cell
         .series
         .iter()
@@ -223,14 +223,14 @@ fn cell_data(data: &RunData, cell: &Cell) -> CellData {
 }
 
 /// Points, several of a long run as one step.
-struct Steps<'a> {
-    points: Vec<&'a Point>,
+struct StepSeries<'a> {
+    points: Vec<&'a SeriesPoint>,
     group: usize,
 }
 
-impl<'a> Steps<'a> {
-    fn of(series: &'a [Point]) -> Self {
-        let points: Vec<&Point> = series.iter().filter(|p| p.t_s.is_finite()).collect();
+impl<'a> StepSeries<'a> {
+    fn of(series: &'a [SeriesPoint]) -> Self {
+        let points: Vec<&SeriesPoint> = series.iter().filter(|p| p.t_s.is_finite()).collect();
         Self {
             group: points.len().div_ceil(SECONDS_MAX).max(1),
             points,
@@ -244,11 +244,11 @@ impl<'a> Steps<'a> {
             .collect()
     }
 
-    fn worst(&self, pick: impl Fn(&Point) -> Option<f64>) -> Column {
+    fn worst(&self, pick: impl Fn(&SeriesPoint) -> Option<f64>) -> DataColumn {
         self.column(pick, |values| values.iter().copied().reduce(f64::max))
     }
 
-    fn mean(&self, pick: impl Fn(&Point) -> Option<f64>) -> Column {
+    fn mean(&self, pick: impl Fn(&SeriesPoint) -> Option<f64>) -> DataColumn {
         self.column(pick, |values| {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         })
@@ -256,9 +256,9 @@ impl<'a> Steps<'a> {
 
     fn column(
         &self,
-        pick: impl Fn(&Point) -> Option<f64>,
+        pick: impl Fn(&SeriesPoint) -> Option<f64>,
         reduce: impl Fn(&[f64]) -> Option<f64>,
-    ) -> Column {
+    ) -> DataColumn {
         let steps = self.points.chunks(self.group);
         steps
             .map(|step| {
@@ -272,7 +272,7 @@ impl<'a> Steps<'a> {
 
 fn heat(timeline: &Timeline) -> Option<Heat> {
     let (low, high) = timeline.bins()?;
-    let counts = |second: &Second| {
+    let counts = |second: &TimelineSecond| {
         (low..=high)
             .map(|bin| second.bins.get(&bin).copied().unwrap_or(0))
             .collect()

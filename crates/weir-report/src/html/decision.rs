@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use weir_stats::run::Run;
 
-use super::element::Table;
+use super::element::HtmlTable;
 use crate::cost;
 
 /// The section; nothing if the run leaves no choice.
@@ -16,7 +16,7 @@ pub(crate) fn section(out: &mut String, run: &Run) {
     out.push_str(
         "<section id=\"decision\">\n<h2>Which architecture, and what it costs</h2>\n<div class=\"live\"></div>\n",
     );
-    let mut table = Table::new(3, &cost::HEADINGS);
+    let mut table = HtmlTable::new(3, &cost::HEADINGS);
     for choice in &choices {
         table.row("", &cost::row(choice));
     }

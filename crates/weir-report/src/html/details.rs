@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use weir_stats::run::{Cell, CellStatus, LatencySummary, RoleUsage, Run};
 
-use super::element::Table;
+use super::element::HtmlTable;
 use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
 use crate::view;
@@ -31,7 +31,7 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
         "received MB",
         "sent MB",
     ];
-    let mut table = Table::new(2, &headings);
+    let mut table = HtmlTable::new(2, &headings);
     for cell in view::cells(run) {
         for (index, usage) in cell.roles.iter().enumerate() {
             let limiting = cell.saturated_role.as_ref() == Some(&usage.role);
@@ -217,7 +217,7 @@ pub(crate) fn raw(out: &mut String, run: &Run) {
         "max",
         "below zero",
     ];
-    let mut table = Table::new(2, &headings);
+    let mut table = HtmlTable::new(2, &headings);
     for cell in view::cells(run) {
         let class = if cell.is_valid() { "" } else { "invalid" };
         for (stage, summary) in &cell.latency {

@@ -14,12 +14,12 @@ pub(crate) fn figure(out: &mut String, svg: &str, class: &str, caption: &str) {
 }
 
 /// A table whose first `left` columns are text, the rest numbers.
-pub(crate) struct Table {
+pub(crate) struct HtmlTable {
     left: usize,
     text: String,
 }
 
-impl Table {
+impl HtmlTable {
     pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
         let mut text = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
         for (index, heading) in headings.iter().enumerate() {

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use weir_stats::run::{
-    Basis, Comparison, FindMax, FindMaxPhase, FindMaxStep, MetricComparison, Run, Verdict,
+    Comparison, DerivedFrom, FindMax, FindMaxPhase, FindMaxStep, MetricComparison, Run, Verdict,
 };
 
-use super::element::Table;
+use super::element::HtmlTable;
 use crate::escape::Markup;
 use crate::format;
 
@@ -27,11 +27,11 @@ fn derived(out: &mut String, run: &Run) {
         return;
     }
     out.push_str("<section id=\"answers\">\n<h2>What follows</h2>\n");
-    let mut table = Table::new(5, &["What", "of", "figure", "known how", "from"]);
+    let mut table = HtmlTable::new(5, &["What", "of", "figure", "known how", "from"]);
     for answer in &run.derived {
         let basis = match answer.basis {
-            Basis::Measured => "measured",
-            Basis::Computed => "computed",
+            DerivedFrom::Measured => "measured",
+            DerivedFrom::Computed => "computed",
         };
         let value = match answer.value {
             Some(value) => format!("{} {}", format::figure(Some(value)), answer.unit),
@@ -205,7 +205,7 @@ fn found(out: &mut String, search: &FindMax) {
         "saturated",
         "why not",
     ];
-    let mut table = Table::new(6, &headings);
+    let mut table = HtmlTable::new(6, &headings);
     for step in &search.steps {
         let class = match step.held {
             Some(true) => "",

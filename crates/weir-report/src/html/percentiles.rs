@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::element::{Table, figure};
+use super::element::{HtmlTable, figure};
 use crate::chart;
 use crate::escape::Markup;
 use crate::format::TimeUnit;
@@ -65,7 +65,7 @@ fn no_script(out: &mut String, levels: &[Level<'_>]) {
     let medians_us = cells().filter_map(|cell| cell.response()?.p50_us);
     let unit = TimeUnit::for_values_us(medians_us);
     let headings = ["Cell", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
-    let mut table = Table::new(1, &headings);
+    let mut table = HtmlTable::new(1, &headings);
     for cell in cells() {
         let Some(latency) = cell.response() else {
             continue;

@@ -8,7 +8,7 @@ use crate::chart::slot;
 use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
 use crate::sweep_table::{self, SweepTable};
-use crate::view::{Figures, Level, Row, State};
+use crate::view::{Level, RowFigures, RowStatus, SubjectRow};
 
 /// Columns after the row's name.
 const COLUMNS: usize = 17;
@@ -184,12 +184,12 @@ fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
     for row in &level.rows {
         let slot = slot(run, &row.name);
         let (class, badge) = match row.state {
-            State::Valid if row.limit().is_some() => {
+            RowStatus::Valid if row.limit().is_some() => {
                 ("", " <span class=\"badge warn\">not held</span>")
             }
-            State::Valid => ("", ""),
-            State::Invalid(_) => ("invalid", " <span class=\"badge bad\">invalid</span>"),
-            State::Skipped(_) => ("skipped", " <span class=\"badge\">skipped</span>"),
+            RowStatus::Valid => ("", ""),
+            RowStatus::Invalid(_) => ("invalid", " <span class=\"badge bad\">invalid</span>"),
+            RowStatus::Skipped(_) => ("skipped", " <span class=\"badge\">skipped</span>"),
         };
         let _ = write!(
             out,
@@ -200,9 +200,9 @@ fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
             })
         );
         match &row.state {
-            State::Valid => figures(out, row, unit),
-            State::Invalid(reasons) => reason(out, &reasons.join("; ")),
-            State::Skipped(text) => reason(out, text),
+            RowStatus::Valid => figures(out, row, unit),
+            RowStatus::Invalid(reasons) => reason(out, &reasons.join("; ")),
+            RowStatus::Skipped(text) => reason(out, text),
         }
         out.push_str("</tr>\n");
     }
@@ -217,7 +217,7 @@ fn reason(out: &mut String, text: &str) {
     );
 }
 
-fn figures(out: &mut String, row: &Row<'_>, unit: TimeUnit) {
+fn figures(out: &mut String, row: &SubjectRow<'_>, unit: TimeUnit) {
     let figures = &row.figures;
     let shown = [
         unit.show(figures.mean_us),
@@ -256,7 +256,7 @@ fn figures(out: &mut String, row: &Row<'_>, unit: TimeUnit) {
 }
 
 /// The interval on a second line, so that the figures above each other stay comparable.
-fn cpu_interval(row: &Row<'_>) -> String {
+fn cpu_interval(row: &SubjectRow<'_>) -> String {
     match row.cpu_ratio.and_then(|ratio| ratio.bounds) {
         Some((low, high)) if !row.is_floor() => {
             format!("<small>{low:.2} to {high:.2}</small>")
@@ -265,7 +265,7 @@ fn cpu_interval(row: &Row<'_>) -> String {
     }
 }
 
-fn losses(out: &mut String, figures: &Figures, from: usize) {
+fn losses(out: &mut String, figures: &RowFigures, from: usize) {
     let counts = [
         figures.lost,
         figures.duplicated,

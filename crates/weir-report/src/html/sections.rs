@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Cell, Probe, ReferenceRow, Run};
+use weir_stats::run::{Cell, ReferenceRow, Run, SdkProbe};
 
-use super::element::{Table, figure};
+use super::element::{HtmlTable, figure};
 use crate::chart;
 use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
@@ -108,7 +108,7 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let unit = TimeUnit::for_values_us(medians_us);
     let heading = |name: &str| format!("{name}, {}", unit.name());
     let headings = [heading("median p99"), heading("worst p99")];
-    let mut table = Table::new(
+    let mut table = HtmlTable::new(
         2,
         &[
             "Clients",
@@ -153,7 +153,7 @@ pub(crate) fn losses(out: &mut String, run: &Run) {
         "unchecked",
         "disconnects",
     ];
-    let mut table = Table::new(1, &headings);
+    let mut table = HtmlTable::new(1, &headings);
     for cell in view::cells(run) {
         let Some(delivery) = &cell.delivery else {
             continue;
@@ -191,7 +191,7 @@ fn errors(out: &mut String, run: &Run) {
         return;
     }
     out.push_str("<h3>Errors told by clients</h3>\n");
-    let mut table = Table::new(2, &["Cell", "error", "count"]);
+    let mut table = HtmlTable::new(2, &["Cell", "error", "count"]);
     for (cell, (text, count)) in found() {
         table.row("", &[cell.id(), text.clone(), format::count(*count)]);
     }
@@ -200,7 +200,7 @@ fn errors(out: &mut String, run: &Run) {
 
 fn probes(out: &mut String, run: &Run) {
     let cells = view::cells(run).into_iter();
-    let found: Vec<(&Cell, &Probe)> = cells
+    let found: Vec<(&Cell, &SdkProbe)> = cells
         .filter_map(|cell| Some((cell, cell.probe.as_ref()?)))
         .collect();
     if found.is_empty() {
@@ -236,7 +236,7 @@ fn probes(out: &mut String, run: &Run) {
 }
 
 /// The best-founded high figure of the probe, which alone receives few updates.
-fn lateness(probe: &Probe) -> String {
+fn lateness(probe: &SdkProbe) -> String {
     let Some(latency) = &probe.latency else {
         return String::new();
     };

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Cell, Point};
+use weir_stats::run::{Cell, SeriesPoint};
 
-use super::element::{Table, figure};
-use crate::chart::{self, Quantity};
+use super::element::{HtmlTable, figure};
+use crate::chart::{self, SeriesQuantity};
 use crate::escape::Markup;
 use crate::format;
 use crate::run_dir::RunData;
@@ -53,21 +53,21 @@ pub(crate) fn section(out: &mut String, data: &RunData, telling: Option<&Level<'
     out.push_str("</section>\n");
 }
 
-const QUANTITIES: [(Quantity, &str); 4] = [
+const QUANTITIES: [(SeriesQuantity, &str); 4] = [
     (
-        Quantity::ResponseP99,
+        SeriesQuantity::ResponseP99,
         "99th percentile of the deliveries of each second.",
     ),
     (
-        Quantity::Delivered,
+        SeriesQuantity::Delivered,
         "Deliveries to all clients in each second.",
     ),
     (
-        Quantity::DeliveringCpu,
+        SeriesQuantity::DeliveringCpu,
         "Cores busy in the gateway or floor, or in the broker where clients read from it directly.",
     ),
     (
-        Quantity::ScheduleLag,
+        SeriesQuantity::ScheduleLag,
         "How late the generator itself was, p99 of each second.",
     ),
 ];
@@ -104,10 +104,10 @@ fn no_script(out: &mut String, data: &RunData) {
         "lateness p99",
         "CPU of the delivering part, cores",
     ];
-    let mut table = Table::new(1, &headings);
+    let mut table = HtmlTable::new(1, &headings);
     for cell in view::cells(&data.run) {
         let role = cell.delivering_role().map(|usage| usage.role.clone());
-        let cpu = |point: &Point| point.cpu_cores.get(role.as_deref()?).copied();
+        let cpu = |point: &SeriesPoint| point.cpu_cores.get(role.as_deref()?).copied();
         let fields = [
             cell.id(),
             range(cell, |point| point.delivered_per_s, format::number),
@@ -133,7 +133,7 @@ fn time(value_us: Option<f64>) -> String {
 
 fn range(
     cell: &Cell,
-    pick: impl Fn(&Point) -> Option<f64>,
+    pick: impl Fn(&SeriesPoint) -> Option<f64>,
     show: impl Fn(Option<f64>) -> String,
 ) -> String {
     let measured = cell.series.iter().filter(|point| point.t_s > 0.0);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Outcome, Run};
+use weir_stats::run::{Run, RunOutcome};
 
 use super::element;
 use crate::chart;
@@ -13,10 +13,10 @@ use crate::view;
 /// The answer.
 pub(crate) fn verdict(out: &mut String, run: &Run) {
     let (class, word) = match run.outcome {
-        Outcome::Passed => ("ok", "Passed"),
-        Outcome::ThresholdFailed => ("bad", "Threshold failed"),
-        Outcome::Invalid => ("bad", "Invalid measurement"),
-        Outcome::Interrupted => ("warn", "Interrupted"),
+        RunOutcome::Passed => ("ok", "Passed"),
+        RunOutcome::ThresholdFailed => ("bad", "Threshold failed"),
+        RunOutcome::Invalid => ("bad", "Invalid measurement"),
+        RunOutcome::Interrupted => ("warn", "Interrupted"),
     };
     let _ = write!(
         out,

@@ -2,7 +2,7 @@
 
 use weir_stats::libraries::{CellView, DriverView, QUANTITIES, Quantity};
 
-use super::Compared;
+use super::LibraryReport;
 use crate::escape;
 
 const HEADINGS: &str = "cell,work,mode,value_bytes,records,rate_per_s,driver,library,library_version,binding,quantity,\
@@ -12,7 +12,7 @@ const HEADINGS: &str = "cell,work,mode,value_bytes,records,rate_per_s,driver,lib
     quiet_pairs,quiet_pair_ratio_percent,quiet_pair_ratio_low_percent,quiet_pair_ratio_high_percent";
 
 /// Ratios are those of the first library to the one of the row.
-pub(super) fn table(compared: &Compared<'_>) -> String {
+pub(super) fn table(compared: &LibraryReport<'_>) -> String {
     let mut out = format!("{HEADINGS}\n");
     for view in compared.groups.iter().flat_map(|group| &group.cells) {
         for driver in &view.drivers {

@@ -1,6 +1,8 @@
 //! Cells of one kind of work, as tables with payloads across and bursts or rates down.
 
-use weir_stats::libraries::{CellView, Compared, PairRatio, Quantity, RatioVerdict, cells};
+use weir_stats::libraries::{
+    CellView, LibraryComparison, PairRatio, Quantity, RatioVerdict, cells,
+};
 use weir_stats::run::{Libraries, LibraryCell};
 
 use crate::format::{self, TimeUnit};
@@ -13,12 +15,12 @@ pub(crate) struct Group<'a> {
     /// Bytes of the values, ascending.
     pub(crate) payloads: Vec<u64>,
     /// Bursts or rates, ascending.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<RowKey>,
 }
 
 /// What stands at the left of a row.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub(crate) enum Place {
+pub(crate) enum RowKey {
     /// So many records at once.
     Burst(u64),
     /// So many records each second.
@@ -50,7 +52,7 @@ pub(crate) struct TableCell {
     pub(crate) is_open: bool,
 }
 
-impl Place {
+impl RowKey {
     fn of(cell: &LibraryCell) -> Self {
         match cell.rate_per_s {
             Some(rate) => Self::Rate(rate),
@@ -84,8 +86,9 @@ pub(super) fn groups(libraries: &Libraries) -> Vec<Group<'_>> {
         }
     }
     for group in &mut groups {
-        let of = |view: &CellView<'_>| (view.cell.value_bytes, Place::of(view.cell));
-        let (mut payloads, mut places): (Vec<u64>, Vec<Place>) = group.cells.iter().map(of).unzip();
+        let of = |view: &CellView<'_>| (view.cell.value_bytes, RowKey::of(view.cell));
+        let (mut payloads, mut places): (Vec<u64>, Vec<RowKey>) =
+            group.cells.iter().map(of).unzip();
         payloads.sort_unstable();
         payloads.dedup();
         places.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
@@ -133,15 +136,15 @@ impl<'a> Group<'a> {
 
     pub(crate) fn corner(&self) -> &'static str {
         match self.places.first() {
-            Some(Place::Rate(_)) => "rate \\ bytes",
+            Some(RowKey::Rate(_)) => "rate \\ bytes",
             _ => "records \\ bytes",
         }
     }
 
     /// The cell at a place, if there is one.
-    pub(crate) fn at(&self, place: Place, payload: u64) -> Option<&CellView<'a>> {
+    pub(crate) fn at(&self, place: RowKey, payload: u64) -> Option<&CellView<'a>> {
         let mut cells = self.cells.iter();
-        cells.find(|view| view.cell.value_bytes == payload && Place::of(view.cell) == place)
+        cells.find(|view| view.cell.value_bytes == payload && RowKey::of(view.cell) == place)
     }
 
     /// Average ratio with that of the standard deviations, as the published tables have it.
@@ -224,7 +227,7 @@ impl<'a> Group<'a> {
         &self,
         title: String,
         quantity: &Quantity,
-        entry: impl Fn(Compared) -> Option<TableCell>,
+        entry: impl Fn(LibraryComparison) -> Option<TableCell>,
     ) -> Grid {
         let first = self.cells.first();
         let name = first.and_then(|view| Some(view.first()?.driver.name.clone()));
@@ -249,7 +252,7 @@ impl<'a> Group<'a> {
         title: String,
         entry: impl Fn(&CellView<'a>) -> Option<TableCell>,
     ) -> LibraryRows {
-        let row = |place: &Place| {
+        let row = |place: &RowKey| {
             let entries = self.payloads.iter();
             let entries = entries.map(|payload| entry(self.at(*place, *payload)?));
             (place.label(), entries.collect())

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use weir_stats::libraries::{CellView, DriverView, Quantity};
 use weir_stats::run::LibrarySample;
 
-use super::{Compared, Group};
+use super::{Group, LibraryReport};
 
 /// File name and content; none without cells of the kind.
-pub(super) fn files(compared: &Compared<'_>) -> Vec<(String, String)> {
+pub(super) fn files(compared: &LibraryReport<'_>) -> Vec<(String, String)> {
     let first = compared.first_name();
     let of = |work: &str| -> Vec<&Group<'_>> {
         let groups = compared.groups.iter();

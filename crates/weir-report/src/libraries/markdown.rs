@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use super::{
-    Compared, Grid, Group, LibraryRows, PUBLISHED_NOTE, PUBLISHED_SOURCE, RESOURCE_HEADINGS,
+    Grid, Group, LibraryReport, LibraryRows, PUBLISHED_NOTE, PUBLISHED_SOURCE, RESOURCE_HEADINGS,
     TableCell,
 };
 use crate::escape::markdown as esc;
 use crate::format;
 
 /// Everything between the verdict and the configuration.
-pub(crate) fn sections(out: &mut String, compared: &Compared<'_>) {
+pub(crate) fn sections(out: &mut String, compared: &LibraryReport<'_>) {
     what_ran(out, compared);
     for group in &compared.groups {
         section(out, compared, group);
@@ -20,7 +20,7 @@ pub(crate) fn sections(out: &mut String, compared: &Compared<'_>) {
     data_quality(out, compared);
 }
 
-fn what_ran(out: &mut String, compared: &Compared<'_>) {
+fn what_ran(out: &mut String, compared: &LibraryReport<'_>) {
     let libraries = compared.libraries;
     let _ = writeln!(
         out,
@@ -77,7 +77,7 @@ fn what_ran(out: &mut String, compared: &Compared<'_>) {
     }
 }
 
-fn section(out: &mut String, compared: &Compared<'_>, group: &Group<'_>) {
+fn section(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     let _ = writeln!(out, "\n### {}", esc(&group.title()));
     let quantity = group.headline();
     let is_legacy = compared.libraries.profile == "legacy";
@@ -135,7 +135,7 @@ fn field(entry: Option<&TableCell>) -> String {
     format!("{text} {}", more.join(", ")).trim_end().to_owned()
 }
 
-fn resources(out: &mut String, compared: &Compared<'_>) {
+fn resources(out: &mut String, compared: &LibraryReport<'_>) {
     let rows = super::resources(compared);
     if rows.is_empty() {
         return;
@@ -149,7 +149,7 @@ fn resources(out: &mut String, compared: &Compared<'_>) {
     table(out, rows);
 }
 
-fn settings(out: &mut String, compared: &Compared<'_>) {
+fn settings(out: &mut String, compared: &LibraryReport<'_>) {
     let unequal = weir_stats::libraries::unequal_settings(compared.libraries);
     out.push_str("\n### Settings that could not be made equal\n\n");
     if unequal.is_empty() {
@@ -170,7 +170,7 @@ fn settings(out: &mut String, compared: &Compared<'_>) {
     );
 }
 
-fn data_quality(out: &mut String, compared: &Compared<'_>) {
+fn data_quality(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("\n### Invalid and noisy repetitions\n\n");
     let (rows, more) = super::doubtful(compared, DOUBTS_MAX);
     let noisy = super::without_noisy(compared);

@@ -27,7 +27,7 @@ pub(crate) use markdown::sections as markdown;
 pub(crate) use terminal::blocks as terminal;
 
 /// All that a run says of libraries.
-pub(crate) struct Compared<'a> {
+pub(crate) struct LibraryReport<'a> {
     pub(crate) libraries: &'a Libraries,
     /// The library that ratios refer to.
     pub(crate) first: Option<&'a LibraryDriver>,
@@ -36,7 +36,7 @@ pub(crate) struct Compared<'a> {
     pub(crate) groups: Vec<Group<'a>>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> LibraryReport<'a> {
     /// `None` if the run compares no libraries.
     pub(crate) fn of(run: &'a Run) -> Option<Self> {
         let libraries = run.libraries.as_ref()?;
@@ -74,7 +74,7 @@ impl<'a> Compared<'a> {
 
 /// Files that a run of libraries has beside its reports, name and content.
 pub(crate) fn files(run: &Run) -> Vec<(String, String)> {
-    let Some(compared) = Compared::of(run) else {
+    let Some(compared) = LibraryReport::of(run) else {
         return Vec::new();
     };
     let mut files = vec![("libraries.csv".to_owned(), csv::table(&compared))];

@@ -13,7 +13,7 @@ const TABLE: &str = include_str!("../../../../plans/published/client-libraries.c
 
 /// The published table of a group's kind of work, at the group's places; `None` if none was published.
 pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
-    let row = |place: &super::group::Place| {
+    let row = |place: &super::group::RowKey| {
         let entries = group.payloads.iter();
         let entries = entries.map(|payload| entry(group.work, *place, *payload));
         (place.label(), entries.collect())
@@ -29,8 +29,8 @@ pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
     })
 }
 
-fn entry(work: &str, place: super::group::Place, payload: u64) -> Option<TableCell> {
-    let super::group::Place::Burst(records) = place else {
+fn entry(work: &str, place: super::group::RowKey, payload: u64) -> Option<TableCell> {
+    let super::group::RowKey::Burst(records) = place else {
         return None;
     };
     let key = format!("{work},{records},{payload},");
@@ -45,13 +45,13 @@ fn entry(work: &str, place: super::group::Place, payload: u64) -> Option<TableCe
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::Place;
+    use super::super::group::RowKey;
     use super::*;
 
     #[test]
     fn the_published_cells_are_as_printed() {
         let text = |work, records, payload| {
-            entry(work, Place::Burst(records), payload)
+            entry(work, RowKey::Burst(records), payload)
                 .map(|entry| (entry.text, entry.first_better))
         };
         let cell = |text: &str, first_better| Some((text.to_owned(), first_better));
@@ -63,7 +63,7 @@ mod tests {
             cell("46.61 (28.11)", true)
         );
         assert_eq!(text("roundtrip", 100, 10), None);
-        assert_eq!(entry("produce", Place::Rate(10.0), 10), None);
+        assert_eq!(entry("produce", RowKey::Rate(10.0), 10), None);
         assert_eq!(
             TABLE.lines().count(),
             46,

@@ -1,9 +1,9 @@
 //! Memory and threads of the drivers' processes.
 
-use weir_stats::libraries::Figures;
+use weir_stats::libraries::SampleStatistics;
 use weir_stats::run::LibrarySample;
 
-use super::Compared;
+use super::LibraryReport;
 use crate::format;
 
 /// What [`resources`] lists.
@@ -17,13 +17,13 @@ pub(crate) const RESOURCE_HEADINGS: [&str; 6] = [
 ];
 
 /// One row for each driver that measured anything.
-pub(crate) fn resources(compared: &Compared<'_>) -> Vec<Vec<String>> {
+pub(crate) fn resources(compared: &LibraryReport<'_>) -> Vec<Vec<String>> {
     let rows = compared.libraries.drivers.iter().filter_map(|driver| {
         let of = |pick: &dyn Fn(&LibrarySample) -> Option<u64>| {
             let samples = compared.libraries.samples.iter();
             let own = samples.filter(|sample| sample.driver == driver.name);
             let values: Vec<f64> = own.filter_map(pick).map(|value| value as f64).collect();
-            Figures::of(&values)
+            SampleStatistics::of(&values)
         };
         let (rss, heap, threads) = (
             of(&|sample| sample.peak_rss_kb),

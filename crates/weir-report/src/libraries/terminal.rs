@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use weir_stats::libraries::{CellView, Quantity, RatioVerdict};
 
-use super::{Compared, Group};
+use super::{Group, LibraryReport};
 use crate::escape::terminal;
 use crate::format::{self, TimeUnit};
 
 /// Appends all blocks; `width` columns at most where that can be.
-pub(crate) fn blocks(out: &mut String, compared: &Compared<'_>, width: usize, color: bool) {
+pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usize, color: bool) {
     let first = compared.first_name();
     for group in &compared.groups {
         let head = format!("{}: {}", group.title(), group.headline().title);
@@ -38,20 +38,20 @@ pub(crate) fn blocks(out: &mut String, compared: &Compared<'_>, width: usize, co
 }
 
 /// One field; `code` colours it.
-struct Field {
+struct TerminalField {
     text: String,
     code: Option<&'static str>,
 }
 
-fn plain(text: impl Into<String>) -> Field {
-    Field {
+fn plain(text: impl Into<String>) -> TerminalField {
+    TerminalField {
         text: text.into(),
         code: None,
     }
 }
 
 /// The heading, then a row for each cell.
-fn rows(compared: &Compared<'_>, group: &Group<'_>) -> Vec<Vec<Field>> {
+fn rows(compared: &LibraryReport<'_>, group: &Group<'_>) -> Vec<Vec<TerminalField>> {
     let quantity = group.headline();
     let medians = |view: &CellView<'_>| -> Vec<f64> {
         let drivers = view.drivers.iter();
@@ -84,7 +84,7 @@ fn rows(compared: &Compared<'_>, group: &Group<'_>) -> Vec<Vec<Field>> {
     rows
 }
 
-fn row(compared: &Compared<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec<Field> {
+fn row(compared: &LibraryReport<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec<TerminalField> {
     let (cell, quantity) = (view.cell, view.headline());
     let place = match cell.rate_per_s {
         Some(rate) => format!("{} @ {}/s", cell.value_bytes, format::figure(Some(rate))),
@@ -124,7 +124,7 @@ fn row(compared: &Compared<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec<Fiel
                         }
                     }
                 };
-                Field { text, code }
+                TerminalField { text, code }
             }
         });
         fields.push(plain(format::number(cpu(&other.name))));
@@ -133,7 +133,7 @@ fn row(compared: &Compared<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec<Fiel
 }
 
 /// Columns that align; what does not fit goes to further tables with the same first column.
-fn table(out: &mut String, rows: &[Vec<Field>], width: usize, color: bool) {
+fn table(out: &mut String, rows: &[Vec<TerminalField>], width: usize, color: bool) {
     let columns = rows.first().map_or(0, Vec::len);
     let size = |column: usize| {
         // A reason for skipping may reach over all columns.

@@ -3,7 +3,7 @@
 use weir_stats::libraries::{self as stats, LegacyFetchWait, UnequalSetting};
 use weir_stats::run::{LibraryCell, LibraryDriver};
 
-use super::Compared;
+use super::LibraryReport;
 use crate::format;
 
 /// What the profile means.
@@ -24,7 +24,7 @@ pub(crate) fn profile(name: &str) -> &'static str {
 }
 
 /// Headings and rows: for each kind of work in how many cells each library is faster or slower than the first.
-pub(crate) fn at_a_glance(compared: &Compared<'_>) -> (Vec<String>, Vec<Vec<String>>) {
+pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec<String>>) {
     let others = compared.others.iter().map(|driver| driver.name.clone());
     let headings = ["Cells in which".to_owned()].into_iter().chain(others);
     let row = |group: &super::Group<'_>| {
@@ -59,7 +59,7 @@ pub(crate) fn at_a_glance(compared: &Compared<'_>) -> (Vec<String>, Vec<Vec<Stri
 }
 
 /// Why the legacy profile comes out as it does, by this run's figures: a paragraph for each other library.
-pub(crate) fn explained(compared: &Compared<'_>) -> Vec<String> {
+pub(crate) fn explained(compared: &LibraryReport<'_>) -> Vec<String> {
     let explain = |other: &&LibraryDriver| {
         let shape = stats::legacy_shape(compared.libraries, &other.name)?;
         Some(explanation(compared.first_name(), other, &shape))
@@ -120,7 +120,7 @@ fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> S
 const FETCH_WAIT_MS: f64 = 500.0;
 
 /// What a null test found.
-pub(crate) fn null_test(compared: &Compared<'_>) -> Option<String> {
+pub(crate) fn null_test(compared: &LibraryReport<'_>) -> Option<String> {
     if !compared.libraries.null_test {
         return None;
     }
@@ -153,7 +153,7 @@ pub(crate) fn null_test(compared: &Compared<'_>) -> Option<String> {
 const OUTSIDE_MAX: usize = 8;
 
 /// Columns of the table of unequal settings.
-pub(crate) fn setting_headings(compared: &Compared<'_>) -> Vec<String> {
+pub(crate) fn setting_headings(compared: &LibraryReport<'_>) -> Vec<String> {
     let drivers = compared.libraries.drivers.iter();
     let drivers = drivers.filter(|driver| !driver.settings.is_empty());
     ["Setting", "asked for"]
@@ -164,7 +164,10 @@ pub(crate) fn setting_headings(compared: &Compared<'_>) -> Vec<String> {
 }
 
 /// A row of it.
-pub(crate) fn setting_fields(compared: &Compared<'_>, setting: &UnequalSetting<'_>) -> Vec<String> {
+pub(crate) fn setting_fields(
+    compared: &LibraryReport<'_>,
+    setting: &UnequalSetting<'_>,
+) -> Vec<String> {
     let none = || format::NONE.to_owned();
     let mut fields = vec![
         setting.name.to_owned(),
@@ -195,7 +198,7 @@ pub(crate) fn setting_fields(compared: &Compared<'_>, setting: &UnequalSetting<'
 
 /// Repetitions that do not count or are marked: cell, library, repetition, what is wrong. At most `limit`, and how many
 /// more there are.
-pub(crate) fn doubtful(compared: &Compared<'_>, limit: usize) -> (Vec<[String; 4]>, usize) {
+pub(crate) fn doubtful(compared: &LibraryReport<'_>, limit: usize) -> (Vec<[String; 4]>, usize) {
     let samples = compared.libraries.samples.iter();
     let doubtful = samples.filter(|sample| !sample.invalid.is_empty() || !sample.marks.is_empty());
     let mut rows: Vec<[String; 4]> = doubtful
@@ -219,7 +222,7 @@ pub(crate) fn doubtful(compared: &Compared<'_>, limit: usize) -> (Vec<[String; 4
 }
 
 /// Cells with noisy repetitions: the main ratio with them and without.
-pub(crate) fn without_noisy(compared: &Compared<'_>) -> Vec<Vec<String>> {
+pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for view in compared.groups.iter().flat_map(|group| &group.cells) {
         for other in view.others() {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Basis, Run};
+use weir_stats::run::{DerivedFrom, Run};
 
 use crate::chart::ChartFile;
 use crate::escape::markdown as esc;
@@ -61,8 +61,8 @@ fn derived(out: &mut String, run: &Run) {
     );
     for answer in &run.derived {
         let basis = match answer.basis {
-            Basis::Measured => "measured",
-            Basis::Computed => "computed",
+            DerivedFrom::Measured => "measured",
+            DerivedFrom::Computed => "computed",
         };
         let value = match answer.value {
             Some(value) => format!("{} {}", format::figure(Some(value)), esc(&answer.unit)),

@@ -4,20 +4,20 @@ mod findings;
 
 use std::fmt::Write as _;
 
-use weir_stats::run::{Outcome, ReferenceFigures, Run};
+use weir_stats::run::{ReferenceFigures, Run, RunOutcome};
 
 use crate::chart;
 use crate::escape::markdown as esc;
 use crate::format::{self, TimeUnit};
-use crate::libraries::{self, Compared};
+use crate::libraries::{self, LibraryReport};
 use crate::published::{self, CAPTION};
-use crate::view::{self, Level, Row, State};
+use crate::view::{self, Level, RowStatus, SubjectRow};
 
 /// The whole document.
 pub(crate) fn report(run: &Run) -> String {
     let mut out = String::new();
     head(&mut out, run);
-    let compared = Compared::of(run);
+    let compared = LibraryReport::of(run);
     if let Some(compared) = &compared {
         libraries::markdown(&mut out, compared);
     }
@@ -54,10 +54,10 @@ pub(crate) fn report(run: &Run) -> String {
 
 fn head(out: &mut String, run: &Run) {
     let outcome = match run.outcome {
-        Outcome::Passed => "Passed",
-        Outcome::ThresholdFailed => "Threshold failed",
-        Outcome::Invalid => "Invalid",
-        Outcome::Interrupted => "Interrupted",
+        RunOutcome::Passed => "Passed",
+        RunOutcome::ThresholdFailed => "Threshold failed",
+        RunOutcome::Invalid => "Invalid",
+        RunOutcome::Interrupted => "Interrupted",
     };
     let _ = writeln!(out, "# {}\n", esc(&run.title));
     let _ = writeln!(out, "**{outcome}.** {}\n", esc(&run.verdict));
@@ -151,16 +151,24 @@ fn results(out: &mut String, run: &Run) {
     }
 }
 
-fn result_row(out: &mut String, level: &Level<'_>, row: &Row<'_>, unit: TimeUnit, columns: usize) {
+fn result_row(
+    out: &mut String,
+    level: &Level<'_>,
+    row: &SubjectRow<'_>,
+    unit: TimeUnit,
+    columns: usize,
+) {
     let at = match level.parameters.is_empty() {
         true => format::count(level.clients),
         false => esc(&level.label()),
     };
     let mut fields = vec![at, esc(&row.name)];
     match &row.state {
-        State::Skipped(reason) => fields.push(format!("skipped: {}", esc(reason))),
-        State::Invalid(reasons) => fields.push(format!("invalid: {}", esc(&reasons.join("; ")))),
-        State::Valid => {
+        RowStatus::Skipped(reason) => fields.push(format!("skipped: {}", esc(reason))),
+        RowStatus::Invalid(reasons) => {
+            fields.push(format!("invalid: {}", esc(&reasons.join("; "))))
+        }
+        RowStatus::Valid => {
             let figures = &row.figures;
             let times = [
                 figures.mean_us,

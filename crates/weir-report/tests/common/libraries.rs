@@ -108,7 +108,7 @@ fn run(profile: &str, drivers: Vec<LibraryDriver>, cells: Vec<LibraryCell>) -> R
             .into(),
         verdict,
         thresholds: Vec::new(),
-        outcome: weir_stats::run::Outcome::Passed,
+        outcome: weir_stats::run::RunOutcome::Passed,
         warnings: Vec::new(),
         cells: Vec::new(),
         reference: None,

@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use weir_stats::run::{
-    Cell, CellStatus, Clock, ClockMode, Delivery, Fairness, LatencySummary, Machine, Outcome,
-    Placement, Point, Probe, ReferenceFigures, ReferenceRow, RoleUsage, Run, RunFile, SCHEMA,
-    STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG, SettingGroup, ThresholdResult,
+    Cell, CellStatus, ClockInfo, ClockMode, DeliveryTotals, Fairness, LatencySummary, Machine,
+    Placement, ReferenceFigures, ReferenceRow, RoleUsage, Run, RunFile, RunOutcome, SCHEMA,
+    STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG, SdkProbe, SeriesPoint, SettingGroup,
+    ThresholdResult,
 };
 use weir_stats::{Histogram, NegativeCount, hlog};
 
@@ -171,7 +172,7 @@ fn measure(
         let mut lag = Histogram::new();
         (0..100).for_each(|_| lag.record_ns(dice.latency_ns(45.0)));
         let us = |value_ns: Option<u64>| value_ns.map(|ns| ns as f64 / 1e3);
-        cell.series.push(Point {
+        cell.series.push(SeriesPoint {
             t_s: (second + 1) as f64,
             offered_per_s: Some(100.0),
             achieved_per_s: Some(100.0),
@@ -215,7 +216,7 @@ fn deliveries(cell: &mut Cell, all: &Histogram, typical_us: f64) {
     };
     let delivered = all.count();
     cell.achieved_records_per_s = Some(100.0);
-    cell.delivery = Some(Delivery {
+    cell.delivery = Some(DeliveryTotals {
         expected: delivered + lost,
         delivered,
         lost,
@@ -227,7 +228,7 @@ fn deliveries(cell: &mut Cell, all: &Histogram, typical_us: f64) {
         } else {
             BTreeMap::new()
         },
-        ..Delivery::default()
+        ..DeliveryTotals::default()
     });
     cell.fairness = Some(Fairness {
         clients: cell.clients,
@@ -239,7 +240,7 @@ fn deliveries(cell: &mut Cell, all: &Histogram, typical_us: f64) {
         deliveries_max: 30,
     });
     if cell.architecture == "gateway" {
-        cell.probe = Some(Probe {
+        cell.probe = Some(SdkProbe {
             sdk: "lightstreamer-client-node".into(),
             version: "9.2.0".into(),
             updates: 30,
@@ -249,7 +250,7 @@ fn deliveries(cell: &mut Cell, all: &Histogram, typical_us: f64) {
             }),
             status_changes: vec!["CONNECTING".into(), "CONNECTED:WS-STREAMING".into()],
             ok: cell.repetition == 1,
-            ..Probe::default()
+            ..SdkProbe::default()
         });
     }
 }
@@ -310,7 +311,7 @@ fn run(cells: Vec<Cell>) -> Run {
             .map(Into::into)
             .into(),
         weir_version: "0.1.0".into(),
-        outcome: Outcome::ThresholdFailed,
+        outcome: RunOutcome::ThresholdFailed,
         verdict:
             "At 10,000 clients the gateway delivers every record with p99 12 ms and 1.17 × the \
                   floor’s CPU; plain consumers lost records from 1,000 clients on."
@@ -332,7 +333,7 @@ fn run(cells: Vec<Cell>) -> Run {
             ..Machine::default()
         },
         placement: placement(),
-        clock: Clock {
+        clock: ClockInfo {
             mode: ClockMode::SameHost,
             bound_ns: 0,
         },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::{CellStatus, Run, Subject};
+use crate::run::{CellStatus, ComparisonSubject, Run};
 
 /// One line for each thing that may spoil a comparison.
 pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
@@ -79,8 +79,13 @@ fn pairs_of(run: &Run, name: &str) -> Option<String> {
 /// Levels or architectures that cannot be compared.
 fn one_sided(base: &Run, other: &Run) -> Vec<String> {
     let subjects = |run: &Run| {
-        let mut subjects: Vec<Subject> = Vec::new();
-        for subject in run.cells.iter().filter(|c| c.is_valid()).map(Subject::of) {
+        let mut subjects: Vec<ComparisonSubject> = Vec::new();
+        for subject in run
+            .cells
+            .iter()
+            .filter(|c| c.is_valid())
+            .map(ComparisonSubject::of)
+        {
             if !subjects.contains(&subject) {
                 subjects.push(subject);
             }
@@ -88,12 +93,13 @@ fn one_sided(base: &Run, other: &Run) -> Vec<String> {
         subjects
     };
     let (ours, theirs) = (subjects(base), subjects(other));
-    let missing = |from: &[Subject], to: &[Subject], side: &str| -> Vec<String> {
-        from.iter()
-            .filter(|subject| !to.contains(subject))
-            .map(|subject| format!("only {side} has a valid cell of {subject}"))
-            .collect()
-    };
+    let missing =
+        |from: &[ComparisonSubject], to: &[ComparisonSubject], side: &str| -> Vec<String> {
+            from.iter()
+                .filter(|subject| !to.contains(subject))
+                .map(|subject| format!("only {side} has a valid cell of {subject}"))
+                .collect()
+        };
     let mut found = missing(&ours, &theirs, "the base");
     found.append(&mut missing(&theirs, &ours, "the other side"));
     found

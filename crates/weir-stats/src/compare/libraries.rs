@@ -1,12 +1,12 @@
 //! Runs that compare client libraries, as sides of a comparison of runs.
 
 use crate::libraries::{Quantity, headline};
-use crate::run::{Libraries, LibraryCell, LibrarySample, Subject};
+use crate::run::{ComparisonSubject, Libraries, LibraryCell, LibrarySample};
 
 /// What each valid repetition says of its library in its cell: the time its cell is about, and what a record costs.
 pub(super) fn repetitions(
     libraries: &Libraries,
-) -> impl Iterator<Item = (Subject, Vec<(&'static str, f64)>)> + '_ {
+) -> impl Iterator<Item = (ComparisonSubject, Vec<(&'static str, f64)>)> + '_ {
     let samples = libraries.samples.iter().filter(|it| it.invalid.is_empty());
     samples.filter_map(|sample| {
         let cell = libraries.cells.iter().find(|it| it.name == sample.cell)?;
@@ -15,11 +15,11 @@ pub(super) fn repetitions(
     })
 }
 
-fn subject(sample: &LibrarySample) -> Subject {
-    Subject {
+fn subject(sample: &LibrarySample) -> ComparisonSubject {
+    ComparisonSubject {
         architecture: sample.driver.clone(),
         variant: Some(sample.cell.clone()),
-        ..Subject::default()
+        ..ComparisonSubject::default()
     }
 }
 

@@ -12,7 +12,10 @@ mod two_sided;
 use std::collections::BTreeMap;
 
 use crate::metric::{self, Metric};
-use crate::run::{Comparison, MetricComparison, Run, Side, Subject, SubjectComparison, Verdict};
+use crate::run::{
+    Comparison, ComparisonSide, ComparisonSubject, MetricComparison, Run, SubjectComparison,
+    Verdict,
+};
 use judge::MetricSides;
 pub(crate) use two_sided::LogRatio;
 
@@ -106,9 +109,9 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
         let cells = cells.filter(|cell| cell.variant.as_deref() == Some(name));
         let mut by_subject = Repetitions::new();
         for cell in cells.filter(|cell| cell.is_valid()) {
-            let subject = Subject {
+            let subject = ComparisonSubject {
                 variant: None,
-                ..Subject::of(cell)
+                ..ComparisonSubject::of(cell)
             };
             add(&mut by_subject, subject, metric::all_of(cell));
         }
@@ -132,12 +135,16 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
 type Values = BTreeMap<String, Vec<f64>>;
 
 /// What valid repetitions say of each subject, in the order in which subjects first ran.
-type Repetitions = Vec<(Subject, Values)>;
+type Repetitions = Vec<(ComparisonSubject, Values)>;
 
 fn repetitions(run: &Run) -> Repetitions {
     let mut by_subject = Repetitions::new();
     for cell in run.cells.iter().filter(|cell| cell.is_valid()) {
-        add(&mut by_subject, Subject::of(cell), metric::all_of(cell));
+        add(
+            &mut by_subject,
+            ComparisonSubject::of(cell),
+            metric::all_of(cell),
+        );
     }
     for (subject, values) in run.libraries.iter().flat_map(libraries::repetitions) {
         add(&mut by_subject, subject, values);
@@ -147,7 +154,7 @@ fn repetitions(run: &Run) -> Repetitions {
 
 fn add<'a>(
     by_subject: &mut Repetitions,
-    subject: Subject,
+    subject: ComparisonSubject,
     found: impl IntoIterator<Item = (&'a str, f64)>,
 ) {
     let place = by_subject.iter().position(|(seen, _)| *seen == subject);
@@ -161,8 +168,8 @@ fn add<'a>(
     }
 }
 
-fn side(named: NamedRun<'_>) -> Side {
-    Side {
+fn side(named: NamedRun<'_>) -> ComparisonSide {
+    ComparisonSide {
         label: named.label.to_owned(),
         plan: named.run.plan.clone(),
         started_utc: named.run.started_utc.clone(),
@@ -177,7 +184,7 @@ fn compare(
     again: &[Repetitions],
     options: &Options,
 ) -> Comparison {
-    let of = |side: &Repetitions, subject: &Subject| -> Option<Values> {
+    let of = |side: &Repetitions, subject: &ComparisonSubject| -> Option<Values> {
         let (_, values) = side.iter().find(|(seen, _)| seen == subject)?;
         Some(values.clone())
     };
@@ -193,7 +200,7 @@ fn compare(
         let mut metrics = Vec::new();
         let again = again.iter().flat_map(|run| {
             let of = |variant: Option<String>| {
-                let subject = Subject {
+                let subject = ComparisonSubject {
                     variant,
                     ..subject.clone()
                 };
@@ -284,7 +291,7 @@ fn conclude(comparison: &mut Comparison) {
 }
 
 fn summary(comparison: &Comparison) -> String {
-    let headlines: Vec<(&Subject, &MetricComparison)> = comparison
+    let headlines: Vec<(&ComparisonSubject, &MetricComparison)> = comparison
         .subjects
         .iter()
         .flat_map(|s| s.metrics.iter().map(|metric| (&s.subject, metric)))

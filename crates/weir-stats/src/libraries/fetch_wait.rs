@@ -1,7 +1,7 @@
 //! Why small bursts of the legacy profile come out near 85 %: what the broker waits and what a start takes, by the
 //! run's own figures.
 
-use super::{CellView, QUANTITIES, Quantity, cells, figures::Figures};
+use super::{CellView, QUANTITIES, Quantity, cells, figures::SampleStatistics};
 use crate::run::Libraries;
 
 /// Times from the assignment to the last record, of cells that do not fill a fetch and of such that just do.
@@ -65,7 +65,7 @@ pub fn legacy_shape(libraries: &Libraries, other: &str) -> Option<LegacyFetchWai
         .filter(|view| (fetch_min_bytes..=fetch_min_bytes * 10).contains(&bytes(view)))
         .filter_map(|view| view.compare(quantity, other))
         .collect();
-    let median = |values: Vec<f64>| Figures::of(&values).map(|figures| figures.median);
+    let median = |values: Vec<f64>| SampleStatistics::of(&values).map(|figures| figures.median);
     Some(LegacyFetchWait {
         fetch_min_bytes,
         below: below.len(),

@@ -2,7 +2,7 @@
 
 /// Figures of one quantity over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figures {
+pub struct SampleStatistics {
     /// Number of values.
     pub count: usize,
     /// Largest.
@@ -29,7 +29,7 @@ pub struct Figures {
     pub p95: f64,
 }
 
-impl Figures {
+impl SampleStatistics {
     /// `None` without finite values.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
@@ -95,17 +95,17 @@ pub struct RatioPercent {
 impl RatioPercent {
     /// Below 100: the first has less.
     #[must_use]
-    pub fn of(first: &Figures, other: &Figures) -> Self {
-        let both = |pick: fn(&Figures) -> Option<f64>| percent(pick(first)?, pick(other)?);
+    pub fn of(first: &SampleStatistics, other: &SampleStatistics) -> Self {
+        let both = |pick: fn(&SampleStatistics) -> Option<f64>| percent(pick(first)?, pick(other)?);
         Self {
             max: both(|it| Some(it.max)),
             min: both(|it| Some(it.min)),
             mean: both(|it| Some(it.mean)),
             sd: both(|it| it.sd),
-            cv: both(Figures::cv_percent),
+            cv: both(SampleStatistics::cv_percent),
             filtered_mean: both(|it| it.filtered_mean),
             filtered_sd: both(|it| it.filtered_sd),
-            filtered_cv: both(Figures::filtered_cv_percent),
+            filtered_cv: both(SampleStatistics::filtered_cv_percent),
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn figures_of_known_values() {
-        let figures = Figures::of(&[4.0, 1.0, 2.0, 3.0, 10.0]).unwrap();
+        let figures = SampleStatistics::of(&[4.0, 1.0, 2.0, 3.0, 10.0]).unwrap();
         assert_eq!((figures.count, figures.min, figures.max), (5, 1.0, 10.0));
         assert_eq!((figures.mean, figures.median, figures.mad), (4.0, 3.0, 1.0));
         // Squares 9 + 4 + 1 + 0 + 36 over 4.
@@ -150,27 +150,27 @@ mod tests {
         assert_eq!((figures.quartile_low, figures.quartile_high), (2.0, 4.0));
         assert_eq!(figures.p95, 10.0);
         let twenty: Vec<f64> = (1..=20).map(f64::from).collect();
-        assert_eq!(Figures::of(&twenty).unwrap().p95, 19.0);
+        assert_eq!(SampleStatistics::of(&twenty).unwrap().p95, 19.0);
     }
 
     #[test]
     fn few_values_have_few_figures() {
-        assert_eq!(Figures::of(&[f64::NAN]), None);
-        let one = Figures::of(&[7.0]).unwrap();
+        assert_eq!(SampleStatistics::of(&[f64::NAN]), None);
+        let one = SampleStatistics::of(&[7.0]).unwrap();
         assert_eq!((one.sd, one.filtered_mean, one.mad), (None, None, 0.0));
-        let three = Figures::of(&[1.0, 2.0, 9.0]).unwrap();
+        let three = SampleStatistics::of(&[1.0, 2.0, 9.0]).unwrap();
         assert_eq!((three.filtered_mean, three.filtered_sd), (Some(2.0), None));
     }
 
     #[test]
     fn ratios_are_in_percent_of_the_other() {
-        let first = Figures::of(&[1.0, 2.0, 3.0]).unwrap();
-        let other = Figures::of(&[2.0, 4.0, 6.0]).unwrap();
+        let first = SampleStatistics::of(&[1.0, 2.0, 3.0]).unwrap();
+        let other = SampleStatistics::of(&[2.0, 4.0, 6.0]).unwrap();
         let ratio = RatioPercent::of(&first, &other);
         assert_eq!((ratio.max, ratio.min), (Some(50.0), Some(50.0)));
         assert_eq!((ratio.mean, ratio.sd), (Some(50.0), Some(50.0)));
         assert_eq!(ratio.cv, Some(100.0));
-        let zero = Figures::of(&[0.0, 0.0]).unwrap();
+        let zero = SampleStatistics::of(&[0.0, 0.0]).unwrap();
         let over_nothing = RatioPercent::of(&first, &zero);
         assert_eq!((over_nothing.mean, over_nothing.sd), (None, None));
     }
@@ -178,7 +178,7 @@ mod tests {
     proptest! {
         #[test]
         fn figures_lie_where_they_belong(values in proptest::collection::vec(0.0..1e9_f64, 1..40)) {
-            let it = Figures::of(&values).unwrap();
+            let it = SampleStatistics::of(&values).unwrap();
             prop_assert!(it.min <= it.quartile_low && it.quartile_low <= it.median);
             prop_assert!(it.median <= it.quartile_high && it.quartile_high <= it.max);
             prop_assert!(it.min <= it.p95 && it.p95 <= it.max);

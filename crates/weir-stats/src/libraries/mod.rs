@@ -19,7 +19,7 @@ use crate::run::{Libraries, LibraryCell, LibraryDriver, LibrarySample};
 
 pub use coverage::{Coverage, NullTest, Outside, null_test};
 pub use fetch_wait::{LegacyFetchWait, legacy_shape};
-pub use figures::{Figures, RatioPercent};
+pub use figures::{RatioPercent, SampleStatistics};
 pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
@@ -71,11 +71,11 @@ pub struct DriverView<'a> {
 
 /// The first library beside another one, in one cell by one quantity.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct LibraryComparison {
     /// Figures of the first.
-    pub first: Figures,
+    pub first: SampleStatistics,
     /// Figures of the other.
-    pub other: Figures,
+    pub other: SampleStatistics,
     /// Ratio of both, figure by figure.
     pub ratio: RatioPercent,
     /// Median of the ratios of single repetitions.
@@ -135,12 +135,12 @@ impl<'a> CellView<'a> {
 
     /// The first beside another; `None` unless both have a value.
     #[must_use]
-    pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<Compared> {
+    pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<LibraryComparison> {
         let (first, other) = (self.first()?, self.driver(other)?);
         let figures = (first.figures(quantity)?, other.figures(quantity)?);
         let ratio = RatioPercent::of(&figures.0, &figures.1);
         let pairs = |with_noisy| PairRatio::of(&pairs_of(first, other, quantity, with_noisy));
-        Some(Compared {
+        Some(LibraryComparison {
             first: figures.0,
             other: figures.1,
             ratio,
@@ -173,8 +173,8 @@ impl<'a> DriverView<'a> {
 
     /// What the values amount to; `None` without any.
     #[must_use]
-    pub fn figures(&self, quantity: &Quantity) -> Option<Figures> {
-        Figures::of(&self.values(quantity))
+    pub fn figures(&self, quantity: &Quantity) -> Option<SampleStatistics> {
+        SampleStatistics::of(&self.values(quantity))
     }
 }
 

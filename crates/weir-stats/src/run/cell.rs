@@ -54,7 +54,7 @@ pub struct Cell {
     #[serde(default)]
     pub stages: Vec<StageMean>,
     /// What arrived, counted per client and summed.
-    pub delivery: Option<Delivery>,
+    pub delivery: Option<DeliveryTotals>,
     /// How alike the clients fared.
     pub fairness: Option<Fairness>,
     /// Further figures; each name carries its unit, and `_per_s` is better when higher.
@@ -76,10 +76,10 @@ pub struct Cell {
     #[serde(default)]
     pub noisy: Vec<NoisySpan>,
     /// The unmodified SDK client beside the simulated ones.
-    pub probe: Option<Probe>,
+    pub probe: Option<SdkProbe>,
     /// One point a second.
     #[serde(default)]
-    pub series: Vec<Point>,
+    pub series: Vec<SeriesPoint>,
     /// The role that limited this cell, if one did.
     pub saturated_role: Option<String>,
     /// What shows it, with the figure: a thread that had no time left, or a machine that was full.
@@ -172,7 +172,7 @@ pub enum CellStatus {
 
 /// Deliveries due in the window, summed over all clients.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Delivery {
+pub struct DeliveryTotals {
     /// Deliveries that had to happen.
     pub expected: u64,
     /// Deliveries that happened, duplicates left out.
@@ -204,7 +204,7 @@ pub struct Delivery {
     pub errors: BTreeMap<String, u64>,
 }
 
-impl Delivery {
+impl DeliveryTotals {
     /// Returns the number of deliveries that clients wanted; costs are stated per such delivery.
     pub fn wanted(&self) -> u64 {
         self.wanted.unwrap_or(self.delivered)
@@ -299,7 +299,7 @@ pub struct RoleUsage {
 
 /// An unmodified SDK client that ran beside the simulated ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Probe {
+pub struct SdkProbe {
     /// Package name.
     pub sdk: String,
     /// Its version.
@@ -321,7 +321,7 @@ pub struct Probe {
 
 /// One second of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct SeriesPoint {
     /// End of this second, from the start of the measured window; negative during warm-up.
     pub t_s: f64,
     /// Records due per second.

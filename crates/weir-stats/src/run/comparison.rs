@@ -11,9 +11,9 @@ use crate::interval;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The side that the other is held against.
-    pub base: Side,
+    pub base: ComparisonSide,
     /// The side that is judged.
-    pub other: Side,
+    pub other: ComparisonSide,
     /// Whether repetitions of both sides took turns in one run: what drifts then drifts for both.
     pub interleaved: bool,
     /// A difference up to this share does not matter.
@@ -29,7 +29,7 @@ pub struct Comparison {
 
 /// One side.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Side {
+pub struct ComparisonSide {
     /// Name in tables: a folder, or a variant.
     pub label: String,
     /// Name of the plan.
@@ -42,7 +42,7 @@ pub struct Side {
 
 /// What was measured on both sides; repetitions share it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct ComparisonSubject {
     /// As in [`Cell`].
     pub architecture: String,
     /// As in [`Cell`]; `None` when the variants are the sides.
@@ -55,7 +55,7 @@ pub struct Subject {
     pub parameters: BTreeMap<String, f64>,
 }
 
-impl Subject {
+impl ComparisonSubject {
     /// What a cell is a repetition of.
     pub fn of(cell: &Cell) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Subject {
     }
 }
 
-impl std::fmt::Display for Subject {
+impl std::fmt::Display for ComparisonSubject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.architecture)?;
         if let Some(variant) = &self.variant {
@@ -90,7 +90,7 @@ impl std::fmt::Display for Subject {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubjectComparison {
     /// Which.
-    pub subject: Subject,
+    pub subject: ComparisonSubject,
     /// Its metrics.
     pub metrics: Vec<MetricComparison>,
 }

@@ -39,7 +39,7 @@ pub struct Placement {
 
 /// How instants taken by different processes were compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct ClockInfo {
     /// Method.
     pub mode: ClockMode,
     /// Two clocks differ by at most this.

@@ -26,7 +26,7 @@ pub struct Derived {
     /// Its unit.
     pub unit: String,
     /// Whether it was reached, or reckoned.
-    pub basis: Basis,
+    pub basis: DerivedFrom,
     /// From which cells, and by which rule.
     pub how: String,
 }
@@ -34,7 +34,7 @@ pub struct Derived {
 /// Where a derived figure comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Basis {
+pub enum DerivedFrom {
     /// A cell of the run was there.
     Measured,
     /// Reckoned from cells below it.

@@ -26,14 +26,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use cell::{
-    Cell, CellStatus, Delivery, Fairness, Point, Probe, RoleUsage, STAGE_PUBLISH_ACK,
-    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT,
+    Cell, CellStatus, DeliveryTotals, Fairness, RoleUsage, STAGE_PUBLISH_ACK, STAGE_RESPONSE,
+    STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SdkProbe, SeriesPoint,
 };
-pub use comparison::{Comparison, MetricComparison, Side, Subject, SubjectComparison, Verdict};
+pub use comparison::{
+    Comparison, ComparisonSide, ComparisonSubject, MetricComparison, SubjectComparison, Verdict,
+};
 pub use environment::{
-    Clock, ClockMode, Machine, Placement, ReferenceFigures, ReferenceRow, Setting, SettingGroup,
+    ClockInfo, ClockMode, Machine, Placement, ReferenceFigures, ReferenceRow, Setting, SettingGroup,
 };
-pub use experiment::{Basis, Derived, StageMean};
+pub use experiment::{Derived, DerivedFrom, StageMean};
 pub use find_max::{FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep};
 pub use latency::LatencySummary;
 pub use libraries::{
@@ -67,7 +69,7 @@ pub struct Run {
     /// Version of this program.
     pub weir_version: String,
     /// How the run as a whole ended; decides the exit code.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// The answer in one or two sentences; first line of every report.
     pub verdict: String,
     /// Declared limits and whether they held.
@@ -79,7 +81,7 @@ pub struct Run {
     #[serde(default)]
     pub placement: Vec<Placement>,
     /// How instants of different processes were compared.
-    pub clock: Clock,
+    pub clock: ClockInfo,
     /// Versions of what took part: `kafka`, `java`, `librdkafka`, an SDK ...
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
@@ -118,7 +120,7 @@ pub struct Run {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// All measured, all thresholds held.
     Passed,
     /// All measured, a threshold did not hold.
@@ -176,12 +178,12 @@ impl Run {
     /// When the text is not JSON, names another schema, or lacks a field.
     pub fn from_json(text: &str) -> Result<Self, RunError> {
         #[derive(Deserialize)]
-        struct Head {
+        struct RunHeader {
             #[serde(default)]
             schema: String,
         }
         // The version is looked at first, so that another one is named instead of a missing field.
-        let head: Head = serde_json::from_str(text)?;
+        let head: RunHeader = serde_json::from_str(text)?;
         if head.schema != SCHEMA {
             return Err(RunError::Schema { found: head.schema });
         }

@@ -1,6 +1,6 @@
 //! All repetitions of one subject at one load point, and the one answer that they give together.
 
-use super::{Cell, Subject};
+use super::{Cell, ComparisonSubject};
 use crate::interval;
 
 /// The cells of one subject at one load point, valid or not.
@@ -16,9 +16,9 @@ pub struct Repetitions<'a> {
 impl<'a> Repetitions<'a> {
     /// Groups cells by what they are repetitions of, in the order in which these first ran.
     pub fn group(cells: impl IntoIterator<Item = &'a Cell>) -> Vec<Self> {
-        let mut groups: Vec<(Subject, Self)> = Vec::new();
+        let mut groups: Vec<(ComparisonSubject, Self)> = Vec::new();
         for cell in cells {
-            let subject = Subject::of(cell);
+            let subject = ComparisonSubject::of(cell);
             match groups.iter_mut().find(|(seen, _)| *seen == subject) {
                 Some((_, group)) => group.cells.push(cell),
                 None => groups.push((subject, Self { cells: vec![cell] })),

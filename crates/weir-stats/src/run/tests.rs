@@ -12,13 +12,13 @@ pub(crate) fn run() -> Run {
         hold_s: 20.0,
         offered_records_per_s: 100.0,
         latency: BTreeMap::from([(STAGE_RESPONSE.into(), summary)]),
-        delivery: Some(Delivery {
+        delivery: Some(DeliveryTotals {
             delivered_per_s: Some(f64::NAN),
-            ..Delivery::default()
+            ..DeliveryTotals::default()
         }),
-        series: vec![Point {
+        series: vec![SeriesPoint {
             t_s: 1.0,
-            ..Point::default()
+            ..SeriesPoint::default()
         }],
         ..Cell::default()
     };
@@ -38,12 +38,12 @@ pub(crate) fn run() -> Run {
         finished_utc: crate::utc::rfc3339(60),
         command_line: vec!["weir".into()],
         weir_version: "0.1.0".into(),
-        outcome: Outcome::Passed,
+        outcome: RunOutcome::Passed,
         verdict: "v".into(),
         thresholds: vec![],
         machine: Machine::default(),
         placement: vec![],
-        clock: Clock {
+        clock: ClockInfo {
             mode: ClockMode::SameHost,
             bound_ns: 0,
         },

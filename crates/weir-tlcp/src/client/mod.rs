@@ -15,4 +15,4 @@ pub use request::{
     push_create_line, push_delete_line, push_destroy_line, write_add, write_bind,
     write_create_session, write_delete, write_destroy, write_heartbeat, write_wsok,
 };
-pub use session::{ClientSession, ClientSessionConfig, ClientState, Event};
+pub use session::{ClientSession, ClientSessionConfig, ClientState, SessionEvent};

@@ -35,7 +35,7 @@ pub enum ClientState {
 
 /// What a line means to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<'l, 'a> {
+pub enum SessionEvent<'l, 'a> {
     /// Nothing to do; keepalives and notes.
     Ignored,
     /// The session exists, or is bound again.
@@ -78,7 +78,7 @@ pub enum Event<'l, 'a> {
 #[derive(Clone, Debug)]
 pub struct ClientSession {
     state: ClientState,
-    next: Step,
+    next: ConnectStep,
     session_id: Option<Box<str>>,
     next_request_id: u64,
     data_count: u64,
@@ -90,7 +90,7 @@ pub struct ClientSession {
 
 /// The next message of the connecting sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ConnectStep {
     Wsok,
     Open,
     AwaitOpen,
@@ -109,7 +109,7 @@ impl ClientSession {
     pub fn new() -> Self {
         Self {
             state: ClientState::Connecting,
-            next: Step::Wsok,
+            next: ConnectStep::Wsok,
             session_id: None,
             next_request_id: 1,
             data_count: 0,
@@ -159,7 +159,11 @@ impl ClientSession {
     pub fn rebind(&mut self, new_socket: bool) {
         if self.state == ClientState::Unbound {
             self.state = ClientState::Connecting;
-            self.next = if new_socket { Step::Wsok } else { Step::Open };
+            self.next = if new_socket {
+                ConnectStep::Wsok
+            } else {
+                ConnectStep::Open
+            };
         }
     }
 
@@ -170,23 +174,23 @@ impl ClientSession {
             return false;
         }
         match self.next {
-            Step::Wsok => {
+            ConnectStep::Wsok => {
                 write_wsok(out);
-                self.next = Step::Open;
+                self.next = ConnectStep::Open;
                 true
             }
-            Step::Open => {
+            ConnectStep::Open => {
                 self.write_open(plan, out);
-                self.next = Step::AwaitOpen;
+                self.next = ConnectStep::AwaitOpen;
                 true
             }
-            Step::AwaitOpen => false,
-            Step::Subscribe => {
-                self.next = Step::Done;
+            ConnectStep::AwaitOpen => false,
+            ConnectStep::Subscribe => {
+                self.next = ConnectStep::Done;
                 self.write_adds(plan, out);
                 true
             }
-            Step::Done => self.write_asked_for(out),
+            ConnectStep::Done => self.write_asked_for(out),
         }
     }
 
@@ -195,12 +199,12 @@ impl ClientSession {
         &mut self,
         line: &'l Line<'a>,
         plan: &ClientSessionConfig<'_>,
-    ) -> Event<'l, 'a> {
+    ) -> SessionEvent<'l, 'a> {
         if line.is_data() {
             self.data_count += 1;
         }
         match line {
-            Line::Update { .. } => Event::Notification(line),
+            Line::Update { .. } => SessionEvent::Notification(line),
             Line::ConOk {
                 session_id,
                 keepalive_ms,
@@ -208,7 +212,7 @@ impl ClientSession {
             } => {
                 self.keepalive_ms = *keepalive_ms;
                 self.on_connected(session_id, plan);
-                Event::Connected
+                SessionEvent::Connected
             }
             Line::SubOk {
                 sub_id,
@@ -223,20 +227,20 @@ impl ClientSession {
             } => {
                 self.subscribed += 1;
                 let all = self.subscribed as usize == plan.adds.len();
-                Event::Subscribed {
+                SessionEvent::Subscribed {
                     sub_id: *sub_id,
                     items: *items,
                     fields: *fields,
                     all,
                 }
             }
-            Line::ReqErr { code, message, .. } => Event::Refused {
+            Line::ReqErr { code, message, .. } => SessionEvent::Refused {
                 code: *code,
                 message,
             },
             Line::Loop { delay_ms } => {
                 self.state = ClientState::Unbound;
-                Event::Loop {
+                SessionEvent::Loop {
                     delay_ms: *delay_ms,
                 }
             }
@@ -244,13 +248,13 @@ impl ClientSession {
             | Line::End { code, message }
             | Line::Error { code, message } => {
                 self.state = ClientState::Closed;
-                Event::Closed {
+                SessionEvent::Closed {
                     code: *code,
                     message,
                 }
             }
-            data if data.is_data() => Event::Notification(data),
-            _ => Event::Ignored,
+            data if data.is_data() => SessionEvent::Notification(data),
+            _ => SessionEvent::Ignored,
         }
     }
 
@@ -259,8 +263,8 @@ impl ClientSession {
         // Subscriptions survive a rebind, so they are sent only once.
         let first = self.session_id.is_none();
         self.next = match first && !plan.combo && !plan.adds.is_empty() {
-            true => Step::Subscribe,
-            false => Step::Done,
+            true => ConnectStep::Subscribe,
+            false => ConnectStep::Done,
         };
         if self.session_id.as_deref() != Some(session_id) {
             self.session_id = Some(session_id.into());

@@ -20,7 +20,7 @@ pub(super) enum JsonNodeType {
 
 /// One value with all that is in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct DocumentNode {
     pub(super) kind: JsonNodeType,
     /// Where it stands, brackets and quotes included.
     start: u32,
@@ -37,7 +37,7 @@ pub(super) struct Node {
 pub(super) struct Document<'a> {
     pub(super) text: &'a str,
     /// Every node stands before those in it.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<DocumentNode>,
     /// Whether the members of all objects can be named in a patch, and keep their order.
     names_fit: bool,
     /// Whether all numbers are written as every client would write them.
@@ -142,7 +142,7 @@ impl Parser<'_> {
     fn value(&mut self, name: (usize, usize), depth: usize) -> Option<()> {
         let index = self.document.nodes.len();
         let start = self.at;
-        self.document.nodes.push(Node {
+        self.document.nodes.push(DocumentNode {
             kind: JsonNodeType::Scalar,
             start: start as u32,
             end: 0,

@@ -39,14 +39,14 @@ enum Tree<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum JsonEdit {
     Add,
     Remove,
     Replace,
 }
 
 struct Operation<'a> {
-    kind: Change,
+    kind: JsonEdit,
     path: Cow<'a, str>,
     value: Option<Tree<'a>>,
 }
@@ -61,13 +61,13 @@ impl<'a> Operation<'a> {
         };
         let text = |name| unquoted(patch.value(member(name)?));
         let kind = match text("op")?.as_ref() {
-            "add" => Change::Add,
-            "remove" => Change::Remove,
-            "replace" => Change::Replace,
+            "add" => JsonEdit::Add,
+            "remove" => JsonEdit::Remove,
+            "replace" => JsonEdit::Replace,
             _ => return None,
         };
         let value = member("value").map(|value| Tree::of(patch, value));
-        (value.is_some() || kind == Change::Remove).then_some(Self {
+        (value.is_some() || kind == JsonEdit::Remove).then_some(Self {
             kind,
             path: text("path")?,
             value,
@@ -107,7 +107,7 @@ impl<'a> Tree<'a> {
         Some(here)
     }
 
-    fn change(&mut self, kind: Change, name: &str, value: Option<Self>) -> Option<()> {
+    fn change(&mut self, kind: JsonEdit, name: &str, value: Option<Self>) -> Option<()> {
         match self {
             Self::Scalar(_) => return None,
             Self::Array(elements) => {
@@ -115,21 +115,21 @@ impl<'a> Tree<'a> {
                     "-" => elements.len(),
                     number => index(number)?,
                 };
-                let limit = elements.len() + usize::from(kind == Change::Add);
+                let limit = elements.len() + usize::from(kind == JsonEdit::Add);
                 (at < limit).then_some(())?;
                 match kind {
-                    Change::Add => elements.insert(at, value?),
-                    Change::Remove => drop(elements.remove(at)),
-                    Change::Replace => elements[at] = value?,
+                    JsonEdit::Add => elements.insert(at, value?),
+                    JsonEdit::Remove => drop(elements.remove(at)),
+                    JsonEdit::Replace => elements[at] = value?,
                 }
             }
             Self::Object(members) => {
                 let found = members.iter().position(|(found, _)| is_name(found, name));
                 match (kind, found) {
-                    (Change::Add | Change::Replace, Some(at)) => members[at].1 = value?,
-                    (Change::Add, None) => members.push((quoted(name).into(), value?)),
-                    (Change::Remove, Some(at)) => drop(members.remove(at)),
-                    (Change::Remove | Change::Replace, None) => return None,
+                    (JsonEdit::Add | JsonEdit::Replace, Some(at)) => members[at].1 = value?,
+                    (JsonEdit::Add, None) => members.push((quoted(name).into(), value?)),
+                    (JsonEdit::Remove, Some(at)) => drop(members.remove(at)),
+                    (JsonEdit::Remove | JsonEdit::Replace, None) => return None,
                 }
             }
         }

@@ -23,7 +23,7 @@ pub fn push_json_patch(out: &mut String, old: &str, new: &str, bytes_max: usize)
         return false;
     }
     let start = out.len();
-    let mut writer = Writer {
+    let mut writer = PatchWriter {
         old: &old,
         new: &new,
         end_max: start.saturating_add(bytes_max),
@@ -41,7 +41,7 @@ pub fn push_json_patch(out: &mut String, old: &str, new: &str, bytes_max: usize)
     true
 }
 
-struct Writer<'a> {
+struct PatchWriter<'a> {
     old: &'a Document<'a>,
     new: &'a Document<'a>,
     /// Length of `out` at which writing is given up.
@@ -52,7 +52,7 @@ struct Writer<'a> {
     out: &'a mut String,
 }
 
-impl Writer<'_> {
+impl PatchWriter<'_> {
     /// Operations for two values of the same place; `None` once they are too long.
     fn value(&mut self, old: u32, new: u32) -> Option<()> {
         if self.old.value(old) == self.new.value(new) {

@@ -59,7 +59,7 @@ impl Middle<'_> {
         if old.len() - from < PIECE_BYTES || new.len() - from < PIECE_BYTES {
             return true;
         }
-        let index = Index::of(old, from);
+        let index = MatchIndex::of(old, from);
         let (mut old_at, mut new_at) = (from, from);
         let mut at = from;
         while let Some(piece) = new.get(at..at + PIECE_BYTES) {
@@ -109,13 +109,13 @@ fn floor(text: &str, at: usize, from: usize) -> usize {
 }
 
 /// Places of the old text by the hash of what begins there; every sixteenth is in it.
-struct Index {
+struct MatchIndex {
     /// Place + 1; 0 is none.
     slots: Vec<u32>,
     shift: u32,
 }
 
-impl Index {
+impl MatchIndex {
     fn of(old: &[u8], from: usize) -> Self {
         let pieces = (old.len() - from) / PIECE_BYTES;
         let bits = (pieces * 2).next_power_of_two().trailing_zeros().max(4);

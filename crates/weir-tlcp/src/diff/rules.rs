@@ -18,11 +18,11 @@ pub enum DiffFormat {
 
 /// Formats in the order in which they are tried; each at most once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct DiffOrder([Option<Tag>; 2]);
+pub struct DiffOrder([Option<FormatTag>; 2]);
 
 /// A [`DiffFormat`] as a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Tag {
+enum FormatTag {
     P,
     T,
 }
@@ -36,8 +36,8 @@ impl DiffOrder {
         let mut order = Self::NONE;
         for format in formats {
             let tag = match format {
-                DiffFormat::JsonPatch => Tag::P,
-                DiffFormat::TlcpDiff => Tag::T,
+                DiffFormat::JsonPatch => FormatTag::P,
+                DiffFormat::TlcpDiff => FormatTag::T,
             };
             if !order.0.contains(&Some(tag)) {
                 if let Some(free) = order.0.iter_mut().find(|place| place.is_none()) {
@@ -59,8 +59,8 @@ impl DiffOrder {
     /// The formats, the preferred one first.
     pub fn formats(self) -> impl Iterator<Item = DiffFormat> {
         self.0.into_iter().flatten().map(|tag| match tag {
-            Tag::P => DiffFormat::JsonPatch,
-            Tag::T => DiffFormat::TlcpDiff,
+            FormatTag::P => DiffFormat::JsonPatch,
+            FormatTag::T => DiffFormat::TlcpDiff,
         })
     }
 

@@ -19,7 +19,7 @@ pub fn push_tlcp_diff(
         return false;
     }
     let start = out.len();
-    let mut writer = Writer {
+    let mut writer = DiffWriter {
         out,
         number_max: if portable { RADIX - 1 } else { u32::MAX },
         next: Section::Copy,
@@ -82,13 +82,13 @@ impl Section {
     }
 }
 
-struct Writer<'a> {
+struct DiffWriter<'a> {
     out: &'a mut String,
     number_max: u32,
     next: Section,
 }
 
-impl Writer<'_> {
+impl DiffWriter<'_> {
     fn copy(&mut self, mut count: u32) {
         while count > 0 {
             let part = count.min(self.number_max);
@@ -236,7 +236,7 @@ mod tests {
             (u32::MAX, "NXMRLXv"),
         ] {
             let mut out = String::new();
-            let mut writer = Writer {
+            let mut writer = DiffWriter {
                 out: &mut out,
                 number_max: u32::MAX,
                 next: Section::Copy,

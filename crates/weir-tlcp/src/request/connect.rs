@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::params::{Params, decimal, digits};
+use super::params::{LineParams, decimal, digits};
 use super::{Control, SessionRef, owned};
 use crate::Version;
 use crate::error::RequestFault;
@@ -126,7 +126,7 @@ impl fmt::Debug for Password<'_> {
 }
 
 impl<'a> CreateSession<'a> {
-    pub(super) fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
+    pub(super) fn read(params: &LineParams<'a>) -> Result<Self, RequestFault> {
         let adapter_set = params
             .text("LS_adapter_set")
             .unwrap_or(Cow::Borrowed("DEFAULT"));
@@ -150,7 +150,7 @@ impl<'a> CreateSession<'a> {
 }
 
 impl<'a> BindSession<'a> {
-    pub(super) fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
+    pub(super) fn read(params: &LineParams<'a>) -> Result<Self, RequestFault> {
         Ok(Self {
             version: None,
             session: params.session("LS_session"),
@@ -196,7 +196,7 @@ impl BindSession<'_> {
 }
 
 impl StreamOptions {
-    fn read(params: &Params<'_>) -> Result<Self, RequestFault> {
+    fn read(params: &LineParams<'_>) -> Result<Self, RequestFault> {
         let polling = match params.flag("LS_polling", false)? {
             false => None,
             true => Some(Polling {
@@ -223,7 +223,7 @@ impl StreamOptions {
 }
 
 impl Bandwidth {
-    pub(super) fn read(params: &Params<'_>) -> Result<Option<Self>, RequestFault> {
+    pub(super) fn read(params: &LineParams<'_>) -> Result<Option<Self>, RequestFault> {
         params.word("LS_requested_max_bandwidth", |text| match text {
             "unlimited" => Some(Self::Unlimited),
             number => decimal(number).map(Self::Kbps),
@@ -243,7 +243,7 @@ impl Diffs {
         tlcp_diff: true,
     };
 
-    fn read(params: &Params<'_>) -> Self {
+    fn read(params: &LineParams<'_>) -> Self {
         let Some(tags) = params.text("LS_supported_diffs") else {
             return Self::ANY;
         };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::connect::Bandwidth;
-use super::params::{Params, decimal, digits};
+use super::params::{LineParams, decimal, digits};
 use super::{SessionRef, owned};
 use crate::codes::{ControlCode, SessionCode};
 use crate::error::RequestFault;
@@ -215,7 +215,7 @@ impl Mode {
 }
 
 impl<'a> ControlOp<'a> {
-    pub(super) fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
+    pub(super) fn read(params: &LineParams<'a>) -> Result<Self, RequestFault> {
         let op = params
             .filled("LS_op")
             .ok_or_else(|| RequestFault::missing("LS_op"))?;
@@ -244,7 +244,7 @@ impl<'a> ControlOp<'a> {
         }
     }
 
-    fn read_destroy(params: &Params<'a>) -> Result<Self, RequestFault> {
+    fn read_destroy(params: &LineParams<'a>) -> Result<Self, RequestFault> {
         let close_socket = params.flag("LS_close_socket", false)?;
         let (cause_code, cause_message) = match params.word("LS_cause_code", signed)? {
             None => {
@@ -270,7 +270,7 @@ impl<'a> ControlOp<'a> {
 impl<'a> Add<'a> {
     /// What concerns this subscription only is refused with 21, 23 or 24: SDKs report these to the
     /// subscription, but end the whole session on 65 and 67.
-    fn read(params: &Params<'a>) -> Result<Self, RequestFault> {
+    fn read(params: &LineParams<'a>) -> Result<Self, RequestFault> {
         let sub_id = sub_id(params)?;
         let word = params.text("LS_mode").unwrap_or_default();
         let mode = Mode::from_word(&word)
@@ -345,7 +345,7 @@ impl Snapshot {
 }
 
 /// Any positive 32-bit integer; being progressive is not asked for.
-fn sub_id(params: &Params<'_>) -> Result<u32, RequestFault> {
+fn sub_id(params: &LineParams<'_>) -> Result<u32, RequestFault> {
     let id = params
         .number("LS_subId")?
         .ok_or_else(|| RequestFault::missing("LS_subId"))?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::params::Params;
+use super::params::LineParams;
 use super::{SessionRef, owned};
 use crate::error::RequestFault;
 
@@ -62,7 +62,7 @@ impl Heartbeat<'_> {
 impl<'a> Message<'a> {
     /// Everything but the session and the request id, which the caller has read already.
     pub(super) fn read(
-        params: &Params<'a>,
+        params: &LineParams<'a>,
         request_id: Cow<'a, str>,
     ) -> Result<Self, RequestFault> {
         let message = Self {

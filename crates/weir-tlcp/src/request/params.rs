@@ -11,12 +11,12 @@ use crate::text::percent_decode;
 
 /// The pairs of one line. Every line parses; [`Params::check`] reports what was wrong with it, so
 /// that a request id in front of the fault can still be used for the answer.
-pub(super) struct Params<'a> {
+pub(super) struct LineParams<'a> {
     pairs: SmallVec<[(Cow<'a, str>, &'a str); 16]>,
     fault: Option<RequestFault>,
 }
 
-impl<'a> Params<'a> {
+impl<'a> LineParams<'a> {
     pub(super) fn parse(line: &'a str) -> Self {
         let mut params = Self {
             pairs: SmallVec::new(),

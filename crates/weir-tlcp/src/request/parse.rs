@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-use super::params::Params;
+use super::params::LineParams;
 use super::{
     BindSession, Control, ControlOp, CreateSession, Heartbeat, Message, Request, SessionRef,
 };
@@ -49,7 +49,7 @@ pub fn parse_http_request<'a>(
     body: &'a str,
     sink: &mut dyn FnMut(Result<Request<'a>, RequestError>),
 ) {
-    let params = Params::parse(query);
+    let params = LineParams::parse(query);
     let Some(protocol) = params.text("LS_protocol") else {
         return sink(Err(refusal(name, RequestFault::missing("LS_protocol"))));
     };
@@ -99,7 +99,7 @@ fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sin
 fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
     let fail = |fault| RequestError::new(ErrorLine::ConErr, fault);
     let mut lines = lines(body);
-    let mut params = Params::parse(lines.next().unwrap_or(""));
+    let mut params = LineParams::parse(lines.next().unwrap_or(""));
     params.check().map_err(fail)?;
     let mut create = CreateSession::read(&params).map_err(fail)?;
     create.version = defaults.version;
@@ -111,14 +111,14 @@ fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<
     for line in lines {
         create
             .controls
-            .push(combo_control(&mut Params::parse(line)).map_err(fail)?);
+            .push(combo_control(&mut LineParams::parse(line)).map_err(fail)?);
     }
     Ok(Request::CreateSession(create))
 }
 
 /// A control inside a `create_session`: its parameters `LS_reqId`, `LS_session` and `LS_ack` mean
 /// nothing there, and any fault makes the whole request fail with 64.
-fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, RequestFault> {
+fn combo_control<'a>(params: &mut LineParams<'a>) -> Result<Control<'a>, RequestFault> {
     let failed = |fault: RequestFault| {
         let code = SessionCode::COMBO_CONTROL_FAILED;
         RequestFault::session(code, format!("{}: {}", code.text(), fault.message))
@@ -137,7 +137,7 @@ fn combo_control<'a>(params: &mut Params<'a>) -> Result<Control<'a>, RequestFaul
 fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
     let fail = |fault| RequestError::new(ErrorLine::ConErr, fault);
     // No batch here: a CR LF left in the body is a fault of the line.
-    let mut params = Params::parse(body);
+    let mut params = LineParams::parse(body);
     params.check().map_err(fail)?;
     let mut bind = BindSession::read(&params).map_err(fail)?;
     bind.version = defaults.version;
@@ -151,7 +151,7 @@ fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a
 
 fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
     // No batch here: a CR LF left in the body is a fault of the line.
-    let mut params = Params::parse(body);
+    let mut params = LineParams::parse(body);
     params
         .check()
         .map_err(|fault| RequestError::new(ErrorLine::Error, fault))?;
@@ -162,9 +162,9 @@ fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, 
 }
 
 fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    let mut params = Params::parse(line);
+    let mut params = LineParams::parse(line);
     let request_id = request_id(&mut params)?;
-    let read = |params: &mut Params<'a>| {
+    let read = |params: &mut LineParams<'a>| {
         params.check()?;
         let session = session(params, defaults)?;
         let ack = params.flag("LS_ack", true)?;
@@ -186,9 +186,9 @@ fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
 }
 
 fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    let mut params = Params::parse(line);
+    let mut params = LineParams::parse(line);
     let request_id = request_id(&mut params)?;
-    let read = |params: &mut Params<'a>| {
+    let read = |params: &mut LineParams<'a>| {
         params.check()?;
         let session = session(params, defaults)?;
         Ok(Message {
@@ -202,7 +202,7 @@ fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
 }
 
 /// The request id, or the `ERROR` that a line without a usable one gets.
-fn request_id<'a>(params: &mut Params<'a>) -> Result<Cow<'a, str>, RequestError> {
+fn request_id<'a>(params: &mut LineParams<'a>) -> Result<Cow<'a, str>, RequestError> {
     let error = |fault| RequestError::new(ErrorLine::Error, fault);
     match params.filled("LS_reqId") {
         Some(id) if id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Ok(id),
@@ -216,7 +216,7 @@ fn request_id<'a>(params: &mut Params<'a>) -> Result<Cow<'a, str>, RequestError>
 }
 
 fn session<'a>(
-    params: &Params<'a>,
+    params: &LineParams<'a>,
     defaults: &Defaults<'a>,
 ) -> Result<Option<SessionRef<'a>>, RequestFault> {
     let session = params

@@ -13,7 +13,7 @@ pub use line::{
     write_reqok, write_wsok,
 };
 pub use line_limits::LineLimits;
-pub use rate_limit::{Pace, TokenBucket, period_us};
+pub use rate_limit::{FrequencyTimer, TokenBucket, period_us};
 pub use session::{Session, SessionConfig, WakeOutcome};
 pub use session_id::{SessionId, SessionLocation};
 pub use subscription::Subscription;

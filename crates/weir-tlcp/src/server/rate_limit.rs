@@ -71,11 +71,11 @@ pub fn period_us(per_second: f64) -> u64 {
 
 /// When an item, or a key of it, may be updated next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct FrequencyTimer {
     next_us: u64,
 }
 
-impl Pace {
+impl FrequencyTimer {
     /// `None` if an update may be sent now, else the instant at which it may.
     pub fn wait_until_ms(&self, now_ms: u64) -> Option<u64> {
         let next_ms = self.next_us.div_ceil(1_000);
@@ -130,7 +130,7 @@ mod tests {
         let mut bucket = TokenBucket::new(1e-300, 5);
         bucket.spend(1, 5);
         assert!(bucket.wait_until_ms(5).is_some());
-        let mut pace = Pace::default();
+        let mut pace = FrequencyTimer::default();
         pace.note_sent(period_us(1e-300), 5);
         assert!(pace.wait_until_ms(u64::MAX / 2_000).is_none());
         assert!(pace.wait_until_ms(6).is_some());
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_pace_forgives_late_timers_but_saves_nothing_up() {
         let period = period_us(10.0);
-        let mut pace = Pace::default();
+        let mut pace = FrequencyTimer::default();
         assert_eq!(pace.wait_until_ms(7_000), None);
         pace.note_sent(period, 7_000);
         assert_eq!(pace.wait_until_ms(7_099), Some(7_100));
@@ -158,7 +158,7 @@ mod tests {
         fn no_window_has_more_than_the_rate(
             steps in proptest::collection::vec((0u64..60, 1usize..900), 1..200),
         ) {
-            let (mut bucket, mut pace) = (TokenBucket::new(40.0, 0), Pace::default());
+            let (mut bucket, mut pace) = (TokenBucket::new(40.0, 0), FrequencyTimer::default());
             let (mut now, mut sent, mut updates) = (0, 0usize, 0u64);
             for (passed, bytes) in steps {
                 now += passed;

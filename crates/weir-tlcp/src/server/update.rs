@@ -77,7 +77,7 @@ pub fn push_delta_payload_by<'a, 'b>(
     mut push: impl FnMut(&mut Vec<u8>, usize, Option<&'a str>, Option<&'b str>),
 ) -> bool {
     let mut previous = previous.into_iter();
-    let mut tokens = Tokens { out, first: true };
+    let mut tokens = TokenWriter { out, first: true };
     let mut unchanged = 0;
     let mut changed = false;
     for (field, value) in new.into_iter().enumerate() {
@@ -97,12 +97,12 @@ pub fn push_delta_payload_by<'a, 'b>(
 }
 
 /// Puts the separators between tokens.
-struct Tokens<'a> {
+struct TokenWriter<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
 }
 
-impl Tokens<'_> {
+impl TokenWriter<'_> {
     fn separate(&mut self) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b'|');

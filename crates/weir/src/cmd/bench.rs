@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weir_load::bench::{self, BenchError, BenchOptions, Finished};
-use weir_load::error::Fault;
-use weir_load::plan::{Architecture, BUILT_IN, Estimate, Overrides, Plan, SweepOverrides};
+use weir_load::error::ErrorClass;
+use weir_load::plan::{Architecture, BUILT_IN, Plan, PlanEstimate, PlanOverrides, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::compare::NamedRun;
-use weir_stats::run::{Outcome, Run};
+use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_compare::{self, CompareArgs, CompareOptions};
 use crate::cmd::bench_driver;
@@ -21,7 +21,7 @@ use crate::cmd::bench_libraries::{self, LibrariesArgs};
 use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_options::{Given, PlanKind};
 use crate::cmd::bench_overhead::{self, OverheadArgs};
-use crate::cmd::bench_progress::Watch;
+use crate::cmd::bench_progress::BenchProgress;
 use crate::cmd::bench_report::{self, ReportArgs};
 use crate::cmd::terminal;
 use crate::exit::{Exit, Failure};
@@ -33,7 +33,7 @@ pub(crate) enum BenchCommand {
     /// Say what each built-in plan answers, needs and takes, or copy them out to be changed.
     List(ListArgs),
     /// Run a plan and write a report.
-    Run(Box<RunArgs>),
+    Run(Box<BenchRunArgs>),
     /// Hold one run against another: better, worse, equivalent or inconclusive, metric by metric.
     Compare(CompareArgs),
     /// Search for the highest load that is held, confirm it, and name what limits it.
@@ -68,7 +68,7 @@ pub(crate) struct ImportArgs {
     after_help = "Examples:\n  weir bench run keyed --quick\n  weir bench run broadcast --levels 1k,2k --architectures groups,standalone,gateway\n  \
                   weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor\n  weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse"
 )]
-pub(crate) struct RunArgs {
+pub(crate) struct BenchRunArgs {
     // First: see its documentation.
     #[command(flatten)]
     pub(crate) given: Given,
@@ -159,15 +159,15 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
+fn run_plan(args: &BenchRunArgs) -> Result<Exit, Failure> {
     if let Some(plan) = bench_overhead::plan(&args.plan) {
         args.given
-            .check::<RunArgs>(&args.plan, PlanKind::Overhead)?;
+            .check::<BenchRunArgs>(&args.plan, PlanKind::Overhead)?;
         return bench_overhead::run(args, plan.map_err(usage)?);
     }
     if let Some(plan) = bench_libraries::plan(&args.plan) {
         args.given
-            .check::<RunArgs>(&args.plan, PlanKind::Libraries)?;
+            .check::<BenchRunArgs>(&args.plan, PlanKind::Libraries)?;
         return bench_libraries::run(args, plan.map_err(usage)?);
     }
     let (mut plan, file) = load_plan(&args.plan)?;
@@ -175,13 +175,13 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         Some(_) => PlanKind::Sweep,
         None => PlanKind::Clients,
     };
-    args.given.check::<RunArgs>(&args.plan, kind)?;
+    args.given.check::<BenchRunArgs>(&args.plan, kind)?;
     check_baseline(args)?;
     if args.quick {
         let quick = plan.quick.clone();
         plan = plan.with(&quick, &file).map_err(usage)?;
     }
-    let overrides = Overrides {
+    let overrides = PlanOverrides {
         architectures: args.architectures.clone(),
         levels: args.levels.clone(),
         repetitions: args.repetitions,
@@ -209,8 +209,8 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         plan = plan.twice().map_err(usage)?;
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(args.json);
-    watch.announce(Estimate::of(&plan).time);
+    let mut watch = BenchProgress::new(args.json);
+    watch.announce(PlanEstimate::of(&plan).time);
     let options = options(&args.out, args.bootstrap.clone())?;
     let mut finished = execute(&plan, &options, &mut watch, &stop)?;
     let against = compare_with_baseline(args, &mut finished)?;
@@ -230,7 +230,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 /// Nothing is started for a comparison that cannot be made.
-fn check_baseline(args: &RunArgs) -> Result<(), Failure> {
+fn check_baseline(args: &BenchRunArgs) -> Result<(), Failure> {
     match &args.baseline {
         Some(dir) => weir_report::RunData::read(dir)
             .map(|_| ())
@@ -244,7 +244,7 @@ fn check_baseline(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Adds the comparison with the baseline to the run; the code it stands for.
-fn compare_with_baseline(args: &RunArgs, finished: &mut Finished) -> Result<Exit, Failure> {
+fn compare_with_baseline(args: &BenchRunArgs, finished: &mut Finished) -> Result<Exit, Failure> {
     let Some(base) = &args.baseline else {
         return Ok(Exit::Fine);
     };
@@ -327,7 +327,7 @@ pub(crate) fn options(out: &Path, bootstrap: Option<String>) -> Result<BenchOpti
 pub(crate) fn execute(
     plan: &Plan,
     options: &BenchOptions,
-    watch: &mut Watch,
+    watch: &mut BenchProgress,
     stop: &AtomicBool,
 ) -> Result<Finished, Failure> {
     let result = bench::run(plan, options, watch, stop);
@@ -371,12 +371,12 @@ fn print_notes(run: &Run) {
 }
 
 /// The code a run's outcome stands for.
-pub(crate) fn exit_of(outcome: Outcome) -> Exit {
+pub(crate) fn exit_of(outcome: RunOutcome) -> Exit {
     match outcome {
-        Outcome::Passed => Exit::Fine,
-        Outcome::ThresholdFailed => Exit::Threshold,
-        Outcome::Invalid => Exit::Instrument,
-        Outcome::Interrupted => Exit::Interrupted,
+        RunOutcome::Passed => Exit::Fine,
+        RunOutcome::ThresholdFailed => Exit::Threshold,
+        RunOutcome::Invalid => Exit::Instrument,
+        RunOutcome::Interrupted => Exit::Interrupted,
     }
 }
 
@@ -384,9 +384,9 @@ pub(crate) fn exit_of(outcome: Outcome) -> Exit {
 pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
     let exit = match error.fault() {
         _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
-        Fault::Usage => Exit::Usage,
-        Fault::Target => Exit::Unreachable,
-        Fault::Instrument => Exit::Instrument,
+        ErrorClass::Usage => Exit::Usage,
+        ErrorClass::Target => Exit::Unreachable,
+        ErrorClass::Instrument => Exit::Instrument,
     };
     Failure::new(exit, error)
 }

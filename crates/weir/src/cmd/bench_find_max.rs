@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use weir_load::bench::{self, FindMaxOptions, Variable};
-use weir_load::plan::{Architecture, Overrides};
+use weir_load::plan::{Architecture, PlanOverrides};
 use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::bench::{exit_of, failure, load_plan, options, parse_rate, print_files, usage};
-use crate::cmd::bench_progress::Watch;
+use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
@@ -80,12 +80,12 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
         let quick = plan.quick.clone();
         plan = plan.with(&quick, &file).map_err(usage)?;
     }
-    let overrides = Overrides {
+    let overrides = PlanOverrides {
         rate_per_s: args.rate,
         warm_up: args.warm_up,
         warm_up_max: args.warm_up,
         hold: args.hold,
-        ..Overrides::default()
+        ..PlanOverrides::default()
     };
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     if plan.sweep.is_some() {
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     };
     check(&search)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(args.json);
+    let mut watch = BenchProgress::new(args.json);
     watch.announce(search.estimated_time(&plan));
     let options = options(&args.out, args.bootstrap.clone())?;
     let result = bench::find_max(&plan, &search, &options, &mut watch, &stop);

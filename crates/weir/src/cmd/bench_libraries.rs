@@ -9,8 +9,8 @@ use weir_load::bench::libraries::{self, LibrariesOverrides, LibrariesPlan, Profi
 use weir_load::plan::PlanError;
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
-use crate::cmd::bench::{RunArgs, exit_of, failure, options, print_result, usage};
-use crate::cmd::bench_progress::Watch;
+use crate::cmd::bench::{BenchRunArgs, exit_of, failure, options, print_result, usage};
+use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
@@ -83,7 +83,7 @@ pub(crate) fn plan(name: &str) -> Option<Result<LibrariesPlan, PlanError>> {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &RunArgs, plan: LibrariesPlan) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &BenchRunArgs, plan: LibrariesPlan) -> Result<Exit, Failure> {
     let mut plan = plan;
     if args.quick {
         let quick = plan.quick.clone();
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &RunArgs, plan: LibrariesPlan) -> Result<Exit, Failure> 
     }
     let plan = plan.with(&overrides(args), "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(args.json);
+    let mut watch = BenchProgress::new(args.json);
     if !args.quick && args.libraries.time_limit.is_none() {
         let text = "all cells of a full comparison take hours; --time-limit DURATION leaves out the last ones";
         watch.note(text);
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &RunArgs, plan: LibrariesPlan) -> Result<Exit, Failure> 
     Ok(exit_of(finished.run.outcome))
 }
 
-fn overrides(args: &RunArgs) -> LibrariesOverrides {
+fn overrides(args: &BenchRunArgs) -> LibrariesOverrides {
     let own = &args.libraries;
     let whole =
         |rates: &[f64]| -> Vec<u64> { rates.iter().map(|rate| rate.round() as u64).collect() };

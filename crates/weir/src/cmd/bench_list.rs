@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use weir_load::bench::libraries::{self, LibrariesPlan};
 use weir_load::bench::overhead::{self, OverheadPlan};
-use weir_load::plan::{BUILT_IN, BuiltIn, Estimate, Plan};
+use weir_load::plan::{BUILT_IN, BuiltIn, Plan, PlanEstimate};
 
 use crate::cmd::bench::usage;
 use crate::cmd::terminal;
@@ -102,7 +102,7 @@ fn write(dir: &Path, file: &str, text: &str) -> Result<(), Failure> {
 
 /// `about 14 min, 1.4 GB of memory, 210 MB of disk; up to 4000 clients, 16 cells`.
 fn takes(plan: &Plan) -> String {
-    let estimate = Estimate::of(plan);
+    let estimate = PlanEstimate::of(plan);
     let clients = match estimate.connections {
         0 | 1 => String::new(),
         most => format!("up to {most} clients, "),

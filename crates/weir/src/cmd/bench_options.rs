@@ -141,12 +141,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cmd::bench::RunArgs;
+    use crate::cmd::bench::BenchRunArgs;
 
     #[derive(Parser)]
     struct Cli {
         #[command(flatten)]
-        args: RunArgs,
+        args: BenchRunArgs,
     }
 
     /// A valid value for every option, and the options that it requires.
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_option_is_accepted_only_by_its_plans() {
-        let command = RunArgs::augment_args(Command::new("run"));
+        let command = BenchRunArgs::augment_args(Command::new("run"));
         let values = values();
         for option in command.get_arguments() {
             let id = option.get_id().as_str();
@@ -195,7 +195,7 @@ mod tests {
                 .chain(values[id].iter().copied());
             let cli = Cli::try_parse_from(given).unwrap_or_else(|error| panic!("{flag}: {error}"));
             for kind in ALL {
-                let checked = cli.args.given.check::<RunArgs>("p", *kind);
+                let checked = cli.args.given.check::<BenchRunArgs>("p", *kind);
                 match checked {
                     Ok(()) => assert!(kinds.contains(kind), "{flag} was accepted by {kind:?}"),
                     Err(failure) => {
@@ -223,7 +223,7 @@ mod tests {
     fn defaults_are_not_given() {
         let cli = Cli::try_parse_from(["run", "keyed"]).unwrap();
         for kind in ALL {
-            assert!(cli.args.given.check::<RunArgs>("keyed", *kind).is_ok());
+            assert!(cli.args.given.check::<BenchRunArgs>("keyed", *kind).is_ok());
         }
     }
 }

@@ -1,12 +1,12 @@
 //! `weir bench run proxy-overhead`: the plan that compares proxies, and what can be changed about it.
 
 use clap::Args;
-use weir_load::bench::overhead::{self, OverheadOverrides, OverheadPlan, Subject};
+use weir_load::bench::overhead::{self, OverheadOverrides, OverheadPlan, ProxyPath};
 use weir_load::plan::PlanError;
 use weir_load::units::parse_count;
 
-use crate::cmd::bench::{RunArgs, exit_of, failure, options, print_result, usage};
-use crate::cmd::bench_progress::Watch;
+use crate::cmd::bench::{BenchRunArgs, exit_of, failure, options, print_result, usage};
+use crate::cmd::bench_progress::BenchProgress;
 use crate::cmd::load_common::key_value;
 use crate::exit::{Exit, Failure};
 use crate::signal;
@@ -23,7 +23,7 @@ pub(crate) struct OverheadArgs {
     producer_properties: Vec<(String, String)>,
     /// Ways to the broker: direct, relay, pass-through, lower-case.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    subjects: Option<Vec<Subject>>,
+    subjects: Option<Vec<ProxyPath>>,
     /// Another proxy in front of the same broker, by a name of your choice; may be repeated.
     #[arg(long, value_name = "NAME=HOST:PORT", value_parser = key_value)]
     foreign: Vec<(String, String)>,
@@ -45,7 +45,7 @@ pub(crate) fn plan(name: &str) -> Option<Result<OverheadPlan, PlanError>> {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &RunArgs, plan: OverheadPlan) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failure> {
     let mut plan = plan;
     let own = &args.overhead;
     if args.quick {
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &RunArgs, plan: OverheadPlan) -> Result<Exit, Failure> {
         .extend(own.producer_properties.iter().cloned());
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(args.json);
+    let mut watch = BenchProgress::new(args.json);
     watch.announce(plan.estimated_time());
     let options = options(&args.out, args.bootstrap.clone())?;
     let result = overhead::run(&plan, &options, own.broker_port, &mut watch, &stop);

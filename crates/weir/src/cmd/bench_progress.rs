@@ -5,33 +5,33 @@ use std::time::{Duration, Instant};
 
 use weir_load::bench::{Live, Observer};
 
-use crate::cmd::progress_block::{History, ProgressSnapshot};
+use crate::cmd::progress_block::{LatencyHistory, ProgressSnapshot};
 use crate::cmd::terminal::{self, TerminalArea};
 
 /// Shows a run's course on standard output, or on standard error when the result is JSON.
-pub(crate) struct Watch {
+pub(crate) struct BenchProgress {
     to_stderr: bool,
     screen: Option<TerminalArea>,
     color: bool,
     utf8: bool,
     phase: &'static str,
     started: Instant,
-    cell: Option<Cell>,
+    cell: Option<CurrentCell>,
     /// Before the first cell.
-    warm_up: History,
+    warm_up: LatencyHistory,
 }
 
 /// The cell that runs.
-struct Cell {
+struct CurrentCell {
     number: usize,
     cells: usize,
     id: String,
     /// When the first cell began: what came before it is not repeated.
     first_began: Instant,
-    history: History,
+    history: LatencyHistory,
 }
 
-impl Watch {
+impl BenchProgress {
     /// `json`: standard output belongs to the result.
     pub(crate) fn new(json: bool) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Watch {
             phase: "",
             started: Instant::now(),
             cell: None,
-            warm_up: History::default(),
+            warm_up: LatencyHistory::default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for BenchProgress {
     fn note(&mut self, text: &str) {
         self.print(&format_args!("  {text}"));
     }
@@ -84,12 +84,12 @@ impl Observer for Watch {
             .cell
             .take()
             .map_or_else(Instant::now, |before| before.first_began);
-        self.cell = Some(Cell {
+        self.cell = Some(CurrentCell {
             number,
             cells,
             id: id.to_owned(),
             first_began,
-            history: History::default(),
+            history: LatencyHistory::default(),
         });
     }
 
@@ -98,7 +98,7 @@ impl Observer for Watch {
         let Some(screen) = &mut self.screen else {
             if self.phase != live.phase {
                 self.phase = live.phase;
-                self.print(&Status(live));
+                self.print(&StatusText(live));
             }
             return;
         };
@@ -143,9 +143,9 @@ fn is_utf8() -> bool {
 }
 
 /// One line about the state of a cell.
-struct Status<'a>(&'a Live);
+struct StatusText<'a>(&'a Live);
 
-impl fmt::Display for Status<'_> {
+impl fmt::Display for StatusText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let live = self.0;
         write!(f, "  {:<8}", live.phase)?;

@@ -9,7 +9,7 @@ use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
 use weir_load::clients::{
-    ClientsOptions, DiffChoice, Kind, Mode, Scenario, Share, Subscribe, TlsTrust,
+    ClientProtocol, ClientShare, ClientsOptions, DiffChoice, Mode, Scenario, Subscribe, TlsTrust,
 };
 use weir_load::units::{parse_count, parse_duration};
 
@@ -220,8 +220,8 @@ impl ClientsArgs {
             compression: self.compression,
             tls: self.trust()?,
             kind: match self.floor {
-                true => Kind::Floor,
-                false => Kind::Tlcp {
+                true => ClientProtocol::Floor,
+                false => ClientProtocol::Tlcp {
                     adapter_set: subscribe.adapter_set.clone(),
                     data_adapter: Some(subscribe.data_adapter.clone())
                         .filter(|name| !name.is_empty()),
@@ -230,7 +230,7 @@ impl ClientsArgs {
             },
             // More than memory could hold are refused by the limit of descriptors.
             clients: usize::try_from(clients).unwrap_or(usize::MAX),
-            share: Share::WHOLE,
+            share: ClientShare::WHOLE,
             ramp_per_s: ramp.unwrap_or(RAMP_PER_S),
             keys: self.key_names(&subscribe),
             items: subscribe.items,
@@ -362,14 +362,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, clap::Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: ClientsArgs,
     }
 
     fn options(line: &str) -> ClientsOptions {
         let words = line.split_ascii_whitespace();
-        let line = Line::try_parse_from(std::iter::once("clients").chain(words)).unwrap();
+        let line = TestCli::try_parse_from(std::iter::once("clients").chain(words)).unwrap();
         line.args.run().unwrap().options
     }
 
@@ -400,7 +400,7 @@ mod tests {
             "json-patch,tlcp-diff"
         );
         assert!(options("--verify-values --fields key,weir").verify_values);
-        let line = Line::try_parse_from(["clients", "--verify-values"]).unwrap();
+        let line = TestCli::try_parse_from(["clients", "--verify-values"]).unwrap();
         let error = line.args.run().unwrap_err().to_string();
         assert!(error.starts_with("--verify-values: add weir"), "{error}");
     }
@@ -413,7 +413,7 @@ mod tests {
         assert!(probe.marked_only);
         assert!(matches!(
             probe.kind,
-            Kind::Tlcp {
+            ClientProtocol::Tlcp {
                 mode: Mode::Distinct,
                 ..
             }
@@ -422,7 +422,7 @@ mod tests {
         assert!(extended.keys[0].len() == 500 && !extended.marked_only);
         assert!(matches!(
             extended.kind,
-            Kind::Tlcp {
+            ClientProtocol::Tlcp {
                 mode: Mode::Raw,
                 ..
             }
@@ -452,7 +452,7 @@ mod tests {
             ("ws://gateway:8088", 7)
         );
         assert_eq!((file.items.as_str(), file.ramp_per_s), ("ltest", 200.0));
-        let Kind::Tlcp { adapter_set, .. } = &file.kind else {
+        let ClientProtocol::Tlcp { adapter_set, .. } = &file.kind else {
             panic!("TLCP");
         };
         assert_eq!(adapter_set, "Other");
@@ -469,13 +469,13 @@ mod tests {
             ("James John", "x-{key}")
         );
         assert_eq!(three.fields, ["timestamp", "firstText"]);
-        let Kind::Tlcp { data_adapter, .. } = three.kind else {
+        let ClientProtocol::Tlcp { data_adapter, .. } = three.kind else {
             panic!("TLCP");
         };
         assert_eq!(data_adapter.as_deref(), Some("JsonStart-k"));
         assert!(!options("--scenario 1").is_keyed());
         let words = ["clients", "--scenario", "4"];
-        let error = Line::try_parse_from(words).unwrap_err().to_string();
+        let error = TestCli::try_parse_from(words).unwrap_err().to_string();
         assert!(error.contains("it is one of 1, 2, 3, 3jp, 3td"), "{error}");
     }
 }

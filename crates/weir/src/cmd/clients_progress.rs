@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_load::clock::Clock;
 use weir_load::delivery::{DeliverySummary, Spread};
-use weir_load::worker::protocol::{Event, Interval, Progress, Schedule, Tag};
+use weir_load::worker::protocol::{
+    LatencyInterval, LatencyTag, Schedule, WorkerEvent, WorkerProgress,
+};
 use weir_stats::Histogram;
 
 use crate::cmd::load_common::{
@@ -14,7 +16,7 @@ use crate::cmd::load_common::{
 };
 
 /// Follows the events of a run.
-pub(crate) struct Watch {
+pub(crate) struct ClientsProgress {
     json: bool,
     /// Only the published programs' report is printed.
     seed_report: bool,
@@ -22,17 +24,17 @@ pub(crate) struct Watch {
     clock: Clock,
     line: StatusLine,
     progressing: Progressing,
-    latencies: BTreeMap<Tag, Histogram>,
+    latencies: BTreeMap<LatencyTag, Histogram>,
     /// First and last look at the counters inside the measured time.
-    first: Option<Progress>,
-    last: Progress,
+    first: Option<WorkerProgress>,
+    last: WorkerProgress,
     /// Sum and number of the busy shares since all were connected, in thousandths.
     busy_permille: (u64, u64),
     started: bool,
     refused: u64,
 }
 
-impl Watch {
+impl ClientsProgress {
     pub(crate) fn new(json: bool, seed_report: bool, duration: Option<Duration>) -> Self {
         Self {
             json,
@@ -43,7 +45,7 @@ impl Watch {
             progressing: Progressing::default(),
             latencies: BTreeMap::new(),
             first: None,
-            last: Progress::default(),
+            last: WorkerProgress::default(),
             busy_permille: (0, 0),
             started: false,
             refused: 0,
@@ -56,15 +58,15 @@ impl Watch {
         schedule_from_now(&self.clock, self.duration)
     }
 
-    pub(crate) fn show(&mut self, event: &Event) {
+    pub(crate) fn show(&mut self, event: &WorkerEvent) {
         if self.json {
             print_json(event);
         }
         match event {
-            Event::Progress(progress) => self.progress(progress),
-            Event::Interval(interval) => self.interval(interval),
-            Event::Report { text } if !self.json => println!("{text}"),
-            Event::Ready { connections, .. } if !self.json && !self.seed_report => {
+            WorkerEvent::Progress(progress) => self.progress(progress),
+            WorkerEvent::Interval(interval) => self.interval(interval),
+            WorkerEvent::Report { text } if !self.json => println!("{text}"),
+            WorkerEvent::Ready { connections, .. } if !self.json && !self.seed_report => {
                 self.line.end();
                 println!("{connections} clients are subscribed");
             }
@@ -72,7 +74,7 @@ impl Watch {
         }
     }
 
-    fn interval(&mut self, interval: &Interval) {
+    fn interval(&mut self, interval: &LatencyInterval) {
         match Histogram::from_base64(&interval.histogram) {
             Ok(histogram) => self
                 .latencies
@@ -86,7 +88,7 @@ impl Watch {
         }
     }
 
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &WorkerProgress) {
         let change = self.progressing.next(progress);
         if self.started {
             self.busy_permille.0 += change.total("busy_permille");
@@ -118,7 +120,7 @@ impl Watch {
     /// Increase per second of a counter over the measured time.
     fn rate(&self, counter: &str) -> f64 {
         let Some(first) = &self.first else { return 0.0 };
-        let value = |at: &Progress| at.counters.get(counter).copied().unwrap_or(0);
+        let value = |at: &WorkerProgress| at.counters.get(counter).copied().unwrap_or(0);
         let span_ns = self.last.unix_ns.saturating_sub(first.unix_ns);
         if span_ns == 0 {
             return 0.0;
@@ -136,15 +138,15 @@ impl Watch {
     }
 
     fn as_json(&self, summary: &DeliverySummary) -> Value {
-        let latency = |tag: Tag| self.latencies.get(&tag).map(latency_json);
+        let latency = |tag: LatencyTag| self.latencies.get(&tag).map(latency_json);
         json!({
             "event": "end",
             "busy_share": self.busy_share(),
             "updates_per_s": self.rate("updates"),
             "received_mbit_per_s": self.rate("bytes_received") * 8.0 / 1e6,
-            "response": latency(Tag::Response),
-            "service": latency(Tag::Service),
-            "state_age": latency(Tag::StateAge),
+            "response": latency(LatencyTag::Response),
+            "service": latency(LatencyTag::Service),
+            "state_age": latency(LatencyTag::StateAge),
             "client_p99_us": spread_json(&summary.client_p99_us),
             "client_deliveries": spread_json(&summary.client_deliveries),
             "latency_source": latency_source(summary),
@@ -163,18 +165,18 @@ impl Watch {
             self.rate("bytes_received") * 8.0 / 1e6,
         );
         for (tag, name) in [
-            (Tag::Response, "response"),
-            (Tag::Service, "service"),
-            (Tag::StateAge, "state age"),
+            (LatencyTag::Response, "response"),
+            (LatencyTag::Service, "service"),
+            (LatencyTag::StateAge, "state age"),
         ] {
             match self.latencies.get(&tag) {
                 Some(histogram) => println!("{name:<14} {}", latency_text(histogram)),
-                None if tag == Tag::Response => println!("{name:<14} –"),
+                None if tag == LatencyTag::Response => println!("{name:<14} –"),
                 None => {}
             }
         }
         if let Some(source) =
-            latency_source(summary).filter(|_| self.latencies.contains_key(&Tag::Response))
+            latency_source(summary).filter(|_| self.latencies.contains_key(&LatencyTag::Response))
         {
             println!("               {source}");
         }

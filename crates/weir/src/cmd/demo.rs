@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use weir_load::bench::LiveEndpoints;
 use weir_load::plan::Plan;
-use weir_stats::run::{Outcome, Run};
+use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench;
-use crate::cmd::bench_progress::Watch;
+use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
@@ -63,7 +63,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
         levels.join(", "),
     );
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(false);
+    let mut watch = BenchProgress::new(false);
     let options = bench::options(&args.out, None)?;
     let finished = bench::execute(&plan, &options, &mut watch, &stop)?;
     bench::print_result(&finished);
@@ -86,7 +86,7 @@ fn plan() -> Result<Plan, weir_load::plan::PlanError> {
 fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let (plan, _) = bench::load_plan(name)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(false);
+    let mut watch = BenchProgress::new(false);
     let options = bench::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];
     let up = |live: &LiveEndpoints| show(&plan, live);
@@ -117,8 +117,8 @@ fn show(plan: &Plan, live: &LiveEndpoints) {
 /// Fine when each architecture has at least one valid level.
 fn exit_of(run: &Run) -> Exit {
     match run.outcome {
-        Outcome::Passed | Outcome::ThresholdFailed => Exit::Fine,
-        Outcome::Invalid => Exit::Instrument,
-        Outcome::Interrupted => Exit::Interrupted,
+        RunOutcome::Passed | RunOutcome::ThresholdFailed => Exit::Fine,
+        RunOutcome::Invalid => Exit::Instrument,
+        RunOutcome::Interrupted => Exit::Interrupted,
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{ParseOptions, Severity};
 
@@ -40,7 +40,7 @@ pub(crate) enum GatewayCommand {
         after_help = "Example:\n  weir gateway run --adapters adapters.xml\n  \
         curl http://127.0.0.1:8090/health/ready"
     )]
-    Run(RunArgs),
+    Run(GatewayRunArgs),
     /// Read a configuration and say what it means, without connecting to anything.
     ///
     /// Lists every parameter of every connection: honoured, ignored (with the reason) or refused
@@ -49,7 +49,7 @@ pub(crate) enum GatewayCommand {
         after_help = "Example:\n  weir gateway check --adapters adapters.xml\n  \
         weir gateway check --adapters adapters.xml --strict --json"
     )]
-    Check(check::CheckArgs),
+    Check(check::GatewayCheckArgs),
     /// Show which items and field values a record yields, and why something does not match.
     ///
     /// The record comes from a file or from a topic of a running cluster; nothing is written and
@@ -61,7 +61,7 @@ pub(crate) enum GatewayCommand {
 
 /// Where the configuration comes from.
 #[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
+pub(crate) struct GatewayConfigArgs {
     /// The connector's configuration file.
     #[arg(long, value_name = "FILE", required_unless_present = "config")]
     adapters: Option<PathBuf>,
@@ -79,9 +79,9 @@ pub(crate) struct ConfigArgs {
 
 /// How to run.
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct GatewayRunArgs {
     #[command(flatten)]
-    files: ConfigArgs,
+    files: GatewayConfigArgs,
     /// Where clients connect [default: 0.0.0.0:8080]; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
@@ -105,15 +105,18 @@ pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn load(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, Failure> {
+fn load(files: &GatewayConfigArgs, overrides: &CliOverrides) -> Result<GatewayConfig, Failure> {
     read(files, overrides).map_err(failure)
 }
 
-fn read(files: &ConfigArgs, overrides: &Overrides) -> Result<GatewayConfig, GatewayError> {
+fn read(
+    files: &GatewayConfigArgs,
+    overrides: &CliOverrides,
+) -> Result<GatewayConfig, GatewayError> {
     let options = ParseOptions {
         strict: files.strict,
     };
-    let overrides = Overrides {
+    let overrides = CliOverrides {
         lightstreamer_conf: files.lightstreamer_conf.clone(),
         ..overrides.clone()
     };
@@ -137,13 +140,13 @@ fn exit(error: &GatewayError) -> Exit {
     }
 }
 
-fn serve(args: &RunArgs) -> Result<Exit, Failure> {
+fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let overrides = Overrides {
+    let overrides = CliOverrides {
         listen: args.listen,
         admin: args.admin,
         shards: args.shards,
-        ..Overrides::default()
+        ..CliOverrides::default()
     };
     let config = load(&args.files, &overrides)?;
     for note in &config.notes {

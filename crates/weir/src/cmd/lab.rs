@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use weir_lab::{BrokerStatus, Fault, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
+use weir_lab::{BrokerStatus, ErrorClass, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
 
 use crate::exit::{Exit, Failure};
 use crate::signal;
@@ -263,9 +263,9 @@ fn progress(line: &str) {
 /// The exit code that an error of the lab stands for.
 pub(crate) fn failure(error: LabError) -> Failure {
     let exit = match error.fault() {
-        Fault::Usage => Exit::Usage,
-        Fault::Unreachable => Exit::Unreachable,
-        Fault::Interrupted => Exit::Interrupted,
+        ErrorClass::Usage => Exit::Usage,
+        ErrorClass::Unreachable => Exit::Unreachable,
+        ErrorClass::Interrupted => Exit::Interrupted,
     };
     Failure::new(exit, error)
 }

@@ -2,15 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_load::agent::{self, Coordinator, CoordinatorOptions, Engine, TOKEN_VARIABLE};
+use weir_load::agent::{self, AgentCoordinator, CoordinatorOptions, Engine, TOKEN_VARIABLE};
 use weir_load::clients::{self, clients_per_process};
 use weir_load::delivery::DeliverySummary;
-use weir_load::worker::Link;
-use weir_load::worker::protocol::{Command, Event};
+use weir_load::worker::CoordinatorChannel;
+use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
 pub(crate) use crate::cmd::clients_args::ClientsArgs;
 use crate::cmd::clients_args::{ClientsRun, EngineArg};
-use crate::cmd::clients_progress::Watch;
+use crate::cmd::clients_progress::ClientsProgress;
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
 use crate::signal;
@@ -30,7 +30,11 @@ pub(crate) fn run(args: &ClientsArgs) -> Result<Exit, Failure> {
 }
 
 /// The clients in this process, or shared out over agents.
-fn work(args: &ClientsArgs, run: &ClientsRun, link: &Link) -> Result<DeliverySummary, Failure> {
+fn work(
+    args: &ClientsArgs,
+    run: &ClientsRun,
+    link: &CoordinatorChannel,
+) -> Result<DeliverySummary, Failure> {
     let Some(engine) = args.engine else {
         let result = clients::run(&run.options, link);
         return result.map_err(|error| Failure::new(error.fault().into(), error));
@@ -41,7 +45,7 @@ fn work(args: &ClientsArgs, run: &ClientsRun, link: &Link) -> Result<DeliverySum
         let given = std::env::var(TOKEN_VARIABLE).ok();
         let token = given.filter(|token| !token.is_empty());
         let token = token.unwrap_or_else(agent::new_token);
-        let coordinator = Coordinator::bind(CoordinatorOptions {
+        let coordinator = AgentCoordinator::bind(CoordinatorOptions {
             listen: args.listen,
             agents,
             token: token.clone(),
@@ -66,11 +70,11 @@ fn work(args: &ClientsArgs, run: &ClientsRun, link: &Link) -> Result<DeliverySum
 }
 
 fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
-    let link = Link::stdio();
+    let link = CoordinatorChannel::stdio();
     match work(args, run, &link) {
         Ok(_) => Ok(Exit::Fine),
         Err(failure) => {
-            link.events.send(&Event::Error {
+            link.events.send(&WorkerEvent::Error {
                 message: failure.to_string(),
             });
             Err(failure)
@@ -80,15 +84,15 @@ fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
 
 fn run_here(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = Watch::new(args.json, args.seed_report, run.duration);
+    let mut watch = ClientsProgress::new(args.json, args.seed_report, run.duration);
     let result = load_local::run(
         &stop,
         |link| work(args, run, link),
         |event, commands| {
             watch.show(event);
-            if let Event::Ready { .. } = event {
+            if let WorkerEvent::Ready { .. } = event {
                 // The worker may have failed meanwhile, which its result will tell.
-                let _ = commands.send(Command::Start(watch.schedule()));
+                let _ = commands.send(WorkerCommand::Start(watch.schedule()));
             }
         },
     );

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use weir_load::clock::Clock;
 use weir_load::delivery::DeliverySummary;
-use weir_load::error::{Fault, LoadError};
-use weir_load::worker::Link;
-use weir_load::worker::protocol::{Event, Progress, Schedule};
+use weir_load::error::{ErrorClass, LoadError};
+use weir_load::worker::CoordinatorChannel;
+use weir_load::worker::protocol::{Schedule, WorkerEvent, WorkerProgress};
 
 use crate::cmd::terminal::{self, Style, TerminalArea, Text};
 use crate::exit::{Exit, Failure};
@@ -54,7 +54,7 @@ impl StatusLine {
 /// Progress events in a row: differences per second.
 #[derive(Default)]
 pub(crate) struct Progressing {
-    last: Progress,
+    last: WorkerProgress,
 }
 
 impl Progressing {
@@ -64,9 +64,9 @@ impl Progressing {
     }
 
     /// Looks at the next progress: its counters and their change per second.
-    pub(crate) fn next(&mut self, progress: &Progress) -> Change {
+    pub(crate) fn next(&mut self, progress: &WorkerProgress) -> ProgressDelta {
         let last = std::mem::replace(&mut self.last, progress.clone());
-        Change {
+        ProgressDelta {
             elapsed_s: progress.unix_ns.saturating_sub(last.unix_ns) as f64 / 1e9,
             first: last.unix_ns == 0,
             now: progress.clone(),
@@ -76,14 +76,14 @@ impl Progressing {
 }
 
 /// From one progress to the next.
-pub(crate) struct Change {
-    now: Progress,
-    last: Progress,
+pub(crate) struct ProgressDelta {
+    now: WorkerProgress,
+    last: WorkerProgress,
     elapsed_s: f64,
     first: bool,
 }
 
-impl Change {
+impl ProgressDelta {
     /// Running total of a counter.
     pub(crate) fn total(&self, name: &str) -> u64 {
         self.now.counters.get(name).copied().unwrap_or(0)
@@ -129,13 +129,13 @@ pub(crate) fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Sc
 
 /// Runs a worker on standard input and output; an error is also its last event.
 pub(crate) fn run_worker<T>(
-    work: impl FnOnce(&Link) -> Result<T, LoadError>,
+    work: impl FnOnce(&CoordinatorChannel) -> Result<T, LoadError>,
 ) -> Result<Exit, Failure> {
-    let link = Link::stdio();
+    let link = CoordinatorChannel::stdio();
     match work(&link) {
         Ok(_) => Ok(Exit::Fine),
         Err(error) => {
-            link.events.send(&Event::Error {
+            link.events.send(&WorkerEvent::Error {
                 message: error.to_string(),
             });
             Err(failure(error))
@@ -146,15 +146,15 @@ pub(crate) fn run_worker<T>(
 /// The exit code an error stands for.
 pub(crate) fn failure(error: LoadError) -> Failure {
     let exit = match error.fault() {
-        Fault::Usage => Exit::Usage,
-        Fault::Target => Exit::Unreachable,
-        Fault::Instrument => Exit::Instrument,
+        ErrorClass::Usage => Exit::Usage,
+        ErrorClass::Target => Exit::Unreachable,
+        ErrorClass::Instrument => Exit::Instrument,
     };
     Failure::new(exit, error)
 }
 
 /// The event as a line of JSON.
-pub(crate) fn print_json(event: &Event) {
+pub(crate) fn print_json(event: &WorkerEvent) {
     match serde_json::to_string(event) {
         Ok(line) => println!("{line}"),
         Err(error) => tracing::error!(%error, "event not printed"),
@@ -238,13 +238,13 @@ mod tests {
     fn missing_samples_are_a_dash_in_status_lines() {
         let mut progressing = Progressing::default();
         let none = progressing
-            .next(&Progress::default())
+            .next(&WorkerProgress::default())
             .status("connected", "updates");
         assert!(none.contains("p50 –  p99 –"), "{none}");
-        let some = Progress {
+        let some = WorkerProgress {
             p50_us: Some(0),
             p99_us: Some(7),
-            ..Progress::default()
+            ..WorkerProgress::default()
         };
         let some = progressing.next(&some).status("connected", "updates");
         assert!(some.contains("p50 0 us  p99 7 us"), "{some}");

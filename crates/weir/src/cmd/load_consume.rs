@@ -11,7 +11,7 @@ use weir_load::consumer::{
 };
 use weir_load::delivery::DeliverySummary;
 use weir_load::units::{parse_count, parse_duration};
-use weir_load::worker::protocol::{Command, Event, Progress};
+use weir_load::worker::protocol::{WorkerCommand, WorkerEvent, WorkerProgress};
 use weir_stats::perf::CONSUMER_HEADER;
 
 use crate::cmd::load_common::{
@@ -44,11 +44,11 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
     clients: u64,
     /// lean (ours, thousands in one thread) or librdkafka (a thread each, at most 200: checks the other).
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Client::Lean)]
-    client: Client,
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerClientArg::Lean)]
+    client: ConsumerClientArg,
     /// standalone (all partitions, nothing committed) or groups (join, heartbeat, commit).
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Architecture::Standalone)]
-    architecture: Architecture,
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerArchitecture::Standalone)]
+    architecture: ConsumerArchitecture,
     /// Group ids are this and a number from 0; an old prefix goes on where it left [default: a new
     /// one per run, which begins at the end].
     #[arg(long, value_name = "TEXT")]
@@ -103,7 +103,7 @@ pub(crate) struct ConsumeArgs {
 
 /// How the consumers stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Architecture {
+enum ConsumerArchitecture {
     /// All partitions by assignment, nothing committed.
     Standalone,
     /// Members of consumer groups.
@@ -112,7 +112,7 @@ enum Architecture {
 
 /// What the consumers are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Client {
+enum ConsumerClientArg {
     /// Ours, thousands in one thread.
     Lean,
     /// A librdkafka client and a thread each.
@@ -122,7 +122,7 @@ enum Client {
 impl ConsumeArgs {
     fn groups(&self) -> Option<LeanGroups> {
         let chosen = self.group_prefix.clone();
-        (self.architecture == Architecture::Groups).then(|| LeanGroups {
+        (self.architecture == ConsumerArchitecture::Groups).then(|| LeanGroups {
             members: self.group_members,
             commit_every: self.commit_every,
             ..LeanGroups::new(&chosen.unwrap_or_else(new_prefix))
@@ -132,7 +132,7 @@ impl ConsumeArgs {
     /// Options that mean nothing without groups.
     fn check(&self) -> Result<(), Failure> {
         let grouped = self.group_prefix.is_some() || self.group_members != 1;
-        if grouped && self.architecture != Architecture::Groups {
+        if grouped && self.architecture != ConsumerArchitecture::Groups {
             let reason = "--group-prefix and --group-members need --architecture groups";
             return Err(Failure::new(Exit::Usage, anyhow::anyhow!(reason)));
         }
@@ -144,8 +144,8 @@ impl ConsumeArgs {
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
             client: match self.client {
-                Client::Lean => ConsumerClient::Lean,
-                Client::Librdkafka => ConsumerClient::Librdkafka,
+                ConsumerClientArg::Lean => ConsumerClient::Lean,
+                ConsumerClientArg::Librdkafka => ConsumerClient::Librdkafka,
             },
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
@@ -178,16 +178,19 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let clock = Clock::start();
-    let mut watch = Watch::new(args);
+    let mut watch = ConsumeProgress::new(args);
     let result = load_local::run(
         &stop,
         |link| consumer::run(&options, link),
         |event, commands| {
             watch.show(event);
-            if let Event::Ready { .. } = event {
+            if let WorkerEvent::Ready { .. } = event {
                 watch.started = true;
                 // The worker may have failed meanwhile, which its result will tell.
-                let _ = commands.send(Command::Start(schedule_from_now(&clock, args.duration)));
+                let _ = commands.send(WorkerCommand::Start(schedule_from_now(
+                    &clock,
+                    args.duration,
+                )));
             }
         },
     );
@@ -222,9 +225,9 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
             if args.json {
                 print_json(event);
             }
-            if let Event::Ready { .. } = event {
+            if let WorkerEvent::Ready { .. } = event {
                 // The worker may have failed meanwhile, which its result will tell.
-                let _ = commands.send(Command::Start(schedule_from_now(&clock, None)));
+                let _ = commands.send(WorkerCommand::Start(schedule_from_now(&clock, None)));
             }
         },
     );
@@ -247,7 +250,7 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
 }
 
 /// What a person sees.
-struct Watch {
+struct ConsumeProgress {
     json: bool,
     seed_report: bool,
     line: StatusLine,
@@ -257,7 +260,7 @@ struct Watch {
     busy_permille: (u64, u64),
 }
 
-impl Watch {
+impl ConsumeProgress {
     fn new(args: &ConsumeArgs) -> Self {
         Self {
             json: args.json,
@@ -269,14 +272,14 @@ impl Watch {
         }
     }
 
-    fn show(&mut self, event: &Event) {
+    fn show(&mut self, event: &WorkerEvent) {
         if self.json {
             print_json(event);
         }
         match event {
-            Event::Progress(progress) => self.progress(progress),
-            Event::Report { text } => println!("{text}"),
-            Event::Ready { connections, .. } if !self.is_quiet() => {
+            WorkerEvent::Progress(progress) => self.progress(progress),
+            WorkerEvent::Report { text } => println!("{text}"),
+            WorkerEvent::Ready { connections, .. } if !self.is_quiet() => {
                 self.line.end();
                 println!("{connections} consumers are positioned");
             }
@@ -284,7 +287,7 @@ impl Watch {
         }
     }
 
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &WorkerProgress) {
         let change = self.progressing.next(progress);
         let busy = change.total("busy_permille");
         if self.started {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use weir_load::clients::DiffChoice;
 use weir_load::floor::{self, FloorOptions};
-use weir_load::worker::protocol::{Event, FloorSummary, Progress};
+use weir_load::worker::protocol::{FloorSummary, WorkerEvent, WorkerProgress};
 
 use crate::cmd::load_common::{Progressing, StatusLine, failure, print_json, run_worker};
 use crate::cmd::load_local;
@@ -67,11 +67,11 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
         |link| floor::run(&options, link),
         |event, _commands| match event {
             _ if args.json => print_json(event),
-            Event::Ready { port, .. } => {
+            WorkerEvent::Ready { port, .. } => {
                 let address = SocketAddr::new(args.listen.ip(), port.unwrap_or(0));
                 println!("floor of topic \"{}\" on {address}", args.topic);
             }
-            Event::Progress(progress) => show(progress, &mut progressing, &mut line),
+            WorkerEvent::Progress(progress) => show(progress, &mut progressing, &mut line),
             _ => {}
         },
     );
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn show(progress: &Progress, progressing: &mut Progressing, line: &mut StatusLine) {
+fn show(progress: &WorkerProgress, progressing: &mut Progressing, line: &mut StatusLine) {
     let change = progressing.next(progress);
     line.show(&format_args!(
         "sockets {}  {:.0} records/s  {:.0} frames/s  {:.1} Mbit/s  closed as full {}",

@@ -5,21 +5,21 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use weir_load::worker::protocol::{Command, Event};
-use weir_load::worker::{EventSender, Link};
+use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
+use weir_load::worker::{CoordinatorChannel, EventSender};
 
 /// Runs `work` with a link whose events go to `on_event`, which may send commands back. When `stop`
 /// becomes true the worker is asked to stop, once.
 pub(crate) fn run<T: Send>(
     stop: &AtomicBool,
-    work: impl FnOnce(&Link) -> T + Send,
-    mut on_event: impl FnMut(&Event, &SyncSender<Command>),
+    work: impl FnOnce(&CoordinatorChannel) -> T + Send,
+    mut on_event: impl FnMut(&WorkerEvent, &SyncSender<WorkerCommand>),
 ) -> T {
     let (commands, receiver) = mpsc::sync_channel(COMMANDS_QUEUED_MAX);
     let (lines, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
-    let link = Link {
+    let link = CoordinatorChannel {
         commands: receiver,
-        events: EventSender::new(Lines(lines)),
+        events: EventSender::new(LineChannel(lines)),
     };
     thread::scope(|scope| {
         // The link moves into the thread: the channel of events closes when the work is done.
@@ -37,7 +37,7 @@ pub(crate) fn run<T: Send>(
             if !asked_to_stop && stop.load(Ordering::Relaxed) {
                 asked_to_stop = true;
                 // A worker that is gone needs no stop.
-                let _ = commands.send(Command::Stop);
+                let _ = commands.send(WorkerCommand::Stop);
             }
         }
         // Invariant: a panic of the worker is a bug, and ends this process as well.
@@ -48,9 +48,9 @@ pub(crate) fn run<T: Send>(
 }
 
 /// Hands each line that is written to a channel.
-struct Lines(SyncSender<Vec<u8>>);
+struct LineChannel(SyncSender<Vec<u8>>);
 
-impl std::io::Write for Lines {
+impl std::io::Write for LineChannel {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let sent = self.0.send(line.to_vec());
         sent.map_err(|_| std::io::ErrorKind::BrokenPipe)?;

@@ -7,10 +7,12 @@ use std::time::Duration;
 use clap::Args;
 use weir_load::clock::Clock;
 use weir_load::pacer::Rate;
-use weir_load::payload::{KeyDistribution, Kind, MembersSpec, ReplayFormat, ReplaySource};
+use weir_load::payload::{KeyDistribution, MembersSpec, PayloadKind, ReplayFormat, ReplaySource};
 use weir_load::producer::{self, Acks, ProducerOptions};
 use weir_load::units::{parse_count, parse_duration};
-use weir_load::worker::protocol::{Command, Event, ProduceSummary, Progress, Quantiles};
+use weir_load::worker::protocol::{
+    ProduceSummary, Quantiles, WorkerCommand, WorkerEvent, WorkerProgress,
+};
 
 use crate::cmd::load_common::{
     Progressing, StatusLine, exit_for, failure, key_value, microseconds, print_json, run_worker,
@@ -74,8 +76,8 @@ pub(crate) struct ProduceArgs {
     size: Option<u64>,
     /// What records are: base, keyed, json, json-extended, complex, verycomplex, jsonkeyx,
     /// json-members or random (below).
-    #[arg(long, value_name = "KIND", default_value_t = Kind::Keyed)]
-    kind: Kind,
+    #[arg(long, value_name = "KIND", default_value_t = PayloadKind::Keyed)]
+    kind: PayloadKind,
     /// Keys of 500 characters; with --kind json, and the same as --kind json-extended.
     #[arg(long)]
     extended_key: bool,
@@ -191,7 +193,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 
 impl ProduceArgs {
     /// The kind, if the options about it go together. A coordinator may give a size to any kind.
-    fn kind(&self) -> Result<Kind, Failure> {
+    fn kind(&self) -> Result<PayloadKind, Failure> {
         let refused = |option: &str, reason: &str| {
             let error = anyhow::anyhow!("{option} with --kind {}: {reason}", self.kind);
             Err(Failure::new(Exit::Usage, error))
@@ -204,7 +206,7 @@ impl ProduceArgs {
         }
         match (self.kind, self.extended_key) {
             (kind, false) => Ok(kind),
-            (Kind::Json | Kind::JsonExtended, true) => Ok(Kind::JsonExtended),
+            (PayloadKind::Json | PayloadKind::JsonExtended, true) => Ok(PayloadKind::JsonExtended),
             _ => refused("--extended-key", "only the keys of json can be extended"),
         }
     }
@@ -240,7 +242,7 @@ impl ProduceArgs {
             producers: self.producers,
             first_producer: self.first_producer,
             kind: match replay.is_some() {
-                true => Kind::Replay,
+                true => PayloadKind::Replay,
                 false => self.kind()?,
             },
             replay,
@@ -279,17 +281,17 @@ pub(crate) fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let clock = Clock::start();
-    let mut watch = Watch::new(args.json, options.rate);
+    let mut watch = ProduceProgress::new(args.json, options.rate);
     let result = load_local::run(
         &stop,
         |link| producer::run(&options, link),
         |event, commands| {
             watch.show(event);
-            if let Event::Ready { .. } = event {
+            if let WorkerEvent::Ready { .. } = event {
                 let schedule = schedule_from_now(&clock, args.duration);
                 watch.progressing.begin(schedule.start_unix_ns);
                 // The worker may have failed meanwhile, which its result will tell.
-                let _ = commands.send(Command::Start(schedule));
+                let _ = commands.send(WorkerCommand::Start(schedule));
             }
         },
     );
@@ -330,14 +332,14 @@ fn verdict(args: &ProduceArgs, summary: &ProduceSummary, stop: &AtomicBool) -> E
 }
 
 /// What a person sees.
-struct Watch {
+struct ProduceProgress {
     json: bool,
     rate: Rate,
     line: StatusLine,
     progressing: Progressing,
 }
 
-impl Watch {
+impl ProduceProgress {
     fn new(json: bool, rate: Rate) -> Self {
         Self {
             json,
@@ -347,15 +349,15 @@ impl Watch {
         }
     }
 
-    fn show(&mut self, event: &Event) {
+    fn show(&mut self, event: &WorkerEvent) {
         if self.json {
             print_json(event);
-        } else if let Event::Progress(progress) = event {
+        } else if let WorkerEvent::Progress(progress) = event {
             self.progress(progress);
         }
     }
 
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &WorkerProgress) {
         let change = self.progressing.next(progress);
         self.line.show(&format_args!(
             "{:.0} of {} records/s  lag p50 {} p99 {}  in flight {}  acknowledged {}  \

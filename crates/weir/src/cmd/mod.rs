@@ -30,20 +30,20 @@ pub(crate) mod terminal;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CliCommand};
 use crate::exit::{Exit, Failure};
 
 /// Runs one command to its end.
-pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
+pub(crate) fn run(command: CliCommand) -> Result<Exit, Failure> {
     match command {
-        Command::Gateway(command) => gateway::run(command),
-        Command::Proxy(command) => proxy::run(command),
-        Command::Lab(command) => lab::run(command),
-        Command::Load(command) => load::run(command),
-        Command::Bench(command) => bench::run(command),
-        Command::Demo(args) => demo::run(&args),
-        Command::Agent(args) => agent::run(&args),
-        Command::Completions { shell } => {
+        CliCommand::Gateway(command) => gateway::run(command),
+        CliCommand::Proxy(command) => proxy::run(command),
+        CliCommand::Lab(command) => lab::run(command),
+        CliCommand::Load(command) => load::run(command),
+        CliCommand::Bench(command) => bench::run(command),
+        CliCommand::Demo(args) => demo::run(&args),
+        CliCommand::Agent(args) => agent::run(&args),
+        CliCommand::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
             Ok(Exit::Fine)
         }

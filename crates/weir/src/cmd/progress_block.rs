@@ -9,12 +9,12 @@ use crate::cmd::terminal::{Size, Style, Text};
 
 /// Latencies of the last seconds.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct LatencyHistory {
     p50_us: VecDeque<f64>,
     p99_us: VecDeque<f64>,
 }
 
-impl History {
+impl LatencyHistory {
     /// Takes what is new.
     pub(crate) fn add(&mut self, live: &Live) {
         for (kept, value) in [
@@ -33,7 +33,7 @@ impl History {
 pub(crate) struct ProgressSnapshot<'a> {
     pub(crate) heading: &'a str,
     pub(crate) live: &'a Live,
-    pub(crate) history: &'a History,
+    pub(crate) history: &'a LatencyHistory,
     pub(crate) running: Duration,
     pub(crate) left: Option<Duration>,
     pub(crate) utf8: bool,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn shown(columns: usize, rows: usize, utf8: bool) -> Vec<String> {
-        let mut history = History::default();
+        let mut history = LatencyHistory::default();
         for p99_us in [1_000.0, 8_400.0, 4_200.0] {
             history.add(&Live {
                 p99_us: Some(p99_us),

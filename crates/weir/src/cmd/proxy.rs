@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use weir_proxy::{Overrides, Proxy, ProxyConfig, ProxyError};
+use weir_proxy::{CliOverrides, Proxy, ProxyConfig, ProxyError};
 
 use crate::descriptors;
 use crate::exit::{self, Exit, Failure};
@@ -39,17 +39,17 @@ pub(crate) enum ProxyCommand {
         curl http://127.0.0.1:9190/connections\n\n\
         docs/proxy.md describes the file and what passes how."
     )]
-    Run(RunArgs),
+    Run(ProxyRunArgs),
     /// Read a configuration and say what it means, without connecting to anything.
     ///
     /// Ends with code 2 and the key, the value and a remedy if something cannot be used.
     #[command(after_help = "Example:\n  weir proxy check --config proxy.toml")]
-    Check(check::CheckArgs),
+    Check(check::ProxyCheckArgs),
 }
 
 /// Where the configuration comes from.
 #[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
+pub(crate) struct ProxyConfigArgs {
     /// Virtual clusters, limits, TLS, filters (docs/proxy.md).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -72,9 +72,9 @@ pub(crate) struct ConfigArgs {
 
 /// How to run.
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct ProxyRunArgs {
     #[command(flatten)]
-    from: ConfigArgs,
+    from: ProxyConfigArgs,
     /// Write addresses and process id as JSON to this file once every cluster answers.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -88,8 +88,8 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn load(from: &ConfigArgs) -> Result<ProxyConfig, Failure> {
-    let overrides = Overrides {
+fn load(from: &ProxyConfigArgs) -> Result<ProxyConfig, Failure> {
+    let overrides = CliOverrides {
         upstream: from.upstream.clone(),
         listen: from.listen,
         advertised_host: from.advertised_host.clone(),
@@ -108,7 +108,7 @@ fn failure(error: ProxyError) -> Failure {
     Failure::new(exit, error)
 }
 
-fn serve(args: &RunArgs) -> Result<Exit, Failure> {
+fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
     huge_pages::disable_huge_pages();
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let config = load(&args.from)?;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::honest::{Honest, p99};
-use crate::peer::Stop;
+use crate::peer::StopFlag;
 use crate::scale::{Scale, Spread};
-use crate::support::{Broker, Process};
-use crate::target::{DRAIN, Log, Target};
+use crate::support::{Process, TestBroker};
+use crate::target::{AttackTarget, DRAIN, Log};
 
 /// Honest clients may be this much later than without an attack.
 const P99_EXTRA: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ pub(crate) struct Case {
     /// later.
     pub(crate) kept: Duration,
     /// Starts the target and honest clients.
-    pub(crate) start: fn(&Broker, &Path, &Self) -> Scene,
+    pub(crate) start: fn(&TestBroker, &Path, &Self) -> Scene,
     /// Attacks from one connection until `stop` is set.
     pub(crate) attack: fn(&Attack<'_>),
     /// Variants that `make test` runs too.
@@ -50,7 +50,7 @@ pub(crate) struct Case {
 
 /// Target and honest clients of one case.
 pub(crate) struct Scene {
-    pub(crate) target: Target,
+    pub(crate) target: AttackTarget,
     pub(crate) honest: Honest,
     pub(crate) producer: Process,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Attack<'a> {
     /// Data address.
     pub(crate) listen: &'a str,
     pub(crate) admin: &'a str,
-    pub(crate) stop: &'a Stop,
+    pub(crate) stop: &'a StopFlag,
 }
 
 impl Attack<'_> {
@@ -82,7 +82,7 @@ impl Attack<'_> {
 }
 
 /// Measured values of one attempt.
-struct Outcome {
+struct AttackOutcome {
     baseline: Duration,
     attacked: Duration,
     deliveries: u64,
@@ -96,7 +96,7 @@ struct Outcome {
 }
 
 /// Runs a case in all variants of the scale and returns what missed its bar.
-pub(crate) fn run(broker: &Broker, case: &Case) -> Vec<String> {
+pub(crate) fn run(broker: &TestBroker, case: &Case) -> Vec<String> {
     let scale = Scale::from_env();
     let spreads = scale.pick(&[Spread::Single, Spread::Split][..], case.small);
     spreads
@@ -105,7 +105,7 @@ pub(crate) fn run(broker: &Broker, case: &Case) -> Vec<String> {
         .collect()
 }
 
-fn best_of(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Option<String> {
+fn best_of(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> Option<String> {
     let name = format!("{} ({})", case.name, spread.name());
     let mut missed = Vec::new();
     let mut late = String::new();
@@ -132,7 +132,7 @@ fn attempts() -> usize {
     set.and_then(|count| count.parse().ok()).unwrap_or(ATTEMPTS)
 }
 
-fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcome {
+fn attempt(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> AttackOutcome {
     let dir = tempfile::tempdir().expect("a directory");
     let Scene {
         mut target,
@@ -166,7 +166,7 @@ fn attempt(broker: &Broker, case: &Case, spread: Spread, scale: Scale) -> Outcom
     let exit = target.terminate(DRAIN + EXIT_EXTRA);
     attackers.end();
     drop((honest, producer));
-    Outcome {
+    AttackOutcome {
         baseline,
         attacked: p99(&during),
         deliveries: during.count(),
@@ -212,7 +212,7 @@ struct Attackers {
 }
 
 impl Attackers {
-    fn start(target: &Target, case: &Case, spread: Spread, scale: Scale) -> Self {
+    fn start(target: &AttackTarget, case: &Case, spread: Spread, scale: Scale) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..spread.connections())
             .map(|index| {
@@ -244,7 +244,7 @@ impl Attackers {
     }
 }
 
-impl Outcome {
+impl AttackOutcome {
     /// Returns how honest clients were later than they may be. Shows nothing about the target if
     /// the host took much of the processors.
     fn late(&self) -> Option<String> {

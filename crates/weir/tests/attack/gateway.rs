@@ -11,8 +11,8 @@ use crate::peer::{
     COMPRESSED_TEXT, PING, TEXT, connect, frame, runs, send, session, subscription, wait, websocket,
 };
 use crate::scale::Spread;
-use crate::support::Broker;
-use crate::target::{Log, Target};
+use crate::support::TestBroker;
+use crate::target::{AttackTarget, Log};
 
 const SINGLE: &[Spread] = &[Spread::Single];
 const SPLIT: &[Spread] = &[Spread::Split];
@@ -58,7 +58,7 @@ const TOPIC: &str = "attack-gateway";
 const CONFIG: &str = "drain_ms = 1000\ndrain_spread_ms = 100\n[compression]\nenabled = true\n";
 
 /// Starts a gateway with default limits and 20 clients of one item each.
-fn scene(broker: &Broker, dir: &Path, case: &Case) -> Scene {
+fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {
     let producer = producer(&broker.bootstrap, TOPIC, "100");
     let xml = include_str!("../../../../plans/keyed-adapters.xml");
     let xml = xml
@@ -81,7 +81,7 @@ fn scene(broker: &Broker, dir: &Path, case: &Case) -> Scene {
         "--admin",
         "127.0.0.1:0",
     ];
-    let target = Target::start(&args, dir, case.log, case.descriptors);
+    let target = AttackTarget::start(&args, dir, case.log, case.descriptors);
     let url = format!("ws://{}", target.listen);
     let honest = Honest::start(&["load", "clients", "--clients", "20", "--url", &url]);
     Scene {

@@ -13,11 +13,11 @@ use crate::support::{Process, text, weir};
 /// A running `weir load` whose latencies are collected second by second.
 pub(crate) struct Honest {
     _process: Process,
-    seconds: Arc<Mutex<Vec<Second>>>,
+    seconds: Arc<Mutex<Vec<HonestSecond>>>,
 }
 
 /// Deliveries of one second.
-struct Second {
+struct HonestSecond {
     received: Instant,
     latencies: Histogram,
 }
@@ -32,14 +32,14 @@ impl Honest {
             .stderr(Stdio::null());
         let mut process = Process::spawn(&mut command);
         let output = BufReader::new(process.stdout.take().expect("a pipe"));
-        let seconds = Arc::<Mutex<Vec<Second>>>::default();
+        let seconds = Arc::<Mutex<Vec<HonestSecond>>>::default();
         let collected = Arc::clone(&seconds);
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 if let Some(latencies) = response_times(&line) {
                     let received = Instant::now();
                     let mut seconds = collected.lock().unwrap_or_else(PoisonError::into_inner);
-                    seconds.push(Second {
+                    seconds.push(HonestSecond {
                         received,
                         latencies,
                     });
@@ -62,7 +62,7 @@ impl Honest {
     pub(crate) fn since(&self, start: Option<Instant>) -> Histogram {
         let mut all = Histogram::new();
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = |second: &&Second| start.is_none_or(|start| second.received > start);
+        let after = |second: &&HonestSecond| start.is_none_or(|start| second.received > start);
         for second in seconds.iter().filter(after) {
             all.merge(&second.latencies);
         }

@@ -25,12 +25,12 @@ mod target;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bars::{Case, run};
-use support::Broker;
+use support::TestBroker;
 
 /// Cases measure latency, so they take turns.
 static TURN: Mutex<()> = Mutex::new(());
 /// One broker for tests that run at the same time; it is stopped when the last of them ends.
-static BROKER: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
+static BROKER: Mutex<Weak<TestBroker>> = Mutex::new(Weak::new());
 
 #[test]
 fn honest_clients_of_the_gateway_survive_attacks() {
@@ -54,10 +54,10 @@ fn attack(cases: &[Case]) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn broker() -> Arc<Broker> {
+fn broker() -> Arc<TestBroker> {
     let mut shared = BROKER.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        let broker = Arc::new(Broker::start());
+        let broker = Arc::new(TestBroker::start());
         *shared = Arc::downgrade(&broker);
         broker
     })

@@ -8,15 +8,15 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 /// Set when an attack is to end.
-pub(crate) type Stop = AtomicBool;
+pub(crate) type StopFlag = AtomicBool;
 
 /// Returns whether the attack goes on.
-pub(crate) fn runs(stop: &Stop) -> bool {
+pub(crate) fn runs(stop: &StopFlag) -> bool {
     !stop.load(Ordering::Relaxed)
 }
 
 /// Waits until the attack ends.
-pub(crate) fn wait(stop: &Stop) {
+pub(crate) fn wait(stop: &StopFlag) {
     while runs(stop) {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -41,7 +41,7 @@ pub(crate) fn connect(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> 
 
 /// Writes all bytes unless the target closes the connection or the attack ends; returns whether it
 /// may go on.
-pub(crate) fn send(stream: &mut TcpStream, mut bytes: &[u8], stop: &Stop) -> bool {
+pub(crate) fn send(stream: &mut TcpStream, mut bytes: &[u8], stop: &StopFlag) -> bool {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(0) => return false,

@@ -10,8 +10,8 @@ use crate::honest::{Honest, create_topic, producer};
 use crate::peer::{connect, runs, send, wait};
 use crate::records::{api_versions, produce_bomb, produce_start};
 use crate::scale::Spread;
-use crate::support::Broker;
-use crate::target::{Log, Target};
+use crate::support::TestBroker;
+use crate::target::{AttackTarget, Log};
 
 const SINGLE: &[Spread] = &[Spread::Single];
 const SPLIT: &[Spread] = &[Spread::Split];
@@ -57,11 +57,11 @@ const CONFIG: &str = "drain_ms = 1000\n[admin]\nlisten = \"127.0.0.1:0\"\n[[clus
     [[cluster.filter]]\ntype = \"lower-case\"\ntopics = [\"attack-*\"]\non = [\"produce\"]\n";
 
 /// Starts a proxy with a filter, and a producer and consumers behind it.
-fn scene(broker: &Broker, dir: &Path, case: &Case) -> Scene {
+fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {
     let config = dir.join("proxy.toml");
     fs::write(&config, CONFIG.replace("@BOOTSTRAP@", &broker.bootstrap)).expect("a file");
     let config = config.to_str().expect("UTF-8");
-    let target = Target::start(
+    let target = AttackTarget::start(
         &["proxy", "run", "--config", config],
         dir,
         case.log,

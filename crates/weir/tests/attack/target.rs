@@ -13,7 +13,7 @@ use crate::support::{Process, Signal, send_signal};
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 /// A gateway or proxy that is ready.
-pub(crate) struct Target {
+pub(crate) struct AttackTarget {
     process: Process,
     pub(crate) listen: String,
     pub(crate) admin: String,
@@ -27,7 +27,7 @@ pub(crate) enum Log {
     Stalled,
 }
 
-impl Target {
+impl AttackTarget {
     /// Starts the binary with `args` and waits until its ready file is complete. `descriptors` limits
     /// its file descriptors.
     pub(crate) fn start(args: &[&str], dir: &Path, log: Log, descriptors: u32) -> Self {

@@ -23,12 +23,12 @@ fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// A proxy that was started by its command.
-struct Running {
+struct RunningProxy {
     process: Process,
     log: PathBuf,
 }
 
-impl Running {
+impl RunningProxy {
     fn start(folder: &Path, args: &[&str]) -> Self {
         let log = folder.join("proxy.log");
         let mut command = weir(&["proxy", "run"]);
@@ -123,7 +123,7 @@ fn it_serves_tells_and_ends_in_order() {
     let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     let place = ready.display().to_string();
     let own = ["--upstream", &upstream, "--ready-file", &place];
-    let mut proxy = Running::start(folder.path(), &[&anywhere[..], &own].concat());
+    let mut proxy = RunningProxy::start(folder.path(), &[&anywhere[..], &own].concat());
     await_that("the ready file", || ready.exists());
     let told: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
     let of = |key: &str| told[key].as_str().expect("an address").to_owned();
@@ -287,7 +287,7 @@ fn certificates_are_read_again_when_it_is_told_to() {
     };
     let folder = with_certificate([listen, broker, admin]);
     let config = folder.path().join("proxy.toml").display().to_string();
-    let mut proxy = Running::start(folder.path(), &["--config", &config]);
+    let mut proxy = RunningProxy::start(folder.path(), &["--config", &config]);
     let admin = format!("127.0.0.1:{admin}");
     // No broker is there, which is no reason not to run.
     await_that("the admin port", || {

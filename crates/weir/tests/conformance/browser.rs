@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::world::{LOOK, TEST_TIMEOUT};
+use super::test_env::{LOOK, TEST_TIMEOUT};
 
 /// Killed with its whole group when dropped.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::pages;
 use super::report_page;
 use super::sdk::is_old;
 use super::secure;
+use super::test_env::{Case, any_port};
 use super::transports;
-use super::world::{Case, any_port};
 
 /// What a case does.
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;

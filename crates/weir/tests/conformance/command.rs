@@ -6,10 +6,10 @@ use anyhow::{Result, ensure};
 
 use super::cases::{KEEPALIVE_MS, RECOVERY};
 use super::driver::Driver;
-use super::events::{DriverConfig, Event, SecondLevel, Subscription, Update};
+use super::events::{DriverConfig, SdkEvent, SecondLevel, Subscription, Update};
 use super::modes::in_mode;
 use super::proxy::Proxy;
-use super::world::Case;
+use super::test_env::Case;
 
 /// Records that say what is done to a row, as `(key, command, value)`.
 const COMMANDS: &str = "-commands";
@@ -49,7 +49,7 @@ fn send_row(case: &Case<'_>, row: &str, value: Option<&str>) -> Result<()> {
 
 fn wait_end_of_snapshot(client: &Driver, wanted: usize) -> Result<()> {
     client.wait("end of the snapshot", |event| {
-        matches!(event, Event::EndOfSnapshot { sub, .. } if *sub == wanted).then_some(())
+        matches!(event, SdkEvent::EndOfSnapshot { sub, .. } if *sub == wanted).then_some(())
     })
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn live(case: &Case<'_>) -> Result<()> {
     let mut cleared = Vec::new();
     while cleared.len() < 2 {
         cleared.push(client.wait("cleared table", |event| match event {
-            Event::ClearSnapshot { sub, .. } => Some(*sub),
+            SdkEvent::ClearSnapshot { sub, .. } => Some(*sub),
             _ => None,
         })?);
     }
@@ -226,8 +226,8 @@ pub(crate) fn recovery(case: &Case<'_>) -> Result<()> {
     let mut recovered = false;
     while !table.contains_key("end") {
         let update = client.wait("a change of the table", |event| match event {
-            Event::Update(update) => Some(update.clone()),
-            Event::Status { status } => {
+            SdkEvent::Update(update) => Some(update.clone()),
+            SdkEvent::Status { status } => {
                 recovered |= status == RECOVERY;
                 None
             }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::events::Subscription;
 use super::modes::in_mode;
-use super::world::Case;
+use super::test_env::Case;
 
 /// A subscription in mode MERGE to a connection with diffs.
 fn to(case: &Case<'_>, adapter: &str) -> Subscription {

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
-use super::events::{DriverConfig, Event, Subscription, Update};
+use super::events::{DriverConfig, SdkEvent, Subscription, Update};
 use super::sdk::Sdk;
-use super::world::TEST_TIMEOUT;
+use super::test_env::TEST_TIMEOUT;
 
 /// The running client; killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Driver {
     child: Child,
     stdin: ChildStdin,
-    events: Receiver<Result<Event, String>>,
+    events: Receiver<Result<SdkEvent, String>>,
 }
 
 impl Driver {
@@ -56,7 +56,7 @@ impl Driver {
     }
 
     /// The next event within `timeout`; `None` when there is none.
-    pub(crate) fn next_within(&self, timeout: Duration) -> Result<Option<Event>> {
+    pub(crate) fn next_within(&self, timeout: Duration) -> Result<Option<SdkEvent>> {
         match self.events.recv_timeout(timeout) {
             Ok(event) => {
                 Ok(Some(event.map_err(|text| {
@@ -73,8 +73,8 @@ impl Driver {
     fn wait_past<T>(
         &self,
         what: &str,
-        also: impl Fn(&Event) -> bool,
-        mut wanted: impl FnMut(&Event) -> Option<T>,
+        also: impl Fn(&SdkEvent) -> bool,
+        mut wanted: impl FnMut(&SdkEvent) -> Option<T>,
     ) -> Result<T> {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -85,12 +85,17 @@ impl Driver {
             if let Some(found) = wanted(&event) {
                 return Ok(found);
             }
-            let passed = matches!(event, Event::Status { .. }) || event.is_detail() || also(&event);
+            let passed =
+                matches!(event, SdkEvent::Status { .. }) || event.is_detail() || also(&event);
             ensure!(passed, "instead of {what}: {event:?}");
         }
     }
 
-    pub(crate) fn wait<T>(&self, what: &str, wanted: impl FnMut(&Event) -> Option<T>) -> Result<T> {
+    pub(crate) fn wait<T>(
+        &self,
+        what: &str,
+        wanted: impl FnMut(&SdkEvent) -> Option<T>,
+    ) -> Result<T> {
         self.wait_past(what, |_| false, wanted)
     }
 
@@ -98,8 +103,8 @@ impl Driver {
     pub(crate) fn status(&self, wanted: &str) -> Result<Vec<String>> {
         let mut passed = Vec::new();
         self.wait(&format!("status {wanted}"), |event| match event {
-            Event::Status { status } if status == wanted => Some(()),
-            Event::Status { status } => {
+            SdkEvent::Status { status } if status == wanted => Some(()),
+            SdkEvent::Status { status } => {
                 passed.push(status.clone());
                 None
             }
@@ -113,7 +118,7 @@ impl Driver {
         let mut left = subs.to_vec();
         while !left.is_empty() {
             let sub = self.wait(&format!("subscription of {left:?}"), |event| match event {
-                Event::Subscribed { sub } => Some(*sub),
+                SdkEvent::Subscribed { sub } => Some(*sub),
                 _ => None,
             })?;
             ensure!(left.contains(&sub), "subscription {sub} is active unasked");
@@ -125,7 +130,7 @@ impl Driver {
     /// Waits until subscription 0 was given up, by the SDK or at our wish, and passes over updates.
     pub(crate) fn unsubscribed(&self) -> Result<()> {
         self.wait("end of the subscription", |event| {
-            (*event == Event::Unsubscribed { sub: 0 }).then_some(())
+            (*event == SdkEvent::Unsubscribed { sub: 0 }).then_some(())
         })
     }
 
@@ -136,17 +141,17 @@ impl Driver {
         let mut ended = false;
         self.wait_past(
             "a fresh session with the subscription",
-            |event| *event == Event::Unsubscribed { sub: 0 },
+            |event| *event == SdkEvent::Unsubscribed { sub: 0 },
             |event| match event {
-                Event::Status { status } => {
+                SdkEvent::Status { status } => {
                     statuses.push(status.clone());
                     None
                 }
-                Event::Unsubscribed { .. } => {
+                SdkEvent::Unsubscribed { .. } => {
                     ended = true;
                     None
                 }
-                Event::Subscribed { sub: 0 } => Some(()),
+                SdkEvent::Subscribed { sub: 0 } => Some(()),
                 _ => None,
             },
         )?;
@@ -163,9 +168,9 @@ impl Driver {
         while !left.is_empty() {
             let sub = self.wait_past(
                 "subscriptions of another session",
-                |event| matches!(event, Event::Unsubscribed { .. }),
+                |event| matches!(event, SdkEvent::Unsubscribed { .. }),
                 |event| match event {
-                    Event::Subscribed { sub } => Some(*sub),
+                    SdkEvent::Subscribed { sub } => Some(*sub),
                     _ => None,
                 },
             )?;
@@ -180,7 +185,7 @@ impl Driver {
         while updates.len() < count {
             let what = format!("update {} of {count}", updates.len() + 1);
             updates.push(self.wait(&what, |event| match event {
-                Event::Update(update) => Some(update.clone()),
+                SdkEvent::Update(update) => Some(update.clone()),
                 _ => None,
             })?);
         }
@@ -200,7 +205,7 @@ impl Driver {
     /// Waits for the refusal of the subscription with this place.
     pub(crate) fn subscription_error(&self, sub: usize) -> Result<i32> {
         self.wait("refusal of the subscription", |event| match event {
-            Event::SubscriptionError { sub: s, code, .. } if *s == sub => Some(*code),
+            SdkEvent::SubscriptionError { sub: s, code, .. } if *s == sub => Some(*code),
             _ => None,
         })
     }
@@ -208,7 +213,7 @@ impl Driver {
     /// Waits for the refusal of the session.
     pub(crate) fn server_error(&self) -> Result<i32> {
         self.wait("refusal of the session", |event| match event {
-            Event::ServerError { code, .. } => Some(*code),
+            SdkEvent::ServerError { code, .. } => Some(*code),
             _ => None,
         })
     }

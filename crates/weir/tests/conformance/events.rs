@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::world::ADAPTER_SET;
+use super::test_env::ADAPTER_SET;
 
 /// The driver's argument.
 #[derive(Debug, Serialize)]
@@ -79,7 +79,7 @@ impl DriverConfig {
 /// What the driver tells. `sub` is the subscription's place in the configuration, from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Event {
+pub(crate) enum SdkEvent {
     Status {
         status: String,
     },
@@ -128,7 +128,7 @@ pub(crate) enum Event {
     },
 }
 
-impl Event {
+impl SdkEvent {
     /// What a case that does not ask for it need not care about.
     pub(crate) fn is_detail(&self) -> bool {
         matches!(

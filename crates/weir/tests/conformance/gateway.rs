@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use super::world::{LOOK, TEST_TIMEOUT};
+use super::test_env::{LOOK, TEST_TIMEOUT};
 
 /// What `--ready-file` tells.
 #[derive(Debug, Deserialize)]

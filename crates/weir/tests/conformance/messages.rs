@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 
 use super::cases::KEEPALIVE_MS;
-use super::events::{DriverConfig, Event};
-use super::world::Case;
+use super::events::{DriverConfig, SdkEvent};
+use super::test_env::Case;
 
 /// Code 0 and a text, over a WebSocket and over HTTP, in a sequence and without one; a message whose
 /// outcome nobody asks for does no harm.
@@ -23,10 +23,10 @@ pub(crate) fn refused(case: &Case<'_>) -> Result<()> {
         ] {
             client.message(text, sequence, true)?;
             let told = client.wait("outcome of a message", |event| match event {
-                Event::Message { .. } => Some(event.clone()),
+                SdkEvent::Message { .. } => Some(event.clone()),
                 _ => None,
             })?;
-            let wanted = Event::Message {
+            let wanted = SdkEvent::Message {
                 text: text.to_owned(),
                 outcome: "denied".to_owned(),
                 code: Some(0),

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::driver::Driver;
 use super::events::{DriverConfig, Subscription, Update};
-use super::world::{Case, any_port};
+use super::test_env::{Case, any_port};
 
 /// Values of one key in a row: repeated, empty, null, of other scripts, and with all that means
 /// something to the protocol.
@@ -176,8 +176,8 @@ pub(crate) fn gateway_restart(case: &Case<'_>) -> Result<()> {
 /// notice nothing else.
 pub(crate) fn broker_restart(case: &Case<'_>) -> Result<()> {
     let (seat, bootstrap) = case.restarts().join()?;
-    let world = case.world_at(&bootstrap)?;
-    let case = world.case("restarted")?;
+    let env = case.env_at(&bootstrap)?;
+    let case = env.case("restarted")?;
     let client = case.client(all_modes(&case))?;
     client.subscribed(&[0, 1, 2])?;
     case.produce("a", "before")?;

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 
 use super::driver::Driver;
-use super::events::{DriverConfig, Event, Subscription, Update};
+use super::events::{DriverConfig, SdkEvent, Subscription, Update};
 use super::modes::in_mode;
-use super::world::{Case, any_port};
+use super::test_env::{Case, any_port};
 
 /// Records written faster than anybody wants them.
 const RECORDS: usize = 200;
@@ -111,8 +111,8 @@ pub(crate) fn overflow(case: &Case<'_>) -> Result<()> {
         .any(|(last, lost)| last + lost < RECORDS)
     {
         let (sub, found) = client.wait("update or loss", |event| match event {
-            Event::Update(update) => Some((update.sub, Ok(number(update)))),
-            Event::Lost { sub, n, .. } => Some((*sub, Err(*n))),
+            SdkEvent::Update(update) => Some((update.sub, Ok(number(update)))),
+            SdkEvent::Lost { sub, n, .. } => Some((*sub, Err(*n))),
             _ => None,
         })?;
         match found {
@@ -167,7 +167,7 @@ fn live(case: &Case<'_>, client: &Driver) -> Result<()> {
 
 fn real_frequency(client: &Driver, wanted: &str) -> Result<()> {
     let real = client.wait("frequency", |event| match event {
-        Event::RealMaxFrequency { sub: 0, value } => Some(value.clone()),
+        SdkEvent::RealMaxFrequency { sub: 0, value } => Some(value.clone()),
         _ => None,
     })?;
     same("frequency", real, wanted)
@@ -175,7 +175,7 @@ fn real_frequency(client: &Driver, wanted: &str) -> Result<()> {
 
 fn real_bandwidth(client: &Driver, wanted: &str) -> Result<()> {
     let real = client.wait("bandwidth", |event| match event {
-        Event::RealMaxBandwidth { value } => Some(value.clone()),
+        SdkEvent::RealMaxBandwidth { value } => Some(value.clone()),
         _ => None,
     })?;
     same("bandwidth", real, wanted)

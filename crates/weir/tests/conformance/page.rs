@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::world::{Case, LOOK, TEST_TIMEOUT};
+use super::test_env::{Case, LOOK, TEST_TIMEOUT};
 
 /// A tab of its own profile; closed when dropped.
 #[derive(Debug)]
@@ -20,12 +20,12 @@ pub(crate) struct Page {
     child: Child,
     stdin: RefCell<ChildStdin>,
     lines: Receiver<String>,
-    seen: RefCell<Seen>,
+    seen: RefCell<PageState>,
 }
 
 /// What the page has done so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct PageState {
     requests: Vec<String>,
     complaints: Vec<String>,
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::events::{DriverConfig, Subscription};
 use super::page::Page;
-use super::world::{Case, LOOK, TEST_TIMEOUT, any_port};
+use super::test_env::{Case, LOOK, TEST_TIMEOUT, any_port};
 
 /// What would show if a name or value were taken for markup.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";

@@ -9,7 +9,7 @@ use weir_stats::{Histogram, hlog};
 
 use super::page::Page;
 use super::pages::{HOSTILE, MARKUP, views};
-use super::world::Case;
+use super::test_env::Case;
 
 const SECONDS: u64 = 12;
 const SECOND_NS: u64 = 1_000_000_000;

@@ -13,12 +13,12 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 /// Starts with the first case that comes, ends with this value.
 #[derive(Debug)]
 pub(crate) struct Restarts {
-    state: Mutex<State>,
+    state: Mutex<RestartState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct RestartState {
     /// Cases that are to meet.
     wanted: usize,
     waiting: usize,
@@ -30,7 +30,7 @@ impl Restarts {
     /// For this many cases at the same time.
     pub(crate) fn new(wanted: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(RestartState {
                 wanted,
                 waiting: 0,
                 restarted: false,
@@ -40,7 +40,7 @@ impl Restarts {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RestartState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

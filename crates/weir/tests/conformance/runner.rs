@@ -17,7 +17,7 @@ use super::cases::{self, BROKER_RESTART, Run};
 use super::expected::Expected;
 use super::restarts::Restarts;
 use super::sdk::{self, Sdk};
-use super::world::TestEnv;
+use super::test_env::TestEnv;
 
 /// Cases of one SDK that run at the same time. Most of a case is waiting.
 const AT_ONCE: usize = 3;
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 3;
 const TAIL_LINES: usize = 40;
 
 /// How a case ended.
-struct Outcome {
+struct CaseOutcome {
     name: String,
     failure: Option<String>,
 }
@@ -33,7 +33,7 @@ struct Outcome {
 /// How all ended.
 #[derive(Default)]
 struct Results {
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<CaseOutcome>,
     /// SDKs that this machine cannot run: how many cases each, and why.
     left_out: Vec<(&'static str, usize, String)>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(filters: &[String]) -> ExitCode {
     match run_all(filters) {
         Ok(results) => summary(&results, started),
         Err(error) => {
-            let outcome = Outcome {
+            let outcome = CaseOutcome {
                 name: "conformance".to_owned(),
                 failure: Some(format!("{error:#}")),
             };
@@ -104,7 +104,7 @@ fn run_all(filters: &[String]) -> Result<Results> {
     let outcomes = Mutex::new(Vec::new());
     let restarts = |cases: &VecDeque<(_, _)>| cases.iter().any(|(name, _)| *name == BROKER_RESTART);
     let restarts = able.iter().filter(|(_, cases)| restarts(cases)).count();
-    let shared = Shared {
+    let shared = SdkRuns {
         bootstrap,
         restarts: Arc::new(Restarts::new(restarts)),
         expected,
@@ -145,11 +145,11 @@ fn broker() -> Result<(String, Option<Lab>)> {
 }
 
 /// What the SDKs share.
-struct Shared<'a> {
+struct SdkRuns<'a> {
     bootstrap: String,
     restarts: Arc<Restarts>,
     expected: Expected,
-    outcomes: &'a Mutex<Vec<Outcome>>,
+    outcomes: &'a Mutex<Vec<CaseOutcome>>,
 }
 
 /// All cases of one SDK.
@@ -157,7 +157,7 @@ fn run_sdk(
     name: &'static str,
     cases: VecDeque<(&'static str, Run)>,
     dir: PathBuf,
-    shared: &Shared<'_>,
+    shared: &SdkRuns<'_>,
 ) -> Result<()> {
     // What an earlier run left would be shown as this one's.
     if dir.exists() {
@@ -165,7 +165,7 @@ fn run_sdk(
     }
     fs::create_dir_all(&dir)?;
     let sdk = Arc::new(Sdk::install(name, &dir)?);
-    let world = TestEnv::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?
+    let env = TestEnv::new(&shared.bootstrap, sdk, Arc::clone(&shared.restarts), dir)?
         .extended(&shared.bootstrap)?;
     let cases = Mutex::new(cases);
     thread::scope(|scope| {
@@ -173,7 +173,7 @@ fn run_sdk(
             scope.spawn(|| {
                 while let Some((case, run)) = next(&cases) {
                     let started = Instant::now();
-                    let result = run_case(&world, case, run);
+                    let result = run_case(&env, case, run);
                     let (failure, remark) = shared.expected.judge(case, name, result);
                     let remark = format!("{:.1} s{remark}", started.elapsed().as_secs_f64());
                     settle(shared.outcomes, format!("{case}::{name}"), failure, &remark);
@@ -190,15 +190,15 @@ fn next(cases: &Mutex<VecDeque<(&'static str, Run)>>) -> Option<(&'static str, R
 }
 
 /// One case; its failure comes with the ends of its logs.
-fn run_case(world: &TestEnv, name: &'static str, run: Run) -> Result<(), String> {
-    let case = world.case(name).map_err(|error| format!("{error:#}"))?;
+fn run_case(env: &TestEnv, name: &'static str, run: Run) -> Result<(), String> {
+    let case = env.case(name).map_err(|error| format!("{error:#}"))?;
     // A panic is a failure of this case only.
     let result = panic::catch_unwind(AssertUnwindSafe(|| run(&case)))
         .unwrap_or_else(|_| Err(anyhow!("the case panicked")));
     result.map_err(|error| format!("{error:#}\n{}", tails(case.dir())))
 }
 
-fn settle(outcomes: &Mutex<Vec<Outcome>>, name: String, failure: Option<String>, remark: &str) {
+fn settle(outcomes: &Mutex<Vec<CaseOutcome>>, name: String, failure: Option<String>, remark: &str) {
     let word = if failure.is_none() { "ok" } else { "FAILED" };
     // The word ends the line when it is bad: scripts look for that.
     match &failure {
@@ -206,7 +206,7 @@ fn settle(outcomes: &Mutex<Vec<Outcome>>, name: String, failure: Option<String>,
         Some(_) => println!("test {name} ... {word}"),
     }
     let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-    outcomes.push(Outcome { name, failure });
+    outcomes.push(CaseOutcome { name, failure });
 }
 
 /// The ends of all logs in a folder.

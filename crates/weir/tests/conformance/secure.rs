@@ -5,11 +5,11 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use super::driver::Driver;
-use super::events::{DriverConfig, Event};
+use super::events::{DriverConfig, SdkEvent};
 use super::modes::{MERGE, all_modes, in_mode};
 use super::proxy::Proxy;
 use super::sdk::{Sdk, certificates};
-use super::world::{Case, any_port};
+use super::test_env::{Case, any_port};
 
 /// Every transport over TLS, with a certificate of an authority that only the SDK was told of.
 pub(crate) fn tls(case: &Case<'_>) -> Result<()> {
@@ -119,8 +119,8 @@ pub(crate) fn origins(case: &Case<'_>) -> Result<()> {
 fn until_refused(client: &Driver) -> Result<()> {
     let mut statuses = Vec::new();
     client.wait("refusal", |event| match event {
-        Event::Status { status } if status == "DISCONNECTED:WILL-RETRY" => Some(()),
-        Event::Status { status } => {
+        SdkEvent::Status { status } if status == "DISCONNECTED:WILL-RETRY" => Some(()),
+        SdkEvent::Status { status } => {
             statuses.push(status.clone());
             None
         }

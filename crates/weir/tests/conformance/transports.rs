@@ -6,10 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::cases::{KEEPALIVE_MS, RECOVERY};
 use super::driver::Driver;
-use super::events::{DriverConfig, Event, Subscription, Update};
+use super::events::{DriverConfig, SdkEvent, Subscription, Update};
 use super::modes::{MERGE, VALUES, all_modes};
 use super::proxy::Proxy;
-use super::world::{Case, TEST_TIMEOUT, any_port};
+use super::test_env::{Case, TEST_TIMEOUT, any_port};
 
 /// Records of the cases with many.
 const RECORDS: usize = 600;
@@ -256,10 +256,10 @@ impl Sequence {
     }
 
     /// Counts an update; tells a status.
-    fn take(&mut self, event: Event) -> Result<Option<String>> {
+    fn take(&mut self, event: SdkEvent) -> Result<Option<String>> {
         match event {
-            Event::Status { status } => return Ok(Some(status)),
-            Event::Update(update) => self.count(&update)?,
+            SdkEvent::Status { status } => return Ok(Some(status)),
+            SdkEvent::Update(update) => self.count(&update)?,
             event => ensure!(event.is_detail(), "among updates: {event:?}"),
         }
         Ok(None)

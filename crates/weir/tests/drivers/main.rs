@@ -6,7 +6,7 @@ mod raw;
 mod session;
 #[path = "../support/mod.rs"]
 mod support;
-mod world;
+mod test_env;
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,26 +14,26 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use support::Broker;
+use support::TestBroker;
+use test_env::TestEnv;
 use weir_lab::LabError;
 use weir_lab::driver::{DriverFailure, DriverProgram, KNOWN};
-use world::TestEnv;
 
 #[test]
 fn drivers_follow_the_protocol() {
     let wanted = std::env::var("WEIR_DRIVERS").unwrap_or_else(|_| all());
     let programs: Vec<DriverProgram> = wanted.split(',').filter_map(program).collect();
     assert!(!programs.is_empty(), "none of {wanted} is there");
-    let broker = Broker::start();
-    let world = TestEnv::new(&broker);
+    let broker = TestBroker::start();
+    let env = TestEnv::new(&broker);
     let failed: Vec<&str> = thread::scope(|scope| {
         let sessions = programs.iter().map(|program| {
-            let world = &world;
+            let env = &env;
             let name = program.name.as_str();
             let session = move || {
                 let passes = || {
-                    session::passes(world, program);
-                    raw::passes(world, program);
+                    session::passes(env, program);
+                    raw::passes(env, program);
                 };
                 catch_unwind(AssertUnwindSafe(passes))
                     .is_err()

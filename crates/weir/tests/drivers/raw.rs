@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use weir_lab::driver::DriverProgram;
 
 use crate::session::settings;
-use crate::world::{TEST_TIMEOUT, TestEnv};
+use crate::test_env::{TEST_TIMEOUT, TestEnv};
 
 /// Two processes of one driver, spoken to line by line.
-pub(crate) fn passes(world: &TestEnv<'_>, program: &DriverProgram) {
+pub(crate) fn passes(env: &TestEnv<'_>, program: &DriverProgram) {
     understands_what_is_no_command(program);
-    ends_with_its_input_also_at_work(world, program);
+    ends_with_its_input_also_at_work(env, program);
 }
 
 fn understands_what_is_no_command(program: &DriverProgram) {
@@ -46,15 +46,15 @@ fn understands_what_is_no_command(program: &DriverProgram) {
     talk.ends_in_time();
 }
 
-fn ends_with_its_input_also_at_work(world: &TestEnv<'_>, program: &DriverProgram) {
+fn ends_with_its_input_also_at_work(env: &TestEnv<'_>, program: &DriverProgram) {
     let mut talk = DriverSession::start(program);
     let configure = json!({
-        "id": 1, "op": "configure", "timeout_ms": 60_000, "bootstrap": world.broker.bootstrap,
+        "id": 1, "op": "configure", "timeout_ms": 60_000, "bootstrap": env.broker.bootstrap,
         "profile": "conformance", "settings": settings(),
     });
     talk.say(&format!("{configure}\n"));
     assert_eq!(talk.answer()["ok"], true);
-    let topic = world.topic(&program.name, "end");
+    let topic = env.topic(&program.name, "end");
     let work = json!({
         "id": 2, "op": "steady", "timeout_ms": 600_000, "topic": topic, "len": 10, "seed": 1,
         "role": "consume", "rate": 0, "seconds": 300,

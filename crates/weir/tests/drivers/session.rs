@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_lab::driver::{
-    AssignmentMode, CAPABILITIES, Configure, Consume, Driver, DriverFailure, DriverProgram,
-    Produce, ProducerState, Role, RoundTrip, Settings, Steady, WarmUp,
+    AssignmentMode, CAPABILITIES, ClientSettings, Configure, Consume, Driver, DriverFailure,
+    DriverProgram, ProduceCommand, ProducerState, RoundTrip, Steady, TopicEnd, WarmUp,
 };
 
-use crate::world::{LIMIT, SHORT, Stored, TestEnv, key, ticks, value};
+use crate::test_env::{LIMIT, SHORT, Stored, TestEnv, key, ticks, value};
 
 /// One driver from `hello` to `bye`.
-pub(crate) fn passes(world: &TestEnv<'_>, program: &DriverProgram) {
-    let folder = world.broker.scratch.path().join(&program.name);
+pub(crate) fn passes(env: &TestEnv<'_>, program: &DriverProgram) {
+    let folder = env.broker.scratch.path().join(&program.name);
     fs::create_dir_all(&folder).expect("a folder");
     let driver = Driver::start(program, &folder, LIMIT).unwrap_or_else(|error| panic!("{error}"));
-    let mut session = Session { world, driver };
+    let mut session = ScriptedSession { env, driver };
     session.says_hello();
     session.is_configured();
     session.warms_up();
@@ -35,13 +35,13 @@ pub(crate) fn passes(world: &TestEnv<'_>, program: &DriverProgram) {
         .unwrap_or_else(|error| panic!("{error}"));
 }
 
-struct Session<'a> {
-    world: &'a TestEnv<'a>,
+struct ScriptedSession<'a> {
+    env: &'a TestEnv<'a>,
     driver: Driver,
 }
 
 /// The settings of the fair comparison, all of them.
-pub(crate) fn settings() -> Settings {
+pub(crate) fn settings() -> ClientSettings {
     let settings = json!({
         "acks": 1, "linger_ms": 5, "batch_bytes": 1_000_000, "batch_records": 0, "max_in_flight": 5,
         "retries": 0, "idempotence": false, "compression": "none", "queue_bytes": 64 << 20,
@@ -81,9 +81,9 @@ macro_rules! done {
     };
 }
 
-impl Session<'_> {
+impl ScriptedSession<'_> {
     fn topic(&self, purpose: &str) -> String {
-        self.world.topic(self.driver.name(), purpose)
+        self.env.topic(self.driver.name(), purpose)
     }
 
     fn says_hello(&mut self) {
@@ -111,7 +111,7 @@ impl Session<'_> {
 
     fn asked(&self) -> Configure {
         Configure {
-            bootstrap: self.world.broker.bootstrap.clone(),
+            bootstrap: self.env.broker.bootstrap.clone(),
             profile: "conformance".to_owned(),
             settings: settings(),
         }
@@ -159,7 +159,7 @@ impl Session<'_> {
         assert!(cost.produce_cpu_us_per_record > 0.0, "{cost:?}");
         // Once more, with what the first left in the topic.
         done!(self.driver.warm_up(&asked, LIMIT));
-        let (primers, records) = apart(self.world.read(&asked.topic));
+        let (primers, records) = apart(self.env.read(&asked.topic));
         assert_eq!(records.len(), 2000);
         assert!((1..=2).contains(&primers.len()), "{primers:?}");
     }
@@ -177,7 +177,7 @@ impl Session<'_> {
             let topic = self.topic(&capability.replace('.', "-"));
             // The second time the same producer goes on; a large value does not fit a batch with others.
             for (seed, len, count) in [(SEED_MAX, 100, 25), (7, 300_000, 4)] {
-                let asked = Produce {
+                let asked = ProduceCommand {
                     topic: topic.clone(),
                     len,
                     count,
@@ -192,7 +192,7 @@ impl Session<'_> {
                     "{answer:?}"
                 );
             }
-            let found = self.world.read(&topic);
+            let found = self.env.read(&topic);
             let offsets = found.iter().map(|record| record.offset);
             assert!(offsets.eq(0..found.len() as i64), "{capability}: {found:?}");
             assert_eq!(
@@ -235,7 +235,7 @@ impl Session<'_> {
         records.extend((0..10).map(record));
         records.push(primer());
         records.extend((10..20).map(record));
-        self.world.write(&topic, &records);
+        self.env.write(&topic, &records);
         for via in self.vias() {
             let asked = Consume {
                 topic: topic.clone(),
@@ -282,7 +282,7 @@ impl Session<'_> {
             (None, Some(right.clone())),
             (key(6), Some(right)),
         ];
-        self.world.write(&topic, &records);
+        self.env.write(&topic, &records);
         for via in self.vias() {
             let asked = Consume {
                 topic: topic.clone(),
@@ -363,7 +363,7 @@ impl Session<'_> {
 
     /// The instants that are the keys of a roundtrip's records.
     fn instants_ascend(&self, asked: &RoundTrip) -> Vec<i64> {
-        let found = self.world.read(&asked.topic);
+        let found = self.env.read(&asked.topic);
         let (primer, records) = found.split_first().expect("a primer");
         assert!(primer.is_primer(), "{primer:?}");
         assert_eq!(records.len() as u64, asked.count);
@@ -386,7 +386,7 @@ impl Session<'_> {
             topic: self.topic("steady"),
             len: 20,
             seed: 2,
-            role: Role::Produce,
+            role: TopicEnd::Produce,
             rate: 150.0,
             seconds: 2,
         };
@@ -394,7 +394,7 @@ impl Session<'_> {
         let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| told += 1));
         assert_eq!((done.records, done.bytes, done.failed), (300, 300 * 28, 0));
         assert_eq!(told, 2);
-        let found = self.world.read(&asked.topic);
+        let found = self.env.read(&asked.topic);
         assert_eq!(found.len(), 301);
         assert!(
             found[0].is_primer() && !found[1].is_primer(),
@@ -402,7 +402,7 @@ impl Session<'_> {
             found[0]
         );
         if self.driver.can("steady.consume") {
-            asked.role = Role::Consume;
+            asked.role = TopicEnd::Consume;
             let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| ()));
             // And the record that the test wrote behind them.
             assert_eq!(done.records, 301);
@@ -416,7 +416,7 @@ impl Session<'_> {
         let answer = done!(self.driver.configure(&asked, LIMIT));
         let lingers = !answer.unsupported.contains(&"linger_ms".to_owned());
         if lingers && !FLUSH_LINGERS.contains(&self.driver.name()) {
-            let produce = Produce {
+            let produce = ProduceCommand {
                 topic: self.topic("company"),
                 len: 10,
                 count: 3,
@@ -432,7 +432,7 @@ impl Session<'_> {
 
     fn gives_up_what_does_not_exist(&mut self) {
         let topic = format!("{}-missing", self.driver.name());
-        let produce = Produce {
+        let produce = ProduceCommand {
             topic: topic.clone(),
             len: 10,
             count: 3,

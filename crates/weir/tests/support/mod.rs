@@ -26,13 +26,13 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 /// A broker for one test program, unless `WEIR_E2E_BOOTSTRAP` names one, and a folder for its files.
-pub(crate) struct Broker {
+pub(crate) struct TestBroker {
     pub(crate) bootstrap: String,
     pub(crate) scratch: tempfile::TempDir,
     lab_dir: Option<PathBuf>,
 }
 
-impl Broker {
+impl TestBroker {
     pub(crate) fn start() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
@@ -56,7 +56,7 @@ impl Broker {
     }
 }
 
-impl Drop for Broker {
+impl Drop for TestBroker {
     fn drop(&mut self) {
         if let Some(dir) = &self.lab_dir {
             let _ = weir(&["lab", "down", "--dir"]).arg(dir).output();

@@ -207,7 +207,7 @@ proptest! {
                     backlog.put_back(SESSION, waiting);
                 }
             }
-            let next = backlog.sessions.get(&SESSION).map(Waiting::next_ms);
+            let next = backlog.sessions.get(&SESSION).map(LaggingItems::next_ms);
             prop_assert_eq!(next, model.iter().map(|one| one.due).min());
             let bytes = backlog.sessions.get(&SESSION).map_or(0, |waiting| waiting.bytes);
             prop_assert_eq!(bytes, model.iter().map(|one| one.updates * UPDATE).sum::<usize>());

@@ -6,9 +6,9 @@ use weir_mapping::FieldSet;
 use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
 use weir_tlcp::request::Diffs;
 
-use super::rows::{Change, Rows, Seen, seen};
+use super::rows::{ModelRowChange, ObservedRows, Rows, seen};
 use super::want::{PERIOD_MS, SubscriptionSpec, Values};
-use super::{HISTORY, Item, Row};
+use super::{HISTORY, Item, ModelRow};
 
 /// Lateness that a limit of frequency forgives.
 const SLACK_MS: u64 = 20;
@@ -25,7 +25,7 @@ struct Subscription {
     past: usize,
     /// Mode COMMAND: the rows as they are, and as the client knows them.
     rows: Rows,
-    seen: Seen,
+    seen: ObservedRows,
     /// Mode COMMAND: rows from before its item was subscribed are still to be told.
     awaits: bool,
     /// Updates from before that may come in front of those expected, once they are known.
@@ -46,7 +46,7 @@ struct Subscription {
 
 /// One client.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct ModelClient {
     /// By number, oldest first: a number may be used again after its end.
     subscriptions: BTreeMap<u32, VecDeque<Subscription>>,
     rest: String,
@@ -60,7 +60,7 @@ pub(super) struct Client {
     ended: bool,
 }
 
-impl Client {
+impl ModelClient {
     pub(super) fn is_active(&self, sub_id: u32) -> bool {
         self.active().any(|(id, _)| id == sub_id)
     }
@@ -104,7 +104,7 @@ impl Client {
             newest: None,
             past: 0,
             rows: item.rows.clone().unwrap_or_default(),
-            seen: Seen::default(),
+            seen: ObservedRows::default(),
             awaits: want.snapshot && want.kind.is_command() && item.unheard > 0,
             awaits_past: None,
             has_lost: false,
@@ -150,10 +150,10 @@ impl Client {
     pub(super) fn expect(
         &mut self,
         number: usize,
-        row: &Row,
+        row: &ModelRow,
         fields: &FieldSet,
         item: &Item,
-        change: Option<&Change>,
+        change: Option<&ModelRowChange>,
     ) {
         for one in self.active_mut().filter(|one| one.want.item == number) {
             if one.want.kind.is_merge() {
@@ -212,7 +212,7 @@ impl Client {
     }
 
     /// The shard has learned a row: no update but for those who wait for their snapshot.
-    pub(super) fn learn_row(&mut self, number: usize, row: &Row, change: &Change) {
+    pub(super) fn learn_row(&mut self, number: usize, row: &ModelRow, change: &ModelRowChange) {
         let all = self.active_mut().filter(|one| one.want.item == number);
         for one in all.filter(|one| one.want.kind.is_command()) {
             let want = one.want;
@@ -229,7 +229,7 @@ impl Client {
     }
 
     /// The shard has learned all updates from before it kept those of an item.
-    pub(super) fn learn_history(&mut self, number: usize, told: &[(i64, Row, FieldSet)]) {
+    pub(super) fn learn_history(&mut self, number: usize, told: &[(i64, ModelRow, FieldSet)]) {
         for one in self.active_mut().filter(|one| one.want.item == number) {
             let Some(most) = one.awaits_past.take() else {
                 continue;
@@ -307,7 +307,7 @@ impl Client {
             Line::Cs { sub_id, .. } => {
                 let one = self.oldest(sub_id);
                 assert!(one.want.kind.is_command() && one.has_lost, "{one:?}");
-                one.seen = Seen::default();
+                one.seen = ObservedRows::default();
             }
             Line::Unsub { sub_id } => {
                 let one = self.oldest(sub_id);
@@ -470,7 +470,7 @@ impl Subscription {
 
     /// A client without a snapshot knows only what has changed since.
     fn check_rows(&self) {
-        let mut rows = Seen::default();
+        let mut rows = ObservedRows::default();
         for (key, row) in self.rows.iter() {
             rows.0.push((key.clone(), seen(&self.want, row, "ADD")));
         }

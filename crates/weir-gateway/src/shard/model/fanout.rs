@@ -8,7 +8,7 @@ use bytes::Bytes;
 use weir_mapping::{FieldValues, FrozenValues, RecordView};
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, TrySend};
-use weir_net::websocket::Window;
+use weir_net::websocket::DeflateWindow;
 
 use super::*;
 use crate::routing::Interest;
@@ -54,7 +54,7 @@ impl Wire for Sink {
     fn ticket(&mut self, _conn: ConnId) -> u32 {
         0
     }
-    fn deflate_window(&mut self, _conn: ConnId) -> Option<Window> {
+    fn deflate_window(&mut self, _conn: ConnId) -> Option<DeflateWindow> {
         None
     }
 }
@@ -67,7 +67,7 @@ fn each_subscriber_gets_each_update() {
 }
 
 fn deliver_all(mode: &str) {
-    let (mut world, mut sink) = (TestEnv::new(false), Sink::default());
+    let (mut env, mut sink) = (TestEnv::new(false), Sink::default());
     for number in 0..SUBSCRIBERS {
         let conn = ConnId::from_parts(10 + number as u32, 1);
         for text in [
@@ -77,11 +77,11 @@ fn deliver_all(mode: &str) {
                  &LS_group=item-[key=0]&LS_schema=key%20command%20a%20b&LS_mode={mode}"
             ),
         ] {
-            world.shard.handle_message(&mut sink, conn, &text);
+            env.shard.handle_message(&mut sink, conn, &text);
         }
     }
     let mut key = None;
-    world.connection.workers[0].wishes.take(|wish| {
+    env.connection.workers[0].wishes.take(|wish| {
         if let Interest::Subscribe { item, .. } = wish {
             key = Some(item);
         }
@@ -97,8 +97,8 @@ fn deliver_all(mode: &str) {
             ("key", Some(b"row")),
             ("command", Some(b"UPDATE")),
         ];
-        let update = Arc::new(world.values(&headers));
-        world.shard.fan_out(&mut sink, key, update, &all);
+        let update = Arc::new(env.values(&headers));
+        env.shard.fan_out(&mut sink, key, update, &all);
     }
     assert_eq!(sink.deliveries, SUBSCRIBERS * UPDATES, "{mode}");
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
 
-use super::{FIELDS, HISTORY, ITEMS, Row, TestEnv, WORKERS, rows};
-use crate::config::Limits;
-use crate::routing::{HistoryWish, Interest, ItemKey, RowInterest};
+use super::{FIELDS, HISTORY, ITEMS, ModelRow, TestEnv, WORKERS, rows};
+use crate::config::GatewayLimits;
+use crate::routing::{HistoryInterest, Interest, ItemKey, RowInterest};
 use crate::shard::ShardEvent;
 use crate::shard::row_table::RowTableConfig;
 use crate::shard::wire::Wire;
@@ -18,7 +18,7 @@ impl TestEnv {
         let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),
-            keys_max: Limits::default().command_keys,
+            keys_max: GatewayLimits::default().command_keys,
         };
         for item in 0..ITEMS {
             let wish = Interest::Subscribe {
@@ -30,7 +30,7 @@ impl TestEnv {
                     generation: 0,
                     rules,
                 }),
-                history: Some(HistoryWish {
+                history: Some(HistoryInterest {
                     generation: 0,
                     most: HISTORY,
                 }),
@@ -79,13 +79,13 @@ impl TestEnv {
                     );
                 }
             }
-            let mail = (item, mail, Row::default());
+            let mail = (item, mail, ModelRow::default());
             self.mails[worker].push_back(mail);
         }
     }
 
     /// What ingest does with a record. All records of a row come to one worker.
-    pub(super) fn produce(&mut self, item: usize, row: Row) {
+    pub(super) fn produce(&mut self, item: usize, row: ModelRow) {
         let worker = rows::number_of(&row) % WORKERS;
         if self.has_other_shard {
             let records = &mut self.records[worker][item];
@@ -146,6 +146,6 @@ fn number(name: &str) -> usize {
 }
 
 /// Values as the model keeps them.
-pub(super) fn as_row(values: &FrozenValues) -> Row {
+pub(super) fn as_row(values: &FrozenValues) -> ModelRow {
     std::array::from_fn(|index| values.get(index).map(str::to_owned))
 }

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use weir_mapping::{AdaptersFile, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
-use self::client::Client;
+use self::client::ModelClient;
 use self::ingest::as_row;
 use self::ops::{Op, op};
 use self::rows::Rows;
@@ -33,8 +33,8 @@ use super::wire::Wire;
 use super::{RowBackfill, Shard, ShardContext, ShardEvent, ToldHistory};
 use crate::admission::{Admission, Origins};
 use crate::compression::Compression;
-use crate::config::{Limits, UnknownNames};
-use crate::connection::Connection;
+use crate::config::{GatewayLimits, UnknownNames};
+use crate::connection::KafkaConnection;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
@@ -70,68 +70,68 @@ const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
 
 /// A value per field; `None` is a header the record lacks.
-type Row = [Option<String>; FIELDS.len()];
+type ModelRow = [Option<String>; FIELDS.len()];
 
 /// What is known of an item's values: per field, unknown, or a value.
-type Known = [Option<Option<String>>; FIELDS.len()];
+type KnownValues = [Option<Option<String>>; FIELDS.len()];
 
 /// What the model knows of an item; forgotten when nobody is subscribed.
 #[derive(Debug, Default)]
 struct Item {
-    known: Known,
+    known: KnownValues,
     /// While it has subscribers in mode COMMAND.
     rows: Option<Rows>,
     /// Workers that have not told yet which rows they know.
     unheard: usize,
     /// The last updates with the fields that were read, since somebody needs them.
-    history: Option<VecDeque<(Row, FieldSet)>>,
+    history: Option<VecDeque<(ModelRow, FieldSet)>>,
     /// Workers that have not told yet which updates they know from before.
     unheard_history: usize,
     /// Updates from before, as far as workers have told them, each with its instant.
-    told: Vec<(i64, Row, FieldSet)>,
+    told: Vec<(i64, ModelRow, FieldSet)>,
 }
 
 impl Item {
     /// The last updates that were read with these fields.
-    fn past(&self, wanted: &FieldSet) -> Vec<&Row> {
+    fn past(&self, wanted: &FieldSet) -> Vec<&ModelRow> {
         let history = self.history.iter().flatten();
         let read = history.filter(|(_, fields)| wanted.is_subset(fields));
         read.map(|(row, _)| row).collect()
     }
 }
 
-/// The world around the shard, and what is expected of it.
+/// Test environment around the shard, and what is expected of it.
 struct TestEnv {
     shard: Shard,
     wire: MemoryWire,
-    connection: Arc<Connection>,
+    connection: Arc<KafkaConnection>,
     /// Per ingest worker: who wants what.
     tables: [RoutingTable; WORKERS],
     /// Per ingest worker: what it has posted.
-    mails: [VecDeque<(usize, ShardEvent, Row)>; WORKERS],
-    clients: Vec<Client>,
+    mails: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
+    clients: Vec<ModelClient>,
     items: [Item; ITEMS],
     /// Another shard wants all fields, rows and last updates of all items from the beginning.
     has_other_shard: bool,
     /// Per ingest worker and item: the last records.
-    records: [[VecDeque<Row>; ITEMS]; WORKERS],
+    records: [[VecDeque<ModelRow>; ITEMS]; WORKERS],
 }
 
 impl TestEnv {
     fn new(has_other_shard: bool) -> Self {
-        Self::limited(has_other_shard, Limits::default())
+        Self::limited(has_other_shard, GatewayLimits::default())
     }
 
-    fn limited(has_other_shard: bool, limits: Limits) -> Self {
+    fn limited(has_other_shard: bool, limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
         let config = parsed.expect("a good file").connections.remove(0);
-        let connection = Arc::new(Connection::new(config, &differences::settings()));
+        let connection = Arc::new(KafkaConnection::new(config, &differences::settings()));
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],
             session: SessionConfig::default(),
-            limits: Limits {
+            limits: GatewayLimits {
                 distinct_snapshot: HISTORY,
                 queue_bytes: QUEUE_BYTES,
                 recovery_bytes: RECOVERY_BYTES,
@@ -139,7 +139,7 @@ impl TestEnv {
             },
             unknown_names: UnknownNames::Accept,
             guard: Arc::new(Admission::new(
-                &Limits::default(),
+                &GatewayLimits::default(),
                 Origins::default(),
                 CLIENTS,
             )),
@@ -154,27 +154,27 @@ impl TestEnv {
             shards: 1 + usize::from(has_other_shard),
             peers: OnceLock::new(),
         });
-        let mut world = Self {
+        let mut env = Self {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
             wire: MemoryWire::new(CLIENTS),
             connection,
             tables: [(); WORKERS].map(|()| RoutingTable::new()),
             mails: Default::default(),
-            clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            clients: (0..CLIENTS).map(|_| ModelClient::default()).collect(),
             items: Default::default(),
             has_other_shard,
             records: Default::default(),
         };
         if has_other_shard {
-            world.add_shard();
+            env.add_shard();
         }
         let create = "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_send_sync=false";
         for client in 0..CLIENTS {
             let (diffs, parameter) = differences::accepted(client);
-            world.clients[client].diffs = diffs;
-            world.request(client, &format!("{create}{parameter}"));
+            env.clients[client].diffs = diffs;
+            env.request(client, &format!("{create}{parameter}"));
         }
-        world
+        env
     }
 
     fn request(&mut self, client: usize, text: &str) {
@@ -285,7 +285,7 @@ impl TestEnv {
         self.settle();
         if self.clients[client].is_ended() && self.wire.is_connected(client) {
             let request = self.clients[client].replace();
-            self.clients[client] = Client::default();
+            self.clients[client] = ModelClient::default();
             self.request(client, &request);
         }
     }
@@ -354,7 +354,7 @@ impl TestEnv {
     }
 
     fn wants(&self, item: usize) -> impl Iterator<Item = &SubscriptionSpec> {
-        let all = self.clients.iter().flat_map(Client::wants);
+        let all = self.clients.iter().flat_map(ModelClient::wants);
         all.filter(move |want| want.item == item)
     }
 
@@ -413,7 +413,7 @@ impl TestEnv {
         self.note_ends();
     }
 
-    fn note_known(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+    fn note_known(&mut self, number: usize, row: &ModelRow, fields: &FieldSet) {
         let known = &mut self.items[number].known;
         for index in fields
             .iter()
@@ -470,7 +470,7 @@ impl TestEnv {
     }
 
     /// What is known of an item after values have come.
-    fn merge(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+    fn merge(&mut self, number: usize, row: &ModelRow, fields: &FieldSet) {
         let wanted: FieldSet = (0..FIELDS.len())
             .filter(|index| self.is_wanted(number, *index))
             .collect();
@@ -485,7 +485,7 @@ impl TestEnv {
         }
     }
 
-    fn note_update(&mut self, number: usize, row: &Row, fields: &FieldSet) {
+    fn note_update(&mut self, number: usize, row: &ModelRow, fields: &FieldSet) {
         self.merge(number, row, fields);
         let item = &mut self.items[number];
         if let Some(history) = &mut item.history {
@@ -588,9 +588,9 @@ proptest! {
         has_other_shard in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {
-        let mut world = TestEnv::new(has_other_shard);
-        ops.into_iter().for_each(|op| world.run(op));
-        world.finish();
+        let mut env = TestEnv::new(has_other_shard);
+        ops.into_iter().for_each(|op| env.run(op));
+        env.finish();
     }
 }
 
@@ -612,14 +612,14 @@ fn a_row_is_told_again_when_more_of_it_is_learned() {
         item: 0,
         row: [a, None, None, text("k0"), text("ADD")],
     };
-    let mut world = TestEnv::new(true);
-    world.run(subscribe(0, 0));
-    world.run(produce(text("value")));
-    world.run(Op::Deliver {
+    let mut env = TestEnv::new(true);
+    env.run(subscribe(0, 0));
+    env.run(produce(text("value")));
+    env.run(Op::Deliver {
         worker: 0,
         count: 1,
     });
-    world.run(produce(None));
-    world.run(subscribe(1, command.expect("a kind in mode COMMAND")));
-    world.finish();
+    env.run(produce(None));
+    env.run(subscribe(1, command.expect("a kind in mode COMMAND")));
+    env.finish();
 }

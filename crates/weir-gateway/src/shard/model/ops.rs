@@ -1,9 +1,9 @@
-//! What may happen in the model's world, and how often.
+//! What may happen in the model's env, and how often.
 
 use proptest::prelude::*;
 
 use super::want::KINDS;
-use super::{CLIENTS, ITEMS, Row, SCHEMAS, WORKERS, differences};
+use super::{CLIENTS, ITEMS, ModelRow, SCHEMAS, WORKERS, differences};
 
 #[derive(Debug, Clone)]
 pub(super) enum Op {
@@ -32,7 +32,7 @@ pub(super) enum Op {
     },
     Produce {
         item: usize,
-        row: Row,
+        row: ModelRow,
     },
     /// The shard takes so many mails of a worker.
     Deliver {
@@ -67,7 +67,7 @@ fn value() -> impl Strategy<Value = Option<String>> {
     ]
 }
 
-fn row() -> impl Strategy<Value = Row> {
+fn row() -> impl Strategy<Value = ModelRow> {
     let key = prop_oneof![
         9 => (0u8..3).prop_map(|key| Some(format!("k{key}"))),
         1 => Just(None),

@@ -2,56 +2,53 @@
 
 use super::TestEnv;
 use crate::admission::AdmissionLimit;
-use crate::config::Limits;
+use crate::config::GatewayLimits;
 
 /// Returns what a client is told after a subscription.
-fn subscribe(world: &mut TestEnv, sub_id: u32, group: &str) -> String {
-    world.request(
+fn subscribe(env: &mut TestEnv, sub_id: u32, group: &str) -> String {
+    env.request(
         0,
         &format!(
             "control\r\nLS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_data_adapter=Data&LS_ack=false\
              &LS_group={group}&LS_schema=a&LS_mode=RAW"
         ),
     );
-    world.wire.flush_all();
-    world.wire.take_lines(0)
+    env.wire.flush_all();
+    env.wire.take_lines(0)
 }
 
 #[test]
 fn an_item_is_named_once_in_a_subscription() {
-    let mut world = TestEnv::new(false);
-    subscribe(&mut world, 1, "item-[key=0]");
-    let refused = subscribe(&mut world, 2, "item-[key=0]%20item-[key=1]%20item-[key=0]");
+    let mut env = TestEnv::new(false);
+    subscribe(&mut env, 1, "item-[key=0]");
+    let refused = subscribe(&mut env, 2, "item-[key=0]%20item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,21,"), "{refused}");
     assert!(refused.contains("named twice"), "{refused}");
-    let taken = subscribe(&mut world, 2, "item-[key=0]%20item-[key=1]");
+    let taken = subscribe(&mut env, 2, "item-[key=0]%20item-[key=1]");
     assert!(taken.starts_with("SUBOK,2,2,1"), "{taken}");
 }
 
 #[test]
 fn frame_classes_of_an_item_are_bounded() {
-    let limits = Limits {
+    let limits = GatewayLimits {
         frame_classes_per_item: 3,
-        ..Limits::default()
+        ..GatewayLimits::default()
     };
-    let mut world = TestEnv::limited(false, limits);
+    let mut env = TestEnv::limited(false, limits);
     for sub_id in 1..=3 {
-        let taken = subscribe(&mut world, sub_id, "item-[key=0]");
+        let taken = subscribe(&mut env, sub_id, "item-[key=0]");
         assert!(taken.contains("SUBOK"), "{taken}");
     }
-    let refused = subscribe(&mut world, 4, "item-[key=1]%20item-[key=0]");
+    let refused = subscribe(&mut env, 4, "item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,68,"), "{refused}");
-    assert_eq!(
-        world.shard.shared.guard.met(AdmissionLimit::FrameClasses),
-        1
-    );
-    assert_eq!(world.shard.items.len(), 1, "nothing is left of it");
+    assert_eq!(env.shard.shared.guard.met(AdmissionLimit::FrameClasses), 1);
+    assert_eq!(env.shard.items.len(), 1, "nothing is left of it");
     // Other items are open, and this one when a class has gone.
-    assert!(subscribe(&mut world, 4, "item-[key=1]").contains("SUBOK"));
-    world.request(
+    assert!(subscribe(&mut env, 4, "item-[key=1]").contains("SUBOK"));
+    env.request(
         0,
         "control\r\nLS_reqId=1&LS_op=delete&LS_subId=2&LS_ack=false",
     );
-    let taken = subscribe(&mut world, 5, "item-[key=0]");
+    let taken = subscribe(&mut env, 5, "item-[key=0]");
     assert!(taken.contains("SUBOK,5,1,1"), "{taken}");
 }

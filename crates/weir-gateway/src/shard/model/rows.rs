@@ -1,6 +1,6 @@
 //! Rows of mode COMMAND as the model and its clients keep them.
 
-use super::Row;
+use super::ModelRow;
 use super::want::{SubscriptionSpec, Values};
 
 /// Positions of the fields in a record.
@@ -9,15 +9,15 @@ const COMMAND: usize = 4;
 
 /// Rows by key, in the order of their ADD.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rows(Vec<(String, Row)>);
+pub(super) struct Rows(Vec<(String, ModelRow)>);
 
 /// What a record does to the rows.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
+pub(super) struct ModelRowChange {
     /// `ADD`, `UPDATE` or `DELETE`, as clients must be told.
     pub(super) command: &'static str,
     /// The row afterwards.
-    pub(super) row: Row,
+    pub(super) row: ModelRow,
 }
 
 impl Rows {
@@ -25,19 +25,19 @@ impl Rows {
         self.0.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(String, Row)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(String, ModelRow)> {
         self.0.iter()
     }
 
     /// The row with the key of a record.
-    pub(super) fn get(&self, record: &Row) -> Option<&Row> {
+    pub(super) fn get(&self, record: &ModelRow) -> Option<&ModelRow> {
         let key = record[KEY].as_ref()?;
         let (_, row) = self.0.iter().find(|(known, _)| known == key)?;
         Some(row)
     }
 
     /// Takes in a record.
-    pub(super) fn apply(&mut self, record: &Row) -> Option<Change> {
+    pub(super) fn apply(&mut self, record: &ModelRow) -> Option<ModelRowChange> {
         let key = record[KEY].clone().filter(|key| !key.trim().is_empty())?;
         let command = record[COMMAND].as_deref()?;
         let known = self.0.iter().position(|(known, _)| *known == key);
@@ -45,7 +45,7 @@ impl Rows {
             ("DELETE", Some(index)) => {
                 let (_, row) = self.0.remove(index);
                 let command = "DELETE";
-                Some(Change { command, row })
+                Some(ModelRowChange { command, row })
             }
             ("ADD" | "UPDATE", Some(index)) => {
                 let row = &mut self.0[index].1;
@@ -56,12 +56,12 @@ impl Rows {
                 }
                 let row = row.clone();
                 let command = "UPDATE";
-                Some(Change { command, row })
+                Some(ModelRowChange { command, row })
             }
             ("ADD" | "UPDATE", None) => {
                 self.0.push((key, record.clone()));
                 let (command, row) = ("ADD", record.clone());
-                Some(Change { command, row })
+                Some(ModelRowChange { command, row })
             }
             _ => None,
         }
@@ -69,13 +69,13 @@ impl Rows {
 }
 
 /// Numbers rows by their keys.
-pub(super) fn number_of(record: &Row) -> usize {
+pub(super) fn number_of(record: &ModelRow) -> usize {
     let key = record[KEY].as_ref().and_then(|key| key.bytes().last());
     key.map_or(0, usize::from)
 }
 
 /// A row as a client sees it.
-pub(super) fn seen(want: &SubscriptionSpec, row: &Row, command: &str) -> Values {
+pub(super) fn seen(want: &SubscriptionSpec, row: &ModelRow, command: &str) -> Values {
     let mut row = row.clone();
     row[COMMAND] = Some(command.to_owned());
     want.project(&row)
@@ -83,9 +83,9 @@ pub(super) fn seen(want: &SubscriptionSpec, row: &Row, command: &str) -> Values 
 
 /// What a client knows of a table, by what it has read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen(pub(super) Vec<(String, Values)>);
+pub(super) struct ObservedRows(pub(super) Vec<(String, Values)>);
 
-impl Seen {
+impl ObservedRows {
     /// Takes in an update with `key` and `command` as its first two fields.
     pub(super) fn apply(&mut self, values: &Values) {
         let key = values[0].clone().expect("a key");

@@ -2,11 +2,11 @@
 
 use weir_mapping::FieldSet;
 
-use super::{FIELDS, Known, Row};
+use super::{FIELDS, KnownValues, ModelRow};
 
 /// Mode and limits of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SubscriptionKind {
     Raw,
     Distinct,
     DistinctOne,
@@ -21,25 +21,25 @@ pub(super) enum Kind {
     CommandPaced,
 }
 
-pub(super) const KINDS: [Kind; 12] = [
-    Kind::Raw,
-    Kind::Distinct,
-    Kind::DistinctOne,
-    Kind::DistinctUnfiltered,
-    Kind::DistinctPaced,
-    Kind::Merge,
-    Kind::MergeTwo,
-    Kind::MergeUnfiltered,
-    Kind::MergePaced,
-    Kind::Command,
-    Kind::CommandUnfiltered,
-    Kind::CommandPaced,
+pub(super) const KINDS: [SubscriptionKind; 12] = [
+    SubscriptionKind::Raw,
+    SubscriptionKind::Distinct,
+    SubscriptionKind::DistinctOne,
+    SubscriptionKind::DistinctUnfiltered,
+    SubscriptionKind::DistinctPaced,
+    SubscriptionKind::Merge,
+    SubscriptionKind::MergeTwo,
+    SubscriptionKind::MergeUnfiltered,
+    SubscriptionKind::MergePaced,
+    SubscriptionKind::Command,
+    SubscriptionKind::CommandUnfiltered,
+    SubscriptionKind::CommandPaced,
 ];
 
 /// Milliseconds between two updates of a paced kind.
 pub(super) const PERIOD_MS: u64 = 200;
 
-impl Kind {
+impl SubscriptionKind {
     pub(super) fn mode(self) -> &'static str {
         match self {
             Self::Raw => "RAW",
@@ -98,7 +98,7 @@ impl Kind {
 pub(super) struct SubscriptionSpec {
     pub(super) item: usize,
     pub(super) fields: &'static [&'static str],
-    pub(super) kind: Kind,
+    pub(super) kind: SubscriptionKind,
     pub(super) snapshot: bool,
 }
 
@@ -123,12 +123,12 @@ impl SubscriptionSpec {
         names.map(|name| FIELDS.iter().position(|field| field == name))
     }
 
-    pub(super) fn project(&self, row: &Row) -> Values {
+    pub(super) fn project(&self, row: &ModelRow) -> Values {
         self.indexes().map(|index| row[index?].clone()).collect()
     }
 
     /// The current values, if all are known.
-    pub(super) fn current(&self, known: &Known) -> Option<Values> {
+    pub(super) fn current(&self, known: &KnownValues) -> Option<Values> {
         self.indexes()
             .map(|index| match index {
                 None => Some(None),

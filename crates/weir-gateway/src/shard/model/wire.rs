@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bytes::Bytes;
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, TrySend};
-use weir_net::websocket::{Event, FrameReader, Inflater, Role, Window};
+use weir_net::websocket::{DeflateWindow, FrameEvent, FrameRole, Inflater, WebSocketFrameReader};
 
 use crate::shard::wire::Wire;
 
@@ -30,8 +30,8 @@ struct Conn {
     blocked: bool,
     wants_room: bool,
     /// It has agreed to compressed messages.
-    window: Option<Window>,
-    reader: FrameReader,
+    window: Option<DeflateWindow>,
+    reader: WebSocketFrameReader,
     inflater: Inflater,
     /// Whole messages that have arrived.
     arrived: String,
@@ -171,7 +171,7 @@ impl Conn {
     fn new(client: usize, generation: u32) -> Self {
         let deflate = (client + generation as usize) % 2 == 0;
         Self {
-            window: deflate.then_some(Window::LARGEST),
+            window: deflate.then_some(DeflateWindow::LARGEST),
             tag: 0,
             generation,
             open: true,
@@ -180,7 +180,8 @@ impl Conn {
             room: usize::MAX,
             blocked: false,
             wants_room: false,
-            reader: FrameReader::new(Role::Client, MESSAGE_BYTES).with_deflate(deflate),
+            reader: WebSocketFrameReader::new(FrameRole::Client, MESSAGE_BYTES)
+                .with_deflate(deflate),
             inflater: Inflater::new(),
             arrived: String::new(),
         }
@@ -194,8 +195,8 @@ impl Conn {
         while !bytes.is_empty() {
             let (used, event) = self.reader.read(bytes).expect("good frames");
             let text = match event {
-                Some(Event::Text(text)) => text,
-                Some(Event::Deflated(payload)) => self
+                Some(FrameEvent::Text(text)) => text,
+                Some(FrameEvent::Deflated(payload)) => self
                     .inflater
                     .inflate(payload, MESSAGE_BYTES)
                     .expect("a message that stands by itself"),
@@ -287,7 +288,7 @@ impl Wire for MemoryWire {
         0
     }
 
-    fn deflate_window(&mut self, conn: ConnId) -> Option<Window> {
+    fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow> {
         self.conn(conn).and_then(|state| state.window)
     }
 }

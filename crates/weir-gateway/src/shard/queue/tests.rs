@@ -1,6 +1,6 @@
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
-use super::super::row_table::{RowStep, RowTableConfig, RowTableCounters, Table};
+use super::super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
 use super::super::work::visits;
 use super::*;
 
@@ -17,7 +17,7 @@ const ROOMY: usize = usize::MAX;
 /// A table and what it makes of records.
 struct Rows {
     mapping: Mapping,
-    table: Table,
+    table: RowTable,
     counts: RowTableCounters,
 }
 
@@ -33,7 +33,7 @@ impl Rows {
             keys_max,
         };
         Self {
-            table: Table::new(rules, mapping.all_fields()),
+            table: RowTable::new(rules, mapping.all_fields()),
             mapping,
             counts: RowTableCounters::default(),
         }

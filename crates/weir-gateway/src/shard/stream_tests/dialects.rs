@@ -20,8 +20,8 @@ impl TestEnv {
              Sec-WebSocket-Protocol: {offers}\r\nUser-Agent: {user_agent}\r\n\r\n"
         );
         match self.request(number, &text) {
-            Answer::WebSocket { protocol, .. } => protocol,
-            Answer::Reply(response) => {
+            RequestOutcome::WebSocket { protocol, .. } => protocol,
+            RequestOutcome::Reply(response) => {
                 assert_eq!(response.status, 400);
                 None
             }
@@ -29,7 +29,7 @@ impl TestEnv {
         }
     }
 
-    fn request(&mut self, number: u32, text: &str) -> Answer {
+    fn request(&mut self, number: u32, text: &str) -> RequestOutcome {
         self.wire.peers.entry(number).or_default();
         let limits = ParseLimits {
             head_bytes: 1_000,
@@ -50,7 +50,7 @@ impl TestEnv {
             version.name(),
             body.len()
         );
-        if let Answer::Reply(response) = self.request(number, &text) {
+        if let RequestOutcome::Reply(response) = self.request(number, &text) {
             self.wire.reply(conn(number), &response);
         }
         self.wire.lines(number)
@@ -101,12 +101,12 @@ const ITEM: &str = "&LS_group=item-[key=x]&LS_schema=a%20b";
 #[test]
 fn each_version_is_answered_as_itself() {
     for (number, version) in (1..).zip(Version::all()) {
-        let mut world = TestEnv::new(Limits::default());
+        let mut env = TestEnv::new(GatewayLimits::default());
         let own = version.subprotocol();
-        assert_eq!(world.upgrade(number, own, "x"), Some(own));
-        let id = world.create(number, "");
-        let key = world.shard.sessions.find(0, &id).expect("a session");
-        let diffs = world.shard.sessions.get_mut(key).expect("an entry").diffs;
+        assert_eq!(env.upgrade(number, own, "x"), Some(own));
+        let id = env.create(number, "");
+        let key = env.shard.sessions.find(0, &id).expect("a session");
+        let diffs = env.shard.sessions.get_mut(key).expect("an entry").diffs;
         let readable = match version {
             Version::V2_1 => Diffs::NONE,
             _ => Diffs::ANY,
@@ -115,44 +115,44 @@ fn each_version_is_answered_as_itself() {
         // Over HTTP the same version goes on with the session, and no other does.
         for (number, other) in (70..).zip(Version::all()) {
             let bind = format!("LS_session={id}{POLL}");
-            let lines = world.python(number, "bind_session", other, &bind);
+            let lines = env.python(number, "bind_session", other, &bind);
             match other == version {
                 true => assert_eq!(lines, [""; 0]),
                 false => assert!(lines[0].starts_with("CONERR,3,"), "{lines:?}"),
             }
         }
-        let lines = world.python(80, "create_session", version, "LS_adapter_set=Set");
+        let lines = env.python(80, "create_session", version, "LS_adapter_set=Set");
         let id = lines[0].split(',').nth(1).expect("an id");
-        let key = world.shard.sessions.find(0, id).expect("a session");
-        let entry = world.shard.sessions.get_mut(key).expect("an entry");
+        let key = env.shard.sessions.find(0, id).expect("a session");
+        let entry = env.shard.sessions.get_mut(key).expect("an entry");
         assert_eq!((entry.version, entry.diffs), (version, readable));
     }
-    let mut world = TestEnv::new(Limits::default());
-    assert_eq!(world.upgrade(1, "TLCP-2.0.0.lightstreamer.com", "x"), None);
-    assert_eq!(world.upgrade(1, "", "x"), None);
+    let mut env = TestEnv::new(GatewayLimits::default());
+    assert_eq!(env.upgrade(1, "TLCP-2.0.0.lightstreamer.com", "x"), None);
+    assert_eq!(env.upgrade(1, "", "x"), None);
 }
 
 #[test]
 fn the_dialect_of_a_connection_goes_with_it() {
-    let mut world = TestEnv::new(Limits::default());
+    let mut env = TestEnv::new(GatewayLimits::default());
     let oldest = Version::V2_1.subprotocol();
-    world.upgrade(1, oldest, PYTHON);
-    world.upgrade(2, Version::NEWEST.subprotocol(), "okhttp/4.12.0");
-    assert_eq!(world.shard.dialects.len(), 1, "most need no entry");
-    let dialect = world.shard.dialects[&conn(1)];
-    let first = world.create(1, "");
+    env.upgrade(1, oldest, PYTHON);
+    env.upgrade(2, Version::NEWEST.subprotocol(), "okhttp/4.12.0");
+    assert_eq!(env.shard.dialects.len(), 1, "most need no entry");
+    let dialect = env.shard.dialects[&conn(1)];
+    let first = env.create(1, "");
     let bind = format!("bind_session\r\nLS_session={first}");
-    let lines = world.ws(2, &bind);
+    let lines = env.ws(2, &bind);
     assert!(lines[0].starts_with("CONERR,3,"), "{lines:?}");
-    world.shard.hears(conn(2), dialect);
-    let lines = world.ws(2, &bind);
+    env.shard.hears(conn(2), dialect);
+    let lines = env.ws(2, &bind);
     assert!(lines[0].starts_with("CONOK,"), "{lines:?}");
 }
 
 #[test]
 fn a_subscription_to_what_cannot_be_is_refused() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
     for (rest, answer) in [
         (
             "&LS_mode=RAW&LS_group=other&LS_schema=a",
@@ -172,30 +172,30 @@ fn a_subscription_to_what_cannot_be_is_refused() {
             "REQERR,1,16,Schema has no command field",
         ),
     ] {
-        assert_eq!(world.subscribe(&id, rest), answer);
+        assert_eq!(env.subscribe(&id, rest), answer);
     }
     let long = "y".repeat(500);
-    let answer = world.subscribe(&id, &format!("&LS_mode=RAW&LS_group={long}&LS_schema=a"));
+    let answer = env.subscribe(&id, &format!("&LS_mode=RAW&LS_group={long}&LS_schema=a"));
     assert!(answer.len() < 150, "{answer}");
-    assert_eq!(world.wire.lines(1), [""; 0], "nothing was subscribed");
-    assert_eq!(world.shard.counters.subscriptions, 0);
+    assert_eq!(env.wire.lines(1), [""; 0], "nothing was subscribed");
+    assert_eq!(env.shard.counters.subscriptions, 0);
     assert_eq!(
-        world.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
+        env.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
         "REQOK,1"
     );
 }
 
 #[test]
 fn what_cannot_be_may_be_accepted_as_the_connector_does() {
-    let mut world = TestEnv::new(Limits::default());
-    let shared = Arc::get_mut(&mut world.shard.shared).expect("nobody else has it");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let shared = Arc::get_mut(&mut env.shard.shared).expect("nobody else has it");
     shared.unknown_names = UnknownNames::Accept;
-    let id = world.create(1, "");
+    let id = env.create(1, "");
     let rest = "&LS_mode=RAW&LS_group=other%20item-[key=x]&LS_schema=c%20a";
-    assert_eq!(world.subscribe(&id, rest), "REQOK,1");
-    let item = world.wanted();
-    world.record(item, "1", "2");
-    let lines = world.wire.lines(1);
+    assert_eq!(env.subscribe(&id, rest), "REQOK,1");
+    let item = env.wanted();
+    env.record(item, "1", "2");
+    let lines = env.wire.lines(1);
     assert_eq!(
         lines,
         ["SUBOK,1,2,2", "CONF,1,unlimited,unfiltered", "U,1,2,#|1"]
@@ -204,8 +204,8 @@ fn what_cannot_be_may_be_accepted_as_the_connector_does() {
 
 #[test]
 fn a_refused_message_is_told_as_failed_to_those_who_ask_for_its_outcome() {
-    let mut world = TestEnv::new(Limits::default());
-    let id = world.create(1, "");
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
     let failed = "0,this gateway takes no messages";
     for (rest, answers) in [
         (
@@ -222,41 +222,38 @@ fn a_refused_message_is_told_as_failed_to_those_who_ask_for_its_outcome() {
         ),
         ("&LS_outcome=false&LS_ack=false", vec![]),
     ] {
-        let lines = world.ws(1, &format!("msg\r\nLS_reqId=5&LS_message=hi{rest}"));
+        let lines = env.ws(1, &format!("msg\r\nLS_reqId=5&LS_message=hi{rest}"));
         assert_eq!(lines, answers, "{rest}");
     }
     // Over another connection the answer goes back there, the outcome to the stream.
     let body = format!("LS_session={id}&LS_reqId=6&LS_message=hi&LS_msg_prog=4");
-    assert_eq!(world.http(2, "msg", &body), ["REQOK,6"]);
-    assert_eq!(world.wire.lines(1), [format!("MSGFAIL,*,4,{failed}")]);
+    assert_eq!(env.http(2, "msg", &body), ["REQOK,6"]);
+    assert_eq!(env.wire.lines(1), [format!("MSGFAIL,*,4,{failed}")]);
     let body = "LS_session=S1&LS_reqId=7&LS_message=hi&LS_msg_prog=4";
-    assert_eq!(
-        world.http(2, "msg", body),
-        ["REQERR,7,20,Session not found"]
-    );
+    assert_eq!(env.http(2, "msg", body), ["REQERR,7,20,Session not found"]);
     // It counts as data: the client that has got three of three needs nothing again.
-    world.lose(1);
+    env.lose(1);
     let recover = format!("LS_session={id}&LS_recovery_from=3&LS_reduce_head=true{POLL}");
-    assert_eq!(world.http(3, "bind_session", &recover), ["PROG,3"]);
+    assert_eq!(env.http(3, "bind_session", &recover), ["PROG,3"]);
 }
 
 #[test]
 fn an_update_too_long_for_its_client_is_told_as_lost_and_the_next_is_whole() {
-    let limits = Limits {
+    let limits = GatewayLimits {
         line_bytes: 100,
-        ..Limits::default()
+        ..GatewayLimits::default()
     };
     let long = "z".repeat(90);
     for (mode, begin) in [("RAW", "unfiltered"), ("MERGE", "filtered")] {
-        let mut world = TestEnv::new(limits.clone());
-        let id = world.create(1, "");
+        let mut env = TestEnv::new(limits.clone());
+        let id = env.create(1, "");
         assert_eq!(
-            world.subscribe(&id, &format!("&LS_mode={mode}{ITEM}")),
+            env.subscribe(&id, &format!("&LS_mode={mode}{ITEM}")),
             "REQOK,1"
         );
-        let item = world.wanted();
+        let item = env.wanted();
         for (a, b) in [("1", "2"), (&long, "2"), ("3", "2"), ("4", "2")] {
-            world.record(item, a, b);
+            env.record(item, a, b);
         }
         let conf = format!("CONF,1,unlimited,{begin}");
         let expected = [
@@ -267,70 +264,70 @@ fn an_update_too_long_for_its_client_is_told_as_lost_and_the_next_is_whole() {
             "U,1,1,3|2",
             "U,1,1,4|",
         ];
-        assert_eq!(world.wire.lines(1), expected, "{mode}");
-        assert_eq!(world.shard.counters.too_long, 1);
+        assert_eq!(env.wire.lines(1), expected, "{mode}");
+        assert_eq!(env.shard.counters.too_long, 1);
     }
 }
 
 #[test]
 fn what_waits_and_is_too_long_is_told_as_lost() {
-    let mut world = TestEnv::new(Limits {
+    let mut env = TestEnv::new(GatewayLimits {
         line_bytes: 100,
-        ..Limits::default()
+        ..GatewayLimits::default()
     });
-    let id = world.create(1, "");
+    let id = env.create(1, "");
     assert_eq!(
-        world.subscribe(&id, &format!("&LS_mode=MERGE{ITEM}")),
+        env.subscribe(&id, &format!("&LS_mode=MERGE{ITEM}")),
         "REQOK,1"
     );
-    let item = world.wanted();
-    world.record(item, &"z".repeat(90), "2");
-    world.wire.lines(1);
+    let item = env.wanted();
+    env.record(item, &"z".repeat(90), "2");
+    env.wire.lines(1);
     // A newcomer's snapshot comes out of what is known.
-    let other = world.create(2, "");
+    let other = env.create(2, "");
     let with_snapshot = format!("&LS_mode=MERGE{ITEM}&LS_snapshot=true");
-    assert_eq!(world.subscribe(&other, &with_snapshot), "REQOK,1");
+    assert_eq!(env.subscribe(&other, &with_snapshot), "REQOK,1");
     let expected = ["SUBOK,1,1,2", "CONF,1,unlimited,filtered", "OV,1,1,1"];
-    assert_eq!(world.wire.lines(2), expected);
-    world.record(item, "3", "2");
-    assert_eq!(world.wire.lines(2), ["U,1,1,3|2"]);
-    assert_eq!(world.shard.counters.too_long, 2);
+    assert_eq!(env.wire.lines(2), expected);
+    env.record(item, "3", "2");
+    assert_eq!(env.wire.lines(2), ["U,1,1,3|2"]);
+    assert_eq!(env.shard.counters.too_long, 2);
 }
 
 #[test]
 fn what_a_library_reads_depends_on_the_transport() {
     let long = "z".repeat(600_000);
-    let mut world = TestEnv::new(Limits {
+    let mut env = TestEnv::new(GatewayLimits {
         recovery_bytes: 1 << 20,
-        ..Limits::default()
+        ..GatewayLimits::default()
     });
-    world.upgrade(1, Version::NEWEST.subprotocol(), PYTHON);
-    let id = world.create(1, "");
+    env.upgrade(1, Version::NEWEST.subprotocol(), PYTHON);
+    let id = env.create(1, "");
     assert_eq!(
-        world.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
+        env.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
         "REQOK,1"
     );
-    let item = world.wanted();
-    world.record(item, &long, "2");
+    let item = env.wanted();
+    env.record(item, &long, "2");
     assert_eq!(
-        world.wire.lines(1)[2].len(),
+        env.wire.lines(1)[2].len(),
         600_008,
         "over a WebSocket it is read"
     );
     // Recovery would bring it over HTTP, again and again.
-    world.lose(1);
+    env.lose(1);
     let recover = format!("LS_session={id}&LS_recovery_from=2{POLL}");
-    let lines = world.python(3, "bind_session", Version::NEWEST, &recover);
+    let lines = env.python(3, "bind_session", Version::NEWEST, &recover);
     assert!(lines[0].starts_with("CONERR,4,"), "{lines:?}");
     // The SDK starts over, where it reads no such line.
     let create = "LS_adapter_set=Set&LS_send_sync=false&LS_reduce_head=true";
-    let lines = world.python(4, "create_session", Version::NEWEST, create);
+    let lines = env.python(4, "create_session", Version::NEWEST, create);
     let id = lines[0].split(',').nth(1).expect("an id").to_owned();
     assert_eq!(
-        world.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
+        env.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
         "REQOK,1"
     );
-    world.record(item, &long, "2");
-    world.record(item, "1", "2");
-    assert_eq!(world.wire.lines(4)[2..], ["OV,1,1,1", "U,1,1,1|2"]);
+    env.record(item, &long, "2");
+    env.record(item, "1", "2");
+    assert_eq!(env.wire.lines(4)[2..], ["OV,1,1,1", "U,1,1,1|2"]);
 }

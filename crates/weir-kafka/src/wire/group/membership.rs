@@ -8,7 +8,7 @@ use kafka_protocol::messages::{
 };
 
 use super::super::header::write_request;
-use super::super::reader::Reader;
+use super::super::reader::WireReader;
 use super::super::{EncodeError, WireError};
 use super::{MemberIdentity, text};
 
@@ -82,7 +82,7 @@ pub fn write_join(
 
 /// Reads the answer's body.
 pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
     let generation = reader.i32("generation")?;
@@ -135,7 +135,7 @@ pub fn write_sync(
 
 /// Reads the answer's body: error code and the caller's share.
 pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
     let share = reader.nullable_bytes("assignment")?;
@@ -171,7 +171,7 @@ pub fn write_leave(
 
 /// Reads the body of the answer to a heartbeat or a farewell: its error code.
 pub fn read_code(body: &[u8]) -> Result<i16, WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     reader.i16("error")
 }

@@ -11,7 +11,7 @@ use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest};
 use kafka_protocol::protocol::StrBytes;
 
 use super::header::write_request;
-use super::reader::Reader;
+use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
 /// The offset load or the election of a coordinator is not finished: ask again.
@@ -46,7 +46,7 @@ pub struct MemberIdentity<'a> {
 
 /// The broker that coordinates a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coordinator {
+pub struct GroupCoordinator {
     /// Kafka error code, 0 for none; without it nothing else counts.
     pub error: i16,
     /// Host it listens on.
@@ -67,8 +67,8 @@ pub fn write_find_coordinator(
 }
 
 /// Reads the answer's body.
-pub fn read_find_coordinator(body: &[u8]) -> Result<Coordinator, WireError> {
-    let mut reader = Reader::new(body);
+pub fn read_find_coordinator(body: &[u8]) -> Result<GroupCoordinator, WireError> {
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
     reader.nullable_string("error message")?;
@@ -77,7 +77,7 @@ pub fn read_find_coordinator(body: &[u8]) -> Result<Coordinator, WireError> {
     let port = reader.i32("port")?;
     // Without a coordinator the port is -1.
     let port = u16::try_from(port).unwrap_or(0);
-    Ok(Coordinator { error, host, port })
+    Ok(GroupCoordinator { error, host, port })
 }
 
 fn text(text: &str) -> StrBytes {
@@ -107,7 +107,7 @@ mod tests {
             response.encode(&mut bytes, FIND_COORDINATOR_VERSION).expect("encodes");
             let found = read_find_coordinator(&bytes)?;
             let port = u16::try_from(port).unwrap_or(0);
-            prop_assert_eq!(found, Coordinator { error, host, port });
+            prop_assert_eq!(found, GroupCoordinator { error, host, port });
             let _ = read_find_coordinator(&noise);
         }
     }

@@ -10,7 +10,7 @@ use kafka_protocol::messages::{
 };
 
 use super::super::header::write_request;
-use super::super::reader::Reader;
+use super::super::reader::WireReader;
 use super::super::{EncodeError, WireError};
 use super::{MemberIdentity, text};
 
@@ -53,7 +53,7 @@ pub fn write_commit(
 
 /// Reads the answer's body: partitions and their error codes.
 pub fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let mut codes = Vec::new();
     for _ in 0..reader.count(6, "topics")? {
@@ -95,7 +95,7 @@ pub struct Committed {
 
 /// Reads the answer's body.
 pub fn read_fetch(body: &[u8]) -> Result<Committed, WireError> {
-    let mut reader = Reader::new(body);
+    let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let mut committed = Committed::default();
     for _ in 0..reader.count(6, "topics")? {

@@ -3,7 +3,7 @@
 use bytes::BufMut;
 
 use super::super::WireError;
-use super::super::reader::Reader;
+use super::super::reader::WireReader;
 
 /// The name of the way to divide partitions that every member must know.
 pub const RANGE: &str = "range";
@@ -20,7 +20,7 @@ pub fn write_subscription(topic: &str) -> Vec<u8> {
 
 /// Whether a subscription names `topic`; other members may be of other makes.
 pub fn subscribes(subscription: &[u8], topic: &str) -> Result<bool, WireError> {
-    let mut reader = Reader::new(subscription);
+    let mut reader = WireReader::new(subscription);
     reader.i16("version")?;
     let mut found = false;
     for _ in 0..reader.count(2, "topics")? {
@@ -46,7 +46,7 @@ pub fn write_assignment(topic: &str, partitions: &[i32]) -> Vec<u8> {
 
 /// The partitions of `topic` in a share; an empty one is the coordinator's way to say none.
 pub fn read_assignment(share: &[u8], topic: &str) -> Result<Vec<i32>, WireError> {
-    let mut reader = Reader::new(share);
+    let mut reader = WireReader::new(share);
     let mut partitions = Vec::new();
     if share.is_empty() {
         return Ok(partitions);

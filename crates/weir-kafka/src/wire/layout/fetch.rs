@@ -1,15 +1,15 @@
 //! Answers to Fetch, version 0 to 12.
 
-use super::{Cursor, Layout, PartitionSpan, TopicSpan, fetch_is_flexible};
+use super::{LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, fetch_is_flexible};
 use crate::wire::WireError;
 
 /// Finds topics and partitions in the body of an answer.
 ///
 /// # Errors
 /// [`WireError`] if these bytes are no such body.
-pub fn fetch(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), WireError> {
+pub fn fetch(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
     layout.clear();
-    let mut cursor = Cursor::new(body, fetch_is_flexible(version));
+    let mut cursor = LayoutCursor::new(body, fetch_is_flexible(version));
     if version >= 1 {
         cursor.skip(4, "throttle time")?;
     }
@@ -44,7 +44,7 @@ pub fn fetch(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), WireE
     cursor.end()
 }
 
-fn partition(cursor: &mut Cursor<'_>, version: i16) -> Result<PartitionSpan, WireError> {
+fn partition(cursor: &mut LayoutCursor<'_>, version: i16) -> Result<PartitionSpan, WireError> {
     let start = cursor.at();
     let index = cursor.reader.i32("partition")?;
     let error_at = cursor.at();

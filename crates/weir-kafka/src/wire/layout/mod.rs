@@ -8,7 +8,7 @@ mod produce_response;
 use std::ops::Range;
 
 use super::WireError;
-use super::reader::Reader;
+use super::reader::WireReader;
 
 pub use produce::produce;
 pub use produce_response::{PartitionError, produce_answer, put_partition_error, put_topic_errors};
@@ -25,7 +25,7 @@ pub const ROWS_MAX: usize = 100_000;
 
 /// Topics and partitions of one message; ranges count from the start of the bytes read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct MessageLayout {
     /// Acknowledgements asked for; 0 in answers.
     pub acks: i16,
     /// The field that counts the topics.
@@ -38,7 +38,7 @@ pub struct Layout {
     pub topics_end: usize,
 }
 
-impl Layout {
+impl MessageLayout {
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.topics.clear();
@@ -99,16 +99,16 @@ pub struct PartitionSpan {
 
 /// A reader that knows where it is.
 #[derive(Debug, Clone)]
-struct Cursor<'a> {
-    reader: Reader<'a>,
+struct LayoutCursor<'a> {
+    reader: WireReader<'a>,
     length: usize,
     flexible: bool,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> LayoutCursor<'a> {
     fn new(bytes: &'a [u8], flexible: bool) -> Self {
         Self {
-            reader: Reader::new(bytes),
+            reader: WireReader::new(bytes),
             length: bytes.len(),
             flexible,
         }

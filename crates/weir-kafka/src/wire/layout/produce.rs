@@ -1,15 +1,15 @@
 //! Produce requests, version 0 to 12.
 
-use super::{Cursor, Layout, PartitionSpan, TopicSpan, produce_is_flexible};
+use super::{LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, produce_is_flexible};
 use crate::wire::WireError;
 
 /// Finds topics and partitions in the body of a request.
 ///
 /// # Errors
 /// [`WireError`] if these bytes are no such body.
-pub fn produce(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), WireError> {
+pub fn produce(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
     layout.clear();
-    let mut cursor = Cursor::new(body, produce_is_flexible(version));
+    let mut cursor = LayoutCursor::new(body, produce_is_flexible(version));
     if version >= 3 {
         cursor.skip_string("transactional id")?;
     }
@@ -26,7 +26,7 @@ pub fn produce(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), Wir
     cursor.end()
 }
 
-fn topic(cursor: &mut Cursor<'_>, layout: &mut Layout) -> Result<(), WireError> {
+fn topic(cursor: &mut LayoutCursor<'_>, layout: &mut MessageLayout) -> Result<(), WireError> {
     let start = cursor.at();
     let name = cursor.name("topic name")?;
     let (partitions, partition_count) = cursor.count(5, "partitions")?;

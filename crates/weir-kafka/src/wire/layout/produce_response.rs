@@ -1,8 +1,8 @@
 //! Answers to Produce, version 0 to 12: where partitions lie, and rows that tell an error.
 
 use super::{
-    Cursor, Layout, PartitionSpan, TopicSpan, produce_is_flexible, put_length, put_string,
-    put_uvarint,
+    LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, produce_is_flexible, put_length,
+    put_string, put_uvarint,
 };
 use crate::wire::WireError;
 
@@ -10,9 +10,13 @@ use crate::wire::WireError;
 ///
 /// # Errors
 /// [`WireError`] if these bytes are no such body.
-pub fn produce_answer(body: &[u8], version: i16, layout: &mut Layout) -> Result<(), WireError> {
+pub fn produce_answer(
+    body: &[u8],
+    version: i16,
+    layout: &mut MessageLayout,
+) -> Result<(), WireError> {
     layout.clear();
-    let mut cursor = Cursor::new(body, produce_is_flexible(version));
+    let mut cursor = LayoutCursor::new(body, produce_is_flexible(version));
     let (topics, count_field) = cursor.count(2, "topics")?;
     layout.topic_count = count_field;
     for _ in 0..topics {
@@ -42,7 +46,7 @@ pub fn produce_answer(body: &[u8], version: i16, layout: &mut Layout) -> Result<
     cursor.end()
 }
 
-fn partition(cursor: &mut Cursor<'_>, version: i16) -> Result<PartitionSpan, WireError> {
+fn partition(cursor: &mut LayoutCursor<'_>, version: i16) -> Result<PartitionSpan, WireError> {
     let start = cursor.at();
     let index = cursor.reader.i32("partition")?;
     let error_at = cursor.at();

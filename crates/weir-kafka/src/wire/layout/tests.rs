@@ -17,10 +17,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::byte_edits::ByteEdits;
 
-type Row = (i32, Option<Vec<u8>>);
-type Topic = (String, Vec<Row>);
+type PartitionRow = (i32, Option<Vec<u8>>);
+type TopicRow = (String, Vec<PartitionRow>);
 
-fn topics() -> impl Strategy<Value = Vec<Topic>> {
+fn topics() -> impl Strategy<Value = Vec<TopicRow>> {
     let records = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
     let rows = prop::collection::vec((any::<i32>(), records), 0..4);
     prop::collection::vec(("[a-zé.]{1,9}", rows), 0..4)
@@ -37,7 +37,7 @@ fn encoded(message: &impl Encodable, version: i16) -> Vec<u8> {
 }
 
 /// What a layout says is where.
-fn seen(bytes: &[u8], layout: &Layout) -> Vec<Topic> {
+fn seen(bytes: &[u8], layout: &MessageLayout) -> Vec<TopicRow> {
     let topic = |topic: &TopicSpan| {
         let name = std::str::from_utf8(&bytes[topic.name.clone()]).expect("checked");
         let rows = layout.partitions[topic.partitions.clone()].iter();
@@ -47,19 +47,19 @@ fn seen(bytes: &[u8], layout: &Layout) -> Vec<Topic> {
     layout.topics.iter().map(topic).collect()
 }
 
-fn without_nulls(topics: &[Topic]) -> Vec<Topic> {
-    let row = |(index, records): &Row| (*index, Some(records.clone().unwrap_or_default()));
-    let topic = |(name, rows): &Topic| (name.clone(), rows.iter().map(row).collect());
+fn without_nulls(topics: &[TopicRow]) -> Vec<TopicRow> {
+    let row = |(index, records): &PartitionRow| (*index, Some(records.clone().unwrap_or_default()));
+    let topic = |(name, rows): &TopicRow| (name.clone(), rows.iter().map(row).collect());
     topics.iter().map(topic).collect()
 }
 
-fn request(topics: &[Topic], version: i16) -> Vec<u8> {
-    let partition = |(index, records): &Row| {
+fn request(topics: &[TopicRow], version: i16) -> Vec<u8> {
+    let partition = |(index, records): &PartitionRow| {
         PartitionProduceData::default()
             .with_index(*index)
             .with_records(records.as_ref().map(|bytes| Bytes::copy_from_slice(bytes)))
     };
-    let topic = |(text, rows): &Topic| {
+    let topic = |(text, rows): &TopicRow| {
         TopicProduceData::default()
             .with_name(name(text))
             .with_partition_data(rows.iter().map(partition).collect())
@@ -72,8 +72,8 @@ fn request(topics: &[Topic], version: i16) -> Vec<u8> {
     encoded(&request, version)
 }
 
-fn fetched(topics: &[Topic], version: i16) -> Vec<u8> {
-    let partition = |(index, records): &Row| {
+fn fetched(topics: &[TopicRow], version: i16) -> Vec<u8> {
+    let partition = |(index, records): &PartitionRow| {
         let aborted = (version >= 4).then(|| vec![AbortedTransaction::default(); 2]);
         let mut row = PartitionData::default()
             .with_partition_index(*index)
@@ -86,7 +86,7 @@ fn fetched(topics: &[Topic], version: i16) -> Vec<u8> {
         }
         row
     };
-    let topic = |(text, rows): &Topic| {
+    let topic = |(text, rows): &TopicRow| {
         FetchableTopicResponse::default()
             .with_topic(name(text))
             .with_partitions(rows.iter().map(partition).collect())
@@ -95,8 +95,8 @@ fn fetched(topics: &[Topic], version: i16) -> Vec<u8> {
     encoded(&response, version)
 }
 
-fn answered(topics: &[Topic], version: i16) -> Vec<u8> {
-    let partition = |(index, records): &Row| {
+fn answered(topics: &[TopicRow], version: i16) -> Vec<u8> {
+    let partition = |(index, records): &PartitionRow| {
         let errors = records
             .iter()
             .map(|bytes| BatchIndexAndErrorMessage::default().with_batch_index(bytes.len() as i32));
@@ -112,7 +112,7 @@ fn answered(topics: &[Topic], version: i16) -> Vec<u8> {
         }
         row
     };
-    let topic = |(text, rows): &Topic| {
+    let topic = |(text, rows): &TopicRow| {
         TopicProduceResponse::default()
             .with_name(name(text))
             .with_partition_responses(rows.iter().map(partition).collect())
@@ -126,7 +126,7 @@ fn answered(topics: &[Topic], version: i16) -> Vec<u8> {
 proptest! {
     #[test]
     fn finds_what_the_codec_writes(topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>()) {
-        let mut layout = Layout::default();
+        let mut layout = MessageLayout::default();
         let bytes = request(&topics, version);
         produce(&bytes, version, &mut layout)?;
         prop_assert_eq!(layout.acks, -1);
@@ -156,7 +156,7 @@ proptest! {
         let records: Vec<_> = (0..errors).map(|at| (at as i32, format!("no {at}"))).collect();
         let row = PartitionError { partition: 4, error: 87, message: "bad", records: &records };
         let bytes = answered(&topics, version);
-        let mut layout = Layout::default();
+        let mut layout = MessageLayout::default();
         produce_answer(&bytes, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
         let mut patches = ByteEdits::default();
@@ -185,7 +185,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13) {
-        let mut layout = Layout::default();
+        let mut layout = MessageLayout::default();
         let _ = produce(&bytes, version, &mut layout);
         let _ = fetch(&bytes, version, &mut layout);
         let _ = produce_answer(&bytes, version, &mut layout);
@@ -197,7 +197,7 @@ fn counts_beyond_the_bytes_are_refused_before_anything_is_stored() {
     let mut body = vec![0xff, 0xff]; // no transactional id
     body.extend_from_slice(&[0, 1, 0, 0, 0, 9]);
     body.extend_from_slice(&i32::MAX.to_be_bytes());
-    let mut layout = Layout::default();
+    let mut layout = MessageLayout::default();
     let error = produce(&body, 3, &mut layout).expect_err("too many topics");
     assert!(
         matches!(error, WireError::Length { what: "topics", .. }),

@@ -9,21 +9,21 @@ use weir_stats::steady_state;
 use super::super::child::{ProcessRole, RoleProcess};
 use super::super::gateway;
 use super::super::observer::{Live, Observer};
-use super::super::result::{self, Measured, Window};
+use super::super::result::{self, Measured, MeasuredWindow};
 use super::super::workers::receiving_part;
-use super::{CellAbort, END_GRACE, Running};
+use super::{CellAbort, END_GRACE, RunningCell};
 use crate::clock::nanos;
 use crate::plan::Architecture;
-use crate::worker::protocol::{Command, Progress, Schedule};
+use crate::worker::protocol::{Schedule, WorkerCommand, WorkerProgress};
 
-impl Running<'_> {
+impl RunningCell<'_> {
     /// Tells all workers when to begin. The window is the latest one that the plan allows; it is moved to the front
     /// once the load has settled.
-    pub(super) fn schedule(&mut self) -> Window {
+    pub(super) fn schedule(&mut self) -> MeasuredWindow {
         let plan = self.context.plan;
         let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_IN);
         let from_unix_ns = start_unix_ns + nanos(plan.warm_up.max(plan.warm_up_max));
-        let window = Window {
+        let window = MeasuredWindow {
             start_unix_ns,
             from_unix_ns,
             until_unix_ns: from_unix_ns + nanos(plan.hold),
@@ -34,7 +34,7 @@ impl Running<'_> {
     }
 
     /// The producers go on a little beyond the window, so that its last records are delivered under load.
-    fn announce(&mut self, window: &Window) {
+    fn announce(&mut self, window: &MeasuredWindow) {
         let until_unix_ns = window.until_unix_ns;
         for process in &mut self.parts {
             let stop_unix_ns = match process.part {
@@ -45,7 +45,7 @@ impl Running<'_> {
                     until_unix_ns + nanos(TAIL) + drain + nanos(ABANDONED_AFTER)
                 }
             };
-            process.send(&Command::Start(Schedule {
+            process.send(&WorkerCommand::Start(Schedule {
                 start_unix_ns: window.start_unix_ns,
                 measure_from_unix_ns: window.from_unix_ns,
                 measure_until_unix_ns: until_unix_ns,
@@ -55,7 +55,7 @@ impl Running<'_> {
     }
 
     /// Begins the window as soon as the load has settled, if the plan does not fix its warm-up.
-    fn await_steady_state(&mut self, window: &mut Window, now_unix_ns: u64) {
+    fn await_steady_state(&mut self, window: &mut MeasuredWindow, now_unix_ns: u64) {
         let from_unix_ns = now_unix_ns + nanos(MOVED_IN);
         let earliest_unix_ns = window.start_unix_ns + nanos(self.context.plan.warm_up);
         if from_unix_ns < earliest_unix_ns || from_unix_ns >= window.from_unix_ns {
@@ -75,7 +75,7 @@ impl Running<'_> {
     /// ends it there; before it, there is nothing to keep.
     pub(super) fn load(
         &mut self,
-        window: &mut Window,
+        window: &mut MeasuredWindow,
         observer: &mut dyn Observer,
     ) -> Result<(), CellAbort> {
         let mut next_unix_ns = window.start_unix_ns;
@@ -109,7 +109,7 @@ impl Running<'_> {
         }
     }
 
-    fn cut(&mut self, window: &mut Window, now_unix_ns: u64) -> Result<(), CellAbort> {
+    fn cut(&mut self, window: &mut MeasuredWindow, now_unix_ns: u64) -> Result<(), CellAbort> {
         if now_unix_ns <= window.from_unix_ns {
             return Err(CellAbort::Interrupted);
         }
@@ -125,12 +125,12 @@ impl Running<'_> {
     /// Waits for the producer's account, has the receivers settle against it, and ends all parts.
     pub(super) fn settle(
         &mut self,
-        window: &Window,
+        window: &MeasuredWindow,
         observer: &mut dyn Observer,
     ) -> Result<(), CellAbort> {
         if window.interrupted {
-            self.send(ProcessRole::Produce, &Command::Stop);
-            self.send(ProcessRole::ProduceMarked, &Command::Stop);
+            self.send(ProcessRole::Produce, &WorkerCommand::Stop);
+            self.send(ProcessRole::ProduceMarked, &WorkerCommand::Stop);
         }
         let producers: Vec<ProcessRole> = self.parts.iter().map(|process| process.part).collect();
         for part in producers.into_iter().filter(|part| part.produces()) {
@@ -139,7 +139,7 @@ impl Running<'_> {
         }
         let receiving = receiving_part(self.spec.architecture);
         let entries = self.collected.ledger();
-        self.send(receiving, &Command::Ledger { entries });
+        self.send(receiving, &WorkerCommand::Ledger { entries });
         observer.live(&self.live("drain", window.load_s()));
         let drain = self.context.plan.drain;
         let settled = self
@@ -147,7 +147,7 @@ impl Running<'_> {
             .is_ok();
         if !settled {
             self.check_alive()?;
-            self.send(receiving, &Command::Stop);
+            self.send(receiving, &WorkerCommand::Stop);
             self.wait_final(
                 FINAL_WITHIN,
                 |seen| seen.delivery.is_some(),
@@ -169,10 +169,10 @@ impl Running<'_> {
         let unix_ns = self.context.clock.now_unix_ns();
         let written = metrics.and_then(|metrics| {
             let counters = gateway::counters(&metrics);
-            let progress = Progress {
+            let progress = WorkerProgress {
                 unix_ns,
                 counters,
-                ..Progress::default()
+                ..WorkerProgress::default()
             };
             self.collected
                 .progress
@@ -205,7 +205,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn send(&mut self, part: ProcessRole, command: &Command) {
+    fn send(&mut self, part: ProcessRole, command: &WorkerCommand) {
         for process in self.parts.iter_mut().filter(|process| process.part == part) {
             RoleProcess::send(process, command);
         }
@@ -275,7 +275,7 @@ impl Running<'_> {
         counter.unwrap_or_else(|| self.collected.ready.get(&receiving).copied().unwrap_or(0))
     }
 
-    fn last_two_windows(&self, part: ProcessRole) -> Option<(&Progress, &Progress)> {
+    fn last_two_windows(&self, part: ProcessRole) -> Option<(&WorkerProgress, &WorkerProgress)> {
         match self.collected.progress.get(&part)?.as_slice() {
             [.., before, last] => Some((before, last)),
             _ => None,
@@ -283,7 +283,7 @@ impl Running<'_> {
     }
 
     /// The cell with its figures.
-    pub(super) fn result(self, cell: Cell, window: &Window) -> Cell {
+    pub(super) fn result(self, cell: Cell, window: &MeasuredWindow) -> Cell {
         let mut cell = result::build(
             cell,
             window,
@@ -304,7 +304,7 @@ impl Running<'_> {
 
 /// Whether the median response of the seconds so far no longer depends on the beginning. The first report covers
 /// what was before the load as well.
-fn has_settled(reports: &[Progress], start_unix_ns: u64) -> bool {
+fn has_settled(reports: &[WorkerProgress], start_unix_ns: u64) -> bool {
     let whole = reports
         .iter()
         .filter(|report| report.unix_ns >= start_unix_ns + SECOND_NS);
@@ -316,7 +316,7 @@ fn has_settled(reports: &[Progress], start_unix_ns: u64) -> bool {
     steady_state::warm_up_len(&medians).is_some()
 }
 
-fn rate((before, last): (&Progress, &Progress), counter: &str) -> Option<f64> {
+fn rate((before, last): (&WorkerProgress, &WorkerProgress), counter: &str) -> Option<f64> {
     let span_s = last.unix_ns.saturating_sub(before.unix_ns) as f64 / 1e9;
     let (before, last) = (before.counters.get(counter)?, last.counters.get(counter)?);
     (span_s > 0.0).then(|| last.saturating_sub(*before) as f64 / span_s)
@@ -338,11 +338,11 @@ mod tests {
 
     #[test]
     fn a_load_settles_when_its_median_does() {
-        let reports = |medians: &[u64]| -> Vec<Progress> {
-            let report = |(second, p50_us): (u64, &u64)| Progress {
+        let reports = |medians: &[u64]| -> Vec<WorkerProgress> {
+            let report = |(second, p50_us): (u64, &u64)| WorkerProgress {
                 unix_ns: second * SECOND_NS,
                 p50_us: Some(*p50_us),
-                ..Progress::default()
+                ..WorkerProgress::default()
             };
             (1..).zip(medians).map(report).collect()
         };

@@ -10,7 +10,7 @@ use weir_lab::{Lab, LabOptions, ports};
 use super::super::{ADMIN_TIMEOUT, BenchError, BenchOptions, Observer};
 
 /// A broker, and what is known of it.
-pub(super) struct Broker {
+pub(super) struct LibraryBroker {
     lab: Option<Lab>,
     pub(super) admin: Admin,
     pub(super) bootstrap: String,
@@ -18,7 +18,7 @@ pub(super) struct Broker {
     pub(super) pids: Option<Vec<u32>>,
 }
 
-impl Broker {
+impl LibraryBroker {
     pub(super) fn start(
         options: &BenchOptions,
         observer: &mut dyn Observer,

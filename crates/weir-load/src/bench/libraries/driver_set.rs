@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 use weir_lab::driver::{
-    Configure, Configured, Driver, DriverError, DriverFailure, DriverProgram, Limit, Settings,
-    WarmUp,
+    ClientSettings, CommandLimit, Configure, Configured, Driver, DriverError, DriverFailure,
+    DriverProgram, WarmUp,
 };
 use weir_stats::run::{LibraryDriver, LibrarySetting};
 
-use super::grid::Work;
+use super::grid::DriverOperation;
 use super::plan::WarmUpPlan;
 
 /// A driver, or what became of it.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct DriverHandle {
     pub(super) about: LibraryDriver,
     process: Option<Driver>,
     /// What it was told last.
-    settings: Option<Settings>,
+    settings: Option<ClientSettings>,
 }
 
 /// Why a driver has not done what it was asked.
@@ -45,20 +45,20 @@ pub(super) struct DriverEnv<'a> {
 }
 
 impl<'a> DriverEnv<'a> {
-    fn limit(&self) -> Limit<'a> {
+    fn limit(&self) -> CommandLimit<'a> {
         self.within(self.timeout)
     }
 
     /// Time for a command that may take `within`.
-    pub(super) fn within(&self, within: Duration) -> Limit<'a> {
-        Limit {
+    pub(super) fn within(&self, within: Duration) -> CommandLimit<'a> {
+        CommandLimit {
             within,
             stop: self.stop,
         }
     }
 }
 
-impl Member {
+impl DriverHandle {
     /// One that takes no part.
     pub(super) fn absent(name: &str, why: String) -> Self {
         Self {
@@ -149,8 +149,8 @@ impl Member {
     /// Makes sure that clients made from now on have these settings. `work` is what they are for.
     pub(super) fn configure(
         &mut self,
-        settings: &Settings,
-        work: Work,
+        settings: &ClientSettings,
+        work: DriverOperation,
         reach: &DriverEnv<'_>,
     ) -> Result<(), Failed> {
         if self.settings.as_ref() == Some(settings) {
@@ -222,7 +222,12 @@ fn failed(error: &DriverError) -> Failed {
 
 /// Adds what a driver said of its settings. What it said of one that was not asked for gives way to what it says when it is;
 /// where two kinds of work have different ones, the later stands beside, with the work in its name.
-fn note_settings(known: &mut Vec<LibrarySetting>, asked: &Settings, told: &Configured, work: Work) {
+fn note_settings(
+    known: &mut Vec<LibrarySetting>,
+    asked: &ClientSettings,
+    told: &Configured,
+    work: DriverOperation,
+) {
     let further = told
         .effective
         .keys()
@@ -259,15 +264,15 @@ fn note_settings(known: &mut Vec<LibrarySetting>, asked: &Settings, told: &Confi
 }
 
 /// Whether a setting bears on a kind of work.
-fn concerns(name: &str, work: Work) -> bool {
+fn concerns(name: &str, work: DriverOperation) -> bool {
     let of_sockets = matches!(name, "send_buffer_bytes" | "receive_buffer_bytes");
     let of_consumers = ["fetch_", "check_", "auto_commit"]
         .iter()
         .any(|it| name.starts_with(it));
     match work {
-        Work::Produce => !of_consumers,
-        Work::Consume => of_consumers || of_sockets,
-        Work::RoundTrip => true,
+        DriverOperation::Produce => !of_consumers,
+        DriverOperation::Consume => of_consumers || of_sockets,
+        DriverOperation::RoundTrip => true,
     }
 }
 
@@ -286,7 +291,7 @@ mod tests {
 
     #[test]
     fn settings_of_different_works_stand_beside_each_other() {
-        let settings = |pairs: &[(&str, Value)]| -> Settings {
+        let settings = |pairs: &[(&str, Value)]| -> ClientSettings {
             let pairs = pairs.iter();
             pairs
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
@@ -309,7 +314,7 @@ mod tests {
             unsupported: vec!["compression".to_owned()],
         };
         let mut known = Vec::new();
-        note_settings(&mut known, &producing, &told, Work::Produce);
+        note_settings(&mut known, &producing, &told, DriverOperation::Produce);
         let consuming = settings(&[(wait, json!(100))]);
         let told = Configured {
             // A consumer has no acks, and its own buffer.
@@ -317,7 +322,7 @@ mod tests {
             unsupported: Vec::new(),
         };
         for _ in 0..2 {
-            note_settings(&mut known, &consuming, &told, Work::Consume);
+            note_settings(&mut known, &consuming, &told, DriverOperation::Consume);
         }
         let shown: Vec<_> = known
             .iter()

@@ -7,13 +7,13 @@ use super::profile::{Largest, Profile};
 
 /// Kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Work {
+pub(super) enum DriverOperation {
     Produce,
     Consume,
     RoundTrip,
 }
 
-impl Work {
+impl DriverOperation {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
@@ -51,11 +51,11 @@ impl StartMode {
         }
     }
 
-    pub(super) fn work(self) -> Work {
+    pub(super) fn work(self) -> DriverOperation {
         match self {
-            Self::Cold | Self::Metadata | Self::Warm | Self::Legacy => Work::Produce,
-            Self::Group | Self::Assign => Work::Consume,
-            Self::Burst | Self::Open => Work::RoundTrip,
+            Self::Cold | Self::Metadata | Self::Warm | Self::Legacy => DriverOperation::Produce,
+            Self::Group | Self::Assign => DriverOperation::Consume,
+            Self::Burst | Self::Open => DriverOperation::RoundTrip,
         }
     }
 
@@ -90,7 +90,7 @@ impl StartMode {
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Spec {
+pub(super) struct LibraryCellSpec {
     pub(super) mode: StartMode,
     pub(super) value_bytes: u64,
     pub(super) records: u64,
@@ -101,8 +101,8 @@ pub(super) struct Spec {
     pub(super) skipped: Option<String>,
 }
 
-impl Spec {
-    pub(super) fn work(&self) -> Work {
+impl LibraryCellSpec {
+    pub(super) fn work(&self) -> DriverOperation {
         self.mode.work()
     }
 
@@ -145,11 +145,11 @@ impl Spec {
 ///
 /// # Errors
 /// A pattern that names nothing, with what there is.
-pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<Spec>, String> {
+pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String> {
     let grid = grid(plan);
-    let mut chosen: Vec<Spec> = Vec::new();
+    let mut chosen: Vec<LibraryCellSpec> = Vec::new();
     for pattern in &plan.cells {
-        let mut found: Vec<Spec> = grid
+        let mut found: Vec<LibraryCellSpec> = grid
             .iter()
             .filter(|cell| matches(pattern, &cell.name()))
             .cloned()
@@ -183,10 +183,10 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<Spec>, String> {
 }
 
 /// All that lies on the plan's axes.
-fn grid(plan: &LibrariesPlan) -> Vec<Spec> {
+fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
     let mut cells = Vec::new();
     for &mode in StartMode::of(plan.profile) {
-        let cell = |value_bytes, records, rate_per_s| Spec {
+        let cell = |value_bytes, records, rate_per_s| LibraryCellSpec {
             mode,
             value_bytes,
             records,
@@ -218,7 +218,7 @@ fn grid(plan: &LibrariesPlan) -> Vec<Spec> {
 }
 
 /// A cell by its name, wherever it lies.
-fn parse(name: &str, plan: &LibrariesPlan) -> Option<Spec> {
+fn parse(name: &str, plan: &LibrariesPlan) -> Option<LibraryCellSpec> {
     let (head, size) = name.split_once('/')?;
     let mut known = StartMode::of(plan.profile).iter().copied();
     let mode = known.find(|mode| format!("{}.{}", mode.work().name(), mode.name()) == head)?;
@@ -229,7 +229,7 @@ fn parse(name: &str, plan: &LibrariesPlan) -> Option<Spec> {
         (1..=VALUE_BYTES_MAX).contains(&value_bytes) && (1..=NUMBER_MAX).contains(&number);
     in_range.then(|| {
         let is_open = mode == StartMode::Open;
-        Spec {
+        LibraryCellSpec {
             mode,
             value_bytes,
             records: if is_open {
@@ -249,7 +249,7 @@ fn open_records(plan: &LibrariesPlan, rate: u64) -> u64 {
 }
 
 /// What a plan lets a cell be.
-fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut Spec) {
+fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut LibraryCellSpec) {
     let values = cell.records.saturating_mul(cell.value_bytes);
     if let Some(rate) = cell.rate_per_s {
         let per_s = rate.saturating_mul(cell.value_bytes);
@@ -273,19 +273,20 @@ fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut Spec) {
 }
 
 /// What was produced is what is consumed: both cells of a size run together, so they stand together.
-fn pair_up(cells: &mut [Spec]) {
+fn pair_up(cells: &mut [LibraryCellSpec]) {
     let mut at = 0;
     while at < cells.len() {
         let cell = &cells[at];
-        if cell.work() != Work::RoundTrip {
+        if cell.work() != DriverOperation::RoundTrip {
             let size = (cell.value_bytes, cell.records);
             let mut rest = cells.iter().enumerate().skip(at + 1);
             let other = rest.find(|(_, other)| {
-                other.work() != Work::RoundTrip && (other.value_bytes, other.records) == size
+                other.work() != DriverOperation::RoundTrip
+                    && (other.value_bytes, other.records) == size
             });
             if let Some((found, _)) = other {
                 cells[at + 1..=found].rotate_right(1);
-                if cells[at].work() == Work::Consume {
+                if cells[at].work() == DriverOperation::Consume {
                     cells.swap(at, at + 1);
                 }
                 at += 1;
@@ -296,12 +297,12 @@ fn pair_up(cells: &mut [Spec]) {
 }
 
 /// The largest burst and the largest value of all cells that run.
-pub(super) fn largest(cells: &[Spec]) -> Largest {
+pub(super) fn largest(cells: &[LibraryCellSpec]) -> Largest {
     let run = || cells.iter().filter(|cell| cell.skipped.is_none());
     Largest {
         value_bytes: run().map(|cell| cell.value_bytes).max().unwrap_or(0),
         records: run().map(|cell| cell.records).max().unwrap_or(0),
-        bytes: run().map(Spec::bytes).max().unwrap_or(0),
+        bytes: run().map(LibraryCellSpec::bytes).max().unwrap_or(0),
     }
 }
 
@@ -338,22 +339,25 @@ const NUMBER_MAX: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Overrides;
+    use super::super::plan::LibrariesOverrides;
     use super::*;
 
-    fn plan(overrides: Overrides) -> LibrariesPlan {
+    fn plan(overrides: LibrariesOverrides) -> LibrariesPlan {
         let plan = LibrariesPlan::built_in().unwrap();
         plan.with(&overrides, "test").unwrap()
     }
 
     fn chosen(profile: Profile, patterns: &[&str]) -> Result<Vec<String>, String> {
         let cells = patterns.iter().map(|it| (*it).to_owned()).collect();
-        let plan = plan(Overrides {
+        let plan = plan(LibrariesOverrides {
             profile: Some(profile),
             cells: Some(cells),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         });
-        Ok(super::cells(&plan)?.iter().map(Spec::name).collect())
+        Ok(super::cells(&plan)?
+            .iter()
+            .map(LibraryCellSpec::name)
+            .collect())
     }
 
     #[test]
@@ -371,7 +375,7 @@ mod tests {
         }
         assert_eq!((count(StartMode::Burst), count(StartMode::Open)), (5, 20));
         assert_eq!(count(StartMode::Legacy), 0);
-        let mut names: Vec<String> = all.iter().map(Spec::name).collect();
+        let mut names: Vec<String> = all.iter().map(LibraryCellSpec::name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 125);
@@ -402,10 +406,10 @@ mod tests {
         let fast = why("roundtrip.open/10000@10000").unwrap();
         assert!(fast.contains("100 MB/s"), "{fast}");
 
-        let opted_in = plan(Overrides {
+        let opted_in = plan(LibrariesOverrides {
             big_repetitions: Some(3),
             cells: Some(vec!["*/100000x*".to_owned()]),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         });
         let cells = cells(&opted_in).unwrap();
         let big = cells.iter().find(|cell| cell.records == 10_000).unwrap();

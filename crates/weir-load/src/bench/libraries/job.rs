@@ -1,11 +1,11 @@
 //! What runs together: a cell, or in the legacy profile a burst that is produced and then consumed.
 
-use super::grid::{Spec, Work};
+use super::grid::{DriverOperation, LibraryCellSpec};
 use super::profile::Profile;
 
 /// Cells whose repetitions share topics, by their place in the run's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct TopicJob {
     pub(super) steps: Vec<usize>,
     pub(super) topics: Topics,
 }
@@ -20,19 +20,22 @@ pub(super) enum Topics {
 }
 
 /// All jobs, in order.
-pub(super) fn jobs(profile: Profile, cells: &[Spec]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = Vec::new();
+pub(super) fn jobs(profile: Profile, cells: &[LibraryCellSpec]) -> Vec<TopicJob> {
+    let mut jobs: Vec<TopicJob> = Vec::new();
     let mut at = 0;
     while at < cells.len() {
         let cell = &cells[at];
         let is_legacy = profile == Profile::Legacy;
-        let size = |cell: &Spec| (cell.value_bytes, cell.records, cell.skipped.is_some());
+        let size =
+            |cell: &LibraryCellSpec| (cell.value_bytes, cell.records, cell.skipped.is_some());
         let next = cells.get(at + 1);
         let with_next = is_legacy
-            && cell.work() == Work::Produce
-            && next.is_some_and(|next| next.work() == Work::Consume && size(next) == size(cell));
+            && cell.work() == DriverOperation::Produce
+            && next.is_some_and(|next| {
+                next.work() == DriverOperation::Consume && size(next) == size(cell)
+            });
         let topics = match cell.work() {
-            Work::Consume if !is_legacy => Topics::Shared,
+            DriverOperation::Consume if !is_legacy => Topics::Shared,
             _ => Topics::Own,
         };
         let steps = if with_next {
@@ -41,7 +44,7 @@ pub(super) fn jobs(profile: Profile, cells: &[Spec]) -> Vec<Job> {
             vec![at]
         };
         at += steps.len();
-        jobs.push(Job { steps, topics });
+        jobs.push(TopicJob { steps, topics });
     }
     jobs
 }
@@ -56,7 +59,7 @@ pub(super) fn chunk(left: &[u32], drivers: u64, room_topics: u64) -> &[u32] {
 #[cfg(test)]
 mod tests {
     use super::super::grid;
-    use super::super::plan::{LibrariesPlan, Overrides};
+    use super::super::plan::{LibrariesOverrides, LibrariesPlan};
     use super::*;
 
     #[test]
@@ -66,12 +69,12 @@ mod tests {
         let all = jobs(plan.profile, &cells);
         assert_eq!(all.len(), cells.len());
         for job in &all {
-            let is_consume = cells[job.steps[0]].work() == Work::Consume;
+            let is_consume = cells[job.steps[0]].work() == DriverOperation::Consume;
             assert_eq!(job.topics == Topics::Shared, is_consume);
         }
-        let legacy = Overrides {
+        let legacy = LibrariesOverrides {
             profile: Some(Profile::Legacy),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         };
         let plan = plan.with(&legacy, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();

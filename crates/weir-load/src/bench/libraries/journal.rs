@@ -60,14 +60,14 @@ impl ResumeIdentity {
 
 /// The lines of a run.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct RunJournal {
     path: PathBuf,
     file: File,
     samples: Vec<LibrarySample>,
     done: BTreeSet<(String, u32, String)>,
 }
 
-impl Journal {
+impl RunJournal {
     /// Opens the file of a run folder, with what an interrupted run has left in it. A line that was cut is taken away.
     pub(super) fn open(dir: &Path) -> Result<Self, BenchError> {
         let path = dir.join(SAMPLES);
@@ -159,7 +159,7 @@ mod tests {
     fn lines_are_found_again_and_a_cut_one_is_not() {
         let dir = std::env::temp_dir().join(format!("weir-journal-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let mut journal = Journal::open(&dir).unwrap();
+        let mut journal = RunJournal::open(&dir).unwrap();
         journal.add(sample(0)).unwrap();
         journal.add(sample(1)).unwrap();
         drop(journal);
@@ -167,7 +167,7 @@ mod tests {
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() - 9]).unwrap();
 
-        let mut journal = Journal::open(&dir).unwrap();
+        let mut journal = RunJournal::open(&dir).unwrap();
         assert_eq!(journal.samples(), [sample(0)]);
         assert!(journal.has("produce.warm/10x10", 0, "java"));
         assert!(!journal.has("produce.warm/10x10", 1, "java"));
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), text);
 
         fs::write(&path, "{\"cell\": 3}\n").unwrap();
-        let error = Journal::open(&dir).unwrap_err().to_string();
+        let error = RunJournal::open(&dir).unwrap_err().to_string();
         fs::remove_dir_all(&dir).unwrap();
         assert!(error.contains(SAMPLES), "{error}");
     }

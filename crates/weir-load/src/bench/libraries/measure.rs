@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use weir_lab::driver::{
-    AssignmentMode, Consume, Consumed, Driver, Produce, Produced, ProducerState, RoundTrip,
+    AssignmentMode, Consume, Consumed, Driver, ProduceCommand, Produced, ProducerState, RoundTrip,
     RoundTripped,
 };
 use weir_stats::run::LibrarySample;
 
 use super::driver_set::Failed;
-use super::grid::{Spec, StartMode, Work};
-use super::others::{self, Held};
+use super::grid::{DriverOperation, LibraryCellSpec, StartMode};
+use super::others::{self, PeakUsage};
 use super::profile::Profile;
-use super::runner::{End, Runner};
+use super::runner::{RunEnd, Runner};
 use super::sample::{self, CountCheck, RecordCount};
 
 /// What a driver has told.
@@ -29,7 +29,7 @@ impl Runner<'_> {
         step: usize,
         at: usize,
         topic: &str,
-    ) -> Result<LibrarySample, End> {
+    ) -> Result<LibrarySample, RunEnd> {
         let cell = self.cells[step].clone();
         let mut sample = LibrarySample {
             cell: cell.name(),
@@ -48,7 +48,7 @@ impl Runner<'_> {
             others::reset_peak(pid);
         }
         let (told, held) =
-            Held::during(pid.unwrap_or(0), || self.ask(step, at, topic, cell.work()));
+            PeakUsage::during(pid.unwrap_or(0), || self.ask(step, at, topic, cell.work()));
         self.read_others();
         sample.others_share = self.others.share(since);
         sample.noisy = sample.others_share.is_some_and(|share| share > NOISY_SHARE);
@@ -85,7 +85,7 @@ impl Runner<'_> {
         step: usize,
         at: usize,
         topic: &str,
-        work: Work,
+        work: DriverOperation,
     ) -> Result<DriverResult, Failed> {
         let cell = &self.cells[step];
         let within = self.scaled_command_timeout(cell);
@@ -99,8 +99,8 @@ impl Runner<'_> {
         let (len, count, seed) = (cell.value_bytes, cell.records, plan.seed);
         let topic = topic.to_owned();
         match work {
-            Work::Produce => {
-                let command = Produce {
+            DriverOperation::Produce => {
+                let command = ProduceCommand {
                     topic,
                     len,
                     count,
@@ -111,7 +111,7 @@ impl Runner<'_> {
                 let told = |driver: &mut Driver| driver.produce(&command, limit);
                 member.ask(told).map(DriverResult::Produced)
             }
-            Work::Consume => {
+            DriverOperation::Consume => {
                 let command = Consume {
                     topic,
                     len,
@@ -127,7 +127,7 @@ impl Runner<'_> {
                 let told = |driver: &mut Driver| driver.consume(&command, limit);
                 member.ask(told).map(DriverResult::Consumed)
             }
-            Work::RoundTrip => {
+            DriverOperation::RoundTrip => {
                 let command = RoundTrip {
                     topic,
                     len,
@@ -144,15 +144,16 @@ impl Runner<'_> {
     /// Asks the broker what it has: a driver that counts what is not there is given up.
     fn check_count(
         &mut self,
-        cell: &Spec,
+        cell: &LibraryCellSpec,
         at: usize,
         topic: &str,
         sample: &mut LibrarySample,
-    ) -> Result<(), End> {
-        if cell.work() == Work::Consume {
+    ) -> Result<(), RunEnd> {
+        if cell.work() == DriverOperation::Consume {
             return Ok(());
         }
-        let primers = u64::from(cell.mode == StartMode::Warm || cell.work() == Work::RoundTrip);
+        let primers =
+            u64::from(cell.mode == StartMode::Warm || cell.work() == DriverOperation::RoundTrip);
         let mut count = RecordCount {
             acked: sample.records,
             failed: sample.failed,
@@ -196,10 +197,10 @@ impl Runner<'_> {
         at: usize,
         topic: &str,
         sample: &mut LibrarySample,
-    ) -> Result<(), End> {
+    ) -> Result<(), RunEnd> {
         let cell = self.cells[step].clone();
         let is_first = sample.repetition == 0 && sample.invalid.is_empty();
-        if !self.plan.verify || !is_first || cell.work() != Work::Produce {
+        if !self.plan.verify || !is_first || cell.work() != DriverOperation::Produce {
             return Ok(());
         }
         let bad = self.verify(&cell, topic, sample.records)?;
@@ -216,7 +217,7 @@ impl Runner<'_> {
     }
 
     /// With `--verify`: every driver reads what is to be read once more, value by value; that is not among the figures.
-    pub(super) fn verify_consumers(&mut self, step: usize, topic: &str) -> Result<(), End> {
+    pub(super) fn verify_consumers(&mut self, step: usize, topic: &str) -> Result<(), RunEnd> {
         if !self.plan.verify {
             return Ok(());
         }
@@ -260,7 +261,7 @@ impl Runner<'_> {
     pub(super) fn handle_failure<T>(
         &mut self,
         result: Result<T, Failed>,
-    ) -> Result<Option<T>, End> {
+    ) -> Result<Option<T>, RunEnd> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(failed) => self.failure_reason(failed).map(|_| None),
@@ -268,9 +269,9 @@ impl Runner<'_> {
     }
 
     /// Why, in words.
-    fn failure_reason(&mut self, failed: Failed) -> Result<String, End> {
+    fn failure_reason(&mut self, failed: Failed) -> Result<String, RunEnd> {
         match failed {
-            Failed::Interrupted => Err(End::Interrupted),
+            Failed::Interrupted => Err(RunEnd::Interrupted),
             Failed::Refused(why) => Ok(why),
             Failed::GivenUp(why) => {
                 self.broker_lives()?;

@@ -23,9 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::{BenchError, BenchOptions, Finished, Observer};
 
-pub use plan::{
-    BUILT_IN_FILE, BUILT_IN_TEXT, LibrariesPlan, Overrides as LibrariesOverrides, WarmUpPlan,
-};
+pub use plan::{BUILT_IN_FILE, BUILT_IN_TEXT, LibrariesOverrides, LibrariesPlan, WarmUpPlan};
 pub use profile::Profile;
 
 /// Runs the plan, or what is left of the run in the folder `resume`. When `stop` becomes true, the drivers end, and what

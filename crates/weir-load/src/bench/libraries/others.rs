@@ -101,12 +101,12 @@ pub(super) fn reset_peak(pid: u32) {
 
 /// Largest resident memory in kB, and threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct PeakUsage {
     pub(super) peak_rss_kb: Option<u64>,
     pub(super) threads: Option<u64>,
 }
 
-impl Held {
+impl PeakUsage {
     /// What a process holds now.
     pub(super) fn read(pid: u32) -> Self {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -210,13 +210,13 @@ mod tests {
     #[test]
     fn a_process_tells_its_peak_and_threads() {
         let text = "Name:\tx\nVmHWM:\t  5120 kB\nVmRSS:\t 100 kB\nThreads:\t7\n";
-        let held = Held::parse(text);
+        let held = PeakUsage::parse(text);
         assert_eq!((held.peak_rss_kb, held.threads), (Some(5120), Some(7)));
-        assert_eq!(Held::parse(""), Held::default());
+        assert_eq!(PeakUsage::parse(""), PeakUsage::default());
 
         let own = std::process::id();
         reset_peak(own);
-        let (sum, held) = Held::during(own, || (0..10).sum::<u32>());
+        let (sum, held) = PeakUsage::during(own, || (0..10).sum::<u32>());
         assert_eq!(sum, 45);
         assert!(
             held.peak_rss_kb > Some(0) && held.threads >= Some(2),

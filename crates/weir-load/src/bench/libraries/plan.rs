@@ -77,7 +77,7 @@ pub struct LibrariesPlan {
     pub warm_up: WarmUpPlan,
     /// What `--quick` changes.
     #[serde(default)]
-    pub quick: Overrides,
+    pub quick: LibrariesOverrides,
 }
 
 /// How drivers get warm.
@@ -99,7 +99,7 @@ pub struct WarmUpPlan {
 /// Values that take the place of a plan's own.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Overrides {
+pub struct LibrariesOverrides {
     /// Drivers by name.
     pub libraries: Option<Vec<String>>,
     /// Further drivers.
@@ -152,7 +152,7 @@ impl LibrariesPlan {
     pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
         let plan: Self = from_toml(text, file)?;
         plan.clone().with(&plan.quick, file)?;
-        plan.with(&Overrides::default(), file)
+        plan.with(&LibrariesOverrides::default(), file)
     }
 
     /// The plan that is part of the program.
@@ -167,7 +167,7 @@ impl LibrariesPlan {
     ///
     /// # Errors
     /// [`PlanError::Value`] if a new value makes no sense.
-    pub fn with(mut self, overrides: &Overrides, file: &str) -> Result<Self, PlanError> {
+    pub fn with(mut self, overrides: &LibrariesOverrides, file: &str) -> Result<Self, PlanError> {
         let new = overrides.clone();
         self.libraries = new.libraries.unwrap_or(self.libraries);
         self.drivers = new.drivers.unwrap_or(self.drivers);
@@ -354,9 +354,9 @@ mod tests {
     #[test]
     fn errors_name_file_key_value_and_remedy() {
         let plan = LibrariesPlan::built_in().unwrap();
-        let none = Overrides {
+        let none = LibrariesOverrides {
             acks: Some(2),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         };
         let error = plan.with(&none, "command line").unwrap_err().to_string();
         assert_eq!(error, "command line: acks = 2: give 0, 1 or -1 for all");
@@ -368,9 +368,9 @@ mod tests {
     #[test]
     fn what_differs_shows_in_the_identity() {
         let plan = LibrariesPlan::built_in().unwrap();
-        let fewer = Overrides {
+        let fewer = LibrariesOverrides {
             repetitions: Some(3),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         };
         let other = plan.clone().with(&fewer, "command line").unwrap();
         let (a, b) = (plan.identity(), other.identity());

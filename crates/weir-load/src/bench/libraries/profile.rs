@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use weir_lab::driver::{ProducerState, Settings};
+use weir_lab::driver::{ClientSettings, ProducerState};
 
-use super::grid::Work;
+use super::grid::DriverOperation;
 
 /// How libraries are set up for a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -71,10 +71,10 @@ impl Profile {
     pub(super) fn settings(
         self,
         driver: &str,
-        work: Work,
+        work: DriverOperation,
         acks: i64,
         largest: Largest,
-    ) -> Settings {
+    ) -> ClientSettings {
         let pairs: Vec<(&str, Value)> = match self {
             Self::Fair => fair(acks, largest),
             Self::Legacy => legacy(driver, work, acks, largest),
@@ -144,9 +144,14 @@ fn max_request_bytes(value_bytes: u64) -> u64 {
 }
 
 /// Section by section what the published programs set: on the Java side, and on the other.
-fn legacy(driver: &str, work: Work, acks: i64, largest: Largest) -> Vec<(&'static str, Value)> {
+fn legacy(
+    driver: &str,
+    work: DriverOperation,
+    acks: i64,
+    largest: Largest,
+) -> Vec<(&'static str, Value)> {
     let mut settings = Vec::new();
-    if work != Work::Consume {
+    if work != DriverOperation::Consume {
         settings.extend([
             ("acks", json!(acks)),
             ("linger_ms", json!(100)),
@@ -164,13 +169,13 @@ fn legacy(driver: &str, work: Work, acks: i64, largest: Largest) -> Vec<(&'stati
         }
     }
     // The consumer of librdkafka was left with its own.
-    if work != Work::Consume || is_java(driver) {
+    if work != DriverOperation::Consume || is_java(driver) {
         settings.extend([
             ("send_buffer_bytes", json!(32 * MIB)),
             ("receive_buffer_bytes", json!(32 * MIB)),
         ]);
     }
-    if work != Work::Produce {
+    if work != DriverOperation::Produce {
         settings.extend([
             ("fetch_min_bytes", json!(100_000)),
             ("auto_commit", json!(true)),
@@ -203,8 +208,8 @@ mod tests {
 
     #[test]
     fn fair_settings_are_the_same_for_all_and_take_the_whole_burst() {
-        let java = Profile::Fair.settings("java", Work::Produce, 1, LARGEST);
-        let other = Profile::Fair.settings("franz-go", Work::Consume, 1, LARGEST);
+        let java = Profile::Fair.settings("java", DriverOperation::Produce, 1, LARGEST);
+        let other = Profile::Fair.settings("franz-go", DriverOperation::Consume, 1, LARGEST);
         assert_eq!(java, other);
         for (name, value) in [
             ("acks", json!(1)),
@@ -232,14 +237,17 @@ mod tests {
             value_bytes: 2_000_000,
             ..LARGEST
         };
-        let raised = Profile::Fair.settings("java", Work::Produce, 1, large);
+        let raised = Profile::Fair.settings("java", DriverOperation::Produce, 1, large);
         assert!(raised["max_request_bytes"].as_u64().unwrap() > 2_000_000);
     }
 
     #[test]
     fn legacy_settings_differ_as_the_published_ones_did() {
         let of = |driver, work| Profile::Legacy.settings(driver, work, 0, LARGEST);
-        let (java, other) = (of("java", Work::Produce), of("librdkafka", Work::Produce));
+        let (java, other) = (
+            of("java", DriverOperation::Produce),
+            of("librdkafka", DriverOperation::Produce),
+        );
         for settings in [&java, &other] {
             assert_eq!(settings["acks"], 0);
             assert_eq!(settings["linger_ms"], 100);
@@ -252,7 +260,10 @@ mod tests {
         assert!(!other.contains_key("queue_bytes") && !other.contains_key("idempotence"));
         assert_eq!(other["max_request_bytes"], 101_000);
 
-        let (java, other) = (of("java", Work::Consume), of("librdkafka", Work::Consume));
+        let (java, other) = (
+            of("java", DriverOperation::Consume),
+            of("librdkafka", DriverOperation::Consume),
+        );
         for settings in [&java, &other] {
             assert_eq!(settings["fetch_min_bytes"], 100_000);
             assert_eq!(settings["auto_commit"], true);
@@ -268,7 +279,8 @@ mod tests {
 
     #[test]
     fn default_settings_are_the_libraries() {
-        let settings = Profile::DefaultSettings.settings("java", Work::Produce, -1, LARGEST);
+        let settings =
+            Profile::DefaultSettings.settings("java", DriverOperation::Produce, -1, LARGEST);
         assert_eq!(settings.len(), 1);
         assert_eq!(settings["acks"], -1);
         for profile in Profile::ALL {

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use weir_stats::libraries;
 use weir_stats::run::{
-    Libraries, LibraryDriver, LibrarySample, Machine, Outcome, Placement, Run, RunFile, SCHEMA,
+    Libraries, LibraryDriver, LibrarySample, Machine, Placement, Run, RunFile, RunOutcome, SCHEMA,
     SettingGroup, ThresholdResult,
 };
 use weir_stats::utc;
 
 use super::super::{BenchOptions, environment};
-use super::grid::{Spec, Work};
+use super::grid::{DriverOperation, LibraryCellSpec};
 use super::journal::{CONFIGURATION, SAMPLES};
 use super::pin::Cores;
 use super::plan::LibrariesPlan;
 use super::profile::Profile;
-use super::runner::End;
+use super::runner::RunEnd;
 use super::start::DRIVERS;
 
 /// What is known of a run besides its samples.
@@ -35,7 +35,7 @@ pub(super) struct RunFacts<'a> {
 /// The run but for its outcome.
 pub(super) fn run(
     known: &RunFacts<'_>,
-    cells: &[Spec],
+    cells: &[LibraryCellSpec],
     drivers: Vec<LibraryDriver>,
     samples: Vec<LibrarySample>,
 ) -> Run {
@@ -64,7 +64,7 @@ pub(super) fn run(
         finished_utc: utc::rfc3339(known.finished_s),
         command_line: known.options.command_line.clone(),
         weir_version,
-        outcome: Outcome::Passed,
+        outcome: RunOutcome::Passed,
         verdict: String::new(),
         thresholds: Vec::new(),
         machine: known.machine.clone(),
@@ -83,7 +83,7 @@ pub(super) fn run(
         libraries: Some(Libraries {
             profile: plan.profile.name().to_owned(),
             drivers,
-            cells: cells.iter().map(Spec::to_run).collect(),
+            cells: cells.iter().map(LibraryCellSpec::to_run).collect(),
             samples,
             null_test: plan.null_test,
         }),
@@ -156,7 +156,11 @@ fn files() -> Vec<RunFile> {
 }
 
 /// What a reader has to know to read the figures.
-fn notes(known: &RunFacts<'_>, cells: &[Spec], drivers: &[LibraryDriver]) -> Vec<String> {
+fn notes(
+    known: &RunFacts<'_>,
+    cells: &[LibraryCellSpec],
+    drivers: &[LibraryDriver],
+) -> Vec<String> {
     let mut notes = Vec::new();
     if known.cores.is_none() {
         notes.push(format!(
@@ -213,12 +217,12 @@ fn notes(known: &RunFacts<'_>, cells: &[Spec], drivers: &[LibraryDriver]) -> Vec
     notes
 }
 
-fn legacy_notes(notes: &mut Vec<String>, cells: &[Spec], drivers: &[LibraryDriver]) {
+fn legacy_notes(notes: &mut Vec<String>, cells: &[LibraryCellSpec], drivers: &[LibraryDriver]) {
     let text = "profile legacy: the published comparison's settings and order, start-up effects included; ratios \
                 are not those of the libraries' speed (docs/client-libraries.md)";
     notes.push(text.to_owned());
-    let below = |cell: &&Spec| {
-        cell.work() == Work::Consume && cell.value_bytes * cell.records < FETCH_MIN_BYTES
+    let below = |cell: &&LibraryCellSpec| {
+        cell.work() == DriverOperation::Consume && cell.value_bytes * cell.records < FETCH_MIN_BYTES
     };
     if cells.iter().any(|cell| below(&cell)) {
         let text = "consume cells of less than 100,000 bytes measure fetch.min.bytes: the broker holds such a fetch for \
@@ -267,15 +271,15 @@ fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String>
 }
 
 /// Limits, outcome and verdict.
-pub(super) fn conclude(run: &mut Run, ended: &Result<(), End>) {
+pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
     let Some(found) = &mut run.libraries else {
         return;
     };
     if let Err(end) = ended {
         let why = match end {
-            End::Interrupted => "interrupted".to_owned(),
-            End::Instrument(why) => why.clone(),
-            End::Files(error) => error.to_string(),
+            RunEnd::Interrupted => "interrupted".to_owned(),
+            RunEnd::Instrument(why) => why.clone(),
+            RunEnd::Files(error) => error.to_string(),
         };
         for cell in &mut found.cells {
             let has_run = found.samples.iter().any(|sample| sample.cell == cell.name);
@@ -283,28 +287,28 @@ pub(super) fn conclude(run: &mut Run, ended: &Result<(), End>) {
                 cell.skipped = Some(why.clone());
             }
         }
-        if !matches!(end, End::Interrupted) {
+        if !matches!(end, RunEnd::Interrupted) {
             run.warnings.push(format!("the run ended early: {why}"));
         }
     }
     run.thresholds.extend(null_limit(found));
     let has_figures = found.samples.iter().any(|sample| sample.invalid.is_empty());
     run.outcome = match ended {
-        Err(End::Interrupted) => Outcome::Interrupted,
-        Err(_) => Outcome::Invalid,
-        Ok(()) if !has_figures => Outcome::Invalid,
-        Ok(()) if run.thresholds.iter().any(|it| !it.passed) => Outcome::ThresholdFailed,
-        Ok(()) => Outcome::Passed,
+        Err(RunEnd::Interrupted) => RunOutcome::Interrupted,
+        Err(_) => RunOutcome::Invalid,
+        Ok(()) if !has_figures => RunOutcome::Invalid,
+        Ok(()) if run.thresholds.iter().any(|it| !it.passed) => RunOutcome::ThresholdFailed,
+        Ok(()) => RunOutcome::Passed,
     };
     let verdict = match has_figures {
         true => libraries::verdict(found),
         false => "Nothing was measured.".to_owned(),
     };
     run.verdict = match ended {
-        Err(End::Interrupted) => {
+        Err(RunEnd::Interrupted) => {
             format!("Interrupted; what was measured until then stands. {verdict}")
         }
-        Err(End::Instrument(_) | End::Files(_)) => format!("Ended early. {verdict}"),
+        Err(RunEnd::Instrument(_) | RunEnd::Files(_)) => format!("Ended early. {verdict}"),
         Ok(()) => verdict,
     };
 }
@@ -336,7 +340,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::super::grid;
-    use super::super::plan::Overrides;
+    use super::super::plan::LibrariesOverrides;
     use super::*;
 
     fn driver(name: &str, failed: Option<&str>) -> LibraryDriver {
@@ -354,7 +358,11 @@ mod tests {
         }
     }
 
-    fn concluded(overrides: Overrides, values: &[(&str, f64)], ended: Result<(), End>) -> Run {
+    fn concluded(
+        overrides: LibrariesOverrides,
+        values: &[(&str, f64)],
+        ended: Result<(), RunEnd>,
+    ) -> Run {
         let plan = LibrariesPlan::built_in().unwrap();
         let plan = plan.with(&overrides, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();
@@ -392,20 +400,20 @@ mod tests {
         run
     }
 
-    fn one_cell() -> Overrides {
-        Overrides {
+    fn one_cell() -> LibrariesOverrides {
+        LibrariesOverrides {
             cells: Some(vec![
                 "produce.warm/10x10".to_owned(),
                 "consume.assign/10x10".to_owned(),
             ]),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         }
     }
 
     #[test]
     fn a_driver_that_failed_is_named_and_the_run_counts() {
         let run = concluded(one_cell(), &[("a", 100.0), ("b", 200.0)], Ok(()));
-        assert_eq!(run.outcome, Outcome::Passed);
+        assert_eq!(run.outcome, RunOutcome::Passed);
         assert_eq!(run.warnings, ["b was given up after 8 repetitions: hung"]);
         assert!(run.verdict.contains('b'), "{}", run.verdict);
         let notes = run.notes.join("\n");
@@ -419,41 +427,41 @@ mod tests {
 
     #[test]
     fn what_was_not_reached_says_why() {
-        let run = concluded(one_cell(), &[("a", 100.0)], Err(End::Interrupted));
-        assert_eq!(run.outcome, Outcome::Interrupted);
+        let run = concluded(one_cell(), &[("a", 100.0)], Err(RunEnd::Interrupted));
+        assert_eq!(run.outcome, RunOutcome::Interrupted);
         let cells = &run.libraries.as_ref().unwrap().cells;
         assert_eq!(cells[0].skipped, None);
         assert_eq!(cells[1].skipped.as_deref(), Some("interrupted"));
         assert!(run.verdict.starts_with("Interrupted"), "{}", run.verdict);
         let nothing = concluded(one_cell(), &[], Ok(()));
-        assert_eq!(nothing.outcome, Outcome::Invalid);
+        assert_eq!(nothing.outcome, RunOutcome::Invalid);
         let broken = concluded(
             one_cell(),
             &[("a", 1.0)],
-            Err(End::Instrument("gone".to_owned())),
+            Err(RunEnd::Instrument("gone".to_owned())),
         );
-        assert_eq!(broken.outcome, Outcome::Invalid);
+        assert_eq!(broken.outcome, RunOutcome::Invalid);
         assert!(broken.warnings.last().unwrap().contains("gone"));
     }
 
     #[test]
     fn a_library_that_differs_from_itself_fails_the_null_test() {
-        let null_test = || Overrides {
+        let null_test = || LibrariesOverrides {
             null_test: Some(true),
             ..one_cell()
         };
         let differs = concluded(null_test(), &[("a", 100.0), ("b", 200.0)], Ok(()));
-        assert_eq!(differs.outcome, Outcome::ThresholdFailed);
+        assert_eq!(differs.outcome, RunOutcome::ThresholdFailed);
         let same = concluded(null_test(), &[("a", 100.0), ("b", 100.0)], Ok(()));
-        assert_eq!(same.outcome, Outcome::Passed, "{:?}", same.thresholds);
+        assert_eq!(same.outcome, RunOutcome::Passed, "{:?}", same.thresholds);
     }
 
     #[test]
     fn the_legacy_profile_explains_its_ratios() {
-        let legacy = Overrides {
+        let legacy = LibrariesOverrides {
             profile: Some(Profile::Legacy),
             cells: Some(vec!["*/10x10".to_owned()]),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         };
         let run = concluded(legacy, &[("a", 100.0)], Ok(()));
         let notes = run.notes.join("\n");

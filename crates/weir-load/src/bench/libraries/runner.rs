@@ -9,12 +9,12 @@ use weir_kafka::AdminError;
 use weir_stats::libraries::headline;
 
 use super::super::{BenchError, Observer, rotation};
-use super::broker::Broker;
+use super::broker::LibraryBroker;
 use super::disk::Disk;
-use super::driver_set::{DriverEnv, Member};
-use super::grid::{Spec, Work};
-use super::job::{self, Job, Topics};
-use super::journal::Journal;
+use super::driver_set::{DriverEnv, DriverHandle};
+use super::grid::{DriverOperation, LibraryCellSpec};
+use super::job::{self, TopicJob, Topics};
+use super::journal::RunJournal;
 use super::others::HostUsage;
 use super::plan::LibrariesPlan;
 use super::profile::Largest;
@@ -26,10 +26,10 @@ pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) exe: &'a Path,
     pub(super) reach: DriverEnv<'a>,
-    pub(super) broker: &'a mut Broker,
-    pub(super) cells: Vec<Spec>,
-    pub(super) crew: Vec<Member>,
-    pub(super) journal: Journal,
+    pub(super) broker: &'a mut LibraryBroker,
+    pub(super) cells: Vec<LibraryCellSpec>,
+    pub(super) crew: Vec<DriverHandle>,
+    pub(super) journal: RunJournal,
     pub(super) others: HostUsage,
     pub(super) disk: Disk,
     pub(super) names: Names,
@@ -47,7 +47,7 @@ pub(super) struct Runner<'a> {
 
 /// Why a run does not go on.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum RunEnd {
     /// The user has had enough.
     Interrupted,
     /// The broker does not answer, or a part of ours failed.
@@ -56,7 +56,7 @@ pub(super) enum End {
     Files(BenchError),
 }
 
-impl End {
+impl RunEnd {
     pub(super) fn admin(error: AdminError) -> Self {
         Self::Instrument(error.to_string())
     }
@@ -64,7 +64,7 @@ impl End {
 
 impl Runner<'_> {
     /// All jobs. What ends a run early is returned; what was measured is in the journal.
-    pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> Result<(), End> {
+    pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         for job in job::jobs(self.plan.profile, &self.cells) {
             for &step in &job.steps {
                 observer.cell(step + 1, self.cells.len(), &self.cells[step].name());
@@ -95,14 +95,14 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn skip(&mut self, job: &Job, reason: &str, observer: &mut dyn Observer) {
+    fn skip(&mut self, job: &TopicJob, reason: &str, observer: &mut dyn Observer) {
         observer.note(&format!("skipped: {reason}"));
         for &step in &job.steps {
             self.cells[step].skipped = Some(reason.to_owned());
         }
     }
 
-    fn no_driver_supports(&self, job: &Job) -> Option<String> {
+    fn no_driver_supports(&self, job: &TopicJob) -> Option<String> {
         let some = job.steps.iter().any(|&step| {
             let mut crew = self.crew.iter();
             crew.any(|member| self.can(member, step))
@@ -110,12 +110,12 @@ impl Runner<'_> {
         (!some).then(|| "no driver that is left can do it".to_owned())
     }
 
-    pub(super) fn can(&self, member: &Member, step: usize) -> bool {
+    pub(super) fn can(&self, member: &DriverHandle, step: usize) -> bool {
         member.can(&self.cells[step].mode.needs(member.name()))
     }
 
     /// Repetitions of a job that somebody still has to go through.
-    fn left(&self, job: &Job) -> Vec<u32> {
+    fn left(&self, job: &TopicJob) -> Vec<u32> {
         let repetitions = self.cells[job.steps[0]].repetitions;
         let all = 0..repetitions;
         all.filter(|&repetition| {
@@ -136,7 +136,11 @@ impl Runner<'_> {
     }
 
     /// Goes through a job; why it was not begun, if so.
-    fn job(&mut self, job: &Job, observer: &mut dyn Observer) -> Result<Option<String>, End> {
+    fn job(
+        &mut self,
+        job: &TopicJob,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<String>, RunEnd> {
         let left = self.left(job);
         if left.is_empty() {
             return Ok(None);
@@ -148,7 +152,7 @@ impl Runner<'_> {
     }
 
     /// One topic that is written once and read by all.
-    fn shared(&mut self, job: &Job, left: &[u32]) -> Result<Option<String>, End> {
+    fn shared(&mut self, job: &TopicJob, left: &[u32]) -> Result<Option<String>, RunEnd> {
         let cell = self.cells[job.steps[0]].clone();
         let each = cell.disk_bytes();
         if self.disk.room(each, 1, self.reach.stop).topics == 0 {
@@ -169,16 +173,17 @@ impl Runner<'_> {
     /// A topic for each driver and repetition: those of a cell in one request, or of as many repetitions as there is room for.
     fn own(
         &mut self,
-        job: &Job,
+        job: &TopicJob,
         mut left: Vec<u32>,
         observer: &mut dyn Observer,
-    ) -> Result<Option<String>, End> {
+    ) -> Result<Option<String>, RunEnd> {
         let cell = self.cells[job.steps[0]].clone();
         let each = cell.disk_bytes();
         let whole = left.len();
         while !left.is_empty() {
             self.check_stop()?;
-            let taking = |member: &&Member| job.steps.iter().any(|&step| self.can(member, step));
+            let taking =
+                |member: &&DriverHandle| job.steps.iter().any(|&step| self.can(member, step));
             let drivers: Vec<String> = self
                 .crew
                 .iter()
@@ -197,7 +202,7 @@ impl Runner<'_> {
                 // What was measured before stands.
                 return match left.len() == whole {
                     true => Ok(Some(reason)),
-                    false => Err(End::Instrument(reason)),
+                    false => Err(RunEnd::Instrument(reason)),
                 };
             }
             if now.len() < whole {
@@ -243,10 +248,10 @@ impl Runner<'_> {
     /// Every driver in its turn; each collects garbage before the first of them begins.
     fn repetition(
         &mut self,
-        job: &Job,
+        job: &TopicJob,
         repetition: u32,
         topic: &dyn Fn(&str) -> String,
-    ) -> Result<(), End> {
+    ) -> Result<(), RunEnd> {
         for at in 0..self.crew.len() {
             self.check_stop()?;
             if self.crew[at].pid().is_some() {
@@ -269,19 +274,19 @@ impl Runner<'_> {
     /// What one driver does in a repetition.
     fn turn(
         &mut self,
-        job: &Job,
+        job: &TopicJob,
         repetition: u32,
         (place, at): (usize, usize),
         topic: &str,
-    ) -> Result<(), End> {
+    ) -> Result<(), RunEnd> {
         let mut is_filled = job.topics == Topics::Shared;
         for &step in &job.steps {
             if !self.is_due(at, step, repetition) {
                 continue;
             }
-            if self.cells[step].work() == Work::Consume && !is_filled {
+            if self.cells[step].work() == DriverOperation::Consume && !is_filled {
                 // In the legacy profile each reads what it wrote, asked for or not.
-                let filled = self.ask(step, at, topic, Work::Produce);
+                let filled = self.ask(step, at, topic, DriverOperation::Produce);
                 if self.handle_failure(filled)?.is_none() {
                     continue;
                 }
@@ -292,7 +297,7 @@ impl Runner<'_> {
             sample.place = u32::try_from(place).unwrap_or(u32::MAX);
             self.verify_produced(step, at, topic, &mut sample)?;
             let is_valid = sample.invalid.is_empty();
-            self.journal.add(sample).map_err(End::Files)?;
+            self.journal.add(sample).map_err(RunEnd::Files)?;
             if !is_valid {
                 // What was not written cannot be read.
                 break;
@@ -301,9 +306,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    pub(super) fn broker_lives(&mut self) -> Result<(), End> {
+    pub(super) fn broker_lives(&mut self) -> Result<(), RunEnd> {
         match self.broker.is_gone() {
-            true => Err(End::Instrument(
+            true => Err(RunEnd::Instrument(
                 "the broker does not answer any more".to_owned(),
             )),
             false => Ok(()),
@@ -311,17 +316,21 @@ impl Runner<'_> {
     }
 
     pub(super) fn read_others(&mut self) {
-        let pids: Vec<u32> = self.crew.iter().filter_map(Member::pid).collect();
+        let pids: Vec<u32> = self.crew.iter().filter_map(DriverHandle::pid).collect();
         self.others.read(&pids);
     }
 
-    pub(super) fn create(&mut self, topics: &[String], cell: &Spec) -> Result<(), End> {
+    pub(super) fn create(
+        &mut self,
+        topics: &[String],
+        cell: &LibraryCellSpec,
+    ) -> Result<(), RunEnd> {
         if self.is_resumed {
             // What an interrupted part left behind.
             self.broker
                 .admin
                 .delete_topics(topics)
-                .map_err(End::admin)?;
+                .map_err(RunEnd::admin)?;
         }
         let request_bytes = (cell.value_bytes + REQUEST_ROOM)
             .max(REQUEST_BYTES)
@@ -333,11 +342,11 @@ impl Runner<'_> {
             ("max.message.bytes", request_bytes.as_str()),
         ];
         let created = self.broker.admin.create_topics(topics, &configs);
-        created.map_err(End::admin)
+        created.map_err(RunEnd::admin)
     }
 
     /// Deletes what was made; one that stays is not worth the run.
-    pub(super) fn delete(&mut self, topics: &[String], cell: &Spec) {
+    pub(super) fn delete(&mut self, topics: &[String], cell: &LibraryCellSpec) {
         let bytes = cell.disk_bytes().saturating_mul(topics.len() as u64);
         self.disk.deleted(bytes);
         if let Err(error) = self.broker.admin.delete_topics(topics) {
@@ -346,7 +355,7 @@ impl Runner<'_> {
     }
 
     /// Time for a command: timeout, and what the amount of data excuses.
-    pub(super) fn scaled_command_timeout(&self, cell: &Spec) -> Duration {
+    pub(super) fn scaled_command_timeout(&self, cell: &LibraryCellSpec) -> Duration {
         let schedule_s = cell
             .rate_per_s
             .map_or(0.0, |rate| cell.records as f64 / rate as f64);
@@ -355,9 +364,9 @@ impl Runner<'_> {
         self.reach.timeout + Duration::from_secs_f64(schedule_s + moved_s)
     }
 
-    pub(super) fn check_stop(&self) -> Result<(), End> {
+    pub(super) fn check_stop(&self) -> Result<(), RunEnd> {
         match self.reach.stop.load(Ordering::Relaxed) {
-            true => Err(End::Interrupted),
+            true => Err(RunEnd::Interrupted),
             false => Ok(()),
         }
     }

@@ -3,10 +3,10 @@
 use weir_lab::driver::{self, Consumed, Produced, RoundTripped};
 use weir_stats::run::{Distribution, LibrarySample};
 
-use super::grid::Spec;
+use super::grid::LibraryCellSpec;
 
 /// Enters what producing gave.
-pub(super) fn produced(sample: &mut LibrarySample, cell: &Spec, told: &Produced) {
+pub(super) fn produced(sample: &mut LibrarySample, cell: &LibraryCellSpec, told: &Produced) {
     let marks = told.marks;
     sample.send_us = Some(us(marks.t0, marks.t1));
     sample.delivered_us = Some(us(marks.t0, marks.t2));
@@ -40,7 +40,11 @@ pub(super) fn consumed(sample: &mut LibrarySample, told: &Consumed) {
 }
 
 /// Enters what going there and back gave.
-pub(super) fn round_tripped(sample: &mut LibrarySample, cell: &Spec, told: &RoundTripped) {
+pub(super) fn round_tripped(
+    sample: &mut LibrarySample,
+    cell: &LibraryCellSpec,
+    told: &RoundTripped,
+) {
     let marks = told.marks;
     sample.send_us = Some(us(marks.t0, marks.t1));
     sample.delivered_us = Some(us(marks.t0, marks.t2));
@@ -147,12 +151,12 @@ fn us(from_ns: u64, until_ns: u64) -> f64 {
     until_ns.saturating_sub(from_ns) as f64 / 1e3
 }
 
-fn bytes(cell: &Spec, records: u64) -> u64 {
+fn bytes(cell: &LibraryCellSpec, records: u64) -> u64 {
     // Keys have 8.
     records.saturating_mul(cell.value_bytes + 8)
 }
 
-fn distribution(told: &driver::Distribution) -> Distribution {
+fn distribution(told: &driver::ReportedDistribution) -> Distribution {
     Distribution {
         count: told.count,
         sum_us: told.sum_us,
@@ -173,8 +177,8 @@ mod tests {
     use super::super::grid::StartMode;
     use super::*;
 
-    fn spec(mode: StartMode, rate_per_s: Option<u64>) -> Spec {
-        Spec {
+    fn spec(mode: StartMode, rate_per_s: Option<u64>) -> LibraryCellSpec {
+        LibraryCellSpec {
             mode,
             value_bytes: 100,
             records: 1000,
@@ -258,11 +262,11 @@ mod tests {
             failed: 0,
             errors: Vec::new(),
             got: 1000,
-            latency: driver::Distribution::default(),
-            pacing: driver::Distribution {
+            latency: driver::ReportedDistribution::default(),
+            pacing: driver::ReportedDistribution {
                 count: 1000,
                 pairs: vec![(50, 900), (late_us, 100)],
-                ..driver::Distribution::default()
+                ..driver::ReportedDistribution::default()
             },
         };
         let mut sample = LibrarySample::default();

@@ -12,23 +12,23 @@ use weir_stats::utc;
 use super::super::{
     BenchError, BenchOptions, Finished, Observer, SECOND_NS, environment, run_dir, write_run,
 };
-use super::broker::Broker;
+use super::broker::LibraryBroker;
 use super::disk::Disk;
-use super::driver_set::{DriverEnv, Failed, Member};
-use super::grid::{self, Spec, Work};
+use super::driver_set::{DriverEnv, DriverHandle, Failed};
+use super::grid::{self, DriverOperation, LibraryCellSpec};
 use super::job;
-use super::journal::{Journal, ResumeIdentity};
+use super::journal::{ResumeIdentity, RunJournal};
 use super::others::HostUsage;
 use super::pin::{self, Cores};
 use super::plan::LibrariesPlan;
 use super::result;
-use super::runner::{End, Runner};
+use super::runner::{RunEnd, Runner};
 use super::topics::Names;
 use crate::clock::Clock;
 
 /// A driver that is asked for.
 #[derive(Debug, Clone)]
-enum Wanted {
+enum DriverRequest {
     /// The one in this program.
     BuiltIn(String),
     /// One whose source is in this program, and its name in this run.
@@ -37,7 +37,7 @@ enum Wanted {
     Given(DriverProgram),
 }
 
-impl Wanted {
+impl DriverRequest {
     fn name(&self) -> &str {
         match self {
             Self::BuiltIn(name) | Self::Known(_, name) => name,
@@ -90,12 +90,12 @@ pub(super) fn run(
         Some(dir) => dir.to_owned(),
         None => run_dir(&options.out, started_s, &plan.name)?,
     };
-    let journal = Journal::open(&dir)?;
+    let journal = RunJournal::open(&dir)?;
     let drivers_dir = dir.join(DRIVERS);
     fs::create_dir_all(&drivers_dir).map_err(|error| BenchError::file(&drivers_dir, error))?;
 
     let programs = build(&wanted, &options.exe, observer, stop)?;
-    let mut broker = Broker::start(options, observer, stop)?;
+    let mut broker = LibraryBroker::start(options, observer, stop)?;
     let bootstrap = broker.bootstrap.clone();
     let reach = DriverEnv {
         bootstrap: &bootstrap,
@@ -139,7 +139,7 @@ pub(super) fn run(
         .preheat(observer)
         .and_then(|()| runner.warm_up(observer))
         .and_then(|()| runner.run_all(observer));
-    runner.crew.iter_mut().for_each(Member::end);
+    runner.crew.iter_mut().for_each(DriverHandle::end);
     let Runner {
         cells,
         crew,
@@ -166,7 +166,7 @@ pub(super) fn run(
     }
     write_run(&dir, &run)?;
     match ended {
-        Err(End::Files(error)) => Err(error),
+        Err(RunEnd::Files(error)) => Err(error),
         _ => Ok(Finished { dir, run }),
     }
 }
@@ -184,13 +184,15 @@ fn same(dir: &Path, before: &ResumeIdentity, now: &ResumeIdentity) -> Result<(),
 }
 
 /// The drivers of a plan, each with a name of its own.
-fn wanted(plan: &LibrariesPlan) -> Result<Vec<Wanted>, String> {
+fn wanted(plan: &LibrariesPlan) -> Result<Vec<DriverRequest>, String> {
     let mut all = Vec::new();
     for name in &plan.libraries {
         match name.as_str() {
             "all" => all.extend(shipped()),
-            BUILT_IN => all.push(Wanted::BuiltIn(name.clone())),
-            _ if known(name).is_some() => all.push(Wanted::Known(name.clone(), name.clone())),
+            BUILT_IN => all.push(DriverRequest::BuiltIn(name.clone())),
+            _ if known(name).is_some() => {
+                all.push(DriverRequest::Known(name.clone(), name.clone()))
+            }
             _ => {
                 let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
                 return Err(format!(
@@ -203,7 +205,7 @@ fn wanted(plan: &LibrariesPlan) -> Result<Vec<Wanted>, String> {
     }
     for text in &plan.drivers {
         let given = DriverProgram::given(text).map_err(|error| error.to_string())?;
-        all.push(Wanted::Given(given));
+        all.push(DriverRequest::Given(given));
     }
     if plan.null_test {
         // Invariant: the plan names at least one.
@@ -223,12 +225,15 @@ fn wanted(plan: &LibrariesPlan) -> Result<Vec<Wanted>, String> {
 }
 
 /// Those that come with this program and are tested.
-fn shipped() -> impl Iterator<Item = Wanted> {
+fn shipped() -> impl Iterator<Item = DriverRequest> {
     let known = KNOWN.iter().filter(|known| known.is_tested);
-    let mut all: Vec<Wanted> = known
-        .map(|known| Wanted::Known(known.name.to_owned(), known.name.to_owned()))
+    let mut all: Vec<DriverRequest> = known
+        .map(|known| DriverRequest::Known(known.name.to_owned(), known.name.to_owned()))
         .collect();
-    all.insert(1.min(all.len()), Wanted::BuiltIn(BUILT_IN.to_owned()));
+    all.insert(
+        1.min(all.len()),
+        DriverRequest::BuiltIn(BUILT_IN.to_owned()),
+    );
     all.into_iter()
 }
 
@@ -236,7 +241,7 @@ fn shipped() -> impl Iterator<Item = Wanted> {
 type Programs = Vec<Result<DriverProgram, (String, String)>>;
 
 fn build(
-    wanted: &[Wanted],
+    wanted: &[DriverRequest],
     exe: &Path,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
@@ -244,9 +249,9 @@ fn build(
     let mut programs = Vec::new();
     for driver in wanted {
         let program = match driver {
-            Wanted::BuiltIn(name) => Ok(DriverProgram::built_in(exe).renamed(name)),
-            Wanted::Given(program) => Ok(program.clone()),
-            Wanted::Known(known, name) => {
+            DriverRequest::BuiltIn(name) => Ok(DriverProgram::built_in(exe).renamed(name)),
+            DriverRequest::Given(program) => Ok(program.clone()),
+            DriverRequest::Known(known, name) => {
                 let built = DriverProgram::known(known, &mut |text| observer.note(text), stop);
                 match built {
                     Ok(program) => Ok(program.renamed(name)),
@@ -275,12 +280,14 @@ fn start_drivers(
     folder: &Path,
     reach: &DriverEnv<'_>,
     observer: &mut dyn Observer,
-) -> Result<Vec<Member>, BenchError> {
+) -> Result<Vec<DriverHandle>, BenchError> {
     let mut crew = Vec::new();
     for program in programs {
         let member = match program {
-            Ok(program) => Member::start(&program, folder, reach).map_err(|_| interrupted())?,
-            Err((name, why)) => Member::absent(&name, why),
+            Ok(program) => {
+                DriverHandle::start(&program, folder, reach).map_err(|_| interrupted())?
+            }
+            Err((name, why)) => DriverHandle::absent(&name, why),
         };
         let about = &member.about;
         match &about.failed {
@@ -301,7 +308,7 @@ fn start_drivers(
     }
 }
 
-fn failures(crew: &[Member]) -> String {
+fn failures(crew: &[DriverHandle]) -> String {
     let failed = crew.iter().filter_map(|member| {
         let why = member.about.failed.as_deref()?;
         Some(format!("{}: {why}", member.name()))
@@ -309,7 +316,7 @@ fn failures(crew: &[Member]) -> String {
     failed.collect::<Vec<_>>().join("; ")
 }
 
-fn versions(crew: &[Member]) -> BTreeMap<String, String> {
+fn versions(crew: &[DriverHandle]) -> BTreeMap<String, String> {
     let running = crew.iter().filter(|member| member.pid().is_some());
     running
         .map(|member| {
@@ -323,13 +330,17 @@ fn versions(crew: &[Member]) -> BTreeMap<String, String> {
 /// Has every driver take the settings of all works of the run once, so that what they become is known.
 fn settle(
     plan: &LibrariesPlan,
-    cells: &[Spec],
-    crew: &mut [Member],
+    cells: &[LibraryCellSpec],
+    crew: &mut [DriverHandle],
     largest: super::profile::Largest,
     reach: &DriverEnv<'_>,
 ) -> Result<(), BenchError> {
     for member in crew.iter_mut().filter(|member| member.pid().is_some()) {
-        for work in [Work::Produce, Work::Consume, Work::RoundTrip] {
+        for work in [
+            DriverOperation::Produce,
+            DriverOperation::Consume,
+            DriverOperation::RoundTrip,
+        ] {
             let mut run = cells.iter().filter(|cell| cell.skipped.is_none());
             if !run.any(|cell| cell.work() == work) {
                 continue;
@@ -358,9 +369,9 @@ fn settle(
 }
 
 /// Gives broker, drivers and this program cores of their own, where there are enough; how many each has then.
-fn pin_all(broker: &Broker, crew: &[Member]) -> Option<Cores> {
+fn pin_all(broker: &LibraryBroker, crew: &[DriverHandle]) -> Option<Cores> {
     let cores = Cores::share_out()?;
-    let pids = crew.iter().filter_map(Member::pid);
+    let pids = crew.iter().filter_map(DriverHandle::pid);
     let mut all = pin::pin(std::process::id(), &cores.own);
     for pid in pids {
         all &= pin::pin(pid, &cores.drivers);
@@ -378,34 +389,34 @@ const BUILT_IN: &str = "librdkafka";
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Overrides;
+    use super::super::plan::LibrariesOverrides;
     use super::*;
 
-    fn names(overrides: Overrides) -> Result<Vec<String>, String> {
+    fn names(overrides: LibrariesOverrides) -> Result<Vec<String>, String> {
         let plan = LibrariesPlan::built_in().unwrap();
         let plan = plan.with(&overrides, "test").unwrap();
         let all = wanted(&plan)?;
         Ok(all.iter().map(|it| it.name().to_owned()).collect())
     }
 
-    fn libraries(names: &[&str]) -> Overrides {
-        Overrides {
+    fn libraries(names: &[&str]) -> LibrariesOverrides {
+        LibrariesOverrides {
             libraries: Some(names.iter().map(|it| (*it).to_owned()).collect()),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         }
     }
 
     #[test]
     fn drivers_are_known_by_name_and_stand_in_order() {
         assert_eq!(
-            names(Overrides::default()).unwrap(),
+            names(LibrariesOverrides::default()).unwrap(),
             ["java", "librdkafka", "franz-go"]
         );
         let all = names(libraries(&["all"])).unwrap();
         assert_eq!(all[..3], ["java", "librdkafka", "franz-go"]);
         assert!(all.iter().any(|name| name == "kafkajs"));
         assert!(!all.iter().any(|name| name.starts_with("dotnet")));
-        let with_own = Overrides {
+        let with_own = LibrariesOverrides {
             drivers: Some(vec!["mine=./driver".to_owned()]),
             ..libraries(&["librdkafka"])
         };
@@ -414,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_null_test_has_the_first_twice() {
-        let null_test = Overrides {
+        let null_test = LibrariesOverrides {
             null_test: Some(true),
             ..libraries(&["librdkafka", "java"])
         };
@@ -430,7 +441,7 @@ mod tests {
         );
         let twice = names(libraries(&["java", "java"])).unwrap_err();
         assert!(twice.contains("\"java\" is there twice"), "{twice}");
-        let wrong = Overrides {
+        let wrong = LibrariesOverrides {
             drivers: Some(vec!["mine".to_owned()]),
             ..libraries(&["librdkafka"])
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::grid::{Spec, Work};
+use super::grid::{DriverOperation, LibraryCellSpec};
 use super::plan::LibrariesPlan;
 use super::profile::Profile;
 
@@ -31,10 +31,12 @@ impl Names {
     }
 
     /// The topic that driver `name` has in a repetition.
-    pub(super) fn topic(&self, cell: &Spec, name: &str, repetition: u32) -> String {
+    pub(super) fn topic(&self, cell: &LibraryCellSpec, name: &str, repetition: u32) -> String {
         // Bursts there and back were another program's.
         let prefix = match cell.work() {
-            Work::RoundTrip if self.template == LEGACY => format!("{}RoundTrip", self.prefix),
+            DriverOperation::RoundTrip if self.template == LEGACY => {
+                format!("{}RoundTrip", self.prefix)
+            }
             _ => self.prefix.clone(),
         };
         let mode = cell.mode.name();
@@ -65,7 +67,7 @@ impl Names {
     /// What is wrong with the template, and the remedy.
     pub(super) fn check<'a>(
         &self,
-        cells: impl Iterator<Item = &'a Spec>,
+        cells: impl Iterator<Item = &'a LibraryCellSpec>,
         drivers: &[String],
     ) -> Result<(), String> {
         let mut all = BTreeSet::new();
@@ -111,10 +113,10 @@ const NAME_MAX: usize = 249;
 #[cfg(test)]
 mod tests {
     use super::super::grid;
-    use super::super::plan::Overrides;
+    use super::super::plan::LibrariesOverrides;
     use super::*;
 
-    fn plan(overrides: Overrides) -> LibrariesPlan {
+    fn plan(overrides: LibrariesOverrides) -> LibrariesPlan {
         let plan = LibrariesPlan::built_in().unwrap();
         plan.with(&overrides, "test").unwrap()
     }
@@ -125,9 +127,9 @@ mod tests {
 
     #[test]
     fn names_are_as_published_with_the_number_of_records() {
-        let plan = plan(Overrides {
+        let plan = plan(LibrariesOverrides {
             profile: Some(Profile::Legacy),
-            ..Overrides::default()
+            ..LibrariesOverrides::default()
         });
         let names = Names::new(&plan, "run");
         let cells = grid::cells(&plan).unwrap();
@@ -135,7 +137,9 @@ mod tests {
             names.topic(&cells[0], "java", 7),
             "testTopic__java__10__10__7"
         );
-        let back = cells.iter().find(|cell| cell.work() == Work::RoundTrip);
+        let back = cells
+            .iter()
+            .find(|cell| cell.work() == DriverOperation::RoundTrip);
         assert_eq!(
             names.topic(back.unwrap(), "java", 0),
             "testTopicRoundTrip__java__10000__10__0"
@@ -157,9 +161,9 @@ mod tests {
     #[test]
     fn templates_that_do_not_work_are_named() {
         let check = |template: &str| {
-            let plan = plan(Overrides {
+            let plan = plan(LibrariesOverrides {
                 topic_template: Some(template.to_owned()),
-                ..Overrides::default()
+                ..LibrariesOverrides::default()
             });
             let cells = grid::cells(&plan).unwrap();
             Names::new(&plan, "run").check(cells.iter(), &drivers())

@@ -1,17 +1,19 @@
 //! Before anything is measured: a broker that has done this before, and drivers whose cost has settled.
 
-use weir_lab::driver::{AssignmentMode, Consume, Driver, DriverProgram, Produce, ProducerState};
+use weir_lab::driver::{
+    AssignmentMode, Consume, Driver, DriverProgram, ProduceCommand, ProducerState,
+};
 
 use super::super::Observer;
 use super::driver_set::Failed;
-use super::grid::{Spec, Work};
+use super::grid::{DriverOperation, LibraryCellSpec};
 use super::profile::{Largest, Profile};
-use super::runner::{End, Runner};
+use super::runner::{RunEnd, Runner};
 
 impl Runner<'_> {
     /// A Java broker is slow in its first seconds, and makes the topic of group offsets when the first group comes: both
     /// happen to a driver of our own that takes no part.
-    pub(super) fn preheat(&mut self, observer: &mut dyn Observer) -> Result<(), End> {
+    pub(super) fn preheat(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         let plan = self.plan.warm_up;
         if plan.records == 0 {
             return Ok(());
@@ -44,7 +46,7 @@ impl Runner<'_> {
     }
 
     /// Rounds until the last two cost alike.
-    pub(super) fn warm_up(&mut self, observer: &mut dyn Observer) -> Result<(), End> {
+    pub(super) fn warm_up(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         let plan = self.plan.warm_up;
         if plan.records == 0 || !self.plan.profile.warms_up() {
             return Ok(());
@@ -64,7 +66,7 @@ impl Runner<'_> {
                     let told = runner.crew[at].warm_up(&topic, &plan, seed, limit, &runner.reach);
                     match told {
                         Ok(cost) => Ok(Some(cost)),
-                        Err(Failed::Interrupted) => Err(End::Interrupted),
+                        Err(Failed::Interrupted) => Err(RunEnd::Interrupted),
                         Err(Failed::GivenUp(_)) => runner.broker_lives().map(|()| None),
                         Err(Failed::Refused(why)) => {
                             runner.crew[at].give_up(why);
@@ -95,14 +97,18 @@ impl Runner<'_> {
 
     /// Writes what a cell reads, by a driver of our own: then all libraries read the same batches, and none of them is
     /// measured by what it wrote.
-    pub(super) fn fill(&mut self, cell: &Spec, topic: &str) -> Result<(), End> {
+    pub(super) fn fill(&mut self, cell: &LibraryCellSpec, topic: &str) -> Result<(), RunEnd> {
         let mut helper = self.helper(cell.value_bytes, cell.records)?;
         self.write(&mut helper, topic, cell)?;
         let _ = helper.bye();
-        let end = self.broker.admin.end_offset(topic, 0).map_err(End::admin)?;
+        let end = self
+            .broker
+            .admin
+            .end_offset(topic, 0)
+            .map_err(RunEnd::admin)?;
         match end == cell.records {
             true => Ok(()),
-            false => Err(End::Instrument(format!(
+            false => Err(RunEnd::Instrument(format!(
                 "topic {topic} was filled with {end} records in place of {}",
                 cell.records
             ))),
@@ -110,7 +116,12 @@ impl Runner<'_> {
     }
 
     /// Reads a topic back and compares every value; how many are not as they should be.
-    pub(super) fn verify(&mut self, cell: &Spec, topic: &str, records: u64) -> Result<u64, End> {
+    pub(super) fn verify(
+        &mut self,
+        cell: &LibraryCellSpec,
+        topic: &str,
+        records: u64,
+    ) -> Result<u64, RunEnd> {
         let mut helper = self.helper(cell.value_bytes, cell.records)?;
         let command = Consume {
             topic: topic.to_owned(),
@@ -130,7 +141,7 @@ impl Runner<'_> {
     }
 
     /// A driver of our own with fair settings that takes no part.
-    fn helper(&mut self, value_bytes: u64, records: u64) -> Result<Driver, End> {
+    fn helper(&mut self, value_bytes: u64, records: u64) -> Result<Driver, RunEnd> {
         let largest = Largest {
             value_bytes,
             records,
@@ -143,15 +154,20 @@ impl Runner<'_> {
         let command = weir_lab::driver::Configure {
             bootstrap: self.reach.bootstrap.to_owned(),
             profile: HELPER.to_owned(),
-            settings: Profile::Fair.settings(HELPER, Work::Produce, 1, largest),
+            settings: Profile::Fair.settings(HELPER, DriverOperation::Produce, 1, largest),
         };
         let told = helper.configure(&command, limit);
         told.map_err(|error| self.helper_failed(&error))?;
         Ok(helper)
     }
 
-    fn write(&mut self, helper: &mut Driver, topic: &str, cell: &Spec) -> Result<(), End> {
-        let command = Produce {
+    fn write(
+        &mut self,
+        helper: &mut Driver,
+        topic: &str,
+        cell: &LibraryCellSpec,
+    ) -> Result<(), RunEnd> {
+        let command = ProduceCommand {
             topic: topic.to_owned(),
             len: cell.value_bytes,
             count: cell.records,
@@ -165,7 +181,7 @@ impl Runner<'_> {
             .map_err(|error| self.helper_failed(&error))?;
         match told.failed {
             0 => Ok(()),
-            failed => Err(End::Instrument(format!(
+            failed => Err(RunEnd::Instrument(format!(
                 "{failed} records could not be written to {topic}: {}",
                 told.errors
                     .first()
@@ -174,10 +190,10 @@ impl Runner<'_> {
         }
     }
 
-    fn helper_failed(&self, error: &weir_lab::driver::DriverError) -> End {
+    fn helper_failed(&self, error: &weir_lab::driver::DriverError) -> RunEnd {
         match error.reason {
-            weir_lab::driver::DriverFailure::Interrupted => End::Interrupted,
-            _ => End::Instrument(error.to_string()),
+            weir_lab::driver::DriverFailure::Interrupted => RunEnd::Interrupted,
+            _ => RunEnd::Instrument(error.to_string()),
         }
     }
 
@@ -185,12 +201,12 @@ impl Runner<'_> {
     fn with_topic<T>(
         &mut self,
         topic: &str,
-        cell: &Spec,
-        work: impl FnOnce(&mut Self) -> Result<T, End>,
-    ) -> Result<T, End> {
+        cell: &LibraryCellSpec,
+        work: impl FnOnce(&mut Self) -> Result<T, RunEnd>,
+    ) -> Result<T, RunEnd> {
         let each = cell.disk_bytes();
         if self.disk.room(each, 1, self.reach.stop).topics == 0 {
-            return Err(End::Instrument(format!(
+            return Err(RunEnd::Instrument(format!(
                 "no room for {:.0} MB of warm-up: raise --disk-cap, or give less in warm_up.records",
                 each as f64 / 1e6
             )));
@@ -202,8 +218,8 @@ impl Runner<'_> {
         result
     }
 
-    fn warm_up_spec(&self) -> Spec {
-        Spec {
+    fn warm_up_spec(&self) -> LibraryCellSpec {
+        LibraryCellSpec {
             mode: super::grid::StartMode::Warm,
             value_bytes: self.plan.warm_up.value_bytes,
             // With a primer.

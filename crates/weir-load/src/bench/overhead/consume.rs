@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord, StartFrom};
 use weir_stats::run::Cell;
 
-use super::measure::Meter;
+use super::measure::ResourceMeter;
 use super::servers::Server;
-use super::{Context, Fault, Side};
+use super::{ClientSide, OverheadContext, RunFailure};
 
 /// Reads `records` records of `topic` and fills the cell in.
 pub(super) fn run(
-    context: &Context<'_>,
+    context: &OverheadContext<'_>,
     server: &Server,
     (topic, records): (&str, u64),
     cell: &mut Cell,
-) -> Result<(), Fault> {
-    let mut meter = Meter::start(server, context.broker_pids, context.clock);
+) -> Result<(), RunFailure> {
+    let mut meter = ResourceMeter::start(server, context.broker_pids, context.clock);
     // The consumer is a part of this program.
-    meter.client(Side::Consume.name(), std::process::id());
-    let failed = |error: weir_kafka::SourceError| Fault::Failed(error.to_string());
+    meter.client(ClientSide::Consume.name(), std::process::id());
+    let failed = |error: weir_kafka::SourceError| RunFailure::Failed(error.to_string());
     let mut source = KafkaIngest::start(&IngestConfig {
         bootstrap_servers: server.address.clone(),
         client_id: "weir-bench-consume".to_owned(),
@@ -36,10 +36,10 @@ pub(super) fn run(
     let (mut first, mut last) = (None, Instant::now());
     while seen < records {
         if context.stop.load(Ordering::Relaxed) {
-            return Err(Fault::Interrupted);
+            return Err(RunFailure::Interrupted);
         }
         if last.elapsed() > SILENCE_MAX {
-            return Err(Fault::Failed(format!(
+            return Err(RunFailure::Failed(format!(
                 "{seen} of {records} records came, then nothing for {} s",
                 SILENCE_MAX.as_secs()
             )));

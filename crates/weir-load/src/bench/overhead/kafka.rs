@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
-use super::measure::Meter;
-use super::produce::Produce;
+use super::measure::ResourceMeter;
+use super::produce::ProduceRun;
 use super::servers::Server;
-use super::{Context, Fault};
+use super::{OverheadContext, RunFailure};
 use crate::bench::BenchError;
 
 /// `kafka-producer-perf-test`; its percentiles are whole milliseconds.
 pub(super) fn produce(
-    context: &Context<'_>,
+    context: &OverheadContext<'_>,
     tools: &KafkaTools,
-    job: &Produce<'_>,
+    job: &ProduceRun<'_>,
     cell: &mut Cell,
-) -> Result<(), Fault> {
+) -> Result<(), RunFailure> {
     let plan = context.plan;
     let mut command = tools.command("org.apache.kafka.tools.ProducerPerformance");
     let warm_up = (job.records as f64 * WARM_UP_SHARE) as u64;
@@ -59,12 +59,12 @@ pub(super) fn produce(
 
 /// `kafka-consumer-perf-test`; its rates of fetching leave out what joining the group took.
 pub(super) fn consume(
-    context: &Context<'_>,
+    context: &OverheadContext<'_>,
     tools: &KafkaTools,
     server: &Server,
     (topic, records): (&str, u64),
     cell: &mut Cell,
-) -> Result<(), Fault> {
+) -> Result<(), RunFailure> {
     let mut command = tools.command("org.apache.kafka.tools.ConsumerPerformance");
     command
         .args(["--bootstrap-server", &server.address, "--topic", topic])
@@ -85,24 +85,24 @@ pub(super) fn consume(
 
 /// Runs a tool to its end; what it printed is in the run folder.
 fn run(
-    context: &Context<'_>,
+    context: &OverheadContext<'_>,
     server: &Server,
     mut command: Command,
     bytes: u64,
     cell: &mut Cell,
-) -> Result<String, Fault> {
+) -> Result<String, RunFailure> {
     let path: PathBuf = context.dir.join(format!("{}.txt", cell.id()));
     let file = File::create(&path).map_err(|error| BenchError::file(&path, error))?;
     let errors = file
         .try_clone()
         .map_err(|error| BenchError::file(&path, error))?;
-    let mut meter = Meter::start(server, context.broker_pids, context.clock);
+    let mut meter = ResourceMeter::start(server, context.broker_pids, context.clock);
     let spawned = command
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(errors)
         .spawn();
-    let mut child = Running(spawned.map_err(|source| BenchError::Spawn {
+    let mut child = RunningTool(spawned.map_err(|source| BenchError::Spawn {
         part: "a tool of Apache Kafka",
         source,
     })?);
@@ -110,10 +110,12 @@ fn run(
     let deadline = Instant::now() + WITHIN;
     while child.0.try_wait().ok().flatten().is_none() {
         if context.stop.load(Ordering::Relaxed) {
-            return Err(Fault::Interrupted);
+            return Err(RunFailure::Interrupted);
         }
         if Instant::now() >= deadline {
-            return Err(Fault::Failed("the tool did not end in time".to_owned()));
+            return Err(RunFailure::Failed(
+                "the tool did not end in time".to_owned(),
+            ));
         }
         std::thread::sleep(LOOK);
         meter.turn();
@@ -123,9 +125,9 @@ fn run(
 }
 
 /// A tool that is killed when nobody waits for it any more.
-struct Running(Child);
+struct RunningTool(Child);
 
-impl Drop for Running {
+impl Drop for RunningTool {
     fn drop(&mut self) {
         // Both fail only for a process that is gone.
         let _ = self.0.kill();
@@ -133,9 +135,9 @@ impl Drop for Running {
     }
 }
 
-fn no_result(said: &str) -> Fault {
+fn no_result(said: &str) -> RunFailure {
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    Fault::Failed(format!(
+    RunFailure::Failed(format!(
         "the tool told no result: {}",
         last.unwrap_or("it said nothing")
     ))

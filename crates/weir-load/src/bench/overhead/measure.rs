@@ -10,14 +10,14 @@ use crate::clock::Clock;
 use crate::sampler::Sampler;
 
 /// Samples of one run, from before its client starts until after its end.
-pub(super) struct Meter {
+pub(super) struct ResourceMeter {
     sampler: Sampler,
     clock: Clock,
     from_unix_ns: u64,
     next: Instant,
 }
 
-impl Meter {
+impl ResourceMeter {
     /// Takes the first sample.
     pub(super) fn start(server: &Server, broker_pids: &[u32], clock: Clock) -> Self {
         let mut sampler = Sampler::default();

@@ -19,15 +19,15 @@ use weir_stats::utc;
 
 use super::{BenchError, BenchOptions, Finished, Observer};
 use crate::clock::Clock;
-use produce::Produce;
+use produce::ProduceRun;
 use servers::{Server, Starter};
 
 pub use plan::{
-    BUILT_IN_FILE, BUILT_IN_TEXT, Limit, OverheadPlan, Overrides as OverheadOverrides, Subject,
+    BUILT_IN_FILE, BUILT_IN_TEXT, FigureLimit, OverheadOverrides, OverheadPlan, ProxyPath,
 };
 
 /// What all runs through all subjects share.
-struct Context<'a> {
+struct OverheadContext<'a> {
     plan: &'a OverheadPlan,
     /// This program: producer, relay and proxy are commands of it.
     exe: &'a Path,
@@ -42,14 +42,14 @@ struct Context<'a> {
 }
 
 /// Why a run through a subject has no figures.
-enum Fault {
+enum RunFailure {
     /// The user has had enough.
     Interrupted,
     /// Something failed; the others go on.
     Failed(String),
 }
 
-impl From<BenchError> for Fault {
+impl From<BenchError> for RunFailure {
     fn from(error: BenchError) -> Self {
         Self::Failed(error.to_string())
     }
@@ -57,14 +57,14 @@ impl From<BenchError> for Fault {
 
 /// Whose client, and which way records go; also the architecture in results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ClientSide {
     Produce,
     Consume,
     KafkaProduce,
     KafkaConsume,
 }
 
-impl Side {
+impl ClientSide {
     fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
@@ -126,7 +126,7 @@ pub fn run(
         .flat_map(Lab::brokers)
         .map(|broker| broker.pid)
         .collect();
-    let context = Context {
+    let context = OverheadContext {
         plan,
         exe: &options.exe,
         dir,
@@ -195,14 +195,14 @@ fn start_all(starter: &Starter<'_>) -> Result<(Vec<Server>, Vec<String>), BenchE
 
 /// The rounds, and what they have measured.
 struct Rounds<'a> {
-    context: &'a Context<'a>,
+    context: &'a OverheadContext<'a>,
     admin: &'a Admin,
     cells: Vec<Cell>,
     topics: u64,
 }
 
 impl<'a> Rounds<'a> {
-    fn new(context: &'a Context<'a>, admin: &'a Admin) -> Self {
+    fn new(context: &'a OverheadContext<'a>, admin: &'a Admin) -> Self {
         Self {
             context,
             admin,
@@ -220,10 +220,10 @@ impl<'a> Rounds<'a> {
         observer.note(&format!("warming up with {records} records"));
         for server in servers {
             let share = records / servers.len() as u64;
-            let (side, rate) = (Side::Produce, None);
+            let (side, rate) = (ClientSide::Produce, None);
             let mut cell = self.empty_cell(side, server, rate, 0);
             if let Ok(topic) = self.create_topic(&mut cell) {
-                let job = Produce {
+                let job = ProduceRun {
                     server,
                     topic: &topic,
                     records: share.max(1000),
@@ -259,11 +259,11 @@ impl<'a> Rounds<'a> {
         let first = (round as usize - 1) % count;
         let order: Vec<usize> = (0..count).map(|at| (first + at) % count).collect();
         let mut kept = None;
-        let producing = [Side::Produce, Side::KafkaProduce];
+        let producing = [ClientSide::Produce, ClientSide::KafkaProduce];
         let has_tools = self.context.tools.is_some();
         for side in producing
             .into_iter()
-            .filter(|side| has_tools || *side == Side::Produce)
+            .filter(|side| has_tools || *side == ClientSide::Produce)
         {
             for rate in self.context.plan.rates() {
                 for &at in &order {
@@ -271,7 +271,7 @@ impl<'a> Rounds<'a> {
                     observer.cell(self.cells.len() + 1, cells, &cell.id());
                     let topic = self.produce(side, &mut servers[at], rate, cell, observer);
                     // One of those topics is read afterwards.
-                    let is_whole = side == Side::Produce && rate.is_none() && kept.is_none();
+                    let is_whole = side == ClientSide::Produce && rate.is_none() && kept.is_none();
                     match topic {
                         Some(topic) if is_whole && self.is_valid() => kept = Some(topic),
                         Some(topic) => self.delete_topic(&topic),
@@ -281,10 +281,10 @@ impl<'a> Rounds<'a> {
             }
         }
         if self.context.plan.consume {
-            let consuming = [Side::Consume, Side::KafkaConsume];
+            let consuming = [ClientSide::Consume, ClientSide::KafkaConsume];
             for side in consuming
                 .into_iter()
-                .filter(|side| has_tools || *side == Side::Consume)
+                .filter(|side| has_tools || *side == ClientSide::Consume)
             {
                 for &at in &order {
                     let cell = self.empty_cell(side, &servers[at], None, round);
@@ -301,7 +301,7 @@ impl<'a> Rounds<'a> {
     /// The topic that was written, which is to be deleted.
     fn produce(
         &mut self,
-        side: Side,
+        side: ClientSide,
         server: &mut Server,
         rate: Option<u64>,
         mut cell: Cell,
@@ -318,14 +318,14 @@ impl<'a> Rounds<'a> {
                 return None;
             }
         };
-        let job = Produce {
+        let job = ProduceRun {
             server,
             topic: &topic,
             records: self.context.plan.records(rate),
             rate,
         };
         let outcome = match (&self.context.tools, side) {
-            (Some(tools), Side::KafkaProduce) => {
+            (Some(tools), ClientSide::KafkaProduce) => {
                 kafka::produce(self.context, tools, &job, &mut cell)
             }
             _ => produce::run(self.context, &job, &mut cell),
@@ -336,7 +336,7 @@ impl<'a> Rounds<'a> {
 
     fn consume(
         &mut self,
-        side: Side,
+        side: ClientSide,
         server: &mut Server,
         topic: Option<&str>,
         mut cell: Cell,
@@ -347,10 +347,10 @@ impl<'a> Rounds<'a> {
         }
         let records = self.context.plan.messages;
         let outcome = match (topic, &self.context.tools, side) {
-            (None, ..) => Err(Fault::Failed(
+            (None, ..) => Err(RunFailure::Failed(
                 "nothing was written that could be read".to_owned(),
             )),
-            (Some(topic), Some(tools), Side::KafkaConsume) => {
+            (Some(topic), Some(tools), ClientSide::KafkaConsume) => {
                 kafka::consume(self.context, tools, server, (topic, records), &mut cell)
             }
             (Some(topic), ..) => consume::run(self.context, server, (topic, records), &mut cell),
@@ -373,17 +373,17 @@ impl<'a> Rounds<'a> {
         &mut self,
         server: &Server,
         mut cell: Cell,
-        outcome: Result<(), Fault>,
+        outcome: Result<(), RunFailure>,
         observer: &mut dyn Observer,
     ) {
         let outcome = outcome.and_then(|()| result::check_not_passed_by(server, &cell));
         match outcome {
             Ok(()) => {}
-            Err(Fault::Interrupted) => {
+            Err(RunFailure::Interrupted) => {
                 let reason = "interrupted".to_owned();
                 cell.status = CellStatus::Skipped { reason };
             }
-            Err(Fault::Failed(reason)) => {
+            Err(RunFailure::Failed(reason)) => {
                 let reasons = vec![reason];
                 cell.status = CellStatus::Invalid { reasons };
             }
@@ -392,7 +392,7 @@ impl<'a> Rounds<'a> {
         self.cells.push(cell);
     }
 
-    fn empty_cell(&self, side: Side, server: &Server, rate: Option<u64>, round: u64) -> Cell {
+    fn empty_cell(&self, side: ClientSide, server: &Server, rate: Option<u64>, round: u64) -> Cell {
         let mut cell = Cell {
             architecture: side.name().to_owned(),
             variant: Some(server.name.clone()),
@@ -408,7 +408,7 @@ impl<'a> Rounds<'a> {
         cell
     }
 
-    fn create_topic(&mut self, cell: &mut Cell) -> Result<String, Fault> {
+    fn create_topic(&mut self, cell: &mut Cell) -> Result<String, RunFailure> {
         self.topics += 1;
         let instant_ms = self.context.clock.now_unix_ns() / 1_000_000;
         let topic = format!(

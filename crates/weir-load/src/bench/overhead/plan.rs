@@ -20,7 +20,7 @@ pub struct OverheadPlan {
     /// What the run is meant to answer.
     pub question: String,
     /// Ways from clients to the broker, the one that others are held against first.
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<ProxyPath>,
     /// Proxies of others, by name and address.
     #[serde(default)]
     pub foreign: BTreeMap<String, String>,
@@ -52,10 +52,10 @@ pub struct OverheadPlan {
     pub producer: BTreeMap<String, String>,
     /// What `--quick` changes.
     #[serde(default)]
-    pub quick: Overrides,
+    pub quick: OverheadOverrides,
     /// What must hold.
     #[serde(default)]
-    pub limits: Vec<Limit>,
+    pub limits: Vec<FigureLimit>,
     /// Figures published elsewhere.
     #[serde(default)]
     pub reference: Option<ReferenceFigures>,
@@ -64,7 +64,7 @@ pub struct OverheadPlan {
 /// A way from clients to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Subject {
+pub enum ProxyPath {
     /// None between them.
     Direct,
     /// Bytes copied between two sockets: the floor.
@@ -75,7 +75,7 @@ pub enum Subject {
     LowerCase,
 }
 
-impl Subject {
+impl ProxyPath {
     /// Its name in plans and results.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -88,7 +88,7 @@ impl Subject {
     }
 }
 
-impl std::str::FromStr for Subject {
+impl std::str::FromStr for ProxyPath {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -111,7 +111,7 @@ impl std::str::FromStr for Subject {
 /// A limit on one figure of one subject, beside the same figure of another in the same rounds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limit {
+pub struct FigureLimit {
     /// `produce` or `consume`.
     pub side: String,
     /// The fixed rate it is about; left out: as fast as it goes.
@@ -133,9 +133,9 @@ pub struct Limit {
 /// Values that take the place of a plan's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Overrides {
+pub struct OverheadOverrides {
     /// Ways from clients to the broker.
-    pub subjects: Option<Vec<Subject>>,
+    pub subjects: Option<Vec<ProxyPath>>,
     /// Times that everything runs.
     pub rounds: Option<u32>,
     /// Records of each run without a rate.
@@ -175,7 +175,7 @@ impl OverheadPlan {
     pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
         let plan: Self = from_toml(text, file)?;
         plan.clone().with(&plan.quick, file)?;
-        plan.with(&Overrides::default(), file)
+        plan.with(&OverheadOverrides::default(), file)
     }
 
     /// The plan that is part of the program.
@@ -190,7 +190,7 @@ impl OverheadPlan {
     ///
     /// # Errors
     /// [`PlanError::Value`] if a new value makes no sense.
-    pub fn with(mut self, overrides: &Overrides, file: &str) -> Result<Self, PlanError> {
+    pub fn with(mut self, overrides: &OverheadOverrides, file: &str) -> Result<Self, PlanError> {
         let new = overrides.clone();
         self.subjects = new.subjects.unwrap_or(self.subjects);
         self.rounds = new.rounds.unwrap_or(self.rounds);
@@ -286,7 +286,7 @@ mod tests {
     fn the_built_in_plan_parses_and_has_what_it_is_held_against() {
         let plan = OverheadPlan::built_in().unwrap();
         assert_eq!(plan.name, "proxy-overhead");
-        assert_eq!(plan.subjects[0], Subject::Direct);
+        assert_eq!(plan.subjects[0], ProxyPath::Direct);
         assert!(plan.rounds >= 5 && plan.record_bytes == 1024);
         let published = plan.reference.clone().unwrap().rows;
         assert_eq!(published.len(), 3);
@@ -298,7 +298,7 @@ mod tests {
         for limit in &plan.limits {
             let other = limit.over.as_ref().or(limit.minus.as_ref()).unwrap();
             for name in [&limit.of, other] {
-                assert!(name.parse::<Subject>().is_ok(), "{name}");
+                assert!(name.parse::<ProxyPath>().is_ok(), "{name}");
             }
             assert!(limit.at_most.is_some() != limit.low_at_least.is_some());
         }
@@ -321,9 +321,9 @@ mod tests {
     #[test]
     fn errors_name_file_key_and_value() {
         let plan = OverheadPlan::built_in().unwrap();
-        let none = Overrides {
+        let none = OverheadOverrides {
             messages: Some(5),
-            ..Overrides::default()
+            ..OverheadOverrides::default()
         };
         let error = plan.with(&none, "command line").unwrap_err().to_string();
         assert_eq!(error, "command line: messages = 5: give 1000 to 100000000");

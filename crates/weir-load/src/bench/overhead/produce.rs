@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use weir_stats::NegativeCount;
 use weir_stats::run::{Cell, LatencySummary};
 
-use super::measure::Meter;
+use super::measure::ResourceMeter;
 use super::servers::Server;
-use super::{Context, Fault};
+use super::{OverheadContext, RunFailure};
 use crate::bench::BenchError;
 use crate::bench::child::{MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use crate::bench::collect::Collected;
-use crate::worker::protocol::{Command, Schedule, Tag};
+use crate::worker::protocol::{LatencyTag, Schedule, WorkerCommand};
 
 /// One run.
-pub(super) struct Produce<'a> {
+pub(super) struct ProduceRun<'a> {
     pub(super) server: &'a Server,
     pub(super) topic: &'a str,
     pub(super) records: u64,
@@ -25,13 +25,17 @@ pub(super) struct Produce<'a> {
 }
 
 /// Writes the records and fills the cell in.
-pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> Result<(), Fault> {
+pub(super) fn run(
+    context: &OverheadContext<'_>,
+    job: &ProduceRun<'_>,
+    cell: &mut Cell,
+) -> Result<(), RunFailure> {
     let id = cell.id();
     let dir = context.dir.join(&id);
     std::fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
     let hlog = format!("{id}.hlog");
     let mut collected = Collected::new(&context.dir.join(&hlog), &id, context.clock.now_unix_ns())?;
-    let mut meter = Meter::start(job.server, context.broker_pids, context.clock);
+    let mut meter = ResourceMeter::start(job.server, context.broker_pids, context.clock);
     let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
     let args = arguments(context, job);
     let mut worker = RoleProcess::worker(context.exe, &args, ProcessRole::Produce, &dir, messages)?;
@@ -40,10 +44,12 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
     let mut schedule = None;
     while !collected.closed.contains(&ProcessRole::Produce) {
         if context.stop.load(Ordering::Relaxed) {
-            return Err(Fault::Interrupted);
+            return Err(RunFailure::Interrupted);
         }
         if Instant::now() >= deadline {
-            return Err(Fault::Failed("the producer did not end in time".to_owned()));
+            return Err(RunFailure::Failed(
+                "the producer did not end in time".to_owned(),
+            ));
         }
         match receiver.recv_timeout(LOOK) {
             Ok(message) => collected.take(message),
@@ -56,7 +62,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
                 0 => 0,
                 warm_up => begin.start_unix_ns + warm_up,
             };
-            worker.send(&Command::Start(begin));
+            worker.send(&WorkerCommand::Start(begin));
             schedule = Some(begin);
         }
         meter.turn();
@@ -66,7 +72,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
     let Some((produce, schedule)) = produce.zip(schedule) else {
         let words = worker.last_words();
         let why = collected.faults.first().cloned().unwrap_or(words);
-        return Err(Fault::Failed(format!(
+        return Err(RunFailure::Failed(format!(
             "the producer ended by itself: {why}"
         )));
     };
@@ -79,7 +85,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
         cell.notes.push(format!("producer: {count} x {text}"));
     }
     if produce.acked < job.records {
-        return Err(Fault::Failed(format!(
+        return Err(RunFailure::Failed(format!(
             "{} of {} records were acknowledged",
             produce.acked, job.records
         )));
@@ -88,7 +94,7 @@ pub(super) fn run(context: &Context<'_>, job: &Produce<'_>, cell: &mut Cell) -> 
 }
 
 /// Our producer knows librdkafka's names; the plan has those of Apache Kafka's.
-fn arguments(context: &Context<'_>, job: &Produce<'_>) -> Vec<String> {
+fn arguments(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Vec<String> {
     let plan = context.plan;
     // A value begins with a timestamp and the producer's name.
     let text_bytes = plan.record_bytes.saturating_sub(VALUE_HEAD_BYTES);
@@ -124,7 +130,7 @@ fn arguments(context: &Context<'_>, job: &Produce<'_>) -> Vec<String> {
 
 /// With a rate, records count by their due instants. Without one all of them are due at once, and intervals
 /// of time are left out instead.
-fn begin(context: &Context<'_>, job: &Produce<'_>) -> Schedule {
+fn begin(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Schedule {
     let start_unix_ns = context.clock.now_unix_ns() + nanos(START_IN);
     let end = start_unix_ns + nanos(WITHIN);
     let warm_up = job.rate.map_or(0, |_| nanos(context.plan.warm_up));
@@ -141,7 +147,7 @@ fn latencies(collected: &Collected, cell: &mut Cell) {
         let summary = LatencySummary::of(histogram, NegativeCount::default(), 1e-3);
         cell.latency.insert(tag.name().to_owned(), summary);
     }
-    let Some(acked) = cell.latency.get(Tag::PublishAck.name()) else {
+    let Some(acked) = cell.latency.get(LatencyTag::PublishAck.name()) else {
         return;
     };
     let ms = |us: Option<f64>| us.map(|us| us / 1e3);
@@ -160,7 +166,7 @@ fn latencies(collected: &Collected, cell: &mut Cell) {
 }
 
 /// Acknowledged records per second, from the end of the warm-up to the last acknowledgement.
-fn rates(context: &Context<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
+fn rates(context: &OverheadContext<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
     let reports = collected.progress.get(&ProcessRole::Produce);
     let Some(last) = reports.and_then(|all| all.last()) else {
         return;
@@ -188,10 +194,10 @@ fn rates(context: &Context<'_>, start: u64, collected: &Collected, cell: &mut Ce
     }
 }
 
-fn check_rate(job: &Produce<'_>, cell: &Cell) -> Result<(), Fault> {
+fn check_rate(job: &ProduceRun<'_>, cell: &Cell) -> Result<(), RunFailure> {
     let per_s = cell.achieved_records_per_s.unwrap_or(0.0);
     match job.rate.map(|rate| rate as f64) {
-        Some(rate) if per_s < rate * RATE_SHARE_MIN => Err(Fault::Failed(format!(
+        Some(rate) if per_s < rate * RATE_SHARE_MIN => Err(RunFailure::Failed(format!(
             "{per_s:.0} of {rate:.0} records a second were reached"
         ))),
         _ => Ok(()),

@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 use weir_stats::compare;
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{
-    Cell, CellStatus, Outcome, Placement, Run, RunFile, SCHEMA, SettingGroup, ThresholdResult,
+    Cell, CellStatus, Placement, Run, RunFile, RunOutcome, SCHEMA, SettingGroup, ThresholdResult,
 };
 
 use super::measure::{CPU_PER_GB, PROXY, RSS};
-use super::plan::{Limit, OverheadPlan};
+use super::plan::{FigureLimit, OverheadPlan};
 use super::servers::Server;
-use super::{Context, Fault, RATE, Side};
+use super::{ClientSide, OverheadContext, RATE, RunFailure};
 use crate::bench::{BenchOptions, environment};
 
 /// A proxy whose processes did nothing while records went through it: the clients found another way.
-pub(super) fn check_not_passed_by(server: &Server, cell: &Cell) -> Result<(), Fault> {
+pub(super) fn check_not_passed_by(server: &Server, cell: &Cell) -> Result<(), RunFailure> {
     let cost = cell.figures.get(CPU_PER_GB);
     match cost.filter(|_| server.is_proxy() && cell.is_valid()) {
-        Some(cost) if *cost < CPU_PER_GB_MIN => Err(Fault::Failed(format!(
+        Some(cost) if *cost < CPU_PER_GB_MIN => Err(RunFailure::Failed(format!(
             "{} used {cost:.3} CPU s/GB: records went past it; it tells clients of addresses that are not \
              its own",
             server.name
@@ -31,7 +31,7 @@ pub(super) fn check_not_passed_by(server: &Server, cell: &Cell) -> Result<(), Fa
 
 /// The run but for its cells and what follows from them.
 pub(super) fn describe(
-    context: &Context<'_>,
+    context: &OverheadContext<'_>,
     options: &BenchOptions,
     bootstrap: &str,
     kafka_version: Option<String>,
@@ -69,7 +69,7 @@ pub(super) fn describe(
         finished_utc: String::new(),
         command_line: options.command_line.clone(),
         weir_version,
-        outcome: Outcome::Passed,
+        outcome: RunOutcome::Passed,
         verdict: String::new(),
         thresholds: Vec::new(),
         machine: environment::machine(),
@@ -108,10 +108,10 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
         .iter()
         .any(|cell| cell.figures.contains_key("records_per_s"));
     run.outcome = match () {
-        () if interrupted => Outcome::Interrupted,
-        () if !has_figures => Outcome::Invalid,
-        () if run.thresholds.iter().any(|it| !it.passed) => Outcome::ThresholdFailed,
-        () => Outcome::Passed,
+        () if interrupted => RunOutcome::Interrupted,
+        () if !has_figures => RunOutcome::Invalid,
+        () if run.thresholds.iter().any(|it| !it.passed) => RunOutcome::ThresholdFailed,
+        () => RunOutcome::Passed,
     };
     run.verdict = verdict(run);
 }
@@ -135,7 +135,7 @@ fn files(cells: &[Cell]) -> Vec<RunFile> {
 }
 
 /// Values of the limit's metric for one subject, each with the number of its repetition.
-fn values(cells: &[Cell], limit: &Limit, variant: &str) -> Vec<(u64, f64)> {
+fn values(cells: &[Cell], limit: &FigureLimit, variant: &str) -> Vec<(u64, f64)> {
     let rate = limit.rate_per_s.map(|rate| rate as f64);
     let same = cells.iter().filter(|cell| {
         cell.is_valid()
@@ -168,7 +168,7 @@ fn difference(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
 }
 
 /// `None` where the limit's subjects were not part of the run.
-fn check(limit: &Limit, cells: &[Cell]) -> Option<ThresholdResult> {
+fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
     let own = values(cells, limit, &limit.of);
     let (estimate, sign, other) = match (&limit.over, &limit.minus) {
         (Some(other), _) => (
@@ -242,8 +242,8 @@ fn verdict(run: &Run) -> String {
     let held = run.thresholds.iter().filter(|it| it.passed).count();
     let all = run.thresholds.len();
     let mut text = match run.outcome {
-        Outcome::Interrupted => "Interrupted; what was measured until then stands. ".to_owned(),
-        Outcome::Invalid => return "Nothing was measured.".to_owned(),
+        RunOutcome::Interrupted => "Interrupted; what was measured until then stands. ".to_owned(),
+        RunOutcome::Invalid => return "Nothing was measured.".to_owned(),
         _ => String::new(),
     };
     let mut named: Vec<&str> = Vec::new();
@@ -276,9 +276,9 @@ fn verdict(run: &Run) -> String {
 }
 
 /// What the sentence looks at: how many records a second went through a subject as fast as it goes.
-fn unthrottled(subject: &str) -> Limit {
-    Limit {
-        side: Side::Produce.name().to_owned(),
+fn unthrottled(subject: &str) -> FigureLimit {
+    FigureLimit {
+        side: ClientSide::Produce.name().to_owned(),
         rate_per_s: None,
         figure: "records_per_s".to_owned(),
         of: subject.to_owned(),
@@ -293,7 +293,7 @@ fn unthrottled(subject: &str) -> Limit {
 fn cost(run: &Run, subject: &str) -> String {
     let is_one = |cell: &&Cell| {
         cell.is_valid()
-            && cell.architecture == Side::Produce.name()
+            && cell.architecture == ClientSide::Produce.name()
             && cell.variant.as_deref() == Some(subject)
             && !cell.parameters.contains_key(RATE)
     };

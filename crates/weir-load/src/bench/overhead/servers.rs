@@ -12,7 +12,7 @@ use weir_lab::{SecondListener, ports};
 
 use super::super::BenchError;
 use super::super::child::{ProcessRole, RoleProcess};
-use super::plan::{OverheadPlan, Subject};
+use super::plan::{OverheadPlan, ProxyPath};
 
 /// A way to the broker that is open.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Server {
 
     /// Whether anything stands between client and broker.
     pub(super) fn is_proxy(&self) -> bool {
-        self.name != Subject::Direct.name()
+        self.name != ProxyPath::Direct.name()
     }
 
     pub(super) fn end(self) {
@@ -83,13 +83,13 @@ pub(super) struct Starter<'a> {
 
 impl Starter<'_> {
     /// Starts one; `Ok(None)` with a relay that can not be.
-    pub(super) fn start(&self, subject: Subject) -> Result<Option<Server>, BenchError> {
+    pub(super) fn start(&self, subject: ProxyPath) -> Result<Option<Server>, BenchError> {
         let name = subject.name();
         match subject {
-            Subject::Direct => Ok(Some(Server::at(name, self.bootstrap))),
-            Subject::Relay => self.relay.map(|relay| self.relay(relay)).transpose(),
-            Subject::PassThrough => self.proxy(name, "").map(Some),
-            Subject::LowerCase => self.proxy(name, LOWER_CASE).map(Some),
+            ProxyPath::Direct => Ok(Some(Server::at(name, self.bootstrap))),
+            ProxyPath::Relay => self.relay.map(|relay| self.relay(relay)).transpose(),
+            ProxyPath::PassThrough => self.proxy(name, "").map(Some),
+            ProxyPath::LowerCase => self.proxy(name, LOWER_CASE).map(Some),
         }
     }
 
@@ -109,7 +109,7 @@ impl Starter<'_> {
     }
 
     fn relay(&self, relay: SecondListener) -> Result<Server, BenchError> {
-        let name = Subject::Relay.name();
+        let name = ProxyPath::Relay.name();
         let address = format!("127.0.0.1:{}", relay.advertised_port);
         let args = [
             "load",

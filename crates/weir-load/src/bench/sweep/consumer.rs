@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use weir_stats::run::Cell;
 
-use super::super::cell::Context;
+use super::super::cell::CellContext;
 use super::super::child::ProcessRole;
 use super::super::observer::Observer;
 use super::super::workers::push;
 use super::producer::{self, new_topic};
-use super::worker::Worker;
+use super::worker::SweepWorker;
 use super::{figures, files};
-use crate::plan::Sweep;
+use crate::plan::SweepPlan;
 use crate::worker::protocol::ScanSummary;
 
 /// The topic that consumers read: the plan's, or one that is filled the first time it is asked for.
 pub(super) fn fill(
-    context: &Context<'_>,
-    sweep: &Sweep,
+    context: &CellContext<'_>,
+    sweep: &SweepPlan,
     filled: &mut Option<String>,
     observer: &mut dyn Observer,
 ) -> Result<String, String> {
@@ -36,7 +36,7 @@ pub(super) fn fill(
     plan.hold = Duration::from_secs(messages / per_s + 1);
     let context = context.with_plan(&plan);
     let args = producer::args(&context, &topic, (size, per_s), Some(messages));
-    let mut worker = Worker::start(&context, "fill", (ProcessRole::Produce, &args))?;
+    let mut worker = SweepWorker::start(&context, "fill", (ProcessRole::Produce, &args))?;
     let window = worker.begin();
     let finished = worker.finish(&window, plan.hold + FILL_WITHIN, observer);
     let written = worker.collected.produced.get(&ProcessRole::Produce);
@@ -54,7 +54,7 @@ pub(super) fn fill(
 
 /// Fills the cell, and writes the file of the tool's format.
 pub(super) fn measure(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     (topic, fetch_size): (&str, u64),
     cell: &mut Cell,
     observer: &mut dyn Observer,
@@ -68,7 +68,7 @@ pub(super) fn measure(
     push(&mut args, "--topic", topic);
     push(&mut args, "--records", messages);
     push(&mut args, "--fetch-size", fetch_size);
-    let mut worker = Worker::start(context, &id, (ProcessRole::Consume, &args))?;
+    let mut worker = SweepWorker::start(context, &id, (ProcessRole::Consume, &args))?;
     let window = worker.begin();
     let finished = worker.finish(&window, READ_WITHIN, observer);
     let scan = worker.collected.scan.clone();

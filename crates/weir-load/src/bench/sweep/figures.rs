@@ -4,7 +4,7 @@ use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
 
-use super::{Job, Measurer};
+use super::{Measurer, SweepCell};
 use crate::plan::Plan;
 
 /// Architecture of our producer's cells.
@@ -27,9 +27,9 @@ pub(crate) const RESPONSE_MEAN: &str = "response_mean_ms";
 pub(crate) const FETCH_RATE: &str = "fetch_rate_mib_per_s";
 
 /// A cell with nothing measured.
-pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, Measurer), repetition: u64) -> Cell {
+pub(super) fn empty_cell(plan: &Plan, (job, by): (SweepCell, Measurer), repetition: u64) -> Cell {
     let (architecture, parameters) = match (job, by) {
-        (Job::Produce { size, target }, by) => {
+        (SweepCell::Produce { size, target }, by) => {
             let name = if by == Measurer::Weir {
                 PRODUCER
             } else {
@@ -38,7 +38,7 @@ pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, Measurer), repetition: u6
             let parameters = vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)];
             (name, parameters)
         }
-        (Job::Consume { fetch_size }, by) => {
+        (SweepCell::Consume { fetch_size }, by) => {
             let name = if by == Measurer::Weir {
                 CONSUMER
             } else {
@@ -47,7 +47,7 @@ pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, Measurer), repetition: u6
             (name, vec![(FETCH_SIZE, fetch_size as f64)])
         }
     };
-    let is_producer = matches!(job, Job::Produce { .. });
+    let is_producer = matches!(job, SweepCell::Produce { .. });
     Cell {
         architecture: architecture.to_owned(),
         clients: 1,
@@ -64,8 +64,8 @@ pub(super) fn empty_cell(plan: &Plan, (job, by): (Job, Measurer), repetition: u6
             0.0
         },
         offered_records_per_s: match job {
-            Job::Produce { target, .. } => target as f64,
-            Job::Consume { .. } => 0.0,
+            SweepCell::Produce { target, .. } => target as f64,
+            SweepCell::Consume { .. } => 0.0,
         },
         ..Cell::default()
     }
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn our_line_reads_back_as_it_was() {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
-        let job = Job::Produce {
+        let job = SweepCell::Produce {
             size: 1000,
             target: 5000,
         };

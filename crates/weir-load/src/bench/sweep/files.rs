@@ -7,19 +7,19 @@ use weir_stats::Histogram;
 use weir_stats::perf::{CONSUMER_HEADER, ConsumerPerf, MIB, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, RunFile};
 
-use super::super::cell::Context;
+use super::super::cell::CellContext;
 use super::super::collect::LatencySpan;
 use super::figures;
-use super::worker::Worker;
+use super::worker::SweepWorker;
 use crate::bench::BenchError;
 use crate::local_time::LocalTime;
 use crate::worker::protocol::ScanSummary;
 
 /// Writes what the producer's tool would have printed of this cell; later repetitions are added.
 pub(super) fn write_producer(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     cell: &Cell,
-    worker: &Worker<'_>,
+    worker: &SweepWorker<'_>,
     (size, target): (u64, u64),
 ) -> Result<(), String> {
     if cell.repetition == 0 {
@@ -63,7 +63,7 @@ fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
 
 /// Writes what the consumer's tool would have printed, and returns its figures.
 pub(super) fn write_consumer(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     cell: &Cell,
     scan: &ScanSummary,
     fetch_size_bytes: u64,

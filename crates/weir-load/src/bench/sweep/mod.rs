@@ -13,12 +13,12 @@ use std::sync::atomic::Ordering;
 use weir_kafka::Admin;
 use weir_stats::knee::{KneeRule, LoadPoint, knee};
 use weir_stats::perf::MIB;
-use weir_stats::run::{Basis, Cell, CellStatus, Derived, Run};
+use weir_stats::run::{Cell, CellStatus, Derived, DerivedFrom, Run};
 
-use super::cell::{BROKER_GONE, Context};
+use super::cell::{BROKER_GONE, CellContext};
 use super::observer::Observer;
 use super::verdict;
-use crate::plan::{Plan, Sweep};
+use crate::plan::{Plan, SweepPlan};
 
 use figures::PRODUCER;
 pub use files::consumer_row;
@@ -26,7 +26,7 @@ pub(super) use files::{files, import};
 
 /// One cell to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Job {
+enum SweepCell {
     Produce { size: u64, target: u64 },
     Consume { fetch_size: u64 },
 }
@@ -39,17 +39,21 @@ enum Measurer {
 }
 
 /// All cells of the sweep, ours and Kafka's in turn.
-pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) -> Vec<Cell> {
+pub(super) fn run(
+    context: &CellContext<'_>,
+    sweep: &SweepPlan,
+    observer: &mut dyn Observer,
+) -> Vec<Cell> {
     let tools = sweep.kafka_tools.then(|| tools::find(context, observer));
     let sides: &[Measurer] = match tools {
         Some(_) => &[Measurer::Weir, Measurer::Kafka],
         None => &[Measurer::Weir],
     };
     let produce = sweep.producer_points().into_iter();
-    let produce = produce.map(|(size, target)| Job::Produce { size, target });
+    let produce = produce.map(|(size, target)| SweepCell::Produce { size, target });
     let fetch_sizes = sweep.fetch_sizes_bytes.iter();
-    let consume = fetch_sizes.map(|&fetch_size| Job::Consume { fetch_size });
-    let jobs: Vec<Job> = produce.chain(consume).collect();
+    let consume = fetch_sizes.map(|&fetch_size| SweepCell::Consume { fetch_size });
+    let jobs: Vec<SweepCell> = produce.chain(consume).collect();
     let repetitions = u64::from(context.plan.repetitions);
     let count = jobs.len() * repetitions as usize * sides.len();
     preheat(context, sweep, observer);
@@ -69,10 +73,12 @@ pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Obser
                     cell.status = CellStatus::Skipped { reason };
                 } else {
                     let measured = match (job, &tools) {
-                        (Job::Produce { size, target }, Some(tools)) if *by == Measurer::Kafka => {
+                        (SweepCell::Produce { size, target }, Some(tools))
+                            if *by == Measurer::Kafka =>
+                        {
                             tools::produce(context, tools, (size, target), &mut cell)
                         }
-                        (Job::Consume { fetch_size }, tools) => {
+                        (SweepCell::Consume { fetch_size }, tools) => {
                             let tools = tools.as_ref().filter(|_| *by == Measurer::Kafka);
                             let filled = consumer::fill(context, sweep, &mut topic, observer);
                             filled.and_then(|topic| match tools {
@@ -87,7 +93,7 @@ pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Obser
                                 ),
                             })
                         }
-                        (Job::Produce { size, target }, _) => {
+                        (SweepCell::Produce { size, target }, _) => {
                             producer::measure(context, (size, target), &mut cell, observer)
                         }
                     };
@@ -108,8 +114,8 @@ pub(super) fn run(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Obser
 }
 
 /// A cell that asks for more than the plan lets it.
-fn beyond(sweep: &Sweep, job: Job) -> Option<String> {
-    let Job::Produce { size, target } = job else {
+fn beyond(sweep: &SweepPlan, job: SweepCell) -> Option<String> {
+    let SweepCell::Produce { size, target } = job else {
         return None;
     };
     let limit = sweep.mib_per_s_max?;
@@ -122,7 +128,7 @@ fn beyond(sweep: &Sweep, job: Job) -> Option<String> {
 }
 
 /// A Java program is far slower in its first seconds. What comes of it is not looked at.
-fn preheat(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) {
+fn preheat(context: &CellContext<'_>, sweep: &SweepPlan, observer: &mut dyn Observer) {
     let length = context.plan.preheat;
     if context.broker_pids.is_empty() || length.is_zero() {
         return;
@@ -138,7 +144,7 @@ fn preheat(context: &Context<'_>, sweep: &Sweep, observer: &mut dyn Observer) {
     let target = middle(&sweep.targets_per_s)
         .unwrap_or(1000)
         .min(PREHEAT_PER_S_MAX);
-    let job = Job::Produce { size, target };
+    let job = SweepCell::Produce { size, target };
     let mut cell = figures::empty_cell(&plan, (job, Measurer::Weir), 0);
     // A failure shows in the cells that follow.
     let _ = producer::measure(
@@ -199,7 +205,7 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
         of: format!("{PRODUCER} {size} bytes"),
         value: found.map(|knee| knee.at.offered_per_s),
         unit: "records/s".to_owned(),
-        basis: Basis::Measured,
+        basis: DerivedFrom::Measured,
         how: format!(
             "the highest rate up to which {:.0} % were written at no more than {} times the mean latency of \
              the lowest: {how}",
@@ -242,7 +248,7 @@ pub(super) fn verdict(run: &Run) -> String {
 }
 
 /// Whether this plan is one.
-pub(super) fn of(plan: &Plan) -> Option<&Sweep> {
+pub(super) fn of(plan: &Plan) -> Option<&SweepPlan> {
     plan.sweep.as_ref()
 }
 
@@ -259,7 +265,7 @@ mod tests {
     fn knees_are_found_by_record_size() {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
         let cell = |size, target, achieved: f64, latency_ms: f64| {
-            let job = Job::Produce { size, target };
+            let job = SweepCell::Produce { size, target };
             let mut cell = figures::empty_cell(&plan, (job, Measurer::Weir), 1);
             cell.figures
                 .insert(figures::RECORDS_PER_S.to_owned(), achieved);
@@ -302,7 +308,7 @@ mod tests {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
         let mut sweep = plan.sweep.unwrap();
         sweep.mib_per_s_max = Some(10);
-        let at = |size, target| beyond(&sweep, Job::Produce { size, target });
+        let at = |size, target| beyond(&sweep, SweepCell::Produce { size, target });
         assert_eq!(at(1000, 10_000), None);
         let reason = at(1000, 20_000).unwrap();
         assert!(
@@ -312,7 +318,7 @@ mod tests {
         assert_eq!(
             beyond(
                 &sweep,
-                Job::Consume {
+                SweepCell::Consume {
                     fetch_size: 1 << 30
                 }
             ),

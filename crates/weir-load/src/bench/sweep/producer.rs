@@ -7,19 +7,19 @@ use weir_stats::run::{
 };
 use weir_stats::{Histogram, NegativeCount};
 
-use super::super::cell::Context;
+use super::super::cell::CellContext;
 use super::super::child::ProcessRole;
-use super::super::collect::Kept;
+use super::super::collect::StageIntervals;
 use super::super::observer::Observer;
 use super::super::saturation;
 use super::super::workers::push;
-use super::worker::Worker;
+use super::worker::SweepWorker;
 use super::{figures, files, remove};
-use crate::worker::protocol::Tag;
+use crate::worker::protocol::LatencyTag;
 
 /// Fills the cell, and writes the file of the tool's format.
 pub(super) fn measure(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     (size, target): (u64, u64),
     cell: &mut Cell,
     observer: &mut dyn Observer,
@@ -34,10 +34,10 @@ pub(super) fn measure(
     cell_plan.workload.rate_per_s = target as f64;
     let cell_context = context.with_plan(&cell_plan);
     let args = args(&cell_context, &topic, (size, target), None);
-    let measured =
-        Worker::start(&cell_context, &id, (ProcessRole::Produce, &args)).and_then(|mut worker| {
-            worker.collected.kept = Some(Kept {
-                tag: Tag::PublishAck,
+    let measured = SweepWorker::start(&cell_context, &id, (ProcessRole::Produce, &args)).and_then(
+        |mut worker| {
+            worker.collected.kept = Some(StageIntervals {
+                tag: LatencyTag::PublishAck,
                 intervals: Vec::new(),
             });
             let window = worker.begin();
@@ -49,7 +49,8 @@ pub(super) fn measure(
             }
             worker.end();
             finished
-        });
+        },
+    );
     if plan.topic.is_none() {
         remove(context.admin, &topic);
     }
@@ -57,7 +58,7 @@ pub(super) fn measure(
 }
 
 /// A topic of its own.
-pub(super) fn new_topic(context: &Context<'_>, id: &str) -> Result<String, String> {
+pub(super) fn new_topic(context: &CellContext<'_>, id: &str) -> Result<String, String> {
     let now_ms = context.clock.now_unix_ns() / 1_000_000;
     let topic = format!("weir-{}-{id}-{now_ms}", context.plan.name);
     let partitions = i32::try_from(context.plan.workload.partitions).unwrap_or(i32::MAX);
@@ -68,7 +69,7 @@ pub(super) fn new_topic(context: &Context<'_>, id: &str) -> Result<String, Strin
 
 /// Records as the tool makes them: no key, no headers, so many bytes.
 pub(super) fn args(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     topic: &str,
     (size, target): (u64, u64),
     count: Option<u64>,
@@ -104,10 +105,10 @@ pub(super) fn args(
 }
 
 fn fill(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     cell: &mut Cell,
-    worker: &Worker<'_>,
-    window: &super::super::result::Window,
+    worker: &SweepWorker<'_>,
+    window: &super::super::result::MeasuredWindow,
 ) {
     let span = (window.from_unix_ns, window.until_unix_ns);
     let collected = &worker.collected;
@@ -119,9 +120,9 @@ fn fill(
     let per_s = in_span("acked").map_or(0.0, |acked| acked / hold_s);
     cell.achieved_records_per_s = Some(per_s);
     for (tag, stage) in [
-        (Tag::Acknowledged, STAGE_RESPONSE),
-        (Tag::ScheduleLag, STAGE_SCHEDULE_LAG),
-        (Tag::PublishAck, STAGE_PUBLISH_ACK),
+        (LatencyTag::Acknowledged, STAGE_RESPONSE),
+        (LatencyTag::ScheduleLag, STAGE_SCHEDULE_LAG),
+        (LatencyTag::PublishAck, STAGE_PUBLISH_ACK),
     ] {
         if let Some(histogram) = collected.stages.get(&tag) {
             let summary = LatencySummary::of(histogram, NegativeCount::default(), 1e-3);
@@ -130,7 +131,7 @@ fn fill(
     }
     let acked = collected
         .stages
-        .get(&Tag::PublishAck)
+        .get(&LatencyTag::PublishAck)
         .map_or(0, Histogram::count);
     cell.roles = worker.usage.roles(span, 1, acked);
     let machine = worker.usage.machine(span);

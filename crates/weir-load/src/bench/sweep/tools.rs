@@ -9,25 +9,25 @@ use weir_lab::{KAFKA_VERSION, KafkaTools};
 use weir_stats::perf::{SweepFile, parse_consumer, parse_producer};
 use weir_stats::run::Cell;
 
-use super::super::cell::Context;
+use super::super::cell::CellContext;
 use super::super::child::ProcessRole;
 use super::super::observer::Observer;
-use super::super::usage::Usage;
+use super::super::usage::CellUsage;
 use super::producer::new_topic;
 use super::{figures, files, remove};
 
 /// The tools, or why there are none.
-pub(super) type Tools = Result<KafkaTools, String>;
+pub(super) type SweepTools = Result<KafkaTools, String>;
 
-pub(super) fn find(context: &Context<'_>, observer: &mut dyn Observer) -> Tools {
+pub(super) fn find(context: &CellContext<'_>, observer: &mut dyn Observer) -> SweepTools {
     let found = KafkaTools::find(KAFKA_VERSION, &mut |text| observer.note(text), context.stop);
     found.map_err(|error| error.to_string())
 }
 
 /// The producer's tool: as many records as the window of our cell has.
 pub(super) fn produce(
-    context: &Context<'_>,
-    tools: &Tools,
+    context: &CellContext<'_>,
+    tools: &SweepTools,
     (size, target): (u64, u64),
     cell: &mut Cell,
 ) -> Result<(), String> {
@@ -81,8 +81,8 @@ pub(super) fn produce(
 
 /// The consumer's tool: the same messages.
 pub(super) fn consume(
-    context: &Context<'_>,
-    tools: &Tools,
+    context: &CellContext<'_>,
+    tools: &SweepTools,
     (topic, fetch_size): (&str, u64),
     cell: &mut Cell,
 ) -> Result<(), String> {
@@ -118,7 +118,7 @@ pub(super) fn consume(
 
 /// Runs a tool to its end; its output is also kept beside ours.
 fn run(
-    context: &Context<'_>,
+    context: &CellContext<'_>,
     mut command: Command,
     (cell, file, part): (&mut Cell, &SweepFile, ProcessRole),
     within: Duration,
@@ -131,7 +131,7 @@ fn run(
     let log = File::create(dir.join("tool.log")).map_err(io)?;
     command.stdin(Stdio::null()).stdout(out).stderr(log);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let mut usage = Usage::default();
+    let mut usage = CellUsage::default();
     usage.watch(ProcessRole::Broker, &context.broker_pids);
     usage.watch(part, &[child.id()]);
     let from_unix_ns = context.clock.now_unix_ns();

@@ -4,30 +4,30 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use super::super::cell::Context;
-use super::super::child::{MESSAGES_QUEUED_MAX, Message, ProcessRole, RoleProcess};
+use super::super::cell::CellContext;
+use super::super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use super::super::collect::Collected;
 use super::super::observer::{Live, Observer};
-use super::super::result::Window;
-use super::super::usage::Usage;
+use super::super::result::MeasuredWindow;
+use super::super::usage::CellUsage;
 use crate::clock::nanos;
-use crate::worker::protocol::{Command, Schedule};
+use crate::worker::protocol::{Schedule, WorkerCommand};
 
 /// A worker under way, beside the broker.
-pub(super) struct Worker<'a> {
-    context: &'a Context<'a>,
+pub(super) struct SweepWorker<'a> {
+    context: &'a CellContext<'a>,
     part: ProcessRole,
     process: RoleProcess,
-    receiver: Receiver<Message>,
+    receiver: Receiver<ChildEvent>,
     pub(super) collected: Collected,
-    pub(super) usage: Usage,
+    pub(super) usage: CellUsage,
     pub(super) hlog_name: String,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> SweepWorker<'a> {
     /// Starts it and waits until it is ready.
     pub(super) fn start(
-        context: &'a Context<'a>,
+        context: &'a CellContext<'a>,
         id: &str,
         (part, args): (ProcessRole, &[String]),
     ) -> Result<Self, String> {
@@ -38,7 +38,7 @@ impl<'a> Worker<'a> {
         let told = |error: super::super::BenchError| error.to_string();
         let collected =
             Collected::new(&context.dir.join(&hlog_name), id, now_unix_ns).map_err(told)?;
-        let mut usage = Usage::default();
+        let mut usage = CellUsage::default();
         if !context.broker_pids.is_empty() {
             usage.watch(ProcessRole::Broker, &context.broker_pids);
             usage.ready(ProcessRole::Broker, now_unix_ns);
@@ -67,18 +67,18 @@ impl<'a> Worker<'a> {
     }
 
     /// Tells it when to begin and what the window is.
-    pub(super) fn begin(&mut self) -> Window {
+    pub(super) fn begin(&mut self) -> MeasuredWindow {
         let plan = self.context.plan;
         let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_IN);
         let from_unix_ns = start_unix_ns + nanos(plan.warm_up);
         let until_unix_ns = from_unix_ns + nanos(plan.hold);
-        self.process.send(&Command::Start(Schedule {
+        self.process.send(&WorkerCommand::Start(Schedule {
             start_unix_ns,
             measure_from_unix_ns: from_unix_ns,
             measure_until_unix_ns: until_unix_ns,
             stop_unix_ns: until_unix_ns,
         }));
-        Window {
+        MeasuredWindow {
             start_unix_ns,
             from_unix_ns,
             until_unix_ns,
@@ -89,7 +89,7 @@ impl<'a> Worker<'a> {
     /// Samples at the window's seconds and takes what the worker says, until it has said its last word.
     pub(super) fn finish(
         &mut self,
-        window: &Window,
+        window: &MeasuredWindow,
         within: Duration,
         observer: &mut dyn Observer,
     ) -> Result<(), String> {
@@ -157,7 +157,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn live(&self, window: &Window, now_unix_ns: u64) -> Live {
+    fn live(&self, window: &MeasuredWindow, now_unix_ns: u64) -> Live {
         let seconds = |from: u64, until: u64| until.saturating_sub(from) as f64 / 1e9;
         let plan = self.context.plan;
         let reports = self.collected.progress.get(&self.part);

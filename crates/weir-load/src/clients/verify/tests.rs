@@ -7,14 +7,14 @@ fn fields(names: &str) -> FieldMap {
 }
 
 /// One client with its tables.
-struct Client {
+struct VerifyingClient {
     check: ClientCheck,
     keys: KeyTable,
     fields: FieldMap,
     marks: bool,
 }
 
-impl Client {
+impl VerifyingClient {
     fn new(names: &str) -> Self {
         Self {
             check: ClientCheck::new(Conflation::Forbidden),
@@ -25,13 +25,17 @@ impl Client {
     }
 
     /// An update of the item of Apple.
-    fn read(&mut self, text: &str) -> Result<Received, Fault> {
+    fn read(&mut self, text: &str) -> Result<ReceivedUpdate, UpdateFault> {
         let apple = self.keys.id(b"Apple").unwrap();
-        self.read_as(Wanted::Key("Apple", apple), text)
+        self.read_as(ExpectedUpdate::Key("Apple", apple), text)
     }
 
-    fn read_as(&mut self, wanted: Wanted<'_>, text: &str) -> Result<Received, Fault> {
-        let mut tools = Tools {
+    fn read_as(
+        &mut self,
+        wanted: ExpectedUpdate<'_>,
+        text: &str,
+    ) -> Result<ReceivedUpdate, UpdateFault> {
+        let mut tools = DecodeContext {
             due: &mut DueReader::with_member("timestamp", LocalTime::utc()),
             keys: &mut self.keys,
             marks: self.marks,
@@ -40,7 +44,7 @@ impl Client {
             .read(text.as_bytes(), wanted, &self.fields, &mut tools)
     }
 
-    fn seq(&mut self, text: &str) -> Result<u64, Fault> {
+    fn seq(&mut self, text: &str) -> Result<u64, UpdateFault> {
         let received = self.read(text)?;
         match received.identity {
             RecordIdentity::Stamp(stamp) => {
@@ -55,7 +59,7 @@ impl Client {
 
 #[test]
 fn stamps_are_found_whatever_is_unchanged() {
-    let mut client = Client::new("key value ts partition offset weir");
+    let mut client = VerifyingClient::new("key value ts partition offset weir");
     for (text, seq) in [
         ("Apple|v|1|0|7|5.1.0.9", 0),
         ("^5|5.1.1.9", 1),
@@ -70,27 +74,27 @@ fn stamps_are_found_whatever_is_unchanged() {
 
 #[test]
 fn faults() {
-    let mut client = Client::new("key value weir");
-    assert_eq!(client.seq("Apple||5.1.0.9"), Err(Fault::NotExplicit));
+    let mut client = VerifyingClient::new("key value weir");
+    assert_eq!(client.seq("Apple||5.1.0.9"), Err(UpdateFault::NotExplicit));
     for (text, fault) in [
-        ("Apple|v", Fault::FieldCount),
-        ("Apple|v|5.1.0.9|x", Fault::FieldCount),
-        ("Apple|v|5.1.0", Fault::BadStamp),
-        ("Pear|v|5.1.0.9", Fault::ForeignKey),
-        ("Apple|^Px|5.1.0.9", Fault::Diff),
-        ("Apple|^x|5.1.0.9", Fault::BadMark),
+        ("Apple|v", UpdateFault::FieldCount),
+        ("Apple|v|5.1.0.9|x", UpdateFault::FieldCount),
+        ("Apple|v|5.1.0", UpdateFault::BadStamp),
+        ("Pear|v|5.1.0.9", UpdateFault::ForeignKey),
+        ("Apple|^Px|5.1.0.9", UpdateFault::Diff),
+        ("Apple|^x|5.1.0.9", UpdateFault::BadMark),
     ] {
         assert_eq!(client.seq(text), Err(fault), "{text}");
     }
     assert_eq!(client.seq("Apple|v|5.1.0.9"), Ok(0));
-    assert_eq!(client.seq("^4"), Err(Fault::FieldCount));
+    assert_eq!(client.seq("^4"), Err(UpdateFault::FieldCount));
 }
 
 const HOUR: Option<u64> = Some(3_600_000_000_000);
 
 #[test]
 fn published_configurations_fall_back_to_text_and_position() {
-    let mut client = Client::new("key value partition offset");
+    let mut client = VerifyingClient::new("key value partition offset");
     let value = "1970-01-01 01:00:00.000-pid-0-xyz";
     for (text, offset) in [
         (format!("Apple|{value}|0|7"), 7),
@@ -110,7 +114,7 @@ fn published_configurations_fall_back_to_text_and_position() {
 
 #[test]
 fn json_fields_have_the_timestamp_in_a_field_of_its_own() {
-    let mut client = Client::new("timestamp fstValue sndValue intNum");
+    let mut client = VerifyingClient::new("timestamp fstValue sndValue intNum");
     client.marks = true;
     let text = "1970-01-01 01:00:00.000";
     let received = client.read(&format!("PREFIX-{text}|x|Apple|7")).unwrap();
@@ -127,10 +131,10 @@ fn json_fields_have_the_timestamp_in_a_field_of_its_own() {
 
 #[test]
 fn an_item_of_all_records_tells_keys_apart_where_it_has_them() {
-    let mut client = Client::new("key weir");
+    let mut client = VerifyingClient::new("key weir");
     let no_key = client.keys.id(b"").unwrap();
     let mut key = |text: &str| {
-        let received = client.read_as(Wanted::All(no_key), text).unwrap();
+        let received = client.read_as(ExpectedUpdate::All(no_key), text).unwrap();
         received.key.map(KeyId::index)
     };
     assert_eq!(key("#|5.1.0.9"), Some(0));

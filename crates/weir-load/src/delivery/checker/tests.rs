@@ -132,7 +132,11 @@ fn gaps_beyond_the_limit_stay_lost_and_late_ones_are_unchecked() {
 
 #[test]
 fn a_stream_without_gaps_is_small() {
-    assert!(size_of::<Stream>() <= 40, "{}", size_of::<Stream>());
+    assert!(
+        size_of::<SequenceState>() <= 40,
+        "{}",
+        size_of::<SequenceState>()
+    );
     assert!(
         size_of::<DeliveryChecker>() <= 112,
         "{}",
@@ -154,10 +158,10 @@ fn extreme_numbers_do_not_overflow() {
 }
 
 /// One delivery: key, producer, sequence number.
-type Arrival = (usize, u32, u64);
+type RecordArrival = (usize, u32, u64);
 
 /// What a stream of arrivals means, by the plain definitions.
-fn naive(arrivals: &[Arrival], entries: &[LedgerEntry], keys: &[&str]) -> (u64, u64, u64) {
+fn naive(arrivals: &[RecordArrival], entries: &[LedgerEntry], keys: &[&str]) -> (u64, u64, u64) {
     let mut seen: BTreeMap<(usize, u32), BTreeSet<u64>> = BTreeMap::new();
     let (mut duplicated, mut reordered) = (0, 0);
     for &(key, producer, seq) in arrivals {
@@ -184,7 +188,7 @@ fn naive(arrivals: &[Arrival], entries: &[LedgerEntry], keys: &[&str]) -> (u64, 
 
 /// What happens to one record on its way.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum RecordFate {
     Delivered,
     Dropped,
     Twice,
@@ -192,12 +196,12 @@ enum Fate {
     Delayed(usize),
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn fate() -> impl Strategy<Value = RecordFate> {
     prop_oneof![
-        6 => Just(Fate::Delivered),
-        2 => Just(Fate::Dropped),
-        1 => Just(Fate::Twice),
-        2 => (1..12_usize).prop_map(Fate::Delayed),
+        6 => Just(RecordFate::Delivered),
+        2 => Just(RecordFate::Dropped),
+        1 => Just(RecordFate::Twice),
+        2 => (1..12_usize).prop_map(RecordFate::Delayed),
     ]
 }
 
@@ -209,17 +213,17 @@ proptest! {
     ) {
         let names = ["Apple", "Fig"];
         let mut next = BTreeMap::new();
-        let mut arrivals: Vec<Arrival> = Vec::new();
+        let mut arrivals: Vec<RecordArrival> = Vec::new();
         let mut swaps = Vec::new();
         for (key, producer, fate) in fates {
             let next = next.entry((key, producer)).or_insert(0_u64);
             let arrival = (key, producer, *next);
             *next += 1;
             match fate {
-                Fate::Delivered => arrivals.push(arrival),
-                Fate::Dropped => {}
-                Fate::Twice => arrivals.extend([arrival; 2]),
-                Fate::Delayed(by) => {
+                RecordFate::Delivered => arrivals.push(arrival),
+                RecordFate::Dropped => {}
+                RecordFate::Twice => arrivals.extend([arrival; 2]),
+                RecordFate::Delayed(by) => {
                     swaps.push((arrivals.len(), by));
                     arrivals.push(arrival);
                 }

@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "mask";
 /// Its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct MaskConfig {
     /// Names of topics, with `*` for anything.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
@@ -32,7 +32,7 @@ fn stars() -> String {
     "***".to_owned()
 }
 
-impl Settings {
+impl MaskConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
         let refused = |value: &str, remedy| FilterError {
             filter: NAME,

@@ -7,7 +7,7 @@ pub(super) fn mask(text: &str, members: &[Vec<String>], with: &str, out: &mut Ve
         64 => u64::MAX,
         few => (1 << few) - 1,
     };
-    let mut walk = Walk {
+    let mut walk = JsonMasker {
         bytes: text.as_bytes(),
         at: 0,
         copied: 0,
@@ -22,7 +22,7 @@ pub(super) fn mask(text: &str, members: &[Vec<String>], with: &str, out: &mut Ve
     is_masked
 }
 
-struct Walk<'a> {
+struct JsonMasker<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Bytes before it are in `out`, or replaced.
@@ -33,7 +33,7 @@ struct Walk<'a> {
     is_masked: bool,
 }
 
-impl Walk<'_> {
+impl JsonMasker<'_> {
     /// One value. `alive` has a bit for every member whose first `depth` names have led here.
     fn value(&mut self, alive: u64, depth: usize) {
         self.blanks();

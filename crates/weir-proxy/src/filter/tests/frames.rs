@@ -9,7 +9,7 @@ use kafka_protocol::messages::{FetchResponse, ProduceRequest, ProduceResponse, T
 use kafka_protocol::protocol::{Decodable, Encodable};
 
 use super::*;
-use crate::filter::{Pass, fuzz};
+use crate::filter::{FrameOutput, fuzz};
 
 /// Stands for size and request header.
 pub(super) const HEAD: &[u8] = b"\0\0\0\0head";
@@ -122,7 +122,10 @@ fn only_topics_that_are_meant_are_changed() {
         let verdict = filters(LOWER)
             .produce(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
-        assert_eq!((verdict.pass, verdict.rejected), (Pass::Rebuilt, None));
+        assert_eq!(
+            (verdict.pass, verdict.rejected),
+            (FrameOutput::Rebuilt, None)
+        );
         let expected = [
             row("low", 0, "abc"),
             row("low", 1, "äbc ⱥ"),
@@ -140,7 +143,7 @@ fn only_topics_that_are_meant_are_changed() {
         let verdict = filters(LOWER)
             .produce(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
-        assert_eq!((verdict.pass, &frame), (Pass::InPlace, &before));
+        assert_eq!((verdict.pass, &frame), (FrameOutput::InPlace, &before));
         assert_eq!(workspace.take_tally(), FilterCounts::default());
     }
 }
@@ -152,7 +155,7 @@ fn equal_lengths_leave_the_frame_where_it_is() {
     let verdict = filters(LOWER)
         .produce(&mut frame, HEAD.len(), 9, &mut workspace)
         .unwrap();
-    assert_eq!(verdict.pass, Pass::InPlace);
+    assert_eq!(verdict.pass, FrameOutput::InPlace);
     assert_eq!(produced(&frame, 9), [row("low", 0, "abc ä")]);
 }
 
@@ -174,7 +177,7 @@ fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
         let verdict = filters(STRICT)
             .produce(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
-        assert_eq!(verdict.pass, Pass::Rebuilt);
+        assert_eq!(verdict.pass, FrameOutput::Rebuilt);
         let left = [
             row("mixed", 0, "1"),
             row("mixed", 2, "2"),
@@ -253,7 +256,7 @@ fn a_request_of_which_nothing_is_left_is_answered_here() {
         let verdict = filters(STRICT)
             .produce(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
-        assert_eq!(verdict.pass, Pass::Nothing);
+        assert_eq!(verdict.pass, FrameOutput::Nothing);
         let mut answer = Bytes::from(verdict.rejected.expect("all").answer(version));
         let answer = ProduceResponse::decode(&mut answer, version).expect("decodes");
         let counts: Vec<_> = answer
@@ -269,7 +272,7 @@ fn a_request_of_which_nothing_is_left_is_answered_here() {
             .unwrap();
         assert_eq!(
             (verdict.pass, verdict.rejected),
-            (Pass::Nothing, None),
+            (FrameOutput::Nothing, None),
             "nobody waits with acks=0"
         );
     }
@@ -286,7 +289,7 @@ fn a_request_with_a_wrong_checksum_is_left_to_the_broker() {
         .unwrap();
     assert_eq!(
         (verdict.pass, frame, verdict.rejected),
-        (Pass::InPlace, before, None)
+        (FrameOutput::InPlace, before, None)
     );
 }
 
@@ -302,7 +305,10 @@ fn fetched_batches_are_changed_and_a_cut_one_is_not() {
         let verdict = upper
             .fetch(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
-        assert_eq!((verdict.pass, verdict.rejected), (Pass::Rebuilt, None));
+        assert_eq!(
+            (verdict.pass, verdict.rejected),
+            (FrameOutput::Rebuilt, None)
+        );
         let mut bytes = body(workspace.frame());
         let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
         let found = answer.responses[0].partitions[0].records.clone().unwrap();
@@ -333,7 +339,7 @@ fn what_can_not_be_opened_is_withheld_from_consumers() {
         let verdict = filters(LOWER)
             .fetch(&mut frame, HEAD.len(), version, &mut workspace)
             .unwrap();
-        assert_eq!(verdict.pass, Pass::Rebuilt);
+        assert_eq!(verdict.pass, FrameOutput::Rebuilt);
         let mut bytes = body(workspace.frame());
         let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
         let rows: Vec<_> = answer.responses[0]
@@ -358,7 +364,10 @@ fn what_can_not_be_opened_is_withheld_from_consumers() {
 fn old_formats_are_refused_for_topics_with_filters_only() {
     let mut old = batch("ABC");
     old[16] = 1;
-    for (topic, pass) in [("low", Pass::Nothing), ("other", Pass::InPlace)] {
+    for (topic, pass) in [
+        ("low", FrameOutput::Nothing),
+        ("other", FrameOutput::InPlace),
+    ] {
         let mut frame = request(&[(topic, &[(0, old.clone())])], -1, 3);
         let verdict = filters(LOWER)
             .produce(&mut frame, HEAD.len(), 3, &mut FilterBuffers::default())
@@ -386,7 +395,7 @@ fn delays_hold_frames_and_open_nothing() {
             .unwrap();
         assert_eq!(
             (verdict.pass, verdict.hold),
-            (Pass::InPlace, Duration::from_millis(hold_ms))
+            (FrameOutput::InPlace, Duration::from_millis(hold_ms))
         );
     }
 }
@@ -413,9 +422,9 @@ fn versions_that_were_not_offered_and_broken_frames_are_errors() {
     );
 }
 
-type Topic = (String, Vec<(i32, Vec<u8>)>);
+type FrameTopic = (String, Vec<(i32, Vec<u8>)>);
 
-fn topics() -> impl Strategy<Value = Vec<Topic>> {
+fn topics() -> impl Strategy<Value = Vec<FrameTopic>> {
     let records = (prop::collection::vec(run(), 0..3), 0_usize..5).prop_map(|(runs, codec)| {
         runs.iter()
             .flat_map(|run| encode(run, ALL[codec]))
@@ -458,11 +467,11 @@ proptest! {
         let mut workspace = FilterBuffers::default();
         let mut frame = request(&rows, -1, version);
         let before = frame.clone();
-        prop_assert_eq!(other.produce(&mut frame, HEAD.len(), version, &mut workspace)?.pass, Pass::InPlace);
+        prop_assert_eq!(other.produce(&mut frame, HEAD.len(), version, &mut workspace)?.pass, FrameOutput::InPlace);
         prop_assert_eq!(&frame, &before);
         let mut frame = fetched(&rows, version);
         let before = frame.clone();
-        prop_assert_eq!(other.fetch(&mut frame, HEAD.len(), version, &mut workspace)?.pass, Pass::InPlace);
+        prop_assert_eq!(other.fetch(&mut frame, HEAD.len(), version, &mut workspace)?.pass, FrameOutput::InPlace);
         prop_assert_eq!(&frame, &before);
     }
 }

@@ -10,8 +10,8 @@ use weir_kafka::records::{
 
 use super::frames::{HEAD, Partitions, fetched, produced, request, responses, values};
 use super::*;
-use crate::filter::work::{Step, Work};
-use crate::filter::{Direction, Meter, Pass};
+use crate::filter::work::{BudgetStep, FilterBudget};
+use crate::filter::{Direction, FrameOutput, MemoryMeter};
 
 const CODECS: [Codec; 4] = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 const LOWER: &str =
@@ -139,7 +139,7 @@ fn memory_of_large_frames_is_given_back() {
     let mut frame = request(&[("low", &[(0, records)])], -1, 9);
     let toml = table("set-header", "name = \"n\"\nvalue = \"v\"");
     let verdict = filters(&toml).produce(&mut frame, HEAD.len(), 9, &mut workspace);
-    assert_eq!(verdict.expect("a request").pass, Pass::Rebuilt);
+    assert_eq!(verdict.expect("a request").pass, FrameOutput::Rebuilt);
     assert!(workspace.tools.held_bytes() > 10 << 20);
     workspace.tidy();
     let held = workspace.tools.held_bytes();
@@ -167,7 +167,7 @@ fn consumers_get_what_comes_before_a_batch_that_cannot_be_opened() {
     let mut frame = fetched(topics, 11);
     let mut workspace = limited(small());
     let verdict = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut workspace);
-    assert_eq!(verdict.expect("a response").pass, Pass::Rebuilt);
+    assert_eq!(verdict.expect("a response").pass, FrameOutput::Rebuilt);
     let a = || "a".to_owned();
     let expected = [(0, vec![a(), a()]), (0, vec![]), (0, vec![a()])];
     assert_eq!(rows(workspace.frame()), expected);
@@ -177,7 +177,7 @@ fn consumers_get_what_comes_before_a_batch_that_cannot_be_opened() {
     let topics: Partitions<'_> = &[("low", &[(1, bomb), (2, good())])];
     let mut frame = fetched(topics, 11);
     let verdict = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut workspace);
-    assert_eq!(verdict.expect("a response").pass, Pass::Rebuilt);
+    assert_eq!(verdict.expect("a response").pass, FrameOutput::Rebuilt);
     assert_eq!(rows(workspace.frame()), [(2, vec![]), (0, vec![a()])]);
 }
 
@@ -196,7 +196,7 @@ fn responses_beyond_the_limits_of_a_frame_end_early() {
     let mut frame = fetched(topics, 11);
     let mut workspace = limited(small());
     let verdict = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut workspace);
-    assert_eq!(verdict.expect("a response").pass, Pass::Rebuilt);
+    assert_eq!(verdict.expect("a response").pass, FrameOutput::Rebuilt);
     let counts: Vec<_> = rows(workspace.frame())
         .into_iter()
         .map(|(error, values)| (error, values.len()))
@@ -218,7 +218,7 @@ fn refused_batch_takes_its_whole_partition_along() {
     let mut frame = request(topics, -1, 9);
     let mut workspace = FilterBuffers::default();
     let verdict = strict.produce(&mut frame, HEAD.len(), 9, &mut workspace);
-    assert_eq!(verdict.expect("a request").pass, Pass::Rebuilt);
+    assert_eq!(verdict.expect("a request").pass, FrameOutput::Rebuilt);
     let left = produced(workspace.frame(), 9);
     assert_eq!(left, [("t".to_owned(), 1, vec!["2".to_owned()])]);
 }
@@ -234,13 +234,13 @@ fn input_without_output_is_stopped_by_the_clock() {
         let records = empty_records(1, codec, Some(&piece.repeat(50_000)));
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
         let mut workspace = FilterBuffers::default();
-        let mut work = Work::new(Direction::Produce, HEAD.len(), 9).expect("a version");
+        let mut work = FilterBudget::new(Direction::Produce, HEAD.len(), 9).expect("a version");
         let (turn, left) = (Duration::from_secs(60), Duration::from_millis(3));
-        workspace.allow(Meter::timed(clock_us, usize::MAX, turn, left));
+        workspace.allow(MemoryMeter::timed(clock_us, usize::MAX, turn, left));
         let step = work.advance(&filters(LOWER), &mut frame, &mut workspace);
-        assert_eq!(step, Ok(Step::Done));
+        assert_eq!(step, Ok(BudgetStep::Done));
         let verdict = work.finish(&frame, &mut workspace);
-        assert_eq!(verdict.pass, Pass::Nothing);
+        assert_eq!(verdict.pass, FrameOutput::Nothing);
         assert_eq!(workspace.take_tally().limited, 1, "{codec:?}");
     }
 }
@@ -263,12 +263,12 @@ proptest! {
         let (mut one, mut other) = (FilterBuffers::default(), FilterBuffers::default());
         let expected = chain.produce(&mut whole, HEAD.len(), 9, &mut one).expect("a request");
 
-        let mut work = Work::new(Direction::Produce, HEAD.len(), 9).expect("a version");
+        let mut work = FilterBudget::new(Direction::Produce, HEAD.len(), 9).expect("a version");
         let mut turns = 0;
         loop {
             let pause = Duration::from_millis(pause_ms);
-            other.allow(Meter::timed(clock_us, usize::MAX, pause, Duration::from_secs(60)));
-            if work.advance(&chain, &mut frame, &mut other) == Ok(Step::Done) {
+            other.allow(MemoryMeter::timed(clock_us, usize::MAX, pause, Duration::from_secs(60)));
+            if work.advance(&chain, &mut frame, &mut other) == Ok(BudgetStep::Done) {
                 break;
             }
             turns += 1;
@@ -277,9 +277,9 @@ proptest! {
         let verdict = work.finish(&frame, &mut other);
         prop_assert_eq!(&verdict, &expected);
         match verdict.pass {
-            Pass::Rebuilt => prop_assert_eq!(one.frame(), other.frame()),
-            Pass::InPlace => prop_assert_eq!(whole, frame),
-            Pass::Nothing => {}
+            FrameOutput::Rebuilt => prop_assert_eq!(one.frame(), other.frame()),
+            FrameOutput::InPlace => prop_assert_eq!(whole, frame),
+            FrameOutput::Nothing => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::filter::{FilterBuffers, FilterChain};
 use crate::versions::METADATA;
-use crate::wire::addresses::tests::Table;
+use crate::wire::addresses::tests::TestAddressMapper;
 use proptest::prelude::*;
 
 const LIMITS: FrameLimits = FrameLimits {
@@ -31,7 +31,7 @@ fn metadata(id: i32, host: &str) -> Vec<u8> {
 struct Run {
     stream: ResponseStream,
     ring: InFlightRequests,
-    places: Table,
+    places: TestAddressMapper,
     out: Vec<u8>,
     held_most: usize,
 }
@@ -41,7 +41,7 @@ impl Run {
         Self {
             stream: ResponseStream::default(),
             ring: InFlightRequests::default(),
-            places: Table::default(),
+            places: TestAddressMapper::default(),
             out: Vec::new(),
             held_most: 0,
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::addresses::tests::Table;
+use crate::wire::addresses::tests::TestAddressMapper;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
@@ -45,7 +45,7 @@ fn rewritten<M: Encodable + Decodable>(
     key: i16,
     version: i16,
     message: &M,
-    places: &mut Table,
+    places: &mut TestAddressMapper,
 ) -> M {
     let sent = frame(key, version, message);
     let made = addresses(&sent, key, version, places).expect("reads");
@@ -103,7 +103,12 @@ fn metadata_names_the_proxys_ports_at_every_version() {
         if version >= 1 {
             message.controller_id = BrokerId(2);
         }
-        let read = rewritten(METADATA, version, &message, &mut Table::default());
+        let read = rewritten(
+            METADATA,
+            version,
+            &message,
+            &mut TestAddressMapper::default(),
+        );
         let mut wanted = message;
         for broker in &mut wanted.brokers {
             broker.host = text("proxy");
@@ -123,7 +128,7 @@ fn brokers_without_a_place_are_left_out() {
     };
     let message = MetadataResponse::default().with_brokers((0..200).map(broker).collect());
     for version in [1, 12] {
-        let mut places = Table::only(&[3, 150]);
+        let mut places = TestAddressMapper::only(&[3, 150]);
         let read = rewritten(METADATA, version, &message, &mut places);
         let ids: Vec<_> = read.brokers.iter().map(|broker| broker.node_id.0).collect();
         assert_eq!(ids, [3, 150]);
@@ -153,7 +158,12 @@ fn coordinators_at_every_version() {
             };
             message.coordinators = vec![found(4), found(-1), found(5)];
         }
-        let read = rewritten(FIND_COORDINATOR, version, &message, &mut Table::default());
+        let read = rewritten(
+            FIND_COORDINATOR,
+            version,
+            &message,
+            &mut TestAddressMapper::default(),
+        );
         let mut wanted = message.clone();
         if version < 4 {
             (wanted.host, wanted.port) = (text("proxy"), 19_004);
@@ -167,7 +177,12 @@ fn coordinators_at_every_version() {
         }
         assert_eq!(read, wanted, "version {version}");
 
-        let hidden = rewritten(FIND_COORDINATOR, version, &message, &mut Table::only(&[5]));
+        let hidden = rewritten(
+            FIND_COORDINATOR,
+            version,
+            &message,
+            &mut TestAddressMapper::only(&[5]),
+        );
         if version < 4 {
             assert_eq!(
                 (hidden.error_code, hidden.node_id.0, hidden.port),
@@ -199,14 +214,24 @@ fn clusters_are_described_with_the_proxys_ports_and_without_controllers() {
             .with_cluster_id(text("id"))
             .with_controller_id(BrokerId(7))
             .with_brokers(vec![broker]);
-        let read = rewritten(DESCRIBE_CLUSTER, version, &message, &mut Table::default());
+        let read = rewritten(
+            DESCRIBE_CLUSTER,
+            version,
+            &message,
+            &mut TestAddressMapper::default(),
+        );
         let mut wanted = message.clone();
         wanted.brokers[0].host = text("proxy");
         wanted.brokers[0].port = 19_007;
         assert_eq!(read, wanted);
         if version >= 1 {
             message.endpoint_type = 2;
-            let read = rewritten(DESCRIBE_CLUSTER, version, &message, &mut Table::default());
+            let read = rewritten(
+                DESCRIBE_CLUSTER,
+                version,
+                &message,
+                &mut TestAddressMapper::default(),
+            );
             assert!(read.brokers.is_empty());
         }
     }
@@ -253,7 +278,12 @@ fn uuid(byte: u8) -> uuid::Uuid {
 fn leaders_that_produce_answers_name_are_the_proxys_ports() {
     for version in 10..=13 {
         let message = produced(version, 1);
-        let read = rewritten(PRODUCE, version, &message, &mut Table::default());
+        let read = rewritten(
+            PRODUCE,
+            version,
+            &message,
+            &mut TestAddressMapper::default(),
+        );
         let mut wanted = message;
         wanted.node_endpoints[0].host = text("proxy");
         wanted.node_endpoints[0].port = 19_002;
@@ -265,7 +295,7 @@ fn leaders_that_produce_answers_name_are_the_proxys_ports() {
 fn produce_answers_without_addresses_pass_as_they_are() {
     for version in 10..=13 {
         let sent = frame(PRODUCE, version, &produced(version, 0));
-        let made = addresses(&sent, PRODUCE, version, &mut Table::default());
+        let made = addresses(&sent, PRODUCE, version, &mut TestAddressMapper::default());
         assert_eq!(made, Ok(None));
     }
     assert!(!may_carry_addresses(PRODUCE, 9));
@@ -292,7 +322,7 @@ fn share_answers_at_their_versions() {
         .with_acquisition_lock_timeout_ms(30_000)
         .with_responses(vec![topic])
         .with_node_endpoints(vec![endpoint]);
-    let read = rewritten(SHARE_FETCH, 1, &message, &mut Table::default());
+    let read = rewritten(SHARE_FETCH, 1, &message, &mut TestAddressMapper::default());
     let mut wanted = message;
     (wanted.node_endpoints[0].host, wanted.node_endpoints[0].port) = (text("proxy"), 19_002);
     assert_eq!(read, wanted);
@@ -309,7 +339,12 @@ fn share_answers_at_their_versions() {
     let message = ShareAcknowledgeResponse::default()
         .with_responses(vec![topic])
         .with_node_endpoints(vec![endpoint]);
-    let read = rewritten(SHARE_ACKNOWLEDGE, 1, &message, &mut Table::default());
+    let read = rewritten(
+        SHARE_ACKNOWLEDGE,
+        1,
+        &message,
+        &mut TestAddressMapper::default(),
+    );
     let mut wanted = message.clone();
     (wanted.node_endpoints[0].host, wanted.node_endpoints[0].port) = (text("proxy"), 19_002);
     assert_eq!(read, wanted);
@@ -319,6 +354,12 @@ fn share_answers_at_their_versions() {
     let body_at = answer_body_at(&one, SHARE_ACKNOWLEDGE, 1).expect("header");
     let mut two = one.clone();
     two.splice(body_at + 7..body_at + 7, [0, 0, 0x75, 0x30]);
-    let made = addresses(&two, SHARE_ACKNOWLEDGE, 2, &mut Table::default()).expect("reads");
+    let made = addresses(
+        &two,
+        SHARE_ACKNOWLEDGE,
+        2,
+        &mut TestAddressMapper::default(),
+    )
+    .expect("reads");
     no_upstream_in(&made.expect("an address"));
 }

@@ -8,10 +8,10 @@ use weir_stats::run::Distribution;
 use super::super::element::figure;
 use crate::chart::{BoxOf, DistributionLine, boxes, distribution};
 use crate::format;
-use crate::libraries::{Compared, Group};
+use crate::libraries::{Group, LibraryReport};
 
 /// One chart for each payload, a box for each library and burst.
-pub(super) fn spread(out: &mut String, compared: &Compared<'_>, group: &Group<'_>) {
+pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     let quantity = group.headline();
     let series: Vec<(&str, &'static str)> = compared
         .first
@@ -71,7 +71,7 @@ pub(super) fn spread(out: &mut String, compared: &Compared<'_>, group: &Group<'_
 }
 
 /// Latency and pacing of all records of each cell, repetitions merged.
-pub(super) fn latencies(out: &mut String, compared: &Compared<'_>, group: &Group<'_>) {
+pub(super) fn latencies(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     if group.work != "roundtrip" {
         return;
     }
@@ -118,7 +118,7 @@ pub(super) fn latencies(out: &mut String, compared: &Compared<'_>, group: &Group
 }
 
 fn lines<'a>(
-    compared: &'a Compared<'_>,
+    compared: &'a LibraryReport<'_>,
     view: &'a CellView<'_>,
     pick: impl for<'b> Fn(&'b DriverView<'_>) -> Vec<&'b Distribution>,
 ) -> Vec<DistributionLine<'a>> {
@@ -140,7 +140,7 @@ fn lines<'a>(
 const POINTS: usize = 50;
 
 /// `java p50 1.2 ms, p99 4 ms; ...`
-fn tail(compared: &Compared<'_>, view: &CellView<'_>) -> String {
+fn tail(compared: &LibraryReport<'_>, view: &CellView<'_>) -> String {
     let drivers = compared.first.iter().chain(&compared.others);
     let told: Vec<String> = drivers
         .filter_map(|driver| {

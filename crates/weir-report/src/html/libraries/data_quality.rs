@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::super::element::Table;
+use super::super::element::HtmlTable;
 use super::table_of;
-use crate::libraries::{self, Compared, RESOURCE_HEADINGS};
+use crate::libraries::{self, LibraryReport, RESOURCE_HEADINGS};
 
-pub(super) fn resources(out: &mut String, compared: &Compared<'_>) {
+pub(super) fn resources(out: &mut String, compared: &LibraryReport<'_>) {
     let rows = libraries::resources(compared);
     if rows.is_empty() {
         return;
     }
     out.push_str("<section id=\"resources\">\n<h2>Memory and threads</h2>\n");
-    let mut table = Table::new(1, &RESOURCE_HEADINGS);
+    let mut table = HtmlTable::new(1, &RESOURCE_HEADINGS);
     for row in rows {
         table.row("", &row);
     }
@@ -23,7 +23,7 @@ pub(super) fn resources(out: &mut String, compared: &Compared<'_>) {
     );
 }
 
-pub(super) fn settings(out: &mut String, compared: &Compared<'_>) {
+pub(super) fn settings(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("<section id=\"unequal\">\n<h2>Settings that could not be made equal</h2>\n");
     let unequal = weir_stats::libraries::unequal_settings(compared.libraries);
     if unequal.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn settings(out: &mut String, compared: &Compared<'_>) {
     out.push_str("</section>\n");
 }
 
-pub(super) fn repetitions(out: &mut String, compared: &Compared<'_>) {
+pub(super) fn repetitions(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("<section id=\"doubts\">\n<h2>Invalid and noisy repetitions</h2>\n");
     let (rows, more) = libraries::doubtful(compared, ROWS_MAX);
     let noisy = libraries::without_noisy(compared);
@@ -51,7 +51,7 @@ pub(super) fn repetitions(out: &mut String, compared: &Compared<'_>) {
         out.push_str("<p>None.</p>\n");
     }
     if !rows.is_empty() {
-        let mut table = Table::new(4, &["Cell", "library", "repetition", "what is wrong"]);
+        let mut table = HtmlTable::new(4, &["Cell", "library", "repetition", "what is wrong"]);
         for row in rows {
             table.row("", &row);
         }
@@ -72,7 +72,7 @@ pub(super) fn repetitions(out: &mut String, compared: &Compared<'_>) {
             "with them, %",
             "without, %",
         ];
-        let mut table = Table::new(2, &headings);
+        let mut table = HtmlTable::new(2, &headings);
         for row in noisy {
             table.row("", &row);
         }

@@ -8,14 +8,14 @@ use std::fmt::Write as _;
 
 use weir_stats::run::Run;
 
-use super::element::Table;
+use super::element::HtmlTable;
 use crate::escape::Markup;
 use crate::format;
-use crate::libraries::{Compared, Group, PUBLISHED_NOTE, PUBLISHED_SOURCE};
+use crate::libraries::{Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE};
 
 /// All sections; nothing if the run compares no libraries.
 pub(crate) fn sections(out: &mut String, run: &Run) {
-    let Some(compared) = Compared::of(run) else {
+    let Some(compared) = LibraryReport::of(run) else {
         return;
     };
     what_ran(out, run, &compared);
@@ -33,7 +33,7 @@ pub(crate) fn sections(out: &mut String, run: &Run) {
     data_quality::repetitions(out, &compared);
 }
 
-fn what_ran(out: &mut String, run: &Run, compared: &Compared<'_>) {
+fn what_ran(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
     let libraries = compared.libraries;
     let _ = writeln!(
         out,
@@ -109,7 +109,7 @@ fn what_ran(out: &mut String, run: &Run, compared: &Compared<'_>) {
     out.push_str("</section>\n");
 }
 
-fn drivers(out: &mut String, compared: &Compared<'_>) {
+fn drivers(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str(
         "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Driver</th><th scope=\"col\">library</th>\
          <th scope=\"col\">binding</th><th scope=\"col\">runtime</th><th scope=\"col\" class=\"n\">warm-up rounds</th>\
@@ -140,7 +140,7 @@ fn drivers(out: &mut String, compared: &Compared<'_>) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn work_section(out: &mut String, compared: &Compared<'_>, work: &str) {
+fn work_section(out: &mut String, compared: &LibraryReport<'_>, work: &str) {
     let groups: Vec<&Group<'_>> = compared
         .groups
         .iter()
@@ -188,7 +188,7 @@ fn work_section(out: &mut String, compared: &Compared<'_>, work: &str) {
 }
 
 /// Which colour is which library, for all charts of a section.
-fn legend(out: &mut String, compared: &Compared<'_>) {
+fn legend(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("<p class=\"legend\">");
     for driver in compared.first.iter().chain(&compared.others) {
         let _ = write!(
@@ -279,7 +279,7 @@ fn published_apart(out: &mut String, groups: &[&Group<'_>]) {
 }
 
 /// A table with headings of any texts.
-fn table_of(left: usize, headings: &[String]) -> Table {
+fn table_of(left: usize, headings: &[String]) -> HtmlTable {
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    Table::new(left, &headings)
+    HtmlTable::new(left, &headings)
 }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_gateway::tls::ends;
 use weir_gateway::{GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{
-    ConfigReport, ConnectionConfig, FieldName, Location, Note, ParameterStatus, ParseOptions,
-    Severity, Status,
+    ConfigReport, ConnectionConfig, FieldName, Location, Note, ParameterOutcome, ParameterStatus,
+    ParseOptions, Severity,
 };
 
-use super::table::{Table, one_line};
-use super::{ConfigArgs, exit, read};
+use super::table::{TextTable, one_line};
+use super::{GatewayConfigArgs, exit, read};
 use crate::exit::{Exit, Failure};
 
 /// Rows of the same kind, such as `field.X`, of which only the first are shown.
@@ -21,9 +21,9 @@ const ALIKE_SHOWN: usize = 20;
 
 /// What to check and how to say it.
 #[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
+pub(crate) struct GatewayCheckArgs {
     #[command(flatten)]
-    files: ConfigArgs,
+    files: GatewayConfigArgs,
     /// Show every parameter, also where there are many alike.
     #[arg(long)]
     all: bool,
@@ -35,12 +35,12 @@ pub(crate) struct CheckArgs {
 /// What is known of the files, usable or not.
 struct CheckReport {
     config: Option<GatewayConfig>,
-    connections: Vec<Connection>,
+    connections: Vec<ConnectionFindings>,
     notes: Vec<Note>,
     errors: Option<GatewayError>,
 }
 
-struct Connection {
+struct ConnectionFindings {
     name: String,
     usable: Option<GatewaySettings>,
     /// Which diffs are sent; known if the whole configuration is usable.
@@ -56,7 +56,7 @@ struct GatewaySettings {
 }
 
 /// Reads, says what was found, and ends with code 2 if anything is wrong.
-pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &GatewayCheckArgs) -> Result<Exit, Failure> {
     let findings = look(&args.files);
     if args.json {
         println!("{:#}", findings.to_json());
@@ -70,15 +70,15 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 }
 
 /// The whole configuration; if it cannot be used, what can be said of the connections.
-fn look(files: &ConfigArgs) -> CheckReport {
-    match read(files, &Overrides::default()) {
+fn look(files: &GatewayConfigArgs) -> CheckReport {
+    match read(files, &CliOverrides::default()) {
         Ok(config) => CheckReport {
             connections: config
                 .connections
                 .iter()
-                .map(|connection| Connection {
+                .map(|connection| ConnectionFindings {
                     diffs: Some(config.diffs.describe(&connection.name)),
-                    ..Connection::of(connection)
+                    ..ConnectionFindings::of(connection)
                 })
                 .collect(),
             notes: config.notes.clone(),
@@ -91,8 +91,8 @@ fn look(files: &ConfigArgs) -> CheckReport {
             let survey = survey.unwrap_or_default();
             let connections = survey.connections.iter();
             let connections = connections.map(|connection| match connection {
-                Ok(usable) => Connection::of(usable),
-                Err(refused) => Connection {
+                Ok(usable) => ConnectionFindings::of(usable),
+                Err(refused) => ConnectionFindings {
                     name: refused.name.clone(),
                     usable: None,
                     diffs: None,
@@ -109,7 +109,7 @@ fn look(files: &ConfigArgs) -> CheckReport {
     }
 }
 
-fn survey(path: &Path, files: &ConfigArgs) -> Option<ConfigReport> {
+fn survey(path: &Path, files: &GatewayConfigArgs) -> Option<ConfigReport> {
     let options = ParseOptions {
         strict: files.strict,
     };
@@ -119,7 +119,7 @@ fn survey(path: &Path, files: &ConfigArgs) -> Option<ConfigReport> {
     Some(ConfigReport::of(&name, &xml, &env, options))
 }
 
-impl Connection {
+impl ConnectionFindings {
     fn of(config: &ConnectionConfig) -> Self {
         let mapping = &config.mapping;
         Self {
@@ -161,7 +161,7 @@ impl Connection {
             ("status", 8),
             ("remark", 0),
         ];
-        let mut table = Table::new(&columns);
+        let mut table = TextTable::new(&columns);
         let mut alike = (String::new(), 0);
         let mut hidden = 0;
         for parameter in &self.parameters {
@@ -199,7 +199,7 @@ impl Connection {
 /// The kind of a parameter of which there may be a thousand and nothing is to be said.
 fn kind(parameter: &ParameterStatus) -> String {
     match (&parameter.status, parameter.name.split_once('.')) {
-        (Status::Honoured, Some((kind @ ("field" | "item-template" | "map"), _))) => {
+        (ParameterOutcome::Honoured, Some((kind @ ("field" | "item-template" | "map"), _))) => {
             kind.to_owned()
         }
         _ => String::new(),
@@ -215,11 +215,11 @@ fn few(names: &[String], all: bool) -> Vec<String> {
     few
 }
 
-fn said(status: &Status) -> (&'static str, &str) {
+fn said(status: &ParameterOutcome) -> (&'static str, &str) {
     match status {
-        Status::Honoured => ("honoured", ""),
-        Status::Ignored(reason) => ("ignored", reason),
-        Status::Refused(reason) => ("refused", reason),
+        ParameterOutcome::Honoured => ("honoured", ""),
+        ParameterOutcome::Ignored(reason) => ("ignored", reason),
+        ParameterOutcome::Refused(reason) => ("refused", reason),
     }
 }
 
@@ -297,14 +297,14 @@ impl CheckReport {
         json!({
             "usable": self.config.is_some(),
             "gateway": gateway,
-            "connections": self.connections.iter().map(Connection::to_json).collect::<Vec<_>>(),
+            "connections": self.connections.iter().map(ConnectionFindings::to_json).collect::<Vec<_>>(),
             "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
             "errors": self.errors().iter().map(error_json).collect::<Vec<_>>(),
         })
     }
 }
 
-impl Connection {
+impl ConnectionFindings {
     fn to_json(&self) -> Value {
         let parameters = self.parameters.iter().map(|parameter| {
             let (status, remark) = said(&parameter.status);

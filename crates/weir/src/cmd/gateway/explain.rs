@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use weir_gateway::GatewayConfig;
-use weir_gateway::config::Overrides;
+use weir_gateway::config::CliOverrides;
 use weir_kafka::look_back::look_back;
 use weir_kafka::peek::{OwnedRecord, PeekError, RecordSelector, peek};
 use weir_mapping::{
     CanonicalItem, ConnectionConfig, Explanation, FieldSet, RecordView, split_fields,
 };
 
-use super::{ConfigArgs, explain_text, load, record_file};
+use super::{GatewayConfigArgs, explain_text, load, record_file};
 use crate::exit::{Exit, Failure};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
-    files: ConfigArgs,
+    files: GatewayConfigArgs,
     /// The connection (data provider) to ask [default: those that map the record's topic].
     #[arg(long, value_name = "NAME")]
     connection: Option<String>,
@@ -122,7 +122,7 @@ impl RecordExplanation<'_> {
 
 /// Explains the record to every connection concerned.
 pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
-    let config = load(&args.files, &Overrides::default())?;
+    let config = load(&args.files, &CliOverrides::default())?;
     let usage = |error| Failure::new(Exit::Usage, error);
     let item = args.item.as_deref().map(|written| {
         let parsed = CanonicalItem::parse(written);

@@ -7,7 +7,7 @@ use weir_kafka::peek::OwnedRecord;
 use weir_mapping::{ErrorStrategy, Extracted, ExtractionError, SourceOutcome};
 
 use super::explain::{ItemExplanation, LookedBack, RecordExplanation};
-use super::table::{Table, cut};
+use super::table::{TextTable, cut};
 
 /// Characters of a key or value that are shown.
 const SHOWN: usize = 160;
@@ -93,7 +93,7 @@ fn print_answer(record: &OwnedRecord, answer: &RecordExplanation<'_>) {
         );
     } else {
         println!("  items");
-        let mut table = Table::new(&[("from", 20), ("mapped as", 60), ("item", 0)]);
+        let mut table = TextTable::new(&[("from", 20), ("mapped as", 60), ("item", 0)]);
         for source in &explanation.sources {
             table.row(vec![
                 origin(source),
@@ -106,7 +106,7 @@ fn print_answer(record: &OwnedRecord, answer: &RecordExplanation<'_>) {
         }
         table.print("    ");
         println!("  fields");
-        let mut table = Table::new(&[("field", 30), ("by", 40), ("value", 0)]);
+        let mut table = TextTable::new(&[("field", 30), ("by", 40), ("value", 0)]);
         for field in &explanation.fields {
             table.row(vec![
                 field.name.to_string(),

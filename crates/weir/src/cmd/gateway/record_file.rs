@@ -33,14 +33,14 @@ struct Written<'a> {
 }
 
 /// The members of an object in their order.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct RecordMembers<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RecordMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
 
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
+            type Value = RecordMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -51,7 +51,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(RecordMembers(members))
             }
         }
 
@@ -101,7 +101,7 @@ fn payload(value: Option<&RawValue>) -> anyhow::Result<Option<Vec<u8>>> {
     if let Ok(text) = serde_json::from_str::<String>(text) {
         return Ok(Some(text.into_bytes()));
     }
-    if let Ok(Members(members)) = serde_json::from_str(text) {
+    if let Ok(RecordMembers(members)) = serde_json::from_str(text) {
         if let [(name, inner)] = &members[..] {
             match (name.as_str(), serde_json::from_str::<String>(inner.get())) {
                 ("json", _) => return Ok(Some(inner.get().as_bytes().to_vec())),
@@ -122,7 +122,7 @@ fn headers(value: Option<&RawValue>) -> anyhow::Result<Headers> {
     let text = value.map_or("null", RawValue::get);
     let pairs = if text == "null" {
         Vec::new()
-    } else if let Ok(Members(members)) = serde_json::from_str(text) {
+    } else if let Ok(RecordMembers(members)) = serde_json::from_str(text) {
         members
     } else if let Ok(pairs) = serde_json::from_str::<Vec<&RawValue>>(text) {
         let pairs = pairs

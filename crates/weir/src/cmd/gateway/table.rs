@@ -1,12 +1,12 @@
 //! Columns of text, as wide as they must be and no wider than they may be.
 
 /// Rows of cells; the first is the heading.
-pub(super) struct Table {
+pub(super) struct TextTable {
     rows: Vec<Vec<String>>,
     widest: Vec<usize>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these column heads; a cell wider than its limit is cut, the last column never.
     pub(super) fn new(columns: &[(&str, usize)]) -> Self {
         Self {

@@ -6,21 +6,21 @@ use weir_gateway::tls::ends;
 use weir_proxy::ProxyConfig;
 use weir_proxy::config::ClusterConfig;
 
-use super::{ConfigArgs, load};
+use super::{ProxyConfigArgs, load};
 use crate::exit::{Exit, Failure};
 
 /// What to check and how to say it.
 #[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
+pub(crate) struct ProxyCheckArgs {
     #[command(flatten)]
-    from: ConfigArgs,
+    from: ProxyConfigArgs,
     /// Write JSON instead of text.
     #[arg(long)]
     json: bool,
 }
 
 /// Reads the configuration and says what it means; a mistake is the error, with `--json` as data.
-pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &ProxyCheckArgs) -> Result<Exit, Failure> {
     let config = match load(&args.from) {
         Err(failure) if args.json => {
             let errors = [json!({ "severity": "error", "text": failure.to_string() })];

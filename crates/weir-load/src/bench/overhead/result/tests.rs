@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::super::Context;
+use super::super::OverheadContext;
 use super::*;
 use crate::clock::Clock;
 use weir_stats::run::MachineUsage;
@@ -27,14 +27,14 @@ fn cell(variant: &str, round: u64, rate: Option<u64>, per_s: f64, cost: Option<f
 /// Three rounds in which the proxy has 0.95 of the relay's rate and 1.1 of its cost.
 fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
     let mut plan = OverheadPlan::built_in().unwrap();
-    let throughput = Limit {
+    let throughput = FigureLimit {
         over: Some("relay".to_owned()),
         low_at_least: Some(0.92),
         ..unthrottled("pass-through")
     };
     plan.limits.insert(2, throughput);
     let stop = AtomicBool::new(false);
-    let context = Context {
+    let context = OverheadContext {
         plan: &plan,
         exe: std::path::Path::new("weir"),
         dir: std::path::PathBuf::new(),
@@ -81,7 +81,7 @@ fn limits_are_taken_round_by_round() {
         (false, "-1.000"),
     ];
     assert_eq!(found, expected.map(|(held, text)| (held, text.to_owned())));
-    assert_eq!(run.outcome, Outcome::ThresholdFailed);
+    assert_eq!(run.outcome, RunOutcome::ThresholdFailed);
     assert_eq!(run.thresholds[3].unit, "s/GB");
     assert!(
         run.verdict

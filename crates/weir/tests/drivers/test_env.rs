@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_kafka::{Admin, IngestConfig, KafkaIngest, Producer, ProducerConfig, StartFrom};
-use weir_lab::driver::Limit;
+use weir_lab::driver::CommandLimit;
 
-use crate::support::Broker;
+use crate::support::TestBroker;
 
 /// The broker and what is needed beside it.
 pub(crate) struct TestEnv<'a> {
-    pub(crate) broker: &'a Broker,
+    pub(crate) broker: &'a TestBroker,
     admin: Mutex<Admin>,
     topics: AtomicU32,
 }
@@ -40,7 +40,7 @@ impl Stored {
 }
 
 impl<'a> TestEnv<'a> {
-    pub(crate) fn new(broker: &'a Broker) -> Self {
+    pub(crate) fn new(broker: &'a TestBroker) -> Self {
         let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("the broker answers");
         Self {
             broker,
@@ -66,7 +66,7 @@ impl<'a> TestEnv<'a> {
         };
         let failures = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&failures);
-        let on_delivery = move |delivery: weir_kafka::Delivery| {
+        let on_delivery = move |delivery: weir_kafka::DeliveryReport| {
             if let Err(error) = delivery.result {
                 kept.lock().expect("no panic while it was held").push(error);
             }
@@ -156,12 +156,12 @@ pub(crate) fn ticks(pid: u32) -> u64 {
 static NEVER: AtomicBool = AtomicBool::new(false);
 /// For what must come.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-pub(crate) const LIMIT: Limit<'static> = Limit {
+pub(crate) const LIMIT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(60),
     stop: &NEVER,
 };
 /// For what can not come: a driver says so when four fifths of this have passed.
-pub(crate) const SHORT: Limit<'static> = Limit {
+pub(crate) const SHORT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(5),
     stop: &NEVER,
 };

@@ -44,7 +44,7 @@ pub(crate) struct TestEnv {
     pub(crate) sdk: Arc<Sdk>,
     /// The gateway of the cases that leave it alone.
     pub(crate) gateway: GatewayProcess,
-    /// The one with tables and diffs; not there in a world of one case.
+    /// The one with tables and diffs; not there in a env of one case.
     extended: Option<GatewayProcess>,
     restarts: Arc<Restarts>,
     adapters: PathBuf,
@@ -107,7 +107,7 @@ impl TestEnv {
         let dir = self.dir.join(name);
         fs::create_dir_all(&dir)?;
         Ok(Case {
-            world: self,
+            env: self,
             name,
             dir,
             started: AtomicU32::new(0),
@@ -117,7 +117,7 @@ impl TestEnv {
 
 /// One case with one SDK.
 pub(crate) struct Case<'a> {
-    world: &'a TestEnv,
+    env: &'a TestEnv,
     name: &'static str,
     dir: PathBuf,
     started: AtomicU32,
@@ -131,7 +131,7 @@ impl Case<'_> {
 
     /// Whether the SDK asks for compressed messages by itself, and then sends such.
     pub(crate) fn compresses(&self) -> (bool, bool) {
-        match self.world.sdk.name() {
+        match self.env.sdk.name() {
             "web" => (true, true),
             // Its HTTP library compresses from 1,024 bytes on, which no request has.
             "java" => (true, false),
@@ -141,7 +141,7 @@ impl Case<'_> {
 
     /// The gateway that is shared with other cases.
     pub(crate) fn shared(&self) -> &GatewayProcess {
-        &self.world.gateway
+        &self.env.gateway
     }
 
     /// A gateway of this case alone.
@@ -155,7 +155,7 @@ impl Case<'_> {
         listen: SocketAddr,
         settings: &str,
     ) -> Result<GatewayProcess> {
-        self.gateway_of(&self.world.adapters, listen, settings)
+        self.gateway_of(&self.env.adapters, listen, settings)
     }
 
     /// The same with another connector configuration, which [`Self::adapters`] is to be made from.
@@ -174,27 +174,27 @@ impl Case<'_> {
 
     /// The connector configuration of [`Self::gateway`].
     pub(crate) fn adapters(&self) -> Result<String> {
-        Ok(fs::read_to_string(&self.world.adapters)?)
+        Ok(fs::read_to_string(&self.env.adapters)?)
     }
 
     /// The SDK that the case is about.
     pub(crate) fn sdk(&self) -> &Sdk {
-        &self.world.sdk
+        &self.env.sdk
     }
 
-    /// Another world for this case alone, at another broker.
-    pub(crate) fn world_at(&self, bootstrap: &str) -> Result<TestEnv> {
+    /// Another env for this case alone, at another broker.
+    pub(crate) fn env_at(&self, bootstrap: &str) -> Result<TestEnv> {
         TestEnv::new(
             bootstrap,
-            Arc::clone(&self.world.sdk),
-            Arc::clone(&self.world.restarts),
-            self.dir.join("world"),
+            Arc::clone(&self.env.sdk),
+            Arc::clone(&self.env.restarts),
+            self.dir.join("env"),
         )
     }
 
     /// The broker that is there to be restarted.
     pub(crate) fn restarts(&self) -> &Restarts {
-        &self.world.restarts
+        &self.env.restarts
     }
 
     /// A record key of this case alone.
@@ -229,14 +229,14 @@ impl Case<'_> {
     /// An SDK client.
     pub(crate) fn client_of(&self, config: DriverConfig) -> Result<Driver> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        Driver::start(&self.world.sdk, &config, &self.dir, number)
+        Driver::start(&self.env.sdk, &config, &self.dir, number)
     }
 
     /// The gateway with tables and diffs, shared with other cases.
     pub(crate) fn extended(&self) -> &GatewayProcess {
-        // Invariant: only the case of the broker that is restarted has a world without it.
-        let extended = self.world.extended.as_ref();
-        extended.expect("the SDK's world has one")
+        // Invariant: only the case of the broker that is restarted has a env without it.
+        let extended = self.env.extended.as_ref();
+        extended.expect("the SDK's env has one")
     }
 
     /// An SDK client of that gateway.
@@ -262,9 +262,9 @@ impl Case<'_> {
 
     /// Sends one record to the topic whose name ends like this. [`Self::flush`] must follow.
     pub(crate) fn send_to(&self, end: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
-        let topic = &format!("{}{end}", self.world.topic);
+        let topic = &format!("{}{end}", self.env.topic);
         let key = key.map(str::as_bytes);
-        let producer = &self.world.producer;
+        let producer = &self.env.producer;
         let sent = match value {
             Some(value) => producer.send(topic, None, key, value.as_bytes(), &[], None, 0),
             None => producer.send_tombstone(topic, None, key, &[], None, 0),
@@ -274,7 +274,7 @@ impl Case<'_> {
 
     /// Waits until the broker has every record.
     pub(crate) fn flush(&self) -> Result<()> {
-        let left = self.world.producer.flush(TEST_TIMEOUT);
+        let left = self.env.producer.flush(TEST_TIMEOUT);
         ensure!(left == 0, "the broker did not take {left} records");
         Ok(())
     }
