@@ -14,7 +14,7 @@ use crate::error::LabError;
 /// The cache directory `name`, built by `build` if it is not there yet.
 ///
 /// `build` gets an empty directory, which becomes the entry only when `build` succeeds.
-pub(crate) fn entry(
+pub fn entry(
     name: &str,
     needed_bytes: u64,
     progress: &mut dyn FnMut(&str),

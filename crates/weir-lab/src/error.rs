@@ -239,7 +239,7 @@ impl LabError {
     }
 
     /// A file operation in `dir` failed: a full disk is told apart.
-    pub(crate) fn file(dir: &Path, error: io::Error) -> Self {
+    pub fn file(dir: &Path, error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::StorageFull {
             return Self::full(dir);
         }

@@ -16,7 +16,7 @@ use crate::error::LabError;
 use crate::process::POLL;
 
 /// A Java of the age that brokers need; `purpose` goes on "it is needed".
-pub(crate) fn java(purpose: &str) -> Result<PathBuf, LabError> {
+pub fn java(purpose: &str) -> Result<PathBuf, LabError> {
     let missing = |looked: String| LabError::MissingTool {
         tool: "java",
         looked,
@@ -70,7 +70,7 @@ fn java_version(said: &str) -> Option<(&str, u32)> {
 }
 
 /// The program `name` in `PATH`.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
         .filter(|dir| dir.is_absolute())
@@ -110,7 +110,7 @@ fn first_line(text: &str) -> String {
 
 /// Runs `command` in a process group of its own until it ends; returns how it ended and what it
 /// said on both outputs. When `stop` is set meanwhile the whole group is killed.
-pub(crate) fn run(
+pub fn run(
     command: &mut Command,
     doing: &'static str,
     stop: &AtomicBool,

@@ -8,17 +8,16 @@
 #![deny(missing_docs)]
 
 mod broker;
-mod cache;
+pub mod cache;
 mod config;
 mod diagnose;
 mod disk;
-pub mod driver;
-mod error;
-mod host_tools;
+pub mod error;
+pub mod host_tools;
 mod kafka;
 mod kafka_tools;
 mod lab;
-mod maven;
+pub mod maven;
 pub mod ports;
 mod process;
 mod ready;

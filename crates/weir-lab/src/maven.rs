@@ -73,7 +73,7 @@ pub(crate) fn fetch(
 }
 
 /// The line of Maven's output that matters; newer releases spread it over several.
-pub(crate) fn relevant_line(said: &str) -> &str {
+pub fn relevant_line(said: &str) -> &str {
     let errors = || {
         said.lines()
             .filter_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))

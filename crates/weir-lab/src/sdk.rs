@@ -2,8 +2,8 @@
 
 mod java;
 mod node;
-pub(crate) mod npm;
-pub(crate) mod python;
+pub mod npm;
+pub mod python;
 mod web;
 
 use std::fs;

@@ -48,7 +48,7 @@ impl Clock {
 }
 
 /// A duration as nanoseconds; more than 584 years becomes the largest value.
-pub(crate) fn nanos(duration: Duration) -> u64 {
+pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -1,12 +1,10 @@
-//! Pacers, generators, load workers, plans, the resource sampler, and the driver of librdkafka.
+//! Producers, consumers, simulated clients, baseline servers, agents and the resource sampler.
 
 pub mod agent;
-pub mod bench;
 pub mod clients;
 pub mod clock;
 pub mod consumer;
 pub mod delivery;
-pub mod driver;
 mod due_text;
 pub mod error;
 pub mod floor;
@@ -14,7 +12,6 @@ pub mod keys;
 pub mod local_time;
 pub mod pacer;
 pub mod payload;
-pub mod plan;
 pub mod producer;
 pub mod published_report;
 pub mod relay;

@@ -10,11 +10,13 @@ use crate::host_tools;
 
 /// What npm is to install, in exactly these versions.
 #[derive(Debug)]
-pub(crate) struct Packages {
-    pub(crate) json: &'static str,
-    pub(crate) lock: &'static str,
+pub struct Packages {
+    /// Text of `package.json`.
+    pub json: &'static str,
+    /// Text of `package-lock.json`.
+    pub lock: &'static str,
     /// The package that the others are there for.
-    pub(crate) wanted: &'static str,
+    pub wanted: &'static str,
 }
 
 impl Packages {
@@ -27,7 +29,7 @@ impl Packages {
 }
 
 /// A Node that is new enough.
-pub(crate) fn node(purpose: &str) -> Result<PathBuf, LabError> {
+pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
     let node_bin = host_tools::find("node").ok_or_else(|| LabError::MissingTool {
         tool: "node",
         looked: " in PATH".to_owned(),
@@ -49,7 +51,7 @@ pub(crate) fn node(purpose: &str) -> Result<PathBuf, LabError> {
 }
 
 /// Installs the packages into `dir/node_modules`.
-pub(crate) fn install(
+pub fn install(
     packages: &Packages,
     what: &str,
     dir: &Path,

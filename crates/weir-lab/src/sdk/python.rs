@@ -74,17 +74,18 @@ pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<Pat
 }
 
 /// A virtual environment to be had.
-pub(crate) struct VenvSpec {
+pub struct VenvSpec {
     /// Of the cache's entry, without the interpreter's release.
-    pub(crate) name: String,
-    pub(crate) what: String,
+    pub name: String,
+    /// Name of the cache entry.
+    pub what: String,
     /// As pip reads them.
-    pub(crate) requirements: &'static str,
+    pub requirements: &'static str,
 }
 
 impl VenvSpec {
     /// Its folder and interpreter.
-    pub(crate) fn find(
+    pub fn find(
         &self,
         progress: &mut dyn FnMut(&str),
         stop: &AtomicBool,

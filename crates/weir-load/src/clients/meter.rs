@@ -10,7 +10,7 @@ use crate::worker::protocol::{LatencyInterval, LatencyTag, Schedule, WorkerEvent
 
 /// Counts and times deliveries; hands out an interval each second.
 #[derive(Debug)]
-pub(crate) struct DeliveryRecorder {
+pub struct DeliveryRecorder {
     response: Histogram,
     service: Histogram,
     /// From the record's time stamp to the arrival.
@@ -27,7 +27,7 @@ pub(crate) struct DeliveryRecorder {
 }
 
 impl DeliveryRecorder {
-    pub(crate) fn new(now_unix_ns: u64) -> Self {
+    pub fn new(now_unix_ns: u64) -> Self {
         Self {
             response: Histogram::new(),
             service: Histogram::new(),
@@ -43,7 +43,7 @@ impl DeliveryRecorder {
 
     /// Counts one delivery read at `at_unix_ns`; returns its response time if it was due in the
     /// measured window.
-    pub(crate) fn record(
+    pub fn record(
         &mut self,
         due_unix_ns: u64,
         stamp: Option<&Stamp>,
@@ -97,7 +97,7 @@ impl DeliveryRecorder {
     }
 
     /// Sends the intervals that have values, and the progress, and begins anew.
-    pub(crate) fn report(
+    pub fn report(
         &mut self,
         events: &EventSender,
         now_unix_ns: u64,

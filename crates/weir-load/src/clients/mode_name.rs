@@ -8,7 +8,7 @@ pub(crate) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::
     serializer.serialize_str(mode.as_str())
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
     let word = String::deserialize(deserializer)?;
     Mode::from_word(&word).ok_or_else(|| D::Error::custom(format!("\"{word}\" is no mode")))
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use weir_load::bench::{self, BenchError, BenchOptions, Finished};
+use weir_bench::plan::{Architecture, BUILT_IN, Plan, PlanEstimate, PlanOverrides, SweepOverrides};
+use weir_bench::{BenchError, BenchOptions, Finished};
 use weir_load::error::ErrorClass;
-use weir_load::plan::{Architecture, BUILT_IN, Plan, PlanEstimate, PlanOverrides, SweepOverrides};
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::compare::NamedRun;
 use weir_stats::run::{Run, RunOutcome};
@@ -266,7 +266,7 @@ fn compare_with_baseline(args: &BenchRunArgs, finished: &mut Finished) -> Result
 fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let command_line: Vec<String> = std::env::args().collect();
     let stop = AtomicBool::new(false);
-    let finished = bench::import(&args.files, &args.out, &command_line);
+    let finished = weir_bench::import(&args.files, &args.out, &command_line);
     let finished = finished.map_err(|error| failure(error, &stop))?;
     write_report(&finished)?;
     match args.json {
@@ -330,7 +330,7 @@ pub(crate) fn execute(
     watch: &mut BenchProgress,
     stop: &AtomicBool,
 ) -> Result<Finished, Failure> {
-    let result = bench::run(plan, options, watch, stop);
+    let result = weir_bench::run(plan, options, watch, stop);
     watch.end();
     let finished = result.map_err(|error| failure(error, stop))?;
     write_report(&finished)?;
@@ -392,7 +392,7 @@ pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
 }
 
 /// A plan that is none.
-pub(crate) fn usage(error: weir_load::plan::PlanError) -> Failure {
+pub(crate) fn usage(error: weir_bench::plan::PlanError) -> Failure {
     Failure::new(Exit::Usage, error)
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use weir_load::bench::{self, FindMaxOptions, Variable};
-use weir_load::plan::{Architecture, PlanOverrides};
+use weir_bench::plan::{Architecture, PlanOverrides};
+use weir_bench::{FindMaxOptions, Variable};
 use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::bench::{exit_of, failure, load_plan, options, parse_rate, print_files, usage};
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     let mut watch = BenchProgress::new(args.json);
     watch.announce(search.estimated_time(&plan));
     let options = options(&args.out, args.bootstrap.clone())?;
-    let result = bench::find_max(&plan, &search, &options, &mut watch, &stop);
+    let result = weir_bench::find_max(&plan, &search, &options, &mut watch, &stop);
     watch.end();
     let finished = result.map_err(|error| failure(error, &stop))?;
     weir_report::write_all(&finished.dir)

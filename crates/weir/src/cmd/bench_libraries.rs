@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use weir_load::bench::Observer as _;
-use weir_load::bench::libraries::{self, LibrariesOverrides, LibrariesPlan, Profile};
-use weir_load::plan::PlanError;
+use weir_bench::Observer as _;
+use weir_bench::libraries::{self, LibrariesOverrides, LibrariesPlan, Profile};
+use weir_bench::plan::PlanError;
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
 use crate::cmd::bench::{BenchRunArgs, exit_of, failure, options, print_result, usage};

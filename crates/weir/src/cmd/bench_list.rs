@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use weir_load::bench::libraries::{self, LibrariesPlan};
-use weir_load::bench::overhead::{self, OverheadPlan};
-use weir_load::plan::{BUILT_IN, BuiltIn, Plan, PlanEstimate};
+use weir_bench::libraries::{self, LibrariesPlan};
+use weir_bench::overhead::{self, OverheadPlan};
+use weir_bench::plan::{BUILT_IN, BuiltIn, Plan, PlanEstimate};
 
 use crate::cmd::bench::usage;
 use crate::cmd::terminal;

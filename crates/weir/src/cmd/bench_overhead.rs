@@ -1,8 +1,8 @@
 //! `weir bench run proxy-overhead`: the plan that compares proxies, and what can be changed about it.
 
 use clap::Args;
-use weir_load::bench::overhead::{self, OverheadOverrides, OverheadPlan, ProxyPath};
-use weir_load::plan::PlanError;
+use weir_bench::overhead::{self, OverheadOverrides, OverheadPlan, ProxyPath};
+use weir_bench::plan::PlanError;
 use weir_load::units::parse_count;
 
 use crate::cmd::bench::{BenchRunArgs, exit_of, failure, options, print_result, usage};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use weir_load::bench::{Live, Observer};
+use weir_bench::{Live, Observer};
 
 use crate::cmd::progress_block::{LatencyHistory, ProgressSnapshot};
 use crate::cmd::terminal::{self, TerminalArea};

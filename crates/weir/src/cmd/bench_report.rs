@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use weir_load::bench::Finished;
+use weir_bench::Finished;
 use weir_report::{ReportError, RunData};
 
 use crate::cmd::bench::print_result;

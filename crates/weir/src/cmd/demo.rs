@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_load::bench::LiveEndpoints;
-use weir_load::plan::Plan;
+use weir_bench::LiveEndpoints;
+use weir_bench::plan::Plan;
 use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench;
@@ -73,7 +73,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     Ok(exit_of(&finished.run))
 }
 
-fn plan() -> Result<Plan, weir_load::plan::PlanError> {
+fn plan() -> Result<Plan, weir_bench::plan::PlanError> {
     // Invariant: the plan is built in, and a test parses it.
     let plan = Plan::built_in("keyed").expect("the plan is part of the program")?;
     let demo = plan.demo.clone();
@@ -90,7 +90,7 @@ fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let options = bench::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];
     let up = |live: &LiveEndpoints| show(&plan, live);
-    let result = weir_load::bench::stay(&plan, &options, addresses, &mut watch, &stop, up);
+    let result = weir_bench::stay(&plan, &options, addresses, &mut watch, &stop, up);
     watch.end();
     result.map_err(|error| bench::failure(error, &stop))?;
     Ok(Exit::Fine)

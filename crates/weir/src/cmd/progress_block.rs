@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use weir_load::bench::Live;
+use weir_bench::Live;
 
 use crate::cmd::terminal::{Size, Style, Text};
 

@@ -16,8 +16,8 @@ use std::thread;
 
 use support::TestBroker;
 use test_env::TestEnv;
+use weir_drivers::{DriverFailure, DriverProgram, KNOWN};
 use weir_lab::LabError;
-use weir_lab::driver::{DriverFailure, DriverProgram, KNOWN};
 
 #[test]
 fn drivers_follow_the_protocol() {

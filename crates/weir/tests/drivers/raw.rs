@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weir_lab::driver::DriverProgram;
+use weir_drivers::DriverProgram;
 
 use crate::session::settings;
 use crate::test_env::{TEST_TIMEOUT, TestEnv};

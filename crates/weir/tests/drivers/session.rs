@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weir_lab::driver::{
+use weir_drivers::{
     AssignmentMode, CAPABILITIES, ClientSettings, Configure, Consume, Driver, DriverFailure,
     DriverProgram, ProduceCommand, ProducerState, RoundTrip, Steady, TopicEnd, WarmUp,
 };

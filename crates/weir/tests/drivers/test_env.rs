@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use weir_drivers::CommandLimit;
 use weir_kafka::{Admin, IngestConfig, KafkaIngest, Producer, ProducerConfig, StartFrom};
-use weir_lab::driver::CommandLimit;
 
 use crate::support::TestBroker;
 

@@ -1,0 +1,513 @@
+//! One cell: start the parts, load, drain, settle, end the parts.
+
+mod load;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use procfs::process::{ProcState, Process};
+use weir_kafka::Admin;
+use weir_stats::run::{Cell, CellStatus};
+
+use super::BenchError;
+use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
+use super::collect::Collected;
+use super::gateway::{GatewayFiles, GatewayReady};
+use super::observer::Observer;
+use super::probe::{ProbeProcess, Sdk};
+use super::result::MeasuredWindow;
+use super::usage::CellUsage;
+use super::workers::{Workers, receiving_part};
+use crate::plan::{Architecture, Plan};
+use weir_load::clock::Clock;
+
+/// What all cells of a run share.
+#[derive(Clone)]
+pub(super) struct CellContext<'a> {
+    pub(super) plan: &'a Plan,
+    /// This program: all parts are commands of it.
+    pub(super) exe: PathBuf,
+    /// The run folder.
+    pub(super) dir: PathBuf,
+    pub(super) bootstrap: String,
+    /// Empty if the broker is not ours.
+    pub(super) broker_pids: Vec<u32>,
+    pub(super) admin: &'a Admin,
+    /// The SDK to probe gateway cells with, or why there is none.
+    pub(super) sdk: &'a Result<Sdk, String>,
+    pub(super) stop: &'a AtomicBool,
+    /// Becomes false if the producers of a cell could not be preferred.
+    pub(super) producers_preferred: &'a AtomicBool,
+    pub(super) clock: Clock,
+    pub(super) started_unix_ns: u64,
+}
+
+impl<'a> CellContext<'a> {
+    /// An instant, from the start of the run.
+    pub(super) fn seconds_at(&self, unix_ns: u64) -> f64 {
+        unix_ns.saturating_sub(self.started_unix_ns) as f64 / 1e9
+    }
+
+    /// The same for another plan.
+    pub(super) fn with_plan(&self, plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            ..self.clone()
+        }
+    }
+
+    /// Whether a broker that was started for the run has ended; one of others is not looked at.
+    pub(super) fn broker_is_gone(&self) -> bool {
+        self.broker_pids.iter().any(|pid| is_gone(*pid))
+    }
+}
+
+/// Whether a process has ended, waited for or not.
+fn is_gone(pid: u32) -> bool {
+    let process = i32::try_from(pid)
+        .ok()
+        .and_then(|pid| Process::new(pid).ok());
+    let state = process.and_then(|process| process.stat().ok()?.state().ok());
+    matches!(state, None | Some(ProcState::Zombie | ProcState::Dead))
+}
+
+/// Which cell.
+#[derive(Debug, Clone)]
+pub(super) struct CellSpec {
+    pub(super) architecture: Architecture,
+    /// How the gateway is set up, in a plan with variants.
+    pub(super) variant: Option<String>,
+    pub(super) clients: u64,
+    /// From 1.
+    pub(super) repetition: u64,
+}
+
+impl CellSpec {
+    /// A cell of `plan`, which has the cell's rate, with nothing measured.
+    pub(super) fn empty_cell(&self, plan: &Plan) -> Cell {
+        let rate = plan.workload.rate_per_s;
+        let parameters = plan.is_grid().then(|| (RATE.to_owned(), rate));
+        Cell {
+            architecture: self.architecture.name().to_owned(),
+            variant: self.variant.clone(),
+            clients: self.clients,
+            parameters: parameters.into_iter().collect(),
+            repetition: self.repetition,
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            hold_s: plan.hold.as_secs_f64(),
+            offered_records_per_s: rate,
+            ..Cell::default()
+        }
+    }
+}
+
+/// Why a cell has no figures.
+enum CellAbort {
+    /// The user stopped the run before the window began.
+    Interrupted,
+    /// A part failed.
+    Failed(String),
+}
+
+impl From<BenchError> for CellAbort {
+    fn from(error: BenchError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Runs one cell to its end, whatever happens.
+pub(super) fn run(context: &CellContext<'_>, spec: CellSpec, observer: &mut dyn Observer) -> Cell {
+    let mut cell = spec.empty_cell(context.plan);
+    let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
+    let started = RunningCell::start(context, spec, messages, receiver);
+    let mut running = match started {
+        Ok(running) => running,
+        Err(error) => {
+            cell.status = CellStatus::Invalid {
+                reasons: vec![error.to_string()],
+            };
+            return cell;
+        }
+    };
+    let outcome = running.measure(observer);
+    running.collected.flush();
+    match outcome {
+        Ok(window) => running.result(cell, &window),
+        Err(CellAbort::Interrupted) => {
+            let reason = "interrupted before its measured window".to_owned();
+            cell.status = CellStatus::Skipped { reason };
+            cell
+        }
+        Err(CellAbort::Failed(reason)) => {
+            let mut reasons = vec![reason];
+            reasons.append(&mut running.collected.faults);
+            cell.status = CellStatus::Invalid { reasons };
+            cell
+        }
+    }
+}
+
+/// A cell under way.
+struct RunningCell<'a> {
+    context: &'a CellContext<'a>,
+    spec: CellSpec,
+    topic: String,
+    dir: PathBuf,
+    hlog_name: String,
+    messages: SyncSender<ChildEvent>,
+    receiver: Receiver<ChildEvent>,
+    collected: Collected,
+    usage: CellUsage,
+    parts: Vec<RoleProcess>,
+    gateway: Option<GatewayReady>,
+    probe: Option<ProbeProcess>,
+    notes: Vec<String>,
+}
+
+impl<'a> RunningCell<'a> {
+    fn start(
+        context: &'a CellContext<'a>,
+        spec: CellSpec,
+        messages: SyncSender<ChildEvent>,
+        receiver: Receiver<ChildEvent>,
+    ) -> Result<Self, BenchError> {
+        let id = spec.empty_cell(context.plan).id();
+        let dir = context.dir.join(&id);
+        std::fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
+        let hlog_name = format!("{id}.hlog");
+        let now_unix_ns = context.clock.now_unix_ns();
+        let mut collected = Collected::new(&context.dir.join(&hlog_name), &id, now_unix_ns)?;
+        let has_background = context.plan.workload.marked_per_s > 0.0;
+        collected.background = has_background.then_some(ProcessRole::Produce);
+        let mut usage = CellUsage::default();
+        if !context.broker_pids.is_empty() {
+            usage.watch(ProcessRole::Broker, &context.broker_pids);
+            usage.ready(ProcessRole::Broker, now_unix_ns);
+        }
+        // The instant keeps topics of one existing broker apart from run to run.
+        let own = || {
+            format!(
+                "weir-{}-{id}-{}",
+                context.plan.name,
+                now_unix_ns / 1_000_000
+            )
+        };
+        Ok(Self {
+            context,
+            spec,
+            topic: context.plan.topic.clone().unwrap_or_else(own),
+            dir,
+            hlog_name,
+            messages,
+            receiver,
+            collected,
+            usage,
+            parts: Vec::new(),
+            gateway: None,
+            probe: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// From the fresh topic to the settled deliveries.
+    fn measure(&mut self, observer: &mut dyn Observer) -> Result<MeasuredWindow, CellAbort> {
+        self.prepare_topic()?;
+        let server = self.start_server(observer)?;
+        self.start_receivers(server.as_deref(), observer)?;
+        self.start_probe(server.as_deref(), observer);
+        self.start_producers(observer)?;
+        let mut window = self.schedule();
+        self.load(&mut window, observer)?;
+        self.settle(&window, observer)?;
+        Ok(window)
+    }
+
+    /// A new topic, unless the plan names one that is there.
+    fn prepare_topic(&self) -> Result<(), CellAbort> {
+        let admin = self.context.admin;
+        let workload = &self.context.plan.workload;
+        if self.context.plan.topic.is_none() {
+            let partitions = i32::try_from(workload.partitions).unwrap_or(i32::MAX);
+            let config = [workload.timestamps.topic_config()];
+            let created = admin.create_topic(&self.topic, partitions, 1, &config);
+            return Ok(created.map_err(BenchError::from)?);
+        }
+        match admin.topic_exists(&self.topic).map_err(BenchError::from)? {
+            true => Ok(()),
+            false => Err(CellAbort::Failed(format!(
+                "topic \"{}\" does not exist: create it, or leave --topic out",
+                self.topic
+            ))),
+        }
+    }
+
+    fn start_producers(&mut self, observer: &mut dyn Observer) -> Result<(), CellAbort> {
+        let produce = self.workers().produce();
+        self.start_worker(ProcessRole::Produce, &produce)?;
+        if self.context.plan.workload.marked_per_s > 0.0 {
+            let marked = self.workers().produce_marked();
+            self.start_worker(ProcessRole::ProduceMarked, &marked)?;
+            self.wait_ready(ProcessRole::ProduceMarked, PART_READY_WITHIN, observer)?;
+        }
+        self.wait_ready(ProcessRole::Produce, PART_READY_WITHIN, observer)
+    }
+
+    /// The part between the broker and the clients; its address, if the architecture has one.
+    fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, CellAbort> {
+        match self.spec.architecture {
+            Architecture::Groups | Architecture::Standalone => Ok(None),
+            Architecture::Floor => {
+                let floor = self.workers().floor();
+                self.start_worker(ProcessRole::Floor, &floor)?;
+                self.wait_ready(ProcessRole::Floor, PART_READY_WITHIN, observer)?;
+                let port = self.collected.port;
+                let port =
+                    port.ok_or_else(|| CellAbort::Failed("floor told no port".to_owned()))?;
+                Ok(Some(format!("127.0.0.1:{port}")))
+            }
+            Architecture::Gateway => self.start_gateway(observer).map(Some),
+        }
+    }
+
+    fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, CellAbort> {
+        let files = GatewayFiles::write(
+            &self.dir,
+            (self.context.plan, self.spec.variant.as_deref()),
+            &self.context.bootstrap,
+            &self.topic,
+        )?;
+        let exe = &self.context.exe;
+        let gateway = RoleProcess::plain(
+            exe,
+            &files.args(ANY_PORT, ANY_PORT),
+            ProcessRole::Gateway,
+            &self.dir,
+        )?;
+        let pid = gateway.pid();
+        self.parts.push(gateway);
+        let what = "the gateway to be ready";
+        self.wait(what, PART_READY_WITHIN, observer, |_| {
+            files.ready().is_some()
+        })?;
+        self.usage.watch(ProcessRole::Gateway, &[pid]);
+        self.usage
+            .ready(ProcessRole::Gateway, self.context.clock.now_unix_ns());
+        self.gateway = files.ready();
+        let ready = self
+            .gateway
+            .ok_or_else(|| CellAbort::Failed("gateway told no port".to_owned()))?;
+        Ok(ready.listen.to_string())
+    }
+
+    fn start_receivers(
+        &mut self,
+        server: Option<&str>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), CellAbort> {
+        let architecture = self.spec.architecture;
+        let part = receiving_part(architecture);
+        let args = match server {
+            Some(server) => self.workers().clients(architecture, server),
+            None => self.workers().consume(architecture),
+        };
+        self.start_worker(part, &args)?;
+        let ramp =
+            Duration::try_from_secs_f64(self.spec.clients as f64 / self.context.plan.ramp_per_s);
+        let within = ramp
+            .unwrap_or(Duration::MAX)
+            .saturating_add(RECEIVERS_READY_WITHIN);
+        self.wait_ready(part, within, observer)?;
+        let connected = self.collected.ready.get(&part).copied().unwrap_or(0);
+        if connected < self.spec.clients {
+            let missing = self.spec.clients - connected;
+            self.notes.push(format!(
+                "{missing} of {} clients did not come up",
+                self.spec.clients
+            ));
+        }
+        Ok(())
+    }
+
+    /// Beside the simulated clients of a gateway; its absence is a note, not a fault.
+    fn start_probe(&mut self, server: Option<&str>, observer: &mut dyn Observer) {
+        let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
+            return;
+        };
+        if !self.context.plan.clients.sdk {
+            return;
+        }
+        let started = match self.context.sdk {
+            Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan, &self.dir),
+            Err(reason) => Err(reason.clone()),
+        };
+        match started {
+            Ok(probe) => self.probe = Some(probe),
+            Err(reason) => {
+                return self
+                    .notes
+                    .push(format!("no SDK client beside ours: {reason}"));
+            }
+        }
+        observer.note("waiting for the SDK client to subscribe");
+        let probe = self.probe.take();
+        let subscribed = || probe.as_ref().is_some_and(ProbeProcess::is_subscribed);
+        let waited = self.wait("the SDK client", PROBE_READY_WITHIN, observer, |_| {
+            subscribed()
+        });
+        if waited.is_err() {
+            // What it did say stands in its result.
+            self.notes
+                .push("the SDK client did not subscribe in time".to_owned());
+        }
+        self.probe = probe;
+    }
+
+    fn start_worker(&mut self, part: ProcessRole, args: &[String]) -> Result<(), CellAbort> {
+        let messages = self.messages.clone();
+        let worker = RoleProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
+        // The schedule must hold even when the system under test takes all there is.
+        if part.produces() && !worker.prefer() {
+            let preferred = self.context.producers_preferred;
+            preferred.store(false, Ordering::Relaxed);
+        }
+        self.usage.watch(part, &[worker.pid()]);
+        self.parts.push(worker);
+        Ok(())
+    }
+
+    fn workers(&self) -> Workers<'_> {
+        Workers {
+            plan: self.context.plan,
+            bootstrap: &self.context.bootstrap,
+            topic: &self.topic,
+            clients: self.spec.clients,
+        }
+    }
+
+    fn wait_ready(
+        &mut self,
+        part: ProcessRole,
+        within: Duration,
+        observer: &mut dyn Observer,
+    ) -> Result<(), CellAbort> {
+        let what = format!("{} to be ready", part.name());
+        self.wait(&what, within, observer, |seen| {
+            seen.ready.contains_key(&part)
+        })?;
+        self.usage.ready(part, self.context.clock.now_unix_ns());
+        Ok(())
+    }
+
+    /// Takes messages until `done`, at most for `within`.
+    fn wait(
+        &mut self,
+        what: &str,
+        within: Duration,
+        observer: &mut dyn Observer,
+        done: impl Fn(&Collected) -> bool,
+    ) -> Result<(), CellAbort> {
+        let deadline = Instant::now().checked_add(within);
+        let mut next_live = Instant::now();
+        loop {
+            if done(&self.collected) {
+                return Ok(());
+            }
+            if self.context.stop.load(Ordering::Relaxed) {
+                return Err(CellAbort::Interrupted);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let seconds = within.as_secs_f64();
+                return Err(CellAbort::Failed(format!(
+                    "waited {seconds:.0} s in vain for {what}"
+                )));
+            }
+            self.check_alive()?;
+            self.receive(LOOK);
+            if Instant::now() >= next_live {
+                next_live = Instant::now() + Duration::from_secs(1);
+                observer.live(&self.live("connect", 0.0));
+            }
+        }
+    }
+
+    /// Takes the messages of the next `within`.
+    fn receive(&mut self, within: Duration) {
+        match self.receiver.recv_timeout(within) {
+            Ok(message) => self.collected.take(message),
+            // Disconnected can not be: this struct holds a sender.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        while let Ok(message) = self.receiver.try_recv() {
+            self.collected.take(message);
+        }
+    }
+
+    /// A part that has ended before it was asked to.
+    fn check_alive(&mut self) -> Result<(), CellAbort> {
+        if self.context.broker_is_gone() {
+            return Err(CellAbort::Failed(BROKER_GONE.to_owned()));
+        }
+        for process in &mut self.parts {
+            let part = process.part;
+            let is_final = match part {
+                part if part.produces() => self.collected.produced.contains_key(&part),
+                ProcessRole::Clients | ProcessRole::Consume => self.collected.delivery.is_some(),
+                _ => false,
+            };
+            let has_ended = match part {
+                // Its output is read to the end first: the reason may be in there.
+                ProcessRole::Broker | ProcessRole::Gateway | ProcessRole::Proxy => {
+                    process.ended().is_some()
+                }
+                _ => self.collected.closed.contains(&part),
+            };
+            if has_ended && !is_final {
+                let (name, words) = (part.name(), process.last_words());
+                return Err(CellAbort::Failed(format!(
+                    "{name} ended by itself: {words}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parameter of a grid's cells.
+pub(super) const RATE: &str = "rate_per_s";
+/// Why no further cell can be measured.
+pub(super) const BROKER_GONE: &str = "the broker started for this run has ended";
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const LOOK: Duration = Duration::from_millis(50);
+const PART_READY_WITHIN: Duration = Duration::from_secs(60);
+const RECEIVERS_READY_WITHIN: Duration = Duration::from_secs(90);
+const PROBE_READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long a part may take to end in order.
+const END_GRACE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::is_gone;
+
+    #[test]
+    fn a_process_is_gone_before_it_is_waited_for() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(!is_gone(child.id()));
+        child.kill().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_gone(child.id()) {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "killed but still there"
+            );
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(is_gone(child.id()) && is_gone(u32::MAX));
+    }
+}

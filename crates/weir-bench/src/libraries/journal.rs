@@ -1,0 +1,213 @@
+//! What is on disk while a run goes on: its configuration, and each repetition as a line, so that it can be resumed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use weir_stats::run::LibrarySample;
+
+use crate::BenchError;
+
+/// What has to be the same when a run goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ResumeIdentity {
+    /// When the run began.
+    pub(super) started_unix_ns: u64,
+    /// Version of this program.
+    pub(super) weir_version: String,
+    /// The plan, value by value.
+    pub(super) plan: BTreeMap<String, String>,
+    /// Library and version by driver, of those that have taken part.
+    #[serde(default)]
+    pub(super) libraries: BTreeMap<String, String>,
+}
+
+impl ResumeIdentity {
+    /// Where two differ, `other` being the new one.
+    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
+        let differ = |name: &str, was: Option<&String>, is: Option<&String>| {
+            let text = |value: Option<&String>| value.map_or("nothing", String::as_str).to_owned();
+            (was != is).then(|| format!("{name} was \"{}\", is \"{}\"", text(was), text(is)))
+        };
+        let names: BTreeSet<&String> = self.plan.keys().chain(other.plan.keys()).collect();
+        let plan = names
+            .into_iter()
+            .filter_map(|name| differ(name, self.plan.get(name), other.plan.get(name)));
+        let version = differ("weir", Some(&self.weir_version), Some(&other.weir_version));
+        // A driver that was not there before may be now, and the other way round.
+        let both = self.libraries.iter().filter_map(|(name, was)| {
+            let is = other.libraries.get(name)?;
+            differ(name, Some(was), Some(is))
+        });
+        plan.chain(version).chain(both).collect()
+    }
+
+    pub(super) fn read(dir: &Path) -> Result<Self, BenchError> {
+        let path = dir.join(CONFIGURATION);
+        let text = fs::read_to_string(&path).map_err(|error| BenchError::read(&path, error))?;
+        serde_json::from_str(&text).map_err(|error| BenchError::read(&path, error.into()))
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> Result<(), BenchError> {
+        let path = dir.join(CONFIGURATION);
+        // Invariant: all map keys are strings, the only thing serde_json can refuse.
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        fs::write(&path, text + "\n").map_err(|error| BenchError::file(&path, error))
+    }
+}
+
+/// The lines of a run.
+#[derive(Debug)]
+pub(super) struct RunJournal {
+    path: PathBuf,
+    file: File,
+    samples: Vec<LibrarySample>,
+    done: BTreeSet<(String, u32, String)>,
+}
+
+impl RunJournal {
+    /// Opens the file of a run folder, with what an interrupted run has left in it. A line that was cut is taken away.
+    pub(super) fn open(dir: &Path) -> Result<Self, BenchError> {
+        let path = dir.join(SAMPLES);
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).read(true).append(true).open(&path);
+        let mut file = opened.map_err(|error| BenchError::file(&path, error))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)
+            .map_err(|error| BenchError::read(&path, error))?;
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let mut samples: Vec<LibrarySample> = Vec::new();
+        for line in text[..whole].split(|byte| *byte == b'\n') {
+            if !line.is_empty() {
+                let sample = serde_json::from_slice(line);
+                samples.push(sample.map_err(|error| BenchError::read(&path, error.into()))?);
+            }
+        }
+        file.set_len(whole as u64)
+            .and_then(|()| file.seek(SeekFrom::End(0)))
+            .map_err(|error| BenchError::file(&path, error))?;
+        let done = samples.iter().map(key).collect();
+        Ok(Self {
+            path,
+            file,
+            samples,
+            done,
+        })
+    }
+
+    /// Whether a driver has been through a repetition.
+    pub(super) fn has(&self, cell: &str, repetition: u32, driver: &str) -> bool {
+        let key = (cell.to_owned(), repetition, driver.to_owned());
+        self.done.contains(&key)
+    }
+
+    /// Appends a line, whole.
+    pub(super) fn add(&mut self, sample: LibrarySample) -> Result<(), BenchError> {
+        // Invariant: a sample is plain numbers and texts.
+        let mut line = serde_json::to_vec(&sample).unwrap_or_default();
+        line.push(b'\n');
+        self.file
+            .write_all(&line)
+            .and_then(|()| self.file.flush())
+            .map_err(|error| BenchError::file(&self.path, error))?;
+        self.done.insert(key(&sample));
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    pub(super) fn samples(&self) -> &[LibrarySample] {
+        &self.samples
+    }
+
+    pub(super) fn into_samples(self) -> Vec<LibrarySample> {
+        self.samples
+    }
+}
+
+fn key(sample: &LibrarySample) -> (String, u32, String) {
+    (
+        sample.cell.clone(),
+        sample.repetition,
+        sample.driver.clone(),
+    )
+}
+
+/// Name of the file with a line per repetition.
+pub(super) const SAMPLES: &str = "libraries.jsonl";
+/// Name of the file with what has to be the same.
+pub(super) const CONFIGURATION: &str = "configuration.json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(repetition: u32) -> LibrarySample {
+        LibrarySample {
+            cell: "produce.warm/10x10".to_owned(),
+            driver: "java".to_owned(),
+            repetition,
+            ..LibrarySample::default()
+        }
+    }
+
+    #[test]
+    fn lines_are_found_again_and_a_cut_one_is_not() {
+        let dir = std::env::temp_dir().join(format!("weir-journal-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let mut journal = RunJournal::open(&dir).unwrap();
+        journal.add(sample(0)).unwrap();
+        journal.add(sample(1)).unwrap();
+        drop(journal);
+        let path = dir.join(SAMPLES);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 9]).unwrap();
+
+        let mut journal = RunJournal::open(&dir).unwrap();
+        assert_eq!(journal.samples(), [sample(0)]);
+        assert!(journal.has("produce.warm/10x10", 0, "java"));
+        assert!(!journal.has("produce.warm/10x10", 1, "java"));
+        assert!(!journal.has("produce.warm/10x10", 0, "other"));
+        journal.add(sample(1)).unwrap();
+        drop(journal);
+        assert_eq!(fs::read(&path).unwrap(), text);
+
+        fs::write(&path, "{\"cell\": 3}\n").unwrap();
+        let error = RunJournal::open(&dir).unwrap_err().to_string();
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(error.contains(SAMPLES), "{error}");
+    }
+
+    #[test]
+    fn differences_are_named_with_both_values() {
+        let map = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            let pairs = pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            pairs.collect::<BTreeMap<_, _>>()
+        };
+        let before = ResumeIdentity {
+            started_unix_ns: 1,
+            weir_version: "0.1.0".to_owned(),
+            plan: map(&[("seed", "1"), ("acks", "1")]),
+            libraries: map(&[("java", "kafka-clients 4.3.1"), ("gone", "1")]),
+        };
+        assert!(before.differences(&before.clone()).is_empty());
+        let after = ResumeIdentity {
+            started_unix_ns: 2,
+            plan: map(&[("seed", "1"), ("acks", "0")]),
+            libraries: map(&[("java", "kafka-clients 4.4.0"), ("new", "2")]),
+            ..before.clone()
+        };
+        assert_eq!(
+            before.differences(&after),
+            [
+                "acks was \"1\", is \"0\"",
+                "java was \"kafka-clients 4.3.1\", is \"kafka-clients 4.4.0\"",
+            ]
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! Profiles: which settings drivers get, in which state they start, and who begins.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use weir_drivers::{ClientSettings, ProducerState};
+
+use super::grid::DriverOperation;
+
+/// How libraries are set up for a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Everything alike that can be made alike.
+    Fair,
+    /// As the published comparison was set up, start-up effects included.
+    Legacy,
+    /// As libraries come; only the acknowledgements are set.
+    DefaultSettings,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fair, Self::Legacy, Self::DefaultSettings];
+
+    /// Its name in plans, on the command line and in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Legacy => "legacy",
+            Self::DefaultSettings => "default-settings",
+        }
+    }
+}
+
+impl std::str::FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == text);
+        found.ok_or_else(|| {
+            format!("unknown profile \"{text}\", expected fair, legacy or default-settings")
+        })
+    }
+}
+
+/// The largest of all cells of a run: queues and requests have to take it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Largest {
+    /// Bytes of a value.
+    pub(super) value_bytes: u64,
+    /// Records of a repetition.
+    pub(super) records: u64,
+    /// Keys and values of a repetition.
+    pub(super) bytes: u64,
+}
+
+impl Profile {
+    /// Whether drivers are warmed up before anything is measured.
+    pub(super) fn warms_up(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// Whether libraries take turns in being first.
+    pub(super) fn rotates(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// What a driver is told before a kind of work. Only the published comparison has other settings for producers than
+    /// for consumers, and for one library than for another.
+    pub(super) fn settings(
+        self,
+        driver: &str,
+        work: DriverOperation,
+        acks: i64,
+        largest: Largest,
+    ) -> ClientSettings {
+        let pairs: Vec<(&str, Value)> = match self {
+            Self::Fair => fair(acks, largest),
+            Self::Legacy => legacy(driver, work, acks, largest),
+            Self::DefaultSettings => vec![("acks", json!(acks))],
+        };
+        let pairs = pairs.into_iter();
+        pairs
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// The start of a producer in cells that leave it to the profile: the published program let the Java client ask for the
+    /// topic's metadata before its clock started, and librdkafka inside it.
+    pub(super) fn legacy_state(driver: &str) -> ProducerState {
+        match is_java(driver) {
+            true => ProducerState::Metadata,
+            false => ProducerState::Cold,
+        }
+    }
+}
+
+fn fair(acks: i64, largest: Largest) -> Vec<(&'static str, Value)> {
+    vec![
+        ("acks", json!(acks)),
+        ("linger_ms", json!(5)),
+        ("batch_bytes", json!(1_000_000)),
+        ("batch_records", json!(0)),
+        ("max_in_flight", json!(5)),
+        ("retries", json!(0)),
+        ("idempotence", json!(false)),
+        ("compression", json!("none")),
+        ("queue_bytes", json!(queue_bytes(largest))),
+        (
+            "queue_records",
+            json!(largest.records.saturating_mul(2).max(QUEUE_RECORDS_MIN)),
+        ),
+        (
+            "max_request_bytes",
+            json!(max_request_bytes(largest.value_bytes)),
+        ),
+        ("send_buffer_bytes", json!(0)),
+        ("receive_buffer_bytes", json!(0)),
+        ("fetch_min_bytes", json!(1)),
+        ("fetch_wait_ms", json!(500)),
+        (
+            "fetch_partition_bytes",
+            json!(max_request_bytes(largest.value_bytes)),
+        ),
+        ("check_crcs", json!(true)),
+        ("auto_commit", json!(false)),
+    ]
+}
+
+/// Room for a whole burst, with what libraries keep beside each record.
+fn queue_bytes(largest: Largest) -> u64 {
+    let burst = largest
+        .bytes
+        .saturating_add(largest.records.saturating_mul(RECORD_COST));
+    burst.saturating_add(burst / 8).max(QUEUE_BYTES_MIN)
+}
+
+fn max_request_bytes(value_bytes: u64) -> u64 {
+    match value_bytes {
+        0..=1_000_000 => MIB,
+        _ => value_bytes + 48_576,
+    }
+}
+
+/// Section by section what the published programs set: on the Java side, and on the other.
+fn legacy(
+    driver: &str,
+    work: DriverOperation,
+    acks: i64,
+    largest: Largest,
+) -> Vec<(&'static str, Value)> {
+    let mut settings = Vec::new();
+    if work != DriverOperation::Consume {
+        settings.extend([
+            ("acks", json!(acks)),
+            ("linger_ms", json!(100)),
+            ("batch_bytes", json!(1_000_000)),
+            ("max_in_flight", json!(1_000_000)),
+            ("retries", json!(0)),
+        ]);
+        match is_java(driver) {
+            true => settings.extend([
+                ("idempotence", json!(false)),
+                ("queue_bytes", json!(128 * MIB)),
+            ]),
+            // Which caps its batches as well.
+            false => settings.push(("max_request_bytes", json!(largest.value_bytes + 1000))),
+        }
+    }
+    // The consumer of librdkafka was left with its own.
+    if work != DriverOperation::Consume || is_java(driver) {
+        settings.extend([
+            ("send_buffer_bytes", json!(32 * MIB)),
+            ("receive_buffer_bytes", json!(32 * MIB)),
+        ]);
+    }
+    if work != DriverOperation::Produce {
+        settings.extend([
+            ("fetch_min_bytes", json!(100_000)),
+            ("auto_commit", json!(true)),
+            ("auto_commit_ms", json!(1000)),
+        ]);
+    }
+    settings
+}
+
+/// The official Java client, under its name or as one of two in a null test.
+fn is_java(driver: &str) -> bool {
+    driver == "java" || driver.starts_with("java-")
+}
+
+const MIB: u64 = 1 << 20;
+const QUEUE_BYTES_MIN: u64 = 128 * MIB;
+const QUEUE_RECORDS_MIN: u64 = 100_000;
+/// Bytes.
+const RECORD_COST: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGEST: Largest = Largest {
+        value_bytes: 100_000,
+        records: 10_000,
+        bytes: 1_000_080_000,
+    };
+
+    #[test]
+    fn fair_settings_are_the_same_for_all_and_take_the_whole_burst() {
+        let java = Profile::Fair.settings("java", DriverOperation::Produce, 1, LARGEST);
+        let other = Profile::Fair.settings("franz-go", DriverOperation::Consume, 1, LARGEST);
+        assert_eq!(java, other);
+        for (name, value) in [
+            ("acks", json!(1)),
+            ("linger_ms", json!(5)),
+            ("batch_bytes", json!(1_000_000)),
+            ("batch_records", json!(0)),
+            ("max_in_flight", json!(5)),
+            ("retries", json!(0)),
+            ("idempotence", json!(false)),
+            ("compression", json!("none")),
+            ("max_request_bytes", json!(1_048_576)),
+            ("send_buffer_bytes", json!(0)),
+            ("receive_buffer_bytes", json!(0)),
+            ("fetch_min_bytes", json!(1)),
+            ("fetch_wait_ms", json!(500)),
+            ("fetch_partition_bytes", json!(1_048_576)),
+            ("check_crcs", json!(true)),
+            ("auto_commit", json!(false)),
+        ] {
+            assert_eq!(java[name], value, "{name}");
+        }
+        assert!(java["queue_bytes"].as_u64().unwrap() > LARGEST.bytes);
+        assert!(java["queue_records"].as_u64().unwrap() > LARGEST.records);
+        let large = Largest {
+            value_bytes: 2_000_000,
+            ..LARGEST
+        };
+        let raised = Profile::Fair.settings("java", DriverOperation::Produce, 1, large);
+        assert!(raised["max_request_bytes"].as_u64().unwrap() > 2_000_000);
+    }
+
+    #[test]
+    fn legacy_settings_differ_as_the_published_ones_did() {
+        let of = |driver, work| Profile::Legacy.settings(driver, work, 0, LARGEST);
+        let (java, other) = (
+            of("java", DriverOperation::Produce),
+            of("librdkafka", DriverOperation::Produce),
+        );
+        for settings in [&java, &other] {
+            assert_eq!(settings["acks"], 0);
+            assert_eq!(settings["linger_ms"], 100);
+            assert_eq!(settings["max_in_flight"], 1_000_000);
+            assert_eq!(settings["send_buffer_bytes"], 32 << 20);
+            assert!(!settings.contains_key("fetch_min_bytes"));
+        }
+        assert_eq!(java["queue_bytes"], 128 << 20);
+        assert!(!java.contains_key("max_request_bytes"));
+        assert!(!other.contains_key("queue_bytes") && !other.contains_key("idempotence"));
+        assert_eq!(other["max_request_bytes"], 101_000);
+
+        let (java, other) = (
+            of("java", DriverOperation::Consume),
+            of("librdkafka", DriverOperation::Consume),
+        );
+        for settings in [&java, &other] {
+            assert_eq!(settings["fetch_min_bytes"], 100_000);
+            assert_eq!(settings["auto_commit"], true);
+            // The libraries' own defaults, which differ.
+            assert!(!settings.contains_key("check_crcs") && !settings.contains_key("acks"));
+        }
+        assert_eq!(java["receive_buffer_bytes"], 32 << 20);
+        assert!(!other.contains_key("receive_buffer_bytes"));
+        assert_eq!(Profile::legacy_state("java"), ProducerState::Metadata);
+        assert_eq!(Profile::legacy_state("java-a"), ProducerState::Metadata);
+        assert_eq!(Profile::legacy_state("librdkafka"), ProducerState::Cold);
+    }
+
+    #[test]
+    fn default_settings_are_the_libraries() {
+        let settings =
+            Profile::DefaultSettings.settings("java", DriverOperation::Produce, -1, LARGEST);
+        assert_eq!(settings.len(), 1);
+        assert_eq!(settings["acks"], -1);
+        for profile in Profile::ALL {
+            assert_eq!(profile.name().parse(), Ok(profile));
+        }
+        assert!("loose".parse::<Profile>().is_err());
+    }
+}

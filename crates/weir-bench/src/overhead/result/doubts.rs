@@ -1,0 +1,59 @@
+//! What is to be known of figures that do count.
+
+use weir_stats::run::{Cell, Run};
+
+use crate::overhead::RATE;
+
+/// A line for each load that was not what its name says, and one for a machine that others used.
+pub(super) fn of(run: &Run) -> Vec<String> {
+    let valid = || run.cells.iter().filter(|cell| cell.is_valid());
+    let mut told: Vec<String> = Vec::new();
+    for cell in valid().filter(|cell| is_rate_missed(cell)) {
+        let subject = cell.variant.as_deref().unwrap_or_default();
+        let rate = cell.parameters.get(RATE).copied().unwrap_or_default();
+        let same = |other: &&Cell| {
+            other.architecture == cell.architecture
+                && other.variant == cell.variant
+                && other.parameters == cell.parameters
+        };
+        let (all, missed) = valid().filter(same).fold((0, 0), |(all, missed), other| {
+            (all + 1, missed + usize::from(is_rate_missed(other)))
+        });
+        let text = format!(
+            "{} at {rate} records/s, {subject}: less than 99 % of that rate was reached in {missed} of {all} rounds; latencies there are \
+             those of records that queue",
+            cell.architecture
+        );
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    let cores = run.machine.cpu_cores as f64;
+    let is_noisy = |cell: &&Cell| {
+        let machine = cell.machine.as_ref();
+        machine.is_some_and(|machine| {
+            machine.others_cores > cores * OTHER_PROCESSES_WARN_SHARE
+                || machine.steal_share > OTHER_PROCESSES_WARN_SHARE
+        })
+    };
+    let (noisy, all) = (valid().filter(is_noisy).count(), valid().count());
+    if noisy > 0 {
+        told.push(format!(
+            "others than broker, proxy and client had more than {:.0} % of the machine in {noisy} of {all} runs",
+            OTHER_PROCESSES_WARN_SHARE * 100.0
+        ));
+    }
+    told
+}
+
+/// Whether a run at a fixed rate was one at a lower rate.
+pub(super) fn is_rate_missed(cell: &Cell) -> bool {
+    let reached = cell.figures.get("records_per_s");
+    let rate = cell.parameters.get(RATE);
+    rate.zip(reached)
+        .is_some_and(|(rate, reached)| *reached < rate * RATE_SHARE)
+}
+
+const RATE_SHARE: f64 = 0.99;
+/// As for samples of client libraries.
+const OTHER_PROCESSES_WARN_SHARE: f64 = 0.10;

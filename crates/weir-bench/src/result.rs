@@ -1,0 +1,596 @@
+//! From what the parts said to one cell of the run file, and whether it counts.
+
+use weir_stats::run::{
+    Cell, CellStatus, DeliveryTotals, Fairness, LatencySummary, RoleUsage, STAGE_PUBLISH_ACK,
+    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SeriesPoint,
+};
+use weir_stats::{Histogram, NegativeCount};
+
+use super::child::ProcessRole;
+use super::collect::Collected;
+use super::derived;
+use super::gateway::{AGE_COUNT, AGE_SUM_US};
+use super::saturation;
+use super::stages;
+use super::usage::CellUsage;
+use crate::plan::{Plan, TimestampMode};
+use weir_load::delivery::DeliverySummary;
+use weir_load::worker::protocol::{LatencyTag, ProduceSummary};
+
+/// The measured window of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MeasuredWindow {
+    /// First due instant of all.
+    pub(super) start_unix_ns: u64,
+    /// First due instant that counts.
+    pub(super) from_unix_ns: u64,
+    /// First due instant that no longer counts.
+    pub(super) until_unix_ns: u64,
+    /// Whether the user ended it early.
+    pub(super) interrupted: bool,
+}
+
+impl MeasuredWindow {
+    pub(super) fn contains(&self, due_unix_ns: u64) -> bool {
+        (self.from_unix_ns..self.until_unix_ns).contains(&due_unix_ns)
+    }
+
+    /// Length in seconds.
+    pub(super) fn hold_s(&self) -> f64 {
+        self.until_unix_ns.saturating_sub(self.from_unix_ns) as f64 / 1e9
+    }
+
+    /// Seconds of load up to its end.
+    pub(super) fn load_s(&self) -> f64 {
+        self.until_unix_ns.saturating_sub(self.start_unix_ns) as f64 / 1e9
+    }
+
+    /// Whether a sample taken now, at its due time or just after it, is the window's first or last.
+    pub(super) fn is_edge(&self, now_unix_ns: u64) -> bool {
+        let edges = [self.from_unix_ns, self.until_unix_ns];
+        edges
+            .iter()
+            .any(|edge| (*edge..*edge + SECOND_NS / 2).contains(&now_unix_ns))
+    }
+
+    /// The next instant to sample after `now`: whole seconds from the window's begin, and its end.
+    pub(super) fn next_sample(&self, now_unix_ns: u64) -> u64 {
+        let phase = self.from_unix_ns % SECOND_NS;
+        let whole = (now_unix_ns.saturating_sub(phase) / SECOND_NS + 1) * SECOND_NS + phase;
+        if now_unix_ns < self.until_unix_ns {
+            whole.min(self.until_unix_ns)
+        } else {
+            whole
+        }
+    }
+}
+
+/// Where the figures of a cell come from.
+#[derive(Clone, Copy)]
+pub(super) struct Measured<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) receiving: ProcessRole,
+    pub(super) collected: &'a Collected,
+    pub(super) usage: &'a CellUsage,
+}
+
+/// Fills the cell with what was measured.
+pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<'_>) -> Cell {
+    cell.hold_s = window.hold_s();
+    cell.warm_up_s = window.load_s() - cell.hold_s;
+    if window.interrupted {
+        cell.notes.push(format!(
+            "interrupted after {:.1} of {:.1} s",
+            cell.hold_s,
+            measured.plan.hold.as_secs_f64()
+        ));
+    }
+    measured.produced(&mut cell);
+    measured.latency(&mut cell);
+    let span = (window.from_unix_ns, window.until_unix_ns);
+    if let Some(summary) = &measured.collected.delivery {
+        let clients = cell.clients;
+        cell.delivery = Some(measured.delivery(summary, span, cell.hold_s, clients));
+        cell.fairness = fairness(summary);
+    }
+    let wanted = cell.delivery.as_ref().map_or(0, DeliveryTotals::wanted);
+    cell.roles = measured.usage.roles(span, cell.clients, wanted);
+    measured.network(&mut cell.roles, span);
+    measured.mapping(&mut cell, span);
+    cell.series = measured.series(window, fan_out(&measured, &cell));
+    measured.stages(&mut cell, span);
+    let load = measured.quality(&mut cell, window);
+    let receiver = measured.busy_share(span);
+    let receiver = receiver.map(|share| (measured.receiving.name(), share));
+    if let Some(found) = saturation::find(&cell.roles, load, receiver) {
+        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.why));
+    }
+    let reasons = measured.faults(span);
+    if !reasons.is_empty() {
+        cell.status = CellStatus::Invalid { reasons };
+    }
+    cell
+}
+
+impl Measured<'_> {
+    /// What the producers wrote, all together.
+    fn produced(&self, cell: &mut Cell) {
+        let produced = &self.collected.produced;
+        if produced.is_empty() {
+            return;
+        }
+        let sum = |of: fn(&ProduceSummary) -> u64| produced.values().map(of).sum::<u64>() as f64;
+        cell.achieved_records_per_s = Some(sum(|it| it.acked_in_window) / cell.hold_s);
+        let sent = sum(|it| it.sent);
+        if sent > 0.0 {
+            cell.record_bytes_mean = Some(sum(|it| it.bytes_sent) / sent);
+        }
+        for (part, summary) in produced {
+            for (text, count) in &summary.errors {
+                cell.notes
+                    .push(format!("{}: {count} x {text}", part.name()));
+            }
+        }
+    }
+
+    fn latency(&self, cell: &mut Cell) {
+        let resolution_ns = self
+            .collected
+            .delivery
+            .as_ref()
+            .map_or(1, |summary| summary.latency_resolution_ns);
+        let early = self
+            .collected
+            .progress
+            .get(&self.receiving)
+            .and_then(|all| all.last());
+        let early = early
+            .and_then(|last| last.counters.get("early").copied())
+            .unwrap_or(0);
+        for (tag, stage) in STAGES {
+            let Some(histogram) = self.collected.stages.get(&tag) else {
+                continue;
+            };
+            let count = if tag == LatencyTag::Response {
+                early
+            } else {
+                0
+            };
+            let negative = NegativeCount {
+                count,
+                ..NegativeCount::default()
+            };
+            let resolution_us = match tag {
+                LatencyTag::Response => resolution_ns as f64 / 1e3,
+                _ => 1e-3,
+            };
+            let summary = LatencySummary::of(histogram, negative, resolution_us);
+            cell.latency.insert(stage.to_owned(), summary);
+        }
+    }
+
+    fn delivery(
+        &self,
+        summary: &DeliverySummary,
+        span: (u64, u64),
+        hold_s: f64,
+        clients: u64,
+    ) -> DeliveryTotals {
+        let delivered = summary
+            .deliveries_in_window
+            .saturating_sub(summary.duplicated);
+        let received = self.counter_in(self.receiving, "bytes_received", span);
+        let received_bytes = received.unwrap_or(0.0).max(0.0);
+        DeliveryTotals {
+            expected: delivered + summary.lost + summary.conflated,
+            delivered,
+            wanted: self.wanted(delivered, summary.lost, clients),
+            lost: summary.lost,
+            duplicated: summary.duplicated,
+            reordered: summary.reordered,
+            conflated: summary.conflated,
+            unchecked: summary.unchecked,
+            delivered_per_s: Some(delivered as f64 / hold_s),
+            received_bytes: received_bytes as u64,
+            received_mbit_per_s: Some(received_bytes * 8.0 / 1e6 / hold_s),
+            disconnects: summary.disconnects,
+            errors: summary.errors.clone(),
+        }
+    }
+
+    /// Of what plain consumers received, the deliveries of the key that a client of this number has;
+    /// losses hit wanted and unwanted ones alike.
+    fn wanted(&self, delivered: u64, lost: u64, clients: u64) -> Option<u64> {
+        if self.receiving != ProcessRole::Consume {
+            return None;
+        }
+        let (ledger, seed) = (self.collected.ledger(), self.plan.workload.seed);
+        let due = self.plan.clients.wanted(&ledger, clients, seed)?;
+        let share = delivered as f64 / (delivered + lost).max(1) as f64;
+        Some((due as f64 * share).round() as u64)
+    }
+
+    fn counter_in(&self, part: ProcessRole, name: &str, (from, until): (u64, u64)) -> Option<f64> {
+        let at = |unix_ns| self.collected.counter_at(part, name, unix_ns);
+        Some(at(until)? - at(from)?)
+    }
+
+    /// The parts of the way, where the broker has stamped the records: not on a topic of somebody else.
+    fn stages(&self, cell: &mut Cell, span: (u64, u64)) {
+        let is_known =
+            self.plan.workload.timestamps == TimestampMode::Broker && self.plan.topic.is_none();
+        if is_known {
+            let counted = |name| self.counter_in(ProcessRole::Gateway, name, span);
+            let ages = counted(AGE_SUM_US).zip(counted(AGE_COUNT));
+            cell.stages = stages::of(cell, self.receiving, ages);
+        }
+    }
+
+    /// What it costs the gateway to read and map records, wanted or not.
+    fn mapping(&self, cell: &mut Cell, span: (u64, u64)) {
+        let Some((busiest, all)) = self.usage.mapping_threads(span) else {
+            return;
+        };
+        cell.figures
+            .insert(derived::MAPPING_SHARE.to_owned(), busiest);
+        if let Some(records) = cell.achieved_records_per_s.filter(|rate| *rate > 0.0) {
+            let us = all * 1e6 / records;
+            cell.figures
+                .insert(derived::MAPPING_US_PER_RECORD.to_owned(), us);
+        }
+    }
+
+    /// What the parts counted themselves: `/proc` counts no bytes per process.
+    fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
+        for role in roles {
+            let part = ProcessRole::COUNTING
+                .into_iter()
+                .find(|part| part.name() == role.role);
+            let counted = |name| {
+                let bytes = self.counter_in(part?, name, span)?;
+                Some(bytes as u64)
+            };
+            role.network_rx_bytes = counted("bytes_received");
+            role.network_tx_bytes = counted("bytes_sent");
+            if role.network_rx_bytes.or(role.network_tx_bytes).is_some() {
+                role.network_source = "counted by the process".to_owned();
+            } else if role.role == "broker" {
+                let counted = |part, name| self.counter_in(part, name, span).map(|b| b as u64);
+                role.network_rx_bytes = counted(ProcessRole::Produce, "bytes_sent");
+                let reads_all = self.receiving == ProcessRole::Consume;
+                role.network_tx_bytes =
+                    counted(self.receiving, "bytes_received").filter(|_| reads_all);
+                role.network_source =
+                    "counted by its clients: keys and values of what producers sent, all \
+                                       that consumers received"
+                        .to_owned();
+            }
+        }
+    }
+
+    /// One point a second, from the first reports to the end of the window.
+    fn series(&self, window: &MeasuredWindow, fan_out: Option<f64>) -> Vec<SeriesPoint> {
+        let offset = |unix_ns: u64| (unix_ns as i128 - window.from_unix_ns as i128) as f64 / 1e9;
+        let mut ends = Vec::new();
+        let mut at = window.next_sample(window.start_unix_ns);
+        while at <= window.until_unix_ns {
+            ends.push(at);
+            at = window.next_sample(at);
+        }
+        let rate = |part, name, (from, until): (u64, u64)| {
+            let span_s = (until - from) as f64 / 1e9;
+            self.counter_in(part, name, (from, until))
+                .map(|count| count / span_s)
+        };
+        ends.into_iter()
+            .map(|end| {
+                let span = (end.saturating_sub(SECOND_NS).max(window.start_unix_ns), end);
+                let received = self.report_in(self.receiving, span);
+                let produced = self.report_in(ProcessRole::Produce, span);
+                SeriesPoint {
+                    t_s: offset(end),
+                    offered_per_s: Some(self.plan.workload.rate_per_s),
+                    achieved_per_s: rate(ProcessRole::Produce, "acked", span).map(|own| {
+                        own + rate(ProcessRole::ProduceMarked, "acked", span).unwrap_or(0.0)
+                    }),
+                    delivered_per_s: rate(self.receiving, "updates", span),
+                    p50_us: received.map(|(p50_us, _)| p50_us),
+                    p99_us: received.map(|(_, p99_us)| p99_us),
+                    lag_p99_us: produced.map(|(_, p99_us)| p99_us),
+                    cpu_cores: self.usage.cores_at(end + EDGE_NS),
+                    backlog: self.backlog_at(end, fan_out),
+                }
+            })
+            .collect()
+    }
+
+    /// Deliveries of acknowledged records that were not yet made at an instant.
+    fn backlog_at(&self, unix_ns: u64, fan_out: Option<f64>) -> Option<u64> {
+        let fan_out = fan_out?;
+        let at = |part, name| self.collected.counter_at(part, name, unix_ns);
+        let late = self.collected.acked_at(unix_ns)? * fan_out - at(self.receiving, "updates")?;
+        // Counters come once a second and are read between their reports: less than one record is nothing.
+        Some(if late < fan_out { 0 } else { late as u64 })
+    }
+
+    /// Median and 99th percentile that a part reported inside a span.
+    fn report_in(&self, part: ProcessRole, (from, until): (u64, u64)) -> Option<(f64, f64)> {
+        let reports = self.collected.progress.get(&part)?;
+        let inside = |at: u64| at > from && at <= until;
+        let report = reports.iter().rev().find(|report| inside(report.unix_ns))?;
+        Some((report.p50_us? as f64, report.p99_us? as f64))
+    }
+
+    /// Share of the window that the receivers' event loop was busy.
+    fn busy_share(&self, span: (u64, u64)) -> Option<f64> {
+        let permille = self
+            .collected
+            .gauge_mean(self.receiving, "busy_permille", span);
+        permille.map(|permille| permille / 1e3)
+    }
+
+    /// Why the figures do not show the system under test.
+    fn faults(&self, span: (u64, u64)) -> Vec<String> {
+        let validity = &self.plan.validity;
+        let mut reasons = self.collected.faults.clone();
+        let lag = self.collected.stages.get(&LatencyTag::ScheduleLag);
+        if let Some((percentile, ns)) = lag.and_then(highest_supported) {
+            let (ms, limit) = (ns as f64 / 1e6, validity.schedule_lag_p99_ms);
+            if ms > limit {
+                reasons.push(format!(
+                    "generator late: p{percentile} {ms:.1} ms, limit {limit} ms"
+                ));
+            }
+        }
+        let busy = self.busy_share(span);
+        if let Some(busy) = busy.filter(|busy| *busy > validity.clients_busy_share) {
+            let (name, limit) = (self.receiving.name(), validity.clients_busy_share);
+            reasons.push(format!(
+                "{name} saturated: busy share {busy:.2}, limit {limit}"
+            ));
+        }
+        match &self.collected.delivery {
+            None => reasons.push("no account of the deliveries".to_owned()),
+            Some(summary) if !summary.settled => {
+                reasons.push("deliveries could not be checked against the ledger".to_owned());
+            }
+            Some(_) => {}
+        }
+        let produced = &self.collected.produced;
+        if produced.is_empty() {
+            reasons.push("no account of what was produced".to_owned());
+        } else if produced.values().any(|it| it.acked_in_window == 0) {
+            reasons.push("nothing was produced in the window".to_owned());
+        }
+        let background = self
+            .collected
+            .background
+            .and_then(|part| produced.get(&part));
+        let late_ms = background.map_or(0.0, |it| it.schedule_lag.p99_ns as f64 / 1e6);
+        let limit = validity.schedule_lag_p99_ms;
+        if late_ms > limit {
+            reasons.push(format!(
+                "background late: p99 {late_ms:.1} ms, limit {limit} ms"
+            ));
+        }
+        reasons
+    }
+}
+
+/// The 99th percentile, or the highest below it that so few values support: with four records a second the
+/// worst of some would decide alone.
+fn highest_supported(histogram: &Histogram) -> Option<(u32, u64)> {
+    [99, 95, 90, 50].into_iter().find_map(|percentile| {
+        let value_ns = histogram.supported_percentile_ns(f64::from(percentile))?;
+        Some((percentile, value_ns))
+    })
+}
+
+/// Deliveries due for one record, on average.
+fn fan_out(measured: &Measured<'_>, cell: &Cell) -> Option<f64> {
+    let produced = measured.collected.produced.values();
+    let acked: u64 = produced.map(|summary| summary.acked_in_window).sum();
+    let expected = cell.delivery.as_ref()?.expected;
+    (acked > 0 && expected > 0).then(|| expected as f64 / acked as f64)
+}
+
+fn fairness(summary: &DeliverySummary) -> Option<Fairness> {
+    let (p99, deliveries) = (&summary.client_p99_us, &summary.client_deliveries);
+    let of = |value: Option<u64>| value.map(|us| us as f64);
+    Some(Fairness {
+        clients: p99.clients(),
+        client_p99_min_us: of(p99.min()),
+        client_p99_p50_us: of(p99.percentile(50)),
+        client_p99_p90_us: of(p99.percentile(90)),
+        client_p99_max_us: of(p99.max()),
+        deliveries_min: deliveries.min()?,
+        deliveries_max: deliveries.max()?,
+    })
+}
+
+const STAGES: [(LatencyTag, &str); 5] = [
+    (LatencyTag::Response, STAGE_RESPONSE),
+    (LatencyTag::Service, STAGE_SERVICE),
+    (LatencyTag::ScheduleLag, STAGE_SCHEDULE_LAG),
+    (LatencyTag::PublishAck, STAGE_PUBLISH_ACK),
+    (LatencyTag::StoredToClient, STAGE_STORED_TO_CLIENT),
+];
+const SECOND_NS: u64 = 1_000_000_000;
+/// The reading for a whole second is taken just after it.
+const EDGE_NS: u64 = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::child::ChildEvent;
+    use super::*;
+    use weir_load::worker::protocol::{Summary, WorkerEvent, WorkerProgress};
+
+    const WINDOW: MeasuredWindow = MeasuredWindow {
+        start_unix_ns: 500_000_000,
+        from_unix_ns: 2_500_000_000,
+        until_unix_ns: 5_000_000_000,
+        interrupted: false,
+    };
+
+    #[test]
+    fn samples_are_taken_at_whole_seconds_and_at_the_end() {
+        let mut at = WINDOW.start_unix_ns;
+        let mut seconds = Vec::new();
+        while at < 6_000_000_000 {
+            seconds.push(at as f64 / 1e9);
+            at = WINDOW.next_sample(at);
+        }
+        assert_eq!(seconds, [0.5, 1.5, 2.5, 3.5, 4.5, 5.0, 5.5]);
+        assert!(WINDOW.is_edge(2_500_000_100) && WINDOW.is_edge(5_000_000_000));
+        assert!(!WINDOW.is_edge(2_499_999_999) && !WINDOW.is_edge(3_500_000_000));
+        assert_eq!((WINDOW.hold_s(), WINDOW.load_s()), (2.5, 4.5));
+    }
+
+    fn progress(part: ProcessRole, at_s: f64, counters: &[(&str, u64)]) -> ChildEvent {
+        let counters = counters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        let progress = WorkerProgress {
+            unix_ns: (at_s * 1e9) as u64,
+            counters: counters.collect(),
+            p50_us: Some(700),
+            p99_us: Some(900),
+        };
+        ChildEvent::Event(part, WorkerEvent::Progress(progress))
+    }
+
+    /// A cell of two clients whose parts said what `change` leaves of a good run.
+    fn cell(change: impl FnOnce(&mut Collected)) -> Cell {
+        let path = std::env::temp_dir().join(format!(
+            "weir-result-{}-{:?}.hlog",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let mut collected = Collected::new(&path, "test", 0).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for second in 0..7_u64 {
+            let (at_s, count) = (second as f64, second * 100);
+            let received = [
+                ("updates", count),
+                ("bytes_received", count),
+                ("busy_permille", 100),
+            ];
+            collected.take(progress(ProcessRole::Clients, at_s, &received));
+            collected.take(progress(ProcessRole::Produce, at_s, &[("acked", count)]));
+        }
+        let mut histogram = Histogram::new();
+        histogram.record_n(1_000_000, 500);
+        for tag in [LatencyTag::Response, LatencyTag::ScheduleLag] {
+            collected.stages.insert(tag, histogram.clone());
+        }
+        let produce = ProduceSummary {
+            sent: 300,
+            bytes_sent: 30_000,
+            acked_in_window: 250,
+            ..ProduceSummary::default()
+        };
+        let delivery = DeliverySummary {
+            clients: 2,
+            deliveries_in_window: 501,
+            duplicated: 1,
+            lost: 4,
+            settled: true,
+            latency_resolution_ns: 1,
+            ..DeliverySummary::default()
+        };
+        for (part, summary) in [
+            (ProcessRole::Produce, Summary::Produce(produce)),
+            (ProcessRole::Clients, Summary::Delivery(delivery)),
+        ] {
+            collected.take(ChildEvent::Event(part, WorkerEvent::Final { summary }));
+        }
+        change(&mut collected);
+        let plan = Plan::built_in("keyed").unwrap().unwrap();
+        let measured = Measured {
+            plan: &plan,
+            receiving: ProcessRole::Clients,
+            collected: &collected,
+            usage: &CellUsage::default(),
+        };
+        build(Cell::default(), &WINDOW, measured)
+    }
+
+    fn reasons(change: impl FnOnce(&mut Collected)) -> Vec<String> {
+        match cell(change).status {
+            CellStatus::Invalid { reasons } => reasons,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn figures_are_those_of_the_window() {
+        let cell = cell(|_| {});
+        assert!(cell.is_valid(), "{:?}", cell.status);
+        assert_eq!(cell.achieved_records_per_s, Some(100.0));
+        assert_eq!(cell.record_bytes_mean, Some(100.0));
+        let delivery = cell.delivery.unwrap();
+        assert_eq!(
+            (delivery.delivered, delivery.expected, delivery.lost),
+            (500, 504, 4)
+        );
+        assert_eq!(delivery.delivered_per_s, Some(200.0));
+        assert_eq!(delivery.received_bytes, 250);
+        let ends: Vec<f64> = cell.series.iter().map(|point| point.t_s).collect();
+        assert_eq!(ends, [-1.0, 0.0, 1.0, 2.0, 2.5]);
+        assert_eq!(cell.series[1].delivered_per_s, Some(100.0));
+        assert_eq!(cell.series[1].p99_us, Some(900.0));
+        assert_eq!(cell.latency[STAGE_RESPONSE].count, 500);
+    }
+
+    #[test]
+    fn a_failing_instrument_makes_a_cell_invalid() {
+        let mut late = Histogram::new();
+        late.record_n(50_000_000, 300);
+        let lag = reasons(|seen| drop(seen.stages.insert(LatencyTag::ScheduleLag, late)));
+        assert!(lag[0].starts_with("generator late: p99 50."), "{lag:?}");
+        let mut once = Histogram::new();
+        once.record_n(1_000_000, 29);
+        once.record_n(90_000_000, 1);
+        let one_of_few = cell(|seen| drop(seen.stages.insert(LatencyTag::ScheduleLag, once)));
+        assert!(one_of_few.is_valid(), "{:?}", one_of_few.status);
+        let busy = reasons(|seen| {
+            for second in 3..6 {
+                let at_s = f64::from(second) + 0.4;
+                seen.take(progress(
+                    ProcessRole::Clients,
+                    at_s,
+                    &[("busy_permille", 5000)],
+                ));
+            }
+        });
+        assert!(
+            busy[0].starts_with("clients saturated: busy share"),
+            "{busy:?}"
+        );
+        let unchecked = reasons(|seen| {
+            seen.delivery.as_mut().unwrap().settled = false;
+            seen.faults.push("floor ended".to_owned());
+        });
+        assert_eq!(
+            unchecked,
+            [
+                "floor ended",
+                "deliveries could not be checked against the ledger"
+            ]
+        );
+        let nothing = reasons(|seen| {
+            seen.produced.clear();
+            seen.delivery = None;
+            seen.stages = BTreeMap::new();
+        });
+        assert_eq!(
+            nothing,
+            [
+                "no account of the deliveries",
+                "no account of what was produced"
+            ]
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! The files of a sweep, in the formats of Apache Kafka's tools.
+
+use std::fs;
+use std::path::Path;
+
+use weir_stats::Histogram;
+use weir_stats::perf::{CONSUMER_HEADER, ConsumerPerf, MIB, ProducerPerf, SweepFile};
+use weir_stats::run::{Cell, RunFile};
+
+use super::super::cell::CellContext;
+use super::super::collect::LatencySpan;
+use super::figures;
+use super::worker::SweepWorker;
+use crate::BenchError;
+use weir_load::local_time::LocalTime;
+use weir_load::worker::protocol::ScanSummary;
+
+/// Writes what the producer's tool would have printed of this cell; later repetitions are added.
+pub(super) fn write_producer(
+    context: &CellContext<'_>,
+    cell: &Cell,
+    worker: &SweepWorker<'_>,
+    (size, target): (u64, u64),
+) -> Result<(), String> {
+    if cell.repetition == 0 {
+        return Ok(());
+    }
+    let kept = worker.collected.kept.as_ref();
+    let seconds = kept.map_or(&[][..], |kept| &kept.intervals);
+    let mut text = String::new();
+    for five in seconds.chunks(INTERVAL_S) {
+        text.push_str(&interval(five, size).to_string());
+        text.push('\n');
+    }
+    let records = seconds.iter().map(|second| second.histogram.count()).sum();
+    text.push_str(&figures::producer_line(cell, records).to_string());
+    text.push('\n');
+    let file = SweepFile::Producer {
+        record_size_bytes: size,
+        target_per_s: Some(target),
+    };
+    append(&context.dir.join(file.name()), &text)
+}
+
+/// Some seconds as one line.
+fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
+    let mut all = Histogram::new();
+    let mut span_ns = 0;
+    for second in seconds {
+        all.merge(&second.histogram);
+        span_ns += second.until_unix_ns.saturating_sub(second.from_unix_ns);
+    }
+    let per_s = all.count() as f64 * 1e9 / (span_ns as f64).max(1.0);
+    ProducerPerf {
+        records: all.count(),
+        records_per_s: per_s,
+        mib_per_s: per_s * size as f64 / MIB,
+        latency_mean_ms: all.mean_ns().unwrap_or(0.0) / 1e6,
+        latency_max_ms: all.max_ns().unwrap_or(0) as f64 / 1e6,
+        tail: None,
+    }
+}
+
+/// Writes what the consumer's tool would have printed, and returns its figures.
+pub(super) fn write_consumer(
+    context: &CellContext<'_>,
+    cell: &Cell,
+    scan: &ScanSummary,
+    fetch_size_bytes: u64,
+) -> Result<ConsumerPerf, String> {
+    let row = consumer_row(scan);
+    let path = context
+        .dir
+        .join(SweepFile::Consumer { fetch_size_bytes }.name());
+    let text = match cell.repetition {
+        1 => format!("{CONSUMER_HEADER}\n{row}\n"),
+        _ => format!("{row}\n"),
+    };
+    append(&path, &text)?;
+    Ok(row)
+}
+
+/// What the consumer's tool would have printed of this.
+pub fn consumer_row(scan: &ScanSummary) -> ConsumerPerf {
+    let mut local = LocalTime::system();
+    let mut time = |unix_ns: u64| {
+        let text = String::from_utf8_lossy(&local.format(unix_ns)).into_owned();
+        // The tool has a colon in front of the milliseconds.
+        text.replace('.', ":")
+    };
+    let end_unix_ns = scan.started_unix_ns + scan.elapsed_ns;
+    let ms = |ns: u64| ns as f64 / 1e6;
+    ConsumerPerf::of(
+        (time(scan.started_unix_ns), time(end_unix_ns)),
+        (scan.messages, scan.bytes),
+        ms(scan.elapsed_ns),
+        ms(scan.rebalance_ns),
+    )
+}
+
+pub(super) fn append(path: &Path, text: &str) -> Result<(), String> {
+    use std::io::Write as _;
+    let written = path
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| {
+            let mut file = fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)?;
+            file.write_all(text.as_bytes())
+        });
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// The files of the format, as a run lists them.
+pub(crate) fn files(dir: &Path) -> Vec<RunFile> {
+    let mut found = Vec::new();
+    for (folder, whose) in [("", "Weir's"), ("kafka-tools/", "Apache Kafka's own")] {
+        let Ok(entries) = fs::read_dir(dir.join(folder)) else {
+            continue;
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok());
+        for name in names.filter(|name| SweepFile::of_name(name).is_some()) {
+            let tool = match name.contains("producer") {
+                true => "kafka-producer-perf-test",
+                false => "kafka-consumer-perf-test",
+            };
+            found.push(RunFile {
+                path: format!("{folder}{name}"),
+                description: format!("{whose} figures in the format of {tool}"),
+            });
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The cells of files that somebody else's scripts have written, and copies of the files in `dir`.
+///
+/// # Errors
+/// A file that cannot be read or copied.
+pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cell>, BenchError> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(path).map_err(|error| BenchError::read(path, error))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        for mut cell in figures::imported(SweepFile::of_name(&name), &text, 1) {
+            // Files of one name in two folders, or several without parameters, are repetitions.
+            while cells.iter().any(|other| other.id() == cell.id()) {
+                cell.repetition += 1;
+            }
+            cell.notes.push(format!("from {name}"));
+            let copy = format!("{}-{name}", cells.len() + 1);
+            let copy = if dir.join(&*name).exists() {
+                copy
+            } else {
+                name.clone().into_owned()
+            };
+            let to = dir.join(copy);
+            fs::write(&to, &text).map_err(|error| BenchError::file(&to, error))?;
+            cells.push(cell);
+        }
+    }
+    Ok(cells)
+}
+
+/// Seconds of one line of the producer's tool.
+const INTERVAL_S: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_becomes_the_tools_row() {
+        let scan = ScanSummary {
+            started_unix_ns: 1_763_700_000_000_000_000,
+            rebalance_ns: 500_000_000,
+            elapsed_ns: 2_500_000_000,
+            messages: 100_000,
+            bytes: 100_000_000,
+            ..ScanSummary::default()
+        };
+        let row = consumer_row(&scan);
+        assert!(
+            row.to_string().ends_with(
+                ", 95.3674, 38.1470, 100000, 40000.0000, 500, 2000, 47.6837, 50000.0000"
+            )
+        );
+        assert_eq!(row.start.len(), "2026-11-21 10:00:00:000".len());
+        assert_eq!(row.start.matches(':').count(), 3);
+    }
+
+    #[test]
+    fn seconds_are_summed_up() {
+        let mut histogram = Histogram::new();
+        histogram.record_n(2_000_000, 1000);
+        let second = |from_unix_ns| LatencySpan {
+            from_unix_ns,
+            until_unix_ns: from_unix_ns + 1_000_000_000,
+            histogram: histogram.clone(),
+        };
+        let seconds = [second(0), second(1_000_000_000)];
+        let line = interval(&seconds, 1_048_576).to_string();
+        assert_eq!(
+            line,
+            "2000 records sent, 1000.0 records/sec (1000.00 MB/sec), 2.0 ms avg latency, 2.0 ms max latency."
+        );
+    }
+}

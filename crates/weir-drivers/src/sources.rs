@@ -1,0 +1,176 @@
+//! The sources of known drivers, from `drivers/` of this project.
+
+/// A file of a driver.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SourceFile {
+    /// Where it lies in the folder it is built in.
+    pub(super) path: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// Files of one folder of `drivers/`, and others that are put beside them.
+macro_rules! sources {
+    ($folder:literal: $($path:literal)*; $($other:literal: $beside:literal)*) => {
+        &[
+            $(SourceFile {
+                path: $path,
+                text: include_str!(concat!("../../../drivers/", $folder, "/", $path)),
+            },)*
+            $(SourceFile {
+                path: $beside,
+                text: include_str!(concat!("../../../drivers/", $other, "/", $beside)),
+            },)*
+        ]
+    };
+}
+
+pub(super) const JAVA: &[SourceFile] = sources!("java":
+    "pom.xml"
+    "src/main/java/weir/driver/Command.java"
+    "src/main/java/weir/driver/Consuming.java"
+    "src/main/java/weir/driver/Delivery.java"
+    "src/main/java/weir/driver/Distribution.java"
+    "src/main/java/weir/driver/Main.java"
+    "src/main/java/weir/driver/Pacer.java"
+    "src/main/java/weir/driver/Producing.java"
+    "src/main/java/weir/driver/Roundtrip.java"
+    "src/main/java/weir/driver/Settings.java"
+    "src/main/java/weir/driver/Steady.java"
+    "src/main/java/weir/driver/Usage.java"
+    "src/main/java/weir/driver/Values.java"
+;);
+pub(super) const FRANZ_GO: &[SourceFile] = sources!("franz-go":
+    "consume.go"
+    "go.mod"
+    "go.sum"
+    "main.go"
+    "measure.go"
+    "produce.go"
+    "roundtrip.go"
+    "settings.go"
+    "steady.go"
+;);
+pub(super) const CONFLUENT_KAFKA: &[SourceFile] = sources!("confluent-kafka":
+    "clients.py"
+    "driver.py"
+    "requirements.txt"
+    "roundtrip.py"
+    "settings.py"
+    "steady.py"
+; "python": "weir_driver.py");
+pub(super) const AIOKAFKA: &[SourceFile] = sources!("aiokafka":
+    "clients.py"
+    "driver.py"
+    "requirements.txt"
+    "roundtrip.py"
+    "settings.py"
+    "steady.py"
+; "python": "weir_driver.py");
+pub(super) const KAFKAJS: &[SourceFile] = sources!("kafkajs":
+    "consume.js"
+    "driver.js"
+    "measure.js"
+    "pace.js"
+    "package-lock.json"
+    "package.json"
+    "produce.js"
+    "roundtrip.js"
+    "settings.js"
+    "steady.js"
+;);
+pub(super) const DOTNET: &[SourceFile] = sources!("dotnet":
+    "Command.cs"
+    "ConfluentLibrary.cs"
+    "Consuming.cs"
+    "KNetLibrary.cs"
+    "Library.cs"
+    "Producing.cs"
+    "Program.cs"
+    "Roundtrip.cs"
+    "Steady.cs"
+    "Usage.cs"
+    "Values.cs"
+    "driver.csproj"
+;);
+
+/// Tells sources apart: the same content gives the same text.
+pub(super) fn hash(sources: &[&SourceFile]) -> String {
+    let fields = sources.iter().flat_map(|source| [source.path, source.text]);
+    // A separator that no text has, so that no two lists run together to the same bytes.
+    let bytes = fields.flat_map(|field| field.bytes().chain([0xff]));
+    let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
+    });
+    format!("{hash:016x}")
+}
+
+/// FNV-1a, 64 bits: nobody attacks a cache of one's own.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn hashes_tell_lists_apart() {
+        let source = |path, text| SourceFile { path, text };
+        let (ab, a, b) = (source("ab", ""), source("a", "b"), source("a", "c"));
+        let hashes: BTreeSet<String> = [vec![&ab], vec![&a], vec![&b], vec![&a, &b], vec![]]
+            .iter()
+            .map(|list| hash(list))
+            .collect();
+        assert_eq!(hashes.len(), 5);
+        assert_eq!(hash(&[]), "cbf29ce484222325");
+    }
+
+    /// What a driver is built of, by the endings of its files.
+    const BUILT: [&str; 11] = [
+        "java", "xml", "go", "mod", "sum", "py", "txt", "js", "json", "cs", "csproj",
+    ];
+
+    #[test]
+    fn no_file_is_forgotten() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers");
+        let folders = [
+            ("java", JAVA),
+            ("franz-go", FRANZ_GO),
+            ("confluent-kafka", CONFLUENT_KAFKA),
+            ("aiokafka", AIOKAFKA),
+            ("kafkajs", KAFKAJS),
+            ("dotnet", DOTNET),
+        ];
+        for (folder, sources) in folders {
+            let folder = root.join(folder);
+            let mut found = Vec::new();
+            files(&folder, &folder, &mut found);
+            for path in &found {
+                let listed = sources.iter().any(|source| source.path == path);
+                assert!(listed, "{} lacks {path}", folder.display());
+            }
+            assert!(!found.is_empty(), "{}", folder.display());
+        }
+    }
+
+    /// Files a driver is built of, without what a build in that folder has left.
+    fn files(root: &Path, folder: &Path, found: &mut Vec<String>) {
+        const LEFT: [&str; 5] = ["target", "node_modules", "bin", "obj", "__pycache__"];
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !LEFT.contains(&name) {
+                files(root, &path, found);
+            } else if path
+                .extension()
+                .is_some_and(|ending| BUILT.iter().any(|built| ending == *built))
+            {
+                let path = path.strip_prefix(root).unwrap();
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+}
