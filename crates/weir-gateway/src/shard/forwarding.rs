@@ -15,11 +15,6 @@ use super::teardown::ITEMS_PER_ITERATION;
 use super::wire::Wire;
 use super::{Shard, ShardEvent, http};
 
-/// Messages of one WebSocket that may wait for the answer to an earlier one.
-const PUT_OFF_MAX: usize = 64;
-/// Bytes of them.
-const PUT_OFF_BYTES_MAX: usize = 256 * 1024;
-
 /// Requests for one shard.
 #[derive(Debug)]
 pub(crate) struct ForwardedRequests {
@@ -46,16 +41,12 @@ struct PendingForward {
     /// The answer, piece by piece.
     parts: Vec<Vec<u8>>,
     missing: usize,
-    /// Messages that came meanwhile.
-    put_off: VecDeque<String>,
-    put_off_bytes: usize,
 }
 
 /// All that is on its way; at most one job per connection.
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
     jobs: HashMap<u64, PendingForward>,
-    by_conn: HashMap<ConnId, u64>,
     last: u64,
     /// Mails that found an inbox full, the oldest first.
     outgoing: VecDeque<(u16, ShardEvent)>,
@@ -64,10 +55,6 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
-        !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
-    }
-
     /// Returns `true` if errands of other shards wait for a later iteration.
     pub(super) fn has_incoming(&self) -> bool {
         !self.incoming.is_empty()
@@ -76,7 +63,10 @@ impl Forwarding {
 
 impl Shard {
     /// Sends the foreign requests of a message to their shards.
-    pub(super) fn forward_requests(&mut self, reply: Reply) {
+    ///
+    /// Responses keep the order of the requests, so the input of a WebSocket is paused until they
+    /// are complete: a later message may move the connection to another shard.
+    pub(super) fn forward_requests(&mut self, wire: &mut impl Wire, reply: Reply) {
         self.errands.last += 1;
         let job = self.errands.last;
         let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -105,27 +95,14 @@ impl Shard {
             via: reply.via,
             parts,
             missing: errands.len(),
-            put_off: VecDeque::new(),
-            put_off_bytes: 0,
         };
-        self.errands.by_conn.insert(reply.conn, job);
+        if waiting.via == RequestTransport::WebSocket {
+            wire.pause_input(reply.conn);
+        }
         self.errands.jobs.insert(job, waiting);
         for (shard, errand) in errands {
             self.post(shard, ShardEvent::Errand(Box::new(errand)));
         }
-    }
-
-    /// Keeps a message for later, unless its sender overdoes it.
-    pub(super) fn put_off(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        let job = self.errands.by_conn.get(&conn).copied();
-        let Some(job) = job.and_then(|job| self.errands.jobs.get_mut(&job)) else {
-            return;
-        };
-        job.put_off_bytes += text.len();
-        if job.put_off.len() >= PUT_OFF_MAX || job.put_off_bytes > PUT_OFF_BYTES_MAX {
-            return self.give_up(wire, conn);
-        }
-        job.put_off.push_back(text.to_owned());
     }
 
     /// Carries out an errand of another shard, in a later iteration if this one has joined and
@@ -180,7 +157,6 @@ impl Shard {
         let Some(job) = self.errands.jobs.remove(&outcome.job) else {
             return;
         };
-        self.errands.by_conn.remove(&job.conn);
         let lines = job.parts.concat();
         match &job.via {
             RequestTransport::Http { origin } => {
@@ -190,10 +166,8 @@ impl Shard {
                 if !lines.is_empty() && !wire.send_text(job.conn, &lines) {
                     self.give_up(wire, job.conn);
                 }
+                wire.resume_input(job.conn);
             }
-        }
-        for text in job.put_off {
-            self.handle_message(wire, job.conn, &text);
         }
     }
 

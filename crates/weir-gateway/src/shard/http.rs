@@ -129,7 +129,7 @@ fn tlcp(
         }
     }
     if !reply.foreign.is_empty() {
-        shard.forward_requests(reply);
+        shard.forward_requests(wire, reply);
         return RequestOutcome::Later;
     }
     match (fate, &reply.via) {

@@ -87,10 +87,6 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
 impl Shard {
     /// Handles one WebSocket message: requests in order, answers in order.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        if self.errands.is_waiting(conn) {
-            // Answers keep their order, so this message has to wait for another shard.
-            return self.put_off(wire, conn, text);
-        }
         let lines = std::mem::take(&mut self.reply);
         let mut reply = Reply::on(conn, RequestTransport::WebSocket, lines);
         let mut fate = MessageOutcome::Stays;
@@ -107,7 +103,7 @@ impl Shard {
             }
         });
         if !reply.foreign.is_empty() {
-            return self.forward_requests(reply);
+            return self.forward_requests(wire, reply);
         }
         if fate == MessageOutcome::Stays {
             self.flush(wire, &mut reply);

@@ -135,6 +135,14 @@ impl Wire for ScriptedWire {
         unreachable!("there is one shard only");
     }
 
+    fn pause_input(&mut self, _id: ConnId) {
+        unreachable!("there is one shard only");
+    }
+
+    fn resume_input(&mut self, _id: ConnId) {
+        unreachable!("there is one shard only");
+    }
+
     fn tag(&mut self, id: ConnId) -> Option<u64> {
         self.peer(id)
             .filter(|peer| !peer.closed)
