@@ -19,8 +19,9 @@ help: ## this list
 bootstrap: ## install what is missing on this machine (scripts/bootstrap --check only reports)
 	@scripts/bootstrap
 
-build: bootstrap ## the release binary, target/release/weir
+build: bootstrap ## the release binary, target/release/weir, with its symbols in weir.debug
 	@. scripts/env; cargo build --release --locked -p weir
+	@scripts/split-symbols $(WEIR)
 
 demo: build ## a broker, the gateway and thousands of clients on this machine; ends with a comparison and a report
 	@$(WEIR) demo $(DEMO)
