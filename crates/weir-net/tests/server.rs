@@ -468,7 +468,7 @@ fn compressed_messages_arrive_where_that_was_agreed_on() {
     socket.send(Opcode::Text, b"window");
     let window = socket.next().expect("an answer");
     assert!(
-        window.starts_with("Some(Window") && window.contains('9'),
+        window.starts_with("Some(DeflateWindow") && window.contains('9'),
         "{window}"
     );
     // The agreement moves with the connection.
