@@ -34,7 +34,7 @@ fn limit(name: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// Returns "guest" if the processor flags include a hypervisor, otherwise "none".
+/// Returns `virtual machine` if the processor flags include a hypervisor, otherwise `none`.
 fn virtualization() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let flags = text.lines().find(|line| line.starts_with("flags"))?;

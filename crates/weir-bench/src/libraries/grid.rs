@@ -146,8 +146,8 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String
                 .map(|mode| format!("{}.{}", mode.operation().name(), mode.name()))
                 .collect();
             return Err(format!(
-                "no cell of profile {} matches \"{pattern}\"; use for example {}/1000x* with one of \
-                 {}",
+                "no cell of profile {} matches \"{pattern}\"; use for example {}/1000x*, with \
+                 one of {}",
                 plan.profile.name(),
                 modes.first().map_or("", String::as_str),
                 modes.join(", ")

@@ -160,37 +160,23 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Value`] if a new value is invalid.
     pub fn with(mut self, overrides: &PlanOverrides, file: &str) -> Result<Self, PlanError> {
-        let PlanOverrides {
-            architectures,
-            levels,
-            repetitions,
-            rates_per_s,
-            rate_per_s,
-            sweep,
-            topic,
-            key,
-            preheat,
-            warm_up,
-            warm_up_max,
-            hold,
-            drain,
-        } = overrides.clone();
-        self.architectures = architectures.unwrap_or(self.architectures);
-        self.levels = levels.unwrap_or(self.levels);
-        self.repetitions = repetitions.unwrap_or(self.repetitions);
-        self.grid_rates_per_s = rates_per_s.unwrap_or(self.grid_rates_per_s);
-        if let Some(rate_per_s) = rate_per_s {
+        let new = overrides.clone();
+        self.architectures = new.architectures.unwrap_or(self.architectures);
+        self.levels = new.levels.unwrap_or(self.levels);
+        self.repetitions = new.repetitions.unwrap_or(self.repetitions);
+        self.grid_rates_per_s = new.rates_per_s.unwrap_or(self.grid_rates_per_s);
+        if let Some(rate_per_s) = new.rate_per_s {
             self.workload.rate_per_s = rate_per_s;
             self.grid_rates_per_s.clear();
         }
-        self.sweep = self.sweep.map(|own| own.with(sweep));
-        self.topic = topic.or(self.topic);
-        self.clients.key = key.or(self.clients.key);
-        self.broker_warm_up = preheat.unwrap_or(self.broker_warm_up);
-        self.warm_up = warm_up.unwrap_or(self.warm_up);
-        self.warm_up_max = warm_up_max.unwrap_or(self.warm_up_max);
-        self.hold = hold.unwrap_or(self.hold);
-        self.drain = drain.unwrap_or(self.drain);
+        self.sweep = self.sweep.map(|own| own.with(new.sweep));
+        self.topic = new.topic.or(self.topic);
+        self.clients.key = new.key.or(self.clients.key);
+        self.broker_warm_up = new.preheat.unwrap_or(self.broker_warm_up);
+        self.warm_up = new.warm_up.unwrap_or(self.warm_up);
+        self.warm_up_max = new.warm_up_max.unwrap_or(self.warm_up_max);
+        self.hold = new.hold.unwrap_or(self.hold);
+        self.drain = new.drain.unwrap_or(self.drain);
         self.check(file)?;
         self.sort();
         Ok(self)

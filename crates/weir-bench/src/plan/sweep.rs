@@ -49,21 +49,13 @@ pub struct SweepOverrides {
 
 impl SweepPlan {
     /// Returns the sweep with some values replaced.
-    pub(super) fn with(mut self, overrides: SweepOverrides) -> Self {
-        let SweepOverrides {
-            record_sizes_bytes,
-            targets_per_s,
-            fetch_sizes_bytes,
-            messages,
-            mib_per_s_max,
-            kafka_tools,
-        } = overrides;
-        self.record_sizes_bytes = record_sizes_bytes.unwrap_or(self.record_sizes_bytes);
-        self.target_rates_per_s = targets_per_s.unwrap_or(self.target_rates_per_s);
-        self.fetch_sizes_bytes = fetch_sizes_bytes.unwrap_or(self.fetch_sizes_bytes);
-        self.consumer_records = messages.unwrap_or(self.consumer_records);
-        self.mib_per_s_max = mib_per_s_max.or(self.mib_per_s_max);
-        self.kafka_tools = kafka_tools.unwrap_or(self.kafka_tools);
+    pub(super) fn with(mut self, new: SweepOverrides) -> Self {
+        self.record_sizes_bytes = new.record_sizes_bytes.unwrap_or(self.record_sizes_bytes);
+        self.target_rates_per_s = new.targets_per_s.unwrap_or(self.target_rates_per_s);
+        self.fetch_sizes_bytes = new.fetch_sizes_bytes.unwrap_or(self.fetch_sizes_bytes);
+        self.consumer_records = new.messages.unwrap_or(self.consumer_records);
+        self.mib_per_s_max = new.mib_per_s_max.or(self.mib_per_s_max);
+        self.kafka_tools = new.kafka_tools.unwrap_or(self.kafka_tools);
         for values in [
             &mut self.record_sizes_bytes,
             &mut self.target_rates_per_s,
