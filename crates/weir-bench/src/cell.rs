@@ -317,10 +317,10 @@ impl<'a> RunningCell<'a> {
         self.start_worker(role, &args)?;
         let ramp =
             Duration::try_from_secs_f64(self.spec.clients as f64 / self.context.plan.ramp_per_s);
-        let within = ramp
+        let timeout = ramp
             .unwrap_or(Duration::MAX)
             .saturating_add(RECEIVERS_READY_TIMEOUT);
-        self.wait_ready(role, within, observer)?;
+        self.wait_ready(role, timeout, observer)?;
         let connected = self.collected.ready.get(&role).copied().unwrap_or(0);
         if connected < self.spec.clients {
             let missing = self.spec.clients - connected;
@@ -390,26 +390,26 @@ impl<'a> RunningCell<'a> {
     fn wait_ready(
         &mut self,
         role: ProcessRole,
-        within: Duration,
+        timeout: Duration,
         observer: &mut dyn Observer,
     ) -> Result<(), CellAbort> {
         let what = format!("{} to be ready", role.name());
-        self.wait(&what, within, observer, |seen| {
-            seen.ready.contains_key(&role)
+        self.wait(&what, timeout, observer, |events| {
+            events.ready.contains_key(&role)
         })?;
         self.usage.ready(role, self.context.clock.now_unix_ns());
         Ok(())
     }
 
-    /// Processes events until `done` returns `true`, at most for `within`.
+    /// Processes events until `done` returns `true`, at most for `timeout`.
     fn wait(
         &mut self,
         what: &str,
-        within: Duration,
+        timeout: Duration,
         observer: &mut dyn Observer,
         done: impl Fn(&Collected) -> bool,
     ) -> Result<(), CellAbort> {
-        let deadline = Instant::now().checked_add(within);
+        let deadline = Instant::now().checked_add(timeout);
         let mut next_live = Instant::now();
         loop {
             if done(&self.collected) {
@@ -419,7 +419,7 @@ impl<'a> RunningCell<'a> {
                 return Err(CellAbort::Interrupted);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                let seconds = within.as_secs_f64();
+                let seconds = timeout.as_secs_f64();
                 return Err(CellAbort::Failed(format!(
                     "timed out after {seconds:.0} s waiting for {what}"
                 )));
@@ -433,9 +433,9 @@ impl<'a> RunningCell<'a> {
         }
     }
 
-    /// Processes events for `within`.
-    fn receive(&mut self, within: Duration) {
-        match self.receiver.recv_timeout(within) {
+    /// Processes events for `timeout`.
+    fn receive(&mut self, timeout: Duration) {
+        match self.receiver.recv_timeout(timeout) {
             Ok(message) => self.collected.take(message),
             // Disconnection is impossible: this struct owns a sender.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
@@ -461,7 +461,7 @@ impl<'a> RunningCell<'a> {
                 // Workers only count once their output is read completely: it may contain the
                 // reason.
                 ProcessRole::Broker | ProcessRole::Gateway | ProcessRole::Proxy => {
-                    process.ended().is_some()
+                    process.exit_status().is_some()
                 }
                 _ => self.collected.closed.contains(&role),
             };

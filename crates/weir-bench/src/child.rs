@@ -21,7 +21,7 @@ use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 /// Output of a worker, with its role.
 #[derive(Debug)]
 pub(super) enum ChildEvent {
-    /// An event of a worker.
+    /// Event of a worker.
     Event(ProcessRole, WorkerEvent),
     /// Line that is not a valid event.
     InvalidLine(ProcessRole, String),
@@ -211,7 +211,7 @@ impl RoleProcess {
     }
 
     /// Returns the exit status if the process has exited.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
@@ -231,7 +231,7 @@ impl RoleProcess {
         }
         let deadline = Instant::now() + grace;
         while Instant::now() < deadline {
-            if self.ended().is_some() {
+            if self.exit_status().is_some() {
                 return;
             }
             thread::sleep(POLL_INTERVAL);
@@ -253,7 +253,7 @@ impl RoleProcess {
 
 impl Drop for RoleProcess {
     fn drop(&mut self) {
-        if self.ended().is_none() {
+        if self.exit_status().is_none() {
             // Both calls fail only if the process has exited.
             let _ = self.child.kill();
             let _ = self.child.wait();

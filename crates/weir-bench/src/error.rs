@@ -57,7 +57,7 @@ pub enum BenchError {
     },
     /// Child process that exited during the run.
     #[error("{role} exited unexpectedly: {reason}")]
-    Ended {
+    Exited {
         /// Process role.
         role: &'static str,
         /// Last line of its log.
@@ -114,7 +114,7 @@ impl BenchError {
                 }
             },
             Self::Admin(_) => ErrorClass::Target,
-            Self::Spawn { .. } | Self::NoPipe | Self::Ended { .. } => ErrorClass::Instrument,
+            Self::Spawn { .. } | Self::NoPipe | Self::Exited { .. } => ErrorClass::Instrument,
         }
     }
 }

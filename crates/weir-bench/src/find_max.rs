@@ -215,7 +215,7 @@ impl SearchSteps<'_> {
                 (FindMaxOutcome::AtLeast { value, why: reason }, summary)
             }
             SearchOutcome::Inconclusive { reason } => {
-                let summary = format!("no maximum load of {name} was found: {reason}.");
+                let summary = format!("No maximum load of {name} was found: {reason}.");
                 (FindMaxOutcome::Inconclusive { why: reason }, summary)
             }
         };

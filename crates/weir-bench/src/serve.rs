@@ -79,8 +79,8 @@ fn serve(
         if let Some(ready) = files.ready() {
             break ready;
         }
-        if gateway.ended().is_some() || Instant::now() > deadline {
-            return Err(ended(&gateway));
+        if gateway.exit_status().is_some() || Instant::now() > deadline {
+            return Err(exited(&gateway));
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(());
@@ -117,11 +117,11 @@ fn serve(
         fields: plan.clients.fields.clone(),
     });
     while !stop.load(Ordering::Relaxed) {
-        if gateway.ended().is_some() {
-            return Err(ended(&gateway));
+        if gateway.exit_status().is_some() {
+            return Err(exited(&gateway));
         }
         if let Some(reason) = producer_error(&receiver) {
-            return Err(BenchError::Ended {
+            return Err(BenchError::Exited {
                 role: producer.role.name(),
                 reason,
             });
@@ -142,8 +142,8 @@ fn producer_error(receiver: &Receiver<ChildEvent>) -> Option<String> {
     })
 }
 
-fn ended(process: &RoleProcess) -> BenchError {
-    BenchError::Ended {
+fn exited(process: &RoleProcess) -> BenchError {
+    BenchError::Exited {
         role: process.role.name(),
         reason: process.log_tail(),
     }

@@ -20,7 +20,7 @@ impl CellUsage {
     pub(super) fn watch(&mut self, role: ProcessRole, pids: &[u32]) {
         for pid in pids {
             if let Err(error) = self.sampler.watch(role.name(), *pid) {
-                // `CellUsage` users detect and report the exit of the process.
+                // The run detects and reports the exit of the process.
                 tracing::debug!(%error, "process exited before it was sampled");
             }
         }

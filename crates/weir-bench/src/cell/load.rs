@@ -147,14 +147,14 @@ impl RunningCell<'_> {
         observer.live(&self.live("drain", window.load_s()));
         let drain = self.context.plan.drain;
         let settled = self
-            .wait_final(drain, |seen| seen.delivery.is_some(), receiving.name())
+            .wait_final(drain, |events| events.delivery.is_some(), receiving.name())
             .is_ok();
         if !settled {
             self.check_alive()?;
             self.send(receiving, &WorkerCommand::Stop);
             self.wait_final(
                 SUMMARY_TIMEOUT,
-                |seen| seen.delivery.is_some(),
+                |events| events.delivery.is_some(),
                 receiving.name(),
             )?;
         }
@@ -194,11 +194,11 @@ impl RunningCell<'_> {
     /// Waits like `wait`, but ignores interruptions, because the measurement is complete.
     fn wait_final(
         &mut self,
-        within: Duration,
+        timeout: Duration,
         done: impl Fn(&super::Collected) -> bool,
         role: &str,
     ) -> Result<(), CellAbort> {
-        let deadline = std::time::Instant::now() + within;
+        let deadline = std::time::Instant::now() + timeout;
         while !done(&self.collected) {
             if std::time::Instant::now() >= deadline {
                 return Err(CellAbort::Failed(format!("{role} sent no summary in time")));

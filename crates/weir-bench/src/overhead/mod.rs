@@ -319,7 +319,7 @@ impl<'a> OverheadRunner<'a> {
 
     /// Returns `true` if a cell must be skipped, and sets the reason in it.
     fn skip(&self, server: &mut Server, cell: &mut Cell) -> bool {
-        let reason = match server.ended() {
+        let reason = match server.exit_reason() {
             _ if self.stopped() => "interrupted".to_owned(),
             Some(log_tail) => format!("{} has exited: {log_tail}", server.name),
             None => return false,

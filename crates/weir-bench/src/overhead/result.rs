@@ -75,7 +75,7 @@ pub(super) fn describe(
         thresholds: Vec::new(),
         machine: environment::machine(),
         placement: vec![
-            placement("broker", "Apache Kafka, one placementition, one replica"),
+            placement("broker", "Apache Kafka, one partition, one replica"),
             placement(PROXY, "proxy or relay; none for the subject direct"),
             placement("produce", "one producer"),
         ],

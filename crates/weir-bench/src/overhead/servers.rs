@@ -38,9 +38,9 @@ impl Server {
     }
 
     /// Returns the last line of its log if the process was started here and has exited.
-    pub(super) fn ended(&mut self) -> Option<String> {
+    pub(super) fn exit_reason(&mut self) -> Option<String> {
         let process = self.process.as_mut()?;
-        process.ended()?;
+        process.exit_status()?;
         Some(process.log_tail())
     }
 
@@ -178,12 +178,12 @@ impl Starter<'_> {
 
     fn wait(&self, server: &mut Server, is_ready: impl Fn() -> bool) -> Result<(), BenchError> {
         let deadline = Instant::now() + READY_TIMEOUT;
-        let exited = |reason| BenchError::Ended {
+        let exited = |reason| BenchError::Exited {
             role: "proxy",
             reason,
         };
         while !is_ready() {
-            if let Some(reason) = server.ended() {
+            if let Some(reason) = server.exit_reason() {
                 return Err(exited(reason));
             }
             if Instant::now() >= deadline || self.stop.load(Ordering::Relaxed) {

@@ -42,8 +42,8 @@ pub(super) fn measure(
                 intervals: Vec::new(),
             });
             let window = worker.start_load();
-            let within = plan.warm_up + plan.hold + plan.drain + SUMMARY_TIMEOUT;
-            let finished = worker.finish(&window, within, observer);
+            let timeout = plan.warm_up + plan.hold + plan.drain + SUMMARY_TIMEOUT;
+            let finished = worker.finish(&window, timeout, observer);
             if finished.is_ok() {
                 fill(context, cell, &worker, &window);
                 files::write_producer(context, cell, &worker, (size, target))?;

@@ -57,7 +57,7 @@ pub(super) fn produce(
             "linger.ms=1",
             &compression,
         ]);
-    let within = plan.warm_up + plan.hold + TOOL_TIMEOUT;
+    let timeout = plan.warm_up + plan.hold + TOOL_TIMEOUT;
     let file = SweepFile::Producer {
         record_size_bytes: size,
         target_per_s: Some(target),
@@ -66,7 +66,7 @@ pub(super) fn produce(
         context,
         command,
         (cell, &file, ProcessRole::Produce),
-        within,
+        timeout,
     );
     if plan.topic.is_none() {
         delete_topic(context.admin, &topic);
@@ -121,7 +121,7 @@ fn run(
     context: &CellContext<'_>,
     mut command: Command,
     (cell, file, role): (&mut Cell, &SweepFile, ProcessRole),
-    within: Duration,
+    timeout: Duration,
 ) -> Result<String, String> {
     let dir = context.dir.join(cell.id());
     let output = dir.join("output.txt");
@@ -136,7 +136,7 @@ fn run(
     usage.watch(role, &[child.id()]);
     let from_unix_ns = context.clock.now_unix_ns();
     usage.read(from_unix_ns);
-    let deadline = Instant::now() + within;
+    let deadline = Instant::now() + timeout;
     let mut last_unix_ns = from_unix_ns;
     let status = loop {
         match child.try_wait() {

@@ -90,10 +90,10 @@ impl<'a> SweepWorker<'a> {
     pub(super) fn finish(
         &mut self,
         window: &MeasuredWindow,
-        within: Duration,
+        timeout: Duration,
         observer: &mut dyn Observer,
     ) -> Result<(), String> {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + timeout;
         let mut next_unix_ns = window.start_unix_ns;
         while !self.is_done() {
             if self.context.stop.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ impl<'a> SweepWorker<'a> {
             }
             if Instant::now() >= deadline {
                 let name = self.role.name();
-                return Err(format!("{name} sent no summary in {} s", within.as_secs()));
+                return Err(format!("{name} sent no summary in {} s", timeout.as_secs()));
             }
             let now_unix_ns = self.context.clock.now_unix_ns();
             if now_unix_ns >= next_unix_ns {
@@ -128,10 +128,10 @@ impl<'a> SweepWorker<'a> {
     fn wait(
         &mut self,
         what: &str,
-        within: Duration,
+        timeout: Duration,
         done: impl Fn(&Collected) -> bool,
     ) -> Result<(), String> {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + timeout;
         while !done(&self.collected) {
             if Instant::now() >= deadline || self.context.stop.load(Ordering::Relaxed) {
                 return Err(format!("timed out waiting for {} {what}", self.role.name()));
