@@ -443,8 +443,8 @@ mod tests {
             outcome(&slow, None),
             "the broker accepted 992.0 of 1000 records/s"
         );
-        let gone = cell(|cell| cell.delivery.as_mut().unwrap().disconnects = 3);
-        assert_eq!(outcome(&gone, None), "3 clients were disconnected");
+        let disconnected = cell(|cell| cell.delivery.as_mut().unwrap().disconnects = 3);
+        assert_eq!(outcome(&disconnected, None), "3 clients were disconnected");
         let growing = cell(|cell| cell.series = medians(|second| 3.0 * f64::from(second)));
         let text = outcome(&growing, None);
         assert!(

@@ -286,13 +286,13 @@ mod tests {
         mut system: impl FnMut(f64) -> Trial,
     ) -> (SearchOutcome, Vec<(f64, ClientPhase)>) {
         let mut search = Search::new(range);
-        let mut tried = Vec::new();
+        let mut loads = Vec::new();
         loop {
             match search.next().clone() {
-                NextStep::Done(outcome) => return (outcome, tried),
+                NextStep::Done(outcome) => return (outcome, loads),
                 NextStep::Try { value, phase } => {
                     assert!(value > 0.0 && value <= range.highest, "{value}");
-                    tried.push((value, phase));
+                    loads.push((value, phase));
                     search.record_result(system(value));
                 }
             }
@@ -311,7 +311,7 @@ mod tests {
         for start in [3.0, 70.0, 5_000.0, 100_000.0] {
             for capacity in [317.0, 5_000.0, 44_321.0] {
                 let range = Range { start, ..RANGE };
-                let (outcome, tried) = search(range, up_to(capacity));
+                let (outcome, loads) = search(range, up_to(capacity));
                 let SearchOutcome::Found {
                     value,
                     first_not_sustained: above,
@@ -325,12 +325,12 @@ mod tests {
                     ..,
                     (confirmed, ClientPhase::Confirm),
                     (confirmed_above, ClientPhase::ConfirmAbove),
-                ] = tried[..]
+                ] = loads[..]
                 else {
-                    panic!("not confirmed: {tried:?}");
+                    panic!("not confirmed: {loads:?}");
                 };
                 assert_eq!((confirmed, confirmed_above), (value, above));
-                assert!(tried.len() < 30, "{}", tried.len());
+                assert!(loads.len() < 30, "{}", loads.len());
             }
         }
     }
@@ -342,7 +342,7 @@ mod tests {
             whole: true,
             ..RANGE
         };
-        let (outcome, tried) = search(range, up_to(7.5));
+        let (outcome, loads) = search(range, up_to(7.5));
         assert_eq!(
             outcome,
             SearchOutcome::Found {
@@ -350,7 +350,7 @@ mod tests {
                 first_not_sustained: 8.0
             }
         );
-        assert!(tried.iter().all(|(load, _)| load.fract() == 0.0));
+        assert!(loads.iter().all(|(load, _)| load.fract() == 0.0));
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
             highest: 3_000.0,
             ..RANGE
         };
-        let (outcome, tried) = search(range, up_to(1e12));
+        let (outcome, loads) = search(range, up_to(1e12));
         let reason = "3000 is the maximum load of the search".to_owned();
         assert_eq!(
             outcome,
@@ -380,7 +380,7 @@ mod tests {
                 reason
             }
         );
-        assert_eq!(tried.last(), Some(&(3_000.0, ClientPhase::Confirm)));
+        assert_eq!(loads.last(), Some(&(3_000.0, ClientPhase::Confirm)));
     }
 
     #[test]
@@ -397,9 +397,9 @@ mod tests {
             reason,
             "1600 could not be measured: generator behind schedule"
         );
-        let (outcome, tried) = search(RANGE, |_| Trial::Unmeasured("no broker".to_owned()));
+        let (outcome, loads) = search(RANGE, |_| Trial::Unmeasured("no broker".to_owned()));
         assert!(matches!(outcome, SearchOutcome::Inconclusive { .. }));
-        assert_eq!(tried.len(), 2, "repeated once");
+        assert_eq!(loads.len(), 2, "repeated once");
     }
 
     #[test]
@@ -424,14 +424,14 @@ mod tests {
         let mut found = 0;
         for seed in 0..300_u64 {
             let mut state = seed;
-            let (outcome, tried) = search(RANGE, |load| {
+            let (outcome, loads) = search(RANGE, |load| {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
                 up_to(2_000.0 * (0.9 + 0.2 * unit))(load)
             });
-            assert!(tried.len() <= STEPS_MAX as usize);
+            assert!(loads.len() <= STEPS_MAX as usize);
             match outcome {
                 SearchOutcome::Found { value, .. } => {
                     found += 1;

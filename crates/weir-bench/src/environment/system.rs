@@ -14,9 +14,9 @@ pub(super) fn settings() -> BTreeMap<String, String> {
         ("limit.open_files", limit("Max open files")),
         ("virtualization", virtualization()),
     ];
-    let known = files.chain(kernel).chain(own);
-    let known = known.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    known.filter(|(_, value)| !value.is_empty()).collect()
+    let present = files.chain(kernel).chain(own);
+    let present = present.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    present.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 /// Returns the content of a small file on one line.

@@ -226,7 +226,7 @@ fn classify(error: &DriverError) -> CommandFailure {
 /// Adds the settings that a driver reported. A requested value replaces one that was only reported;
 /// if two operations have different values, the later is added with the operation in its name.
 fn note_settings(
-    known: &mut Vec<LibrarySetting>,
+    listed: &mut Vec<LibrarySetting>,
     requested: &ClientSettings,
     reported: &Configured,
     operation: DriverOperation,
@@ -246,20 +246,20 @@ fn note_settings(
                 .map(text),
             supported: !reported.unsupported.contains(name),
         };
-        let Some(at) = known.iter().position(|other| other.name == *name) else {
-            known.push(setting);
+        let Some(at) = listed.iter().position(|other| other.name == *name) else {
+            listed.push(setting);
             continue;
         };
-        let other = &known[at];
+        let other = &listed[at];
         match (&other.asked, &setting.asked) {
-            (None, Some(_)) => known[at] = setting,
+            (None, Some(_)) => listed[at] = setting,
             (None, None) => {}
             (Some(_), None) if !affects(name, operation) => {}
             _ if (&other.asked, &other.effective) == (&setting.asked, &setting.effective) => {}
             _ => {
                 setting.name = format!("{name} ({})", operation.name());
-                if known.iter().all(|other| other.name != setting.name) {
-                    known.push(setting);
+                if listed.iter().all(|other| other.name != setting.name) {
+                    listed.push(setting);
                 }
             }
         }
@@ -316,8 +316,8 @@ mod tests {
             ]),
             unsupported: vec!["compression".to_owned()],
         };
-        let mut known = Vec::new();
-        note_settings(&mut known, &producing, &reported, DriverOperation::Produce);
+        let mut listed = Vec::new();
+        note_settings(&mut listed, &producing, &reported, DriverOperation::Produce);
         let consuming = settings(&[(wait, json!(100))]);
         let reported = Configured {
             // A consumer has no `acks` and its own buffer.
@@ -325,9 +325,9 @@ mod tests {
             unsupported: Vec::new(),
         };
         for _ in 0..2 {
-            note_settings(&mut known, &consuming, &reported, DriverOperation::Consume);
+            note_settings(&mut listed, &consuming, &reported, DriverOperation::Consume);
         }
-        let shown: Vec<_> = known
+        let shown: Vec<_> = listed
             .iter()
             .map(|it| {
                 (

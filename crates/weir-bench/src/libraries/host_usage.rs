@@ -214,17 +214,17 @@ mod tests {
     #[test]
     fn process_status_has_peak_and_threads() {
         let text = "Name:\tx\nVmHWM:\t  5120 kB\nVmRSS:\t 100 kB\nThreads:\t7\n";
-        let held = PeakUsage::parse(text);
-        assert_eq!((held.peak_rss_kb, held.threads), (Some(5120), Some(7)));
+        let peak = PeakUsage::parse(text);
+        assert_eq!((peak.peak_rss_kb, peak.threads), (Some(5120), Some(7)));
         assert_eq!(PeakUsage::parse(""), PeakUsage::default());
 
         let own = std::process::id();
         reset_peak(own);
-        let (sum, held) = PeakUsage::during(own, || (0..10).sum::<u32>());
+        let (sum, peak) = PeakUsage::during(own, || (0..10).sum::<u32>());
         assert_eq!(sum, 45);
         assert!(
-            held.peak_rss_kb > Some(0) && held.threads >= Some(2),
-            "{held:?}"
+            peak.peak_rss_kb > Some(0) && peak.threads >= Some(2),
+            "{peak:?}"
         );
     }
 }

@@ -49,13 +49,13 @@ impl Runner<'_> {
         if let Some(pid) = pid {
             host_usage::reset_peak(pid);
         }
-        let (outcome, held) = PeakUsage::during(pid.unwrap_or(0), || {
+        let (outcome, peak) = PeakUsage::during(pid.unwrap_or(0), || {
             self.run_cell(step, at, topic, cell.operation())
         });
         self.read_host_usage();
         sample.others_share = self.host_usage.share(since);
         sample.noisy = sample.others_share.is_some_and(|share| share > NOISY_SHARE);
-        (sample.peak_rss_kb, sample.threads) = (held.peak_rss_kb, held.threads);
+        (sample.peak_rss_kb, sample.threads) = (peak.peak_rss_kb, peak.threads);
         match outcome {
             Ok(DriverResult::Produced(result)) => sample::produced(&mut sample, &cell, &result),
             Ok(DriverResult::Consumed(result)) => sample::consumed(&mut sample, &result),

@@ -99,10 +99,10 @@ pub(super) fn of_producer(cell: &mut Cell, per_s: f64, wire_bytes_per_s: Option<
         (RESPONSE_MEAN, ms(cell.response().and_then(|it| it.mean_us))),
         ("wire_mib_per_s", wire_bytes_per_s.map(|bytes| bytes / MIB)),
     ];
-    let known = figures
+    let present = figures
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
-    cell.figures.extend(owned(known.collect()));
+    cell.figures.extend(owned(present.collect()));
 }
 
 /// Sets whether the broker sustained the rate. A producer behind schedule without a full queue
