@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::evaluator::Evaluator;
 use crate::json::JsonError;
-use crate::payload::RecordPart;
+use crate::record_part::RecordPart;
 
 /// A configuration that cannot be carried out: where it is and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -13,9 +13,11 @@ use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::json::NodeId;
-use crate::payload::{PayloadReader, Plans, RecordPart, WantedPaths};
+use crate::payload::{PayloadReader, Plans, WantedPaths};
+use crate::record_part::RecordPart;
 use crate::record_view::RecordView;
-use crate::selector::{Selector, SelectorValue, is_tombstone};
+use crate::selector::{Selector, is_tombstone};
+use crate::selector_value::SelectorValue;
 
 /// The name of a configured field; cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -8,55 +8,15 @@ use crate::evaluator::{Evaluator, Separators, append_kvp, append_text, kvp_value
 use crate::expression::PathStep;
 use crate::field_set::FieldSet;
 use crate::json::{JsonCheck, JsonError, JsonReader, Missing, NodeId, PathTree};
+use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
-use crate::selector::SelectorValue;
-
-/// The part of a record that an evaluator reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RecordPart {
-    /// The record key.
-    Key,
-    /// The record value.
-    Value,
-}
-
-impl std::fmt::Display for RecordPart {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Key => "key",
-            Self::Value => "value",
-        })
-    }
-}
+use crate::selector_value::SelectorValue;
 
 /// How one part of the records of a connection is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PartConfig {
     pub(crate) evaluator: Evaluator,
     pub(crate) separators: Separators,
-}
-
-/// Something for the key and something for the value.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct KeyAndValue<T> {
-    pub(crate) key: T,
-    pub(crate) value: T,
-}
-
-impl<T> KeyAndValue<T> {
-    pub(crate) fn of(&self, part: RecordPart) -> &T {
-        match part {
-            RecordPart::Key => &self.key,
-            RecordPart::Value => &self.value,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, part: RecordPart) -> &mut T {
-        match part {
-            RecordPart::Key => &mut self.key,
-            RecordPart::Value => &mut self.value,
-        }
-    }
 }
 
 /// The JSON paths of a connection's templates, or of its fields.

@@ -6,23 +6,16 @@ use crate::evaluator::{Evaluator, Separators, append_text};
 use crate::expression::{Expression, PathStep, Root};
 use crate::json::{JsonCheck, NodeId, PathTree};
 use crate::number::append_integer;
-use crate::payload::{
-    KeyAndValue, PartConfig, PayloadReader, RecordPart, append_pairs, append_scalar, payload,
-};
+use crate::payload::{PartConfig, PayloadReader, append_pairs, append_scalar, payload};
+use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
+use crate::selector_value::SelectorValue;
 
 /// Binds expressions to the evaluators of a connection and collects the JSON paths among them.
 pub(crate) struct Compiler {
     pub(crate) settings: KeyAndValue<PartConfig>,
     pub(crate) json_check: JsonCheck,
     pub(crate) plans: KeyAndValue<PathTree>,
-}
-
-/// What a selector found; text goes to the buffer of the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SelectorValue {
-    Text,
-    Null,
 }
 
 #[derive(Debug, Clone)]

@@ -3,14 +3,16 @@
 use super::note::{Note, ParameterStatus, ReferencedFile};
 use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::parameters::{ConnectionParameters, ParameterError};
+use super::routing;
+use super::source::{ConfigSource, Parameter};
 use super::types::text_list;
-use super::{ConfigSource, Parameter, routing};
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ConfigError, Problem};
 use crate::evaluator::{Evaluator, Separators};
 use crate::json::JsonCheck;
 use crate::mapping::{FieldOptions, Mapping};
-use crate::payload::{KeyAndValue, PartConfig};
+use crate::payload::PartConfig;
+use crate::record_part::KeyAndValue;
 use crate::selector::Compiler;
 use crate::text::is_blank;
 

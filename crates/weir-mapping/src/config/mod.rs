@@ -7,6 +7,7 @@ mod note;
 mod parameter_table;
 mod parameters;
 mod routing;
+mod source;
 mod suggest;
 mod types;
 mod xml;
@@ -18,8 +19,9 @@ pub use connection::{
 };
 pub use expand::expand;
 pub use note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
+pub use source::{ConfigSource, Parameter, ParseOptions};
 
-use crate::error::{ConfigError, Location, Problem};
+use crate::error::{ConfigError, Problem};
 use xml::{Class, RawFile, RawProvider};
 
 /// Parameter of the metadata provider that names the connector's own logging configuration.
@@ -33,67 +35,6 @@ const LEGACY_DATA_CLASS: &str = "com.lightstreamer.kafka_connector.adapters.Conn
 
 /// Name of a data provider without one.
 const DEFAULT_CONNECTION: &str = "DEFAULT";
-
-/// How to read a configuration.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ParseOptions {
-    /// Refuse what the connector 1.5.2 does not know (earlier spellings, templates without
-    /// parameters, unknown parameters) instead of accepting or ignoring it with a warning.
-    pub strict: bool,
-}
-
-/// Where parameters come from, for error texts and defaults.
-#[derive(Debug, Clone, Copy)]
-pub struct ConfigSource<'a> {
-    /// Name of the file as the operator knows it.
-    pub file: &'a str,
-    /// How to read it.
-    pub options: ParseOptions,
-}
-
-impl ConfigSource<'_> {
-    fn error(&self, line: Option<u32>, connection: Option<&str>, problem: Problem) -> ConfigError {
-        let connection = connection.map(str::to_owned);
-        ConfigError {
-            at: Location {
-                file: self.file.to_owned(),
-                line,
-                connection,
-            },
-            problem: Box::new(problem),
-        }
-    }
-
-    fn note(
-        &self,
-        severity: Severity,
-        line: Option<u32>,
-        connection: Option<&str>,
-        text: String,
-    ) -> Note {
-        let connection = connection.map(str::to_owned);
-        Note {
-            severity,
-            at: Location {
-                file: self.file.to_owned(),
-                line,
-                connection,
-            },
-            text,
-        }
-    }
-}
-
-/// A parameter as written, before it is known which one it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parameter {
-    /// Name.
-    pub name: String,
-    /// Value, variables already expanded.
-    pub value: String,
-    /// Line of the file, from 1.
-    pub line: Option<u32>,
-}
 
 /// A checked `adapters.xml`.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use super::parameter_table::{
     GROUP_REFUSED, Group, KNOWN, PATTERNS, ParameterSupport, UNRELEASED, current_name, is_known,
     suggestion,
 };
+use super::source::{ConfigSource, Parameter};
 use super::types::{self, ValueType};
-use super::{ConfigSource, Parameter};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 

@@ -4,8 +4,10 @@ use roxmltree::{Document, Node};
 
 use super::connection::Unresolved;
 use super::expand::expand;
+use super::foreign;
+use super::note::{Note, Severity};
 use super::parameters::ParameterError;
-use super::{ConfigSource, Note, Parameter, Severity, foreign};
+use super::source::{ConfigSource, Parameter};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 

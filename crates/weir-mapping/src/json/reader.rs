@@ -8,7 +8,7 @@ use super::path_tree::{Above, NodeId, PathTree, ROOT};
 use super::scalar::{Number, append_number, append_string, name, number, word};
 use super::skip::{self, Elements, StringEnd, end_of};
 use crate::error::ExtractionReason;
-use crate::selector::SelectorValue;
+use crate::selector_value::SelectorValue;
 
 /// How much of a document is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

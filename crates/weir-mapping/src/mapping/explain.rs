@@ -12,7 +12,8 @@ use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::payload::{PayloadReader, Plans, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector::{Selector, SelectorValue};
+use crate::selector::Selector;
+use crate::selector_value::SelectorValue;
 
 /// What a mapping makes of a record.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! read buffer, bounded write queues. What the bytes mean is the [`Handler`]'s business.
 
 mod connection;
+mod disconnect_reason;
 mod event_loop;
 mod sources;
 mod tls;
@@ -12,10 +13,10 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use thiserror::Error;
 
 use crate::tls::ClientTls;
 
+pub use disconnect_reason::DisconnectReason;
 pub use event_loop::{ClientIo, ClientLoop};
 pub use sources::AddressSource;
 
@@ -112,29 +113,6 @@ pub trait ClientHandler {
         let _ = opened;
         true
     }
-}
-
-/// Why a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum DisconnectReason {
-    /// It was never open.
-    #[error("connect failed: {0}")]
-    ConnectFailed(io::ErrorKind),
-    /// No answer within [`ClientOptions::connect_timeout`].
-    #[error("connect timed out")]
-    ConnectTimeout,
-    /// The peer ended it in order.
-    #[error("closed by the server")]
-    ByPeer,
-    /// Reading or writing failed, as after a reset.
-    #[error("connection failed: {0}")]
-    Failed(io::ErrorKind),
-    /// TLS could not be agreed upon, or was broken.
-    #[error("TLS failed: {0}")]
-    Tls(&'static str),
-    /// The peer does not read and the write queue is full.
-    #[error("write queue full")]
-    WriteQueueFull,
 }
 
 /// How busy the loop has been since it started.

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 
 use rustls::ClientConnection;
 
-use super::DisconnectReason;
+use super::disconnect_reason::DisconnectReason;
 
 /// One connection's TLS.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Bodies in chunks (RFC 9112, section 7.1): requests are read whole, answers are written piece by
 //! piece.
 
-use super::ParseError;
-use super::request::refuse;
+use super::error::{ParseError, reject};
 
 /// What a chunk adds to its bytes at most.
 pub const CHUNK_BYTES_MAX: usize = 20;
@@ -61,7 +60,7 @@ impl ChunkReader {
             match self.phase {
                 // Many tiny chunks must not cost more than the body they make is worth.
                 ChunkPhase::Size if self.at > 2 * body_bytes_max + LINE_BYTES_MAX => {
-                    return Err(refuse(413, "request body over the limit"));
+                    return Err(reject(413, "request body over the limit"));
                 }
                 ChunkPhase::Size => {
                     self.examined += rest.len().min(LINE_BYTES_MAX);
@@ -69,7 +68,7 @@ impl ChunkReader {
                         return Ok(None);
                     };
                     if self.body.len() + size > body_bytes_max {
-                        return Err(refuse(413, "request body over the limit"));
+                        return Err(reject(413, "request body over the limit"));
                     }
                     self.at += line_bytes;
                     self.phase = match size {
@@ -84,7 +83,7 @@ impl ChunkReader {
                     self.examined += bytes.len();
                     let (bytes, end) = bytes.split_at(size);
                     if end != b"\r\n" {
-                        return Err(refuse(400, "malformed chunk"));
+                        return Err(reject(400, "malformed chunk"));
                     }
                     self.body.extend_from_slice(bytes);
                     self.at += size + 2;
@@ -106,7 +105,7 @@ impl ChunkReader {
 
 /// The size that a chunk's first line tells, and the bytes of that line.
 fn size_line(input: &[u8]) -> Result<Option<(usize, usize)>, ParseError> {
-    let malformed = refuse(400, "malformed chunk size");
+    let malformed = reject(400, "malformed chunk size");
     let window = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some(end) = memchr::memchr(b'\n', window) else {
         return if window.len() < LINE_BYTES_MAX {
@@ -140,7 +139,7 @@ fn trailer(input: &[u8]) -> Result<Option<usize>, ParseError> {
         }
     }
     if input.len() > TRAILER_BYTES_MAX {
-        return Err(refuse(431, "request trailer over the limit"));
+        return Err(reject(431, "request trailer over the limit"));
     }
     Ok(None)
 }

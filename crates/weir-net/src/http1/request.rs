@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::chunked::ChunkReader;
+use super::error::{ParseError, reject};
 
 /// Header lines accepted in one request; browsers send about twenty.
 const HEADERS_MAX: usize = 64;
@@ -44,20 +45,6 @@ pub enum Parsed<'a> {
     Partial,
     /// A whole request and the bytes it took.
     Complete(HttpRequest<'a>, usize),
-}
-
-/// A request that is not served; `status` says how to answer it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct ParseError {
-    /// The HTTP status of the answer.
-    pub status: u16,
-    /// The reason, for the answer's body and the log.
-    pub reason: &'static str,
-}
-
-pub(super) const fn refuse(status: u16, reason: &'static str) -> ParseError {
-    ParseError { status, reason }
 }
 
 /// Parses the first request in `buffer`, of which nothing is known.
@@ -102,17 +89,17 @@ pub fn parse_request_on<'a>(
     let head_bytes = match head.parse(buffer) {
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) if buffer.len() > limits.head_bytes => {
-            return Err(refuse(431, "request head over the limit"));
+            return Err(reject(431, "request head over the limit"));
         }
         Ok(httparse::Status::Partial) => return Ok(Parsed::Partial),
-        Err(httparse::Error::TooManyHeaders) => return Err(refuse(431, "too many headers")),
-        Err(_) => return Err(refuse(400, "malformed request")),
+        Err(httparse::Error::TooManyHeaders) => return Err(reject(431, "too many headers")),
+        Err(_) => return Err(reject(400, "malformed request")),
     };
     if head_bytes > limits.head_bytes {
-        return Err(refuse(431, "request head over the limit"));
+        return Err(reject(431, "request head over the limit"));
     }
     let (Some(method), Some(target), Some(version)) = (head.method, head.path, head.version) else {
-        return Err(refuse(400, "malformed request line"));
+        return Err(reject(400, "malformed request line"));
     };
     let headers: Vec<_> = head
         .headers
@@ -168,8 +155,8 @@ fn check_host(headers: &[(&str, &[u8])], version: u8) -> Result<(), ParseError> 
         .count();
     match (hosts, version) {
         (1, _) | (0, 0) => Ok(()),
-        (0, _) => Err(refuse(400, "no host header")),
-        _ => Err(refuse(400, "more than one host header")),
+        (0, _) => Err(reject(400, "no host header")),
+        _ => Err(reject(400, "more than one host header")),
     }
 }
 
@@ -189,13 +176,13 @@ fn body_form(
     for (name, value) in headers {
         if name.eq_ignore_ascii_case("transfer-encoding") {
             if chunks || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                return Err(refuse(
+                return Err(reject(
                     501,
                     "the only transfer coding of requests is chunked",
                 ));
             }
             if version == 0 {
-                return Err(refuse(400, "a transfer coding in HTTP/1.0"));
+                return Err(reject(400, "a transfer coding in HTTP/1.0"));
             }
             chunks = true;
         }
@@ -208,19 +195,19 @@ fn body_form(
                 None
             };
             let Some(parsed) = parsed else {
-                return Err(refuse(400, "malformed content length"));
+                return Err(reject(400, "malformed content length"));
             };
             if length.is_some() {
-                return Err(refuse(400, "more than one content length"));
+                return Err(reject(400, "more than one content length"));
             }
             length = Some(parsed);
         }
     }
     match length {
-        Some(_) if chunks => Err(refuse(400, "a content length beside a transfer coding")),
+        Some(_) if chunks => Err(reject(400, "a content length beside a transfer coding")),
         None if chunks => Ok(BodyForm::Chunks),
         Some(length) if length > limits.body_bytes => {
-            Err(refuse(413, "request body over the limit"))
+            Err(reject(413, "request body over the limit"))
         }
         length => Ok(BodyForm::Length(length.unwrap_or(0))),
     }

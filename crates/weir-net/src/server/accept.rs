@@ -3,90 +3,30 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
-use mio::net::{TcpListener, TcpStream};
-use mio::{Interest, Registry, Token};
+use mio::net::TcpStream;
 
 use super::io::LoopTimer;
 use super::stream::SocketStream;
 use super::tls_stream::TlsStream;
 use super::{ConnId, EventLoop, ServerHandler};
 use crate::limited;
-use crate::tls::TlsAcceptor;
 
-/// The first of the listeners; connections are counted from 0.
-const FIRST: usize = usize::MAX - 64;
 /// Connections accepted before anything else gets its turn again.
 const ACCEPTS_PER_ITERATION: usize = 256;
 /// Pause before accepting again after the descriptors ran out, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 100;
-
-/// A listening socket and what is spoken on it.
-#[derive(Debug)]
-pub struct Listener {
-    /// Non-blocking, the shard's own, see [`crate::listener::listen_shared`].
-    pub socket: std::net::TcpListener,
-    /// TLS is spoken with whoever comes; shards share it.
-    pub tls: Option<Arc<TlsAcceptor>>,
-}
-
-/// The listeners of a shard at work.
-#[derive(Debug)]
-pub(super) struct Listeners {
-    list: Vec<BoundListener>,
-}
-
-#[derive(Debug)]
-struct BoundListener {
-    socket: TcpListener,
-    tls: Option<Arc<TlsAcceptor>>,
-    /// More connections may wait than were accepted last turn.
-    again: bool,
-}
-
-impl Listeners {
-    pub(super) fn open(listeners: Vec<Listener>, registry: &Registry) -> io::Result<Self> {
-        let mut list = Vec::with_capacity(listeners.len());
-        for (number, listener) in listeners.into_iter().enumerate() {
-            let mut socket = TcpListener::from_std(listener.socket);
-            registry.register(&mut socket, Token(FIRST + number), Interest::READABLE)?;
-            list.push(BoundListener {
-                socket,
-                tls: listener.tls,
-                again: false,
-            });
-        }
-        Ok(Self { list })
-    }
-
-    /// Notes an event of a listener; false if the token is not one's.
-    pub(super) fn knock(&mut self, token: Token) -> bool {
-        let number = token.0.checked_sub(FIRST);
-        let door = number.and_then(|number| self.list.get_mut(number));
-        door.map(|door| door.again = true).is_some()
-    }
-
-    /// Looks for connections at every listener.
-    pub(super) fn try_all(&mut self) {
-        self.list.iter_mut().for_each(|door| door.again = true);
-    }
-
-    pub(super) fn some_may_wait(&self) -> bool {
-        self.list.iter().any(|door| door.again)
-    }
-}
 
 impl<H: ServerHandler> EventLoop<H> {
     /// Takes in those who wait, some from each door.
     pub(super) fn accept(&mut self) {
         if !self.io.accepting {
             // Those who wait in the kernel are told at once, and another process may listen here.
-            self.doors.list.clear();
+            self.listeners.list.clear();
         }
-        for number in 0..self.doors.list.len() {
-            if std::mem::take(&mut self.doors.list[number].again) {
-                self.doors.list[number].again = self.accept_pending(number);
+        for number in 0..self.listeners.list.len() {
+            if std::mem::take(&mut self.listeners.list[number].again) {
+                self.listeners.list[number].again = self.accept_pending(number);
             }
         }
     }
@@ -94,7 +34,7 @@ impl<H: ServerHandler> EventLoop<H> {
     /// Whether more connections may wait at this door.
     fn accept_pending(&mut self, number: usize) -> bool {
         for _ in 0..ACCEPTS_PER_ITERATION {
-            match self.doors.list[number].socket.accept() {
+            match self.listeners.list[number].socket.accept() {
                 Ok((socket, peer)) => {
                     if self.io.connections() >= self.io.limits.connections {
                         self.io.counters.refused += 1;
@@ -143,7 +83,7 @@ impl<H: ServerHandler> EventLoop<H> {
     }
 
     fn take_in(&mut self, socket: TcpStream, peer: SocketAddr, door: usize) -> Option<ConnId> {
-        let Some(acceptor) = &self.doors.list[door].tls else {
+        let Some(acceptor) = &self.listeners.list[door].tls else {
             let timeout_ms = self.io.limits.request_ms;
             return self
                 .io

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::accept::{Listener, Listeners};
 use super::connection::{ConnectionPhase, HttpExchange, Protocol, ServerConnection};
 use super::flush_schedule::FlushSchedule;
 use super::io::{LoopTimer, ServerIo};
+use super::listeners::{Listener, Listeners};
 use super::{CloseReason, ConnId, ConnectionLimits, ServerHandler};
 use crate::mailbox::{MailboxReceiver, MailboxSender, mailbox};
 use crate::watchdog::{Activity, Heartbeat};
@@ -46,7 +46,7 @@ pub struct ShardOptions {
 #[derive(Debug)]
 pub struct EventLoop<H: ServerHandler> {
     poll: Poll,
-    pub(super) doors: Listeners,
+    pub(super) listeners: Listeners,
     mail: MailboxReceiver<H::Mail>,
     pub(crate) io: ServerIo,
     pub(crate) handler: H,
@@ -67,11 +67,11 @@ impl<H: ServerHandler> EventLoop<H> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (sender, receiver) = mailbox(waker, options.mail_capacity);
-        let doors = Listeners::open(options.listeners, poll.registry())?;
+        let listeners = Listeners::open(options.listeners, poll.registry())?;
         let io = ServerIo::new(poll.registry().try_clone()?, options.limits, options.epoch);
         let shard = Self {
             poll,
-            doors,
+            listeners,
             mail: receiver,
             io,
             handler,
@@ -128,7 +128,7 @@ impl<H: ServerHandler> EventLoop<H> {
 
     /// How long the next poll may sleep; `None` is for ever.
     fn timeout(&mut self) -> Option<Duration> {
-        let busy = self.doors.some_may_wait() || self.mail_again || !self.io.lost.is_empty();
+        let busy = self.listeners.some_may_wait() || self.mail_again || !self.io.lost.is_empty();
         let is_over_budget = std::mem::take(&mut self.io.has_work) || !self.io.input.is_empty();
         if busy || !self.mail.may_sleep() {
             return Some(Duration::ZERO);
@@ -149,7 +149,7 @@ impl<H: ServerHandler> EventLoop<H> {
     fn on_event(&mut self, event: &mio::event::Event) {
         match event.token() {
             WAKER => {}
-            token if self.doors.knock(token) => {}
+            token if self.listeners.knock(token) => {}
             Token(index) => {
                 let Some(connection) = self.io.connections.get_mut(index) else {
                     return;
@@ -185,7 +185,7 @@ impl<H: ServerHandler> EventLoop<H> {
         for timer in due {
             match timer {
                 LoopTimer::Handler(token) => self.handler.on_timer(&mut self.io, token),
-                LoopTimer::Accept => self.doors.try_all(),
+                LoopTimer::Accept => self.listeners.try_all(),
                 LoopTimer::Wake => {}
                 LoopTimer::Close(conn) => self.close_now(conn),
                 LoopTimer::Request(conn) => self.check_request(conn),

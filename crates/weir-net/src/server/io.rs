@@ -10,7 +10,8 @@ use slab::Slab;
 
 use super::connection::{ConnectionPhase, Detached, HttpExchange, Protocol, ServerConnection};
 use super::input_queue::InputQueue;
-use super::stream::{SocketStream, TlsBuffers};
+use super::stream::SocketStream;
+use super::tls_stream::TlsBuffers;
 use super::{CloseReason, ConnId, ConnectionLimits, TrySend};
 use crate::http1::{LAST_CHUNK, Response};
 use crate::send_queue::SendQueue;

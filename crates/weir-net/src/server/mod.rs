@@ -12,13 +12,14 @@ mod flush_schedule;
 mod input;
 mod input_queue;
 mod io;
+mod listeners;
 mod stream;
 mod tls_stream;
 
-pub use accept::Listener;
 pub use connection::Detached;
 pub use event_loop::{EventLoop, ShardOptions};
 pub use io::{IoCounters, ServerIo};
+pub use listeners::Listener;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 
-use super::tls_stream::TlsStream;
+use super::tls_stream::{Input, TlsBuffers, TlsStream};
 use crate::send_queue::{Flushed, SendQueue};
 
 /// What bytes come from and go to.
@@ -13,30 +13,6 @@ use crate::send_queue::{Flushed, SendQueue};
 pub(super) enum SocketStream {
     Plain(TcpStream),
     Tls(Box<TlsStream>),
-}
-
-/// What one read brought.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Input {
-    /// Bytes taken from the socket.
-    pub(super) wire: usize,
-    /// Bytes for the handler, at the front of the buffer.
-    pub(super) plain: usize,
-    /// Nothing more will come.
-    pub(super) ended: bool,
-    /// The socket is empty, and an event will tell of more.
-    pub(super) drained: bool,
-}
-
-/// Buffers that all TLS connections of a shard share.
-#[derive(Debug, Default)]
-pub(super) struct TlsBuffers {
-    /// Records as they come.
-    pub(super) incoming: Vec<u8>,
-    /// What the next records are made from.
-    pub(super) plain: Vec<u8>,
-    /// Records as they leave.
-    pub(super) outgoing: Vec<u8>,
 }
 
 impl SocketStream {

@@ -10,7 +10,6 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
 };
 
-use super::stream::{Input, TlsBuffers};
 use crate::send_queue::{Flushed, SendQueue};
 
 /// Bytes that are made into records at once. What the socket does not take of them can no longer be
@@ -22,6 +21,30 @@ const OVERHEAD_BYTES: usize = 512;
 const FLIGHT_BYTES: usize = 32 * 1024;
 /// The most that may be incomplete: a record, or a handshake message, with its overhead.
 const PARTIAL_BYTES_MAX: usize = 40 * 1024;
+
+/// What one read brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Input {
+    /// Bytes taken from the socket.
+    pub(super) wire: usize,
+    /// Bytes for the handler, at the front of the buffer.
+    pub(super) plain: usize,
+    /// Nothing more will come.
+    pub(super) ended: bool,
+    /// The socket is empty, and an event will tell of more.
+    pub(super) drained: bool,
+}
+
+/// Buffers that all TLS connections of a shard share.
+#[derive(Debug, Default)]
+pub(super) struct TlsBuffers {
+    /// Records as they come.
+    pub(super) incoming: Vec<u8>,
+    /// What the next records are made from.
+    pub(super) plain: Vec<u8>,
+    /// Records as they leave.
+    pub(super) outgoing: Vec<u8>,
+}
 
 /// A socket with TLS.
 pub(super) struct TlsStream {

@@ -3,7 +3,7 @@
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::reader::FrameError;
+use super::error::FrameError;
 
 /// What the flush at a message's end leaves, taken off on the wire.
 const TAIL: [u8; 4] = [0x00, 0x00, 0xFF, 0xFF];

@@ -1,5 +1,15 @@
 //! Writing frames: headers of server text messages, and whole frames appended to a buffer.
 
+/// Which end of the connection reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameRole {
+    /// Reads what clients send: masked frames, whose text must be UTF-8.
+    Server,
+    /// Reads what servers send: unmasked frames. Text is passed on without a UTF-8 check; a
+    /// reader that splits it into lines and fields finds out soon enough.
+    Client,
+}
+
 /// The longest header a server writes; a client adds four bytes of mask.
 pub const HEADER_BYTES_MAX: usize = 10;
 

@@ -1,7 +1,9 @@
 //! Parsing one frame header (RFC 6455, 5.2).
 
-use super::frame::{CONTROL_BYTES_MAX, FIN_BIT, LEN_16, LEN_64, MASK_BIT, Opcode, RSV1_BIT};
-use super::reader::{FrameError, FrameRole};
+use super::error::FrameError;
+use super::frame::{
+    CONTROL_BYTES_MAX, FIN_BIT, FrameRole, LEN_16, LEN_64, MASK_BIT, Opcode, RSV1_BIT,
+};
 
 /// Two bytes, an eight-byte length, a mask.
 pub(super) const HEAD_BYTES_MAX: usize = 14;
