@@ -4,22 +4,22 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DisconnectReason {
-    /// It was never open.
+    /// The connection could not be opened.
     #[error("connect failed: {0}")]
     ConnectFailed(io::ErrorKind),
-    /// No answer within [`super::ClientOptions::connect_timeout`].
+    /// No response within [`super::ClientOptions::connect_timeout`].
     #[error("connect timed out")]
     ConnectTimeout,
-    /// The peer ended it in order.
+    /// The peer closed the connection.
     #[error("closed by the server")]
     ByPeer,
     /// Reading or writing failed, as after a reset.
     #[error("connection failed: {0}")]
     Failed(io::ErrorKind),
-    /// TLS could not be agreed upon, or was broken.
+    /// The TLS handshake failed, or the peer violated the protocol.
     #[error("TLS failed: {0}")]
     Tls(&'static str),
     /// The peer does not read and the write queue is full.

@@ -1,12 +1,12 @@
 //! Errors of the request parser.
 
-/// A request that is not served; `status` says how to answer it.
+/// A rejected request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct ParseError {
-    /// The HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// The reason, for the answer's body and the log.
+    /// Reason, for the response body and the log.
     pub reason: &'static str,
 }
 

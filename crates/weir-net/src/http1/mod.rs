@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a data port needs it: whole small requests in, answers whole or in pieces out.
+//! HTTP/1.1 for small requests, read whole, and responses, sent whole or in chunks.
 
 mod chunked;
 mod error;

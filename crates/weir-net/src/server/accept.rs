@@ -1,4 +1,4 @@
-//! Where connections come from: listening sockets, each with or without TLS.
+//! Accepts connections from the listeners of an event loop.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,26 +12,26 @@ use super::tls_stream::TlsStream;
 use super::{ConnId, EventLoop, ServerHandler};
 use crate::limited;
 
-/// Connections accepted before anything else gets its turn again.
+/// Connections accepted from one listener before other work continues.
 const ACCEPTS_PER_ITERATION: usize = 256;
-/// Pause before accepting again after the descriptors ran out, in milliseconds.
+/// Pause in milliseconds before accepting again when file descriptors are exhausted.
 const ACCEPT_RETRY_MS: u64 = 100;
 
 impl<H: ServerHandler> EventLoop<H> {
-    /// Takes in those who wait, some from each door.
+    /// Accepts pending connections, a bounded number per listener.
     pub(super) fn accept(&mut self) {
         if !self.io.accepting {
-            // Those who wait in the kernel are told at once, and another process may listen here.
+            // Closing the listeners resets pending connections and frees the port.
             self.listeners.list.clear();
         }
         for number in 0..self.listeners.list.len() {
-            if std::mem::take(&mut self.listeners.list[number].again) {
-                self.listeners.list[number].again = self.accept_pending(number);
+            if std::mem::take(&mut self.listeners.list[number].may_have_pending) {
+                self.listeners.list[number].may_have_pending = self.accept_pending(number);
             }
         }
     }
 
-    /// Whether more connections may wait at this door.
+    /// Accepts connections from one listener. Returns `true` if more connections may be pending.
     fn accept_pending(&mut self, number: usize) -> bool {
         for _ in 0..ACCEPTS_PER_ITERATION {
             match self.listeners.list[number].socket.accept() {
@@ -43,31 +43,38 @@ impl<H: ServerHandler> EventLoop<H> {
                     if socket.as_raw_fd() >= self.io.limits.descriptor_ceiling {
                         limited!(
                             warn,
-                            "descriptors kept back",
-                            "descriptors run out: connections wait"
+                            "reserved file descriptors reached",
+                            "file descriptors exhausted, paused accepting"
                         );
                         self.io.counters.refused += 1;
                         self.accept_later();
                         return false;
                     }
-                    let Some(ticket) = self.handler.on_arrival(peer) else {
+                    let Some(admission_id) = self.handler.on_arrival(peer) else {
                         continue;
                     };
-                    // Small messages must leave at once; a socket that cannot say so still works.
+                    // Small messages must be sent at once; without this option the socket works
+                    // too.
                     let _ = socket.set_nodelay(true);
-                    match self.take_in(socket, peer, number) {
+                    match self.add_connection(socket, peer, number) {
                         Some(conn) => {
-                            self.io.set_admission_id(conn, ticket);
+                            self.io.set_admission_id(conn, admission_id);
                             self.io.counters.accepted += 1;
                         }
-                        None => self.handler.on_departure(ticket),
+                        None => self.handler.on_departure(admission_id),
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) if is_transient(&error) => {}
                 Err(error) => {
-                    // Out of descriptors: those who wait stay in the kernel's queue.
-                    limited!(warn, "connection not accepted", %error, "cannot accept a connection, trying again");
+                    // File descriptors are exhausted: pending connections stay in the kernel's
+                    // queue.
+                    limited!(
+                        warn,
+                        "connection not accepted",
+                        %error,
+                        "failed to accept connection, retrying"
+                    );
                     self.io.counters.refused += 1;
                     self.accept_later();
                     return false;
@@ -82,21 +89,26 @@ impl<H: ServerHandler> EventLoop<H> {
         self.io.timers.set(at_ms, LoopTimer::Accept);
     }
 
-    fn take_in(&mut self, socket: TcpStream, peer: SocketAddr, door: usize) -> Option<ConnId> {
-        let Some(acceptor) = &self.listeners.list[door].tls else {
+    fn add_connection(
+        &mut self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        listener: usize,
+    ) -> Option<ConnId> {
+        let Some(acceptor) = &self.listeners.list[listener].tls else {
             let timeout_ms = self.io.limits.request_ms;
             return self
                 .io
                 .insert(SocketStream::Plain(socket), peer, timeout_ms);
         };
-        let timeout_ms = acceptor.handshake_ms();
+        let timeout_ms = acceptor.handshake_timeout_ms();
         match acceptor.accept() {
             Ok(tls) => {
                 let stream = SocketStream::Tls(Box::new(TlsStream::new(socket, tls)));
                 self.io.insert(stream, peer, timeout_ms)
             }
             Err(error) => {
-                limited!(warn, "TLS not begun", %error, "cannot begin a TLS connection");
+                limited!(warn, "TLS setup failed", %error, "failed to create TLS session");
                 self.io.counters.tls_failures += 1;
                 None
             }
@@ -104,7 +116,7 @@ impl<H: ServerHandler> EventLoop<H> {
     }
 }
 
-/// Errors of `accept` that concern one connection, not the listener.
+/// Returns `true` for errors of `accept` that concern one connection, not the listener.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),

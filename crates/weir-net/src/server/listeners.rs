@@ -8,19 +8,19 @@ use mio::{Interest, Registry, Token};
 
 use crate::tls::TlsAcceptor;
 
-/// The first of the listeners; connections are counted from 0.
+/// Token of the first listener; tokens of connections count from 0.
 const FIRST: usize = usize::MAX - 64;
 
-/// A listening socket and what is spoken on it.
+/// A listening socket, with or without TLS.
 #[derive(Debug)]
 pub struct Listener {
-    /// Non-blocking, the shard's own, see [`crate::listener::listen_shared`].
+    /// Non-blocking; used by one event loop only, see [`crate::listener::listen_shared`].
     pub socket: std::net::TcpListener,
-    /// TLS is spoken with whoever comes; shards share it.
+    /// TLS for all connections of this listener; shared by all event loops.
     pub tls: Option<Arc<TlsAcceptor>>,
 }
 
-/// The listeners of a shard at work.
+/// The registered listeners of an event loop.
 #[derive(Debug)]
 pub(super) struct Listeners {
     pub(super) list: Vec<BoundListener>,
@@ -30,8 +30,8 @@ pub(super) struct Listeners {
 pub(super) struct BoundListener {
     pub(super) socket: TcpListener,
     pub(super) tls: Option<Arc<TlsAcceptor>>,
-    /// More connections may wait than were accepted last turn.
-    pub(super) again: bool,
+    /// More connections may be pending.
+    pub(super) may_have_pending: bool,
 }
 
 impl Listeners {
@@ -43,25 +43,29 @@ impl Listeners {
             list.push(BoundListener {
                 socket,
                 tls: listener.tls,
-                again: false,
+                may_have_pending: false,
             });
         }
         Ok(Self { list })
     }
 
-    /// Notes an event of a listener; false if the token is not one's.
-    pub(super) fn knock(&mut self, token: Token) -> bool {
+    /// Records a readable event of a listener. Returns `false` if `token` is not a listener's.
+    pub(super) fn on_readable(&mut self, token: Token) -> bool {
         let number = token.0.checked_sub(FIRST);
-        let door = number.and_then(|number| self.list.get_mut(number));
-        door.map(|door| door.again = true).is_some()
+        let listener = number.and_then(|number| self.list.get_mut(number));
+        listener
+            .map(|listener| listener.may_have_pending = true)
+            .is_some()
     }
 
-    /// Looks for connections at every listener.
-    pub(super) fn try_all(&mut self) {
-        self.list.iter_mut().for_each(|door| door.again = true);
+    /// Marks all listeners as readable.
+    pub(super) fn retry_all(&mut self) {
+        self.list
+            .iter_mut()
+            .for_each(|listener| listener.may_have_pending = true);
     }
 
-    pub(super) fn some_may_wait(&self) -> bool {
-        self.list.iter().any(|door| door.again)
+    pub(super) fn may_have_pending(&self) -> bool {
+        self.list.iter().any(|listener| listener.may_have_pending)
     }
 }
