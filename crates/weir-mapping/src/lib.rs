@@ -1,8 +1,8 @@
-//! Connector settings, item templates and the extraction language: which items a Kafka record
-//! belongs to and which field values it yields.
+//! Connector parameters, item templates and the extraction language: maps a Kafka record to its
+//! items and field values.
 //!
-//! Pure: text and bytes come in, values come out. Nothing here opens a file, reads the environment
-//! or a clock, starts a thread or logs; what the caller should look at is returned as a [`Note`].
+//! The crate has no side effects. It opens no files, reads neither environment nor clock, starts no
+//! threads and does not log. Findings for the operator are returned as [`Note`]s.
 
 mod command;
 pub mod config;
@@ -29,7 +29,7 @@ pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowComman
 pub use config::{
     AdaptersFile, ConfigReport, ConfigSource, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note,
     OrderStrategy, Parameter, ParameterOutcome, ParameterStatus, ParseOptions, ReferencedFile,
-    RefusedConnection, Severity, Threads,
+    RejectedConnection, Severity, Threads,
 };
 pub use error::{
     ConfigError, ExpressionError, ExtractionError, ExtractionReason, ExtractionTarget,

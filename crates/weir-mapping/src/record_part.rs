@@ -1,6 +1,6 @@
-//! The parts of a record that evaluators read.
+//! Parts of a record that evaluators read: key and value.
 
-/// The part of a record that an evaluator reads.
+/// Part of a record that an evaluator reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordPart {
     /// The record key.
@@ -18,7 +18,7 @@ impl std::fmt::Display for RecordPart {
     }
 }
 
-/// Something for the key and something for the value.
+/// A pair of values, one for the key and one for the value of a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct KeyAndValue<T> {
     pub(crate) key: T,

@@ -1,6 +1,6 @@
 //! Results of selectors.
 
-/// What a selector found; text goes to the buffer of the caller.
+/// Kind of value that a selector found; the text is in the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SelectorValue {
     Text,

@@ -165,7 +165,7 @@ fn data(
     let socket = listen_shared(any, 1).expect("a port").remove(0);
     let address = socket.local_addr().expect("an address");
     let epoch = Instant::now();
-    let heartbeat = Arc::new(Heartbeat::new("event_loop-0", epoch, &[]));
+    let heartbeat = Arc::new(Heartbeat::new("loop-0", epoch, &[]));
     let options = ShardOptions {
         listeners: vec![Listener { socket, tls: None }],
         limits,
@@ -174,7 +174,7 @@ fn data(
         heartbeat: Arc::clone(&heartbeat),
     };
     let (event_loop, mailbox) = EventLoop::new(options, Data { blocker }).expect("a loop");
-    let thread = std::thread::Builder::new().name("event_loop-0".to_owned());
+    let thread = std::thread::Builder::new().name("loop-0".to_owned());
     let thread = thread
         .spawn(move || event_loop.run().expect("clean shutdown"))
         .expect("a thread");
@@ -205,7 +205,7 @@ fn stalled_event_loop_fails_liveness_without_blocking_shutdown() {
     mailbox.post((), Duration::ZERO).expect("posted");
     let start = Instant::now();
     let (watcher, watched) = bounded::<()>(0);
-    let waits = std::thread::Builder::new().name("event_loop-0".to_owned());
+    let waits = std::thread::Builder::new().name("loop-0".to_owned());
     let waits = waits
         .spawn(move || {
             thread.join().expect("clean shutdown");
@@ -214,7 +214,7 @@ fn stalled_event_loop_fails_liveness_without_blocking_shutdown() {
         .expect("a thread");
     assert_eq!(
         join_until(vec![waits], start + Duration::from_millis(200)),
-        ["event_loop-0"]
+        ["loop-0"]
     );
     release.send(()).expect("the loop is blocked");
     let mut response = String::new();

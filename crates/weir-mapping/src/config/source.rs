@@ -1,22 +1,22 @@
-//! Sources of parameters: the file, how to read it, and parameters as written.
+//! Source of a configuration: file name, parse options and parameters as written.
 
 use super::note::{Note, Severity};
 use crate::error::{ConfigError, Location, Problem};
 
-/// How to read a configuration.
+/// Options of parsing a configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ParseOptions {
-    /// Refuse what the connector 1.5.2 does not know (earlier spellings, templates without
-    /// parameters, unknown parameters) instead of accepting or ignoring it with a warning.
+    /// Reject everything that connector 1.5.2 does not know: earlier spellings, templates without
+    /// parameters, unknown parameters. Otherwise it is accepted or ignored with a warning.
     pub strict: bool,
 }
 
-/// Where parameters come from, for error texts and defaults.
+/// Source of parameters, for error texts.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigSource<'a> {
     /// Name of the file as the operator knows it.
     pub file: &'a str,
-    /// How to read it.
+    /// Parse options.
     pub options: ParseOptions,
 }
 
@@ -58,12 +58,12 @@ impl ConfigSource<'_> {
     }
 }
 
-/// A parameter as written, before it is known which one it is.
+/// A parameter as written, not yet identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Name.
     pub name: String,
-    /// Value, variables already expanded.
+    /// Value after variable expansion.
     pub value: String,
     /// Line of the file, from 1.
     pub line: Option<u32>,

@@ -1,4 +1,4 @@
-//! How key and value bytes become text.
+//! Converts key and value bytes to text.
 
 mod kvp;
 mod names;
@@ -11,7 +11,7 @@ pub use names::Evaluator;
 pub(crate) use string::append_text;
 
 impl Evaluator {
-    /// Appends the text of a payload that is neither null nor made of parts.
+    /// Appends the text of a scalar payload.
     pub(crate) fn append(self, payload: &[u8], out: &mut String) -> Result<(), PayloadProblem> {
         match self {
             Self::String | Self::Json | Self::Kvp => append_text(payload, out),

@@ -1,6 +1,6 @@
 //! Evaluator types and their names in configurations.
 
-/// The type of a record's key or value, as `record.{key,value}.evaluator.type` names it.
+/// Type of a record's key or value, set by `record.{key,value}.evaluator.type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Evaluator {
@@ -9,7 +9,7 @@ pub enum Evaluator {
     String,
     /// UTF-8 JSON text.
     Json,
-    /// Pairs of keys and values in UTF-8 text.
+    /// Key-value pairs in UTF-8 text.
     Kvp,
     /// Four bytes, big-endian.
     Integer,
@@ -23,17 +23,17 @@ pub enum Evaluator {
     Double,
     /// One byte, 0 or 1.
     Boolean,
-    /// The text of a UUID.
+    /// Text of a UUID.
     Uuid,
-    /// Any bytes; printable ASCII is shown as it is.
+    /// Any bytes; printable ASCII is unchanged.
     Bytes,
-    /// As [`Self::Bytes`]; the connector shows the identity of a Java object.
+    /// As [`Self::Bytes`]. The connector shows the identity of a Java object instead.
     ByteArray,
-    /// As [`Self::Bytes`]; the connector shows the state of a Java object.
+    /// As [`Self::Bytes`]. The connector shows the state of a Java object instead.
     ByteBuffer,
 }
 
-/// All names the connector knows, and what each is here.
+/// All names that the connector accepts, with the evaluator if it is supported.
 const NAMES: [(&str, Option<Evaluator>); 15] = [
     ("AVRO", None),
     ("JSON", Some(Evaluator::Json)),
@@ -53,7 +53,7 @@ const NAMES: [(&str, Option<Evaluator>); 15] = [
 ];
 
 impl Evaluator {
-    /// All names the connector knows, supported here or not.
+    /// All names that the connector accepts, supported or not.
     pub(crate) const NAMES: &'static [&'static str] = &{
         let mut names = [""; NAMES.len()];
         let mut i = 0;
@@ -64,13 +64,13 @@ impl Evaluator {
         names
     };
 
-    /// The evaluator of that name, `None` if this version has none.
+    /// Returns the evaluator with that name, `None` if it is not supported.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let found = NAMES.iter().find(|(known, _)| *known == name);
         found.and_then(|(_, evaluator)| *evaluator)
     }
 
-    /// The name in configurations.
+    /// Returns the name used in configurations.
     pub fn name(self) -> &'static str {
         let found = NAMES.iter().find(|(_, e)| *e == Some(self));
         found.map_or("", |(name, _)| name)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_evaluators_belong_together() {
+    fn names_and_evaluators_convert_both_ways() {
         for name in Evaluator::NAMES {
             if let Some(evaluator) = Evaluator::from_name(name) {
                 assert_eq!(evaluator.name(), *name);
