@@ -10,6 +10,7 @@ pub mod codes;
 pub mod diff;
 pub mod error;
 pub mod request;
+mod secret;
 pub mod server;
 pub mod text;
 mod version;

@@ -2,7 +2,7 @@
 
 use super::RecordsError;
 use super::compression::{self, Codec, DecompressBuffer};
-use super::record::Records;
+use super::record::{BatchTimestamps, Records};
 use crate::wire::WireError;
 use crate::wire::reader::WireReader;
 
@@ -179,7 +179,17 @@ impl<'a> BatchView<'a> {
             Codec::None => self.payload,
             codec => compression::unpack(codec, self.payload, scratch, &mut || true)?,
         };
-        Ok(Records::new(self, bytes))
+        let timestamps = if self.log_append_time() {
+            BatchTimestamps::All(self.max_timestamp_ms)
+        } else {
+            BatchTimestamps::From(self.base_timestamp_ms)
+        };
+        Ok(Records::new(
+            bytes,
+            self.record_count,
+            self.base_offset,
+            timestamps,
+        ))
     }
 
     /// The records' bytes as they are in the batch, packed or not.

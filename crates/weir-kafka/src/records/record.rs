@@ -1,7 +1,6 @@
 //! Records inside a batch, and their headers, read only if asked for.
 
 use super::RecordsError;
-use super::batch::BatchView;
 use crate::wire::WireError;
 use crate::wire::reader::WireReader;
 
@@ -14,23 +13,26 @@ pub struct Records<'a> {
     timestamps: BatchTimestamps,
 }
 
+/// Timestamps of the records of a batch, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-enum BatchTimestamps {
+pub(super) enum BatchTimestamps {
+    /// Base timestamp; each record stores its distance from it.
     From(i64),
+    /// Log-append time, the same for all records.
     All(i64),
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(batch: &BatchView<'_>, bytes: &'a [u8]) -> Self {
-        let timestamps = if batch.log_append_time() {
-            BatchTimestamps::All(batch.max_timestamp_ms)
-        } else {
-            BatchTimestamps::From(batch.base_timestamp_ms)
-        };
+    pub(super) fn new(
+        bytes: &'a [u8],
+        record_count: usize,
+        base_offset: i64,
+        timestamps: BatchTimestamps,
+    ) -> Self {
         Self {
             reader: WireReader::new(bytes),
-            left: batch.record_count,
-            base_offset: batch.base_offset,
+            left: record_count,
+            base_offset,
             timestamps,
         }
     }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::params::{LineParams, decimal, digits};
+use super::params::{LineParams, digits};
+use super::values::{Bandwidth, Diffs};
 use super::{Control, SessionRef, owned};
 use crate::Version;
 use crate::error::RequestFault;
@@ -77,24 +78,6 @@ pub struct Polling {
     pub interval_ms: u64,
     /// `LS_idle_millis`: how long the server may wait for data; 0 = answer at once.
     pub idle_ms: u64,
-}
-
-/// `LS_requested_max_bandwidth`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bandwidth {
-    /// No limit.
-    Unlimited,
-    /// In kbps (1000 bits per second), above 0.
-    Kbps(f64),
-}
-
-/// The diff formats a client accepts; tags other than `P` and `T` are ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Diffs {
-    /// `P`.
-    pub json_patch: bool,
-    /// `T`.
-    pub tlcp_diff: bool,
 }
 
 /// `LS_ttl_millis`: how long the client waits for the answer.
@@ -219,39 +202,6 @@ impl StreamOptions {
             send_sync: polling.is_none() && params.flag("LS_send_sync", true)?,
             reduce_head: params.flag("LS_reduce_head", false)?,
         })
-    }
-}
-
-impl Bandwidth {
-    pub(super) fn read(params: &LineParams<'_>) -> Result<Option<Self>, RequestFault> {
-        params.word("LS_requested_max_bandwidth", |text| match text {
-            "unlimited" => Some(Self::Unlimited),
-            number => decimal(number).map(Self::Kbps),
-        })
-    }
-}
-
-impl Diffs {
-    /// No diffs.
-    pub const NONE: Self = Self {
-        json_patch: false,
-        tlcp_diff: false,
-    };
-    /// Whatever the server likes.
-    pub const ANY: Self = Self {
-        json_patch: true,
-        tlcp_diff: true,
-    };
-
-    fn read(params: &LineParams<'_>) -> Self {
-        let Some(tags) = params.text("LS_supported_diffs") else {
-            return Self::ANY;
-        };
-        let has = |tag| tags.split(',').any(|candidate| candidate.trim() == tag);
-        Self {
-            json_patch: has("P"),
-            tlcp_diff: has("T"),
-        }
     }
 }
 

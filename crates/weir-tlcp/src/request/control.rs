@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::connect::Bandwidth;
 use super::params::{LineParams, decimal, digits};
+use super::values::Bandwidth;
 use super::{SessionRef, owned};
 use crate::codes::{ControlCode, SessionCode};
 use crate::error::RequestFault;

@@ -7,19 +7,20 @@ mod params;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use crate::secret::fmt_secret;
 use crate::server::SessionId;
 
-pub use connect::{
-    Bandwidth, BindSession, CreateSession, Diffs, Password, Polling, StreamOptions, TimeToLive,
-};
+pub use connect::{BindSession, CreateSession, Password, Polling, StreamOptions, TimeToLive};
 pub use control::{Add, BufferSize, Control, ControlOp, Frequency, Mode, Snapshot};
 pub use message::{Heartbeat, Message};
 pub use parse::{parse_http_request, parse_ws_message};
+pub use values::{Bandwidth, Diffs};
 
 /// One request. A batch is a sequence of these.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,13 +105,4 @@ impl fmt::Debug for SessionRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt_secret(&self.0, f)
     }
-}
-
-/// Shows what is enough to find a session in a log and too little to take it over.
-pub(crate) fn fmt_secret(id: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const SHOWN_CHARS: usize = 6;
-    for character in id.chars().take(SHOWN_CHARS) {
-        write!(f, "{}", character.escape_default())?;
-    }
-    f.write_str("…")
 }

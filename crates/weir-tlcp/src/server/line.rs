@@ -1,6 +1,5 @@
 //! Lines that need no session state. Each function appends one whole line, CR LF included.
 
-use super::update::push_line_end;
 use crate::codes::{ControlCode, SessionCode};
 use crate::text::{push_argument, push_number};
 
@@ -72,6 +71,11 @@ pub fn write_loop(out: &mut Vec<u8>, delay_ms: u64) {
 /// `PROG`: the next data notification on this connection is number `count` + 1.
 pub fn write_prog(out: &mut Vec<u8>, count: u64) {
     write_numbers(out, "PROG", &[count]);
+}
+
+/// Appends CR LF, the end of every line.
+pub fn push_line_end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
 }
 
 pub(super) fn write_tag(out: &mut Vec<u8>, tag: &str) {

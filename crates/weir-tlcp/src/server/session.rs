@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::line::{write_numbers, write_tag, write_text};
-use super::update::push_line_end;
+use super::line::{push_line_end, write_numbers, write_tag, write_text};
 use super::{SessionId, Subscription};
 use crate::codes::ControlCode;
 use crate::request::{Bandwidth, CreateSession, Polling, StreamOptions};

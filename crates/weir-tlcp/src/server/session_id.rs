@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::request::fmt_secret;
+use crate::secret::fmt_secret;
 
 /// Base 62 digits that hold at least 96 random bits.
 const RANDOM_DIGITS: usize = 17;

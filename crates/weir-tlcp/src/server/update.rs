@@ -1,7 +1,7 @@
 //! Encoding of `U` lines. The payload depends on the previous and the new values only, so sessions
 //! with the same history can share its bytes; prefix and line end are per subscription.
 
-use super::line::write_numbers;
+use super::line::{push_line_end, write_numbers};
 use crate::text::{push_number, push_value};
 
 /// From this length on a run of unchanged fields is shorter as `^n` than as empty tokens.
@@ -14,11 +14,6 @@ pub fn push_update_prefix(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
     out.push(b',');
     push_number(out, item_pos);
     out.push(b',');
-}
-
-/// Appends CR LF, the end of every line.
-pub fn push_line_end(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a whole `U` line around an encoded payload.
