@@ -283,7 +283,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             };
             list.push(member.clone());
         }
-        let assignments = subscription::divide(self.shared.partitions.get(), ours);
+        let assignments = subscription::range_assign(self.shared.partitions.get(), ours);
         let none = others.into_iter().map(|member| (member, Vec::new()));
         let written = |(member, partitions): (String, Vec<i32>)| {
             (member, subscription::write_assignment(topic, &partitions))
