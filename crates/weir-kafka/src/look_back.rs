@@ -33,7 +33,7 @@ pub struct LookBack {
 ///
 /// # Errors
 /// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
-/// The topic or partition is not there or empty, or brokers do not answer within `timeout`.
+/// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
 pub fn look_back(
     (servers, topic, partition): (&str, &str, Option<i32>),
     records_max: u64,

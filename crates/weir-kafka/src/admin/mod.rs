@@ -33,8 +33,8 @@ pub enum AdminError {
     },
     /// No broker responded.
     #[error(
-        "no response from a Kafka broker at \"{bootstrap_servers}\" within {timeout_ms} ms ({reason}): \
-          check the address and that the broker is running"
+        "no response from a Kafka broker at \"{bootstrap_servers}\" within {timeout_ms} ms \
+         ({reason}): check the address and that the broker is running"
     )]
     Unreachable {
         /// Configured bootstrap servers.

@@ -404,7 +404,7 @@ impl PartitionState {
 
 impl TopicState {
     /// Applies the result of a lookup: `None` if the cluster has no such topic, else the number of
-    /// partitions. A response without the topic may come from a broker that has just started_partitions, so
+    /// partitions. A response without the topic may come from a broker that has just started, so
     /// only two in a row mean that it was deleted.
     pub(super) fn apply_lookup(&mut self, partitions: Option<i32>) -> TopicLookup {
         if partitions.is_none() && self.exists && self.missed == 0 {

@@ -24,7 +24,7 @@ pub(super) struct ClusterCache {
     client_id: String,
     topic: String,
     view: RefCell<View>,
-    /// Incremented with each attempt, so that a waiting task can tell that another one refreshed
+    /// Incremented with each attempt, so that a waiting task sees that another one refreshed
     /// the metadata.
     attempts: Cell<u64>,
     refreshing: Mutex<()>,

@@ -123,7 +123,9 @@ proptest! {
     }
 
     #[test]
-    fn truncated_last_batch_is_ignored(first in run(), second in run(), cut in any::<prop::sample::Index>()) {
+    fn truncated_last_batch_is_ignored(
+        first in run(), second in run(), cut in any::<prop::sample::Index>(),
+    ) {
         let whole = encode(&first, Compression::None);
         let last = encode(&second, Compression::None);
         let mut bytes = whole.to_vec();

@@ -194,14 +194,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encoded_response_round_trips(rows in prop::collection::vec(row(), 0..5), cut in 0_usize..300) {
+        fn encoded_response_round_trips(
+            rows in prop::collection::vec(row(), 0..5), cut in 0_usize..300,
+        ) {
             let bytes = encoded(&rows);
             let (error, found) = collect(&bytes)?;
             prop_assert_eq!(error, 3);
             prop_assert_eq!(found.len(), rows.len());
             for (found, row) in found.iter().zip(&rows) {
                 prop_assert_eq!(found.topic, "t");
-                prop_assert_eq!((found.partition, found.error, found.high_watermark), (row.0, row.1, row.2));
+                let fields = (found.partition, found.error, found.high_watermark);
+                prop_assert_eq!(fields, (row.0, row.1, row.2));
                 prop_assert_eq!(found.records, row.3.as_deref().unwrap_or_default());
             }
             if cut < bytes.len() {

@@ -171,7 +171,8 @@ mod tests {
         ) {
             let bytes = stream(&frames);
             let mut reader = KafkaFrameReader::new(64);
-            let (mut seen, mut left, mut cuts) = (Vec::new(), bytes.as_slice(), cuts.iter().cycle());
+            let (mut seen, mut left) = (Vec::new(), bytes.as_slice());
+            let mut cuts = cuts.iter().cycle();
             while !left.is_empty() {
                 let cut = cuts.next().map_or(1, |cut| *cut).min(left.len());
                 let (now, later) = left.split_at(cut);

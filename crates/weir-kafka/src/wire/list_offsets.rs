@@ -103,7 +103,8 @@ mod tests {
             let mut bytes = BytesMut::new();
             response.encode(&mut bytes, VERSION).expect("encodes");
             let found = read(&bytes)?;
-            let found: Vec<_> = found.iter().map(|row| (row.partition, row.error, row.offset)).collect();
+            let found = found.iter().map(|row| (row.partition, row.error, row.offset));
+            let found: Vec<_> = found.collect();
             prop_assert_eq!(found, rows);
             let _ = read(&noise);
         }

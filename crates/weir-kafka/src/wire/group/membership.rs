@@ -203,7 +203,9 @@ mod tests {
         #[test]
         fn encoded_responses_round_trip(
             error in any::<i16>(), generation in any::<i32>(),
-            members in prop::collection::vec(("[a-z]{0,9}", prop::collection::vec(any::<u8>(), 0..9)), 0..5),
+            members in prop::collection::vec(
+                ("[a-z]{0,9}", prop::collection::vec(any::<u8>(), 0..9)), 0..5,
+            ),
             assignment in prop::collection::vec(any::<u8>(), 0..20),
             noise in prop::collection::vec(any::<u8>(), 0..99),
         ) {

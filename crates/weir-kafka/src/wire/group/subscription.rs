@@ -123,9 +123,9 @@ mod tests {
         ) {
             let members: Vec<_> = names.iter().rev().cloned().collect();
             let assignments = range_assign(count, members);
-            let owners: Vec<_> = assignments.iter().map(|assignment| assignment.0.clone()).collect();
+            let owners: Vec<_> = assignments.iter().map(|(member, _)| member.clone()).collect();
             prop_assert!(owners.iter().eq(names.iter()));
-            let all: Vec<_> = assignments.iter().flat_map(|assignment| assignment.1.clone()).collect();
+            let all: Vec<_> = assignments.iter().flat_map(|(_, it)| it.clone()).collect();
             prop_assert!(all.iter().copied().eq(0..count as i32));
             let sizes = || assignments.iter().map(|assignment| assignment.1.len());
             prop_assert!(sizes().max().unwrap_or(0) <= sizes().min().unwrap_or(0) + 1);

@@ -126,7 +126,9 @@ fn produce_response_bytes(topics: &[TopicRow], version: i16) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn layouts_match_encoded_messages(topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>()) {
+    fn layouts_match_encoded_messages(
+        topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>(),
+    ) {
         let mut layout = MessageLayout::default();
         let bytes = request(&topics, version);
         produce(&bytes, version, &mut layout)?;
@@ -144,7 +146,8 @@ proptest! {
 
         let bytes = produce_response_bytes(&topics, version);
         produce_answer(&bytes, version, &mut layout)?;
-        let rows: Vec<_> = topics.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.0)).collect();
+        let rows = topics.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.0));
+        let rows: Vec<_> = rows.collect();
         let found: Vec<_> = layout.partitions.iter().map(|row| row.index).collect();
         prop_assert_eq!(found, rows);
         for row in &layout.partitions {
@@ -153,7 +156,9 @@ proptest! {
     }
 
     #[test]
-    fn inserted_errors_are_decodable(topics in topics(), version in 3_i16..13, errors in 0_usize..3) {
+    fn inserted_errors_are_decodable(
+        topics in topics(), version in 3_i16..13, errors in 0_usize..3,
+    ) {
         let records: Vec<_> = (0..errors).map(|at| (at as i32, format!("no {at}"))).collect();
         let row = PartitionError { partition: 4, error: 87, message: "bad", records: &records };
         let bytes = produce_response_bytes(&topics, version);
@@ -162,13 +167,16 @@ proptest! {
         let flexible = produce_is_flexible(version);
         let mut edits = ByteEdits::default();
         for topic in &layout.topics {
-            edits.replace(topic.partition_count.clone(), |out| put_length(out, flexible, topic.partitions.len() + 1));
+            let count = topic.partitions.len() + 1;
+            edits.replace(topic.partition_count.clone(), |out| put_length(out, flexible, count));
             let end = topic.partitions_end;
             edits.replace(end..end, |out| put_partition_error(out, version, &row));
         }
-        edits.replace(layout.topic_count.clone(), |out| put_length(out, flexible, layout.topics.len() + 1));
+        let count = layout.topics.len() + 1;
+        edits.replace(layout.topic_count.clone(), |out| put_length(out, flexible, count));
         let end = layout.topics_end;
-        edits.replace(end..end, |out| put_topic_errors(out, version, "new", &[row.clone(), row.clone()]));
+        let rows = [row.clone(), row.clone()];
+        edits.replace(end..end, |out| put_topic_errors(out, version, "new", &rows));
         let mut out = Vec::new();
         edits.apply(&bytes, &mut out);
         let mut bytes = Bytes::from(out);
@@ -185,7 +193,9 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13) {
+    fn random_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13,
+    ) {
         let mut layout = MessageLayout::default();
         let _ = produce(&bytes, version, &mut layout);
         let _ = fetch(&bytes, version, &mut layout);
