@@ -1,4 +1,4 @@
-//! Requests of a client, as parsed by the server: types here, parser in the submodules.
+//! Client requests, as parsed by the server. The types are here, the parser in the submodules.
 
 mod connect;
 mod control;
@@ -25,9 +25,9 @@ pub use values::{Bandwidth, Diffs};
 /// One request. A batch is a sequence of these.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request<'a> {
-    /// `wsok`, answered with `WSOK` before anything that follows.
+    /// `wsok`; the response is `WSOK`, before any other line.
     Wsok,
-    /// `create_session`, with its controls if it is a combo request.
+    /// `create_session`, with control requests if it is a combo request.
     CreateSession(CreateSession<'a>),
     /// `bind_session`.
     BindSession(BindSession<'a>),
@@ -35,12 +35,12 @@ pub enum Request<'a> {
     Control(Control<'a>),
     /// One line of a `msg` request.
     Message(Message<'a>),
-    /// `heartbeat`: over HTTP answered with a bare `REQOK`, over WebSocket with nothing.
+    /// `heartbeat`; the response is `REQOK` over HTTP, and none over WebSocket.
     Heartbeat(Heartbeat<'a>),
 }
 
 impl Request<'_> {
-    /// The same request, independent of the text it was read from.
+    /// Returns an owned copy of the request.
     pub fn into_owned(self) -> Request<'static> {
         match self {
             Self::Wsok => Request::Wsok,
@@ -53,13 +53,13 @@ impl Request<'_> {
     }
 }
 
-/// A text of one's own.
+/// Converts borrowed text into owned text.
 fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }
 
-/// A session id named by a request. It is a bearer secret: `Debug` and `Display` show its first
-/// six characters only.
+/// A session id in a request. It is a bearer secret: `Debug` and `Display` show only its first six
+/// characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionRef<'a>(Cow<'a, str>);
 
@@ -68,14 +68,14 @@ impl<'a> SessionRef<'a> {
         Self(id)
     }
 
-    /// The whole id.
+    /// Returns the whole id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl SessionRef<'_> {
-    /// The same id, independent of the text it was read from.
+    /// Returns an owned copy of the id.
     pub fn into_owned(self) -> SessionRef<'static> {
         SessionRef(Cow::Owned(self.0.into_owned()))
     }

@@ -1,4 +1,4 @@
-//! Values of parameters that several requests or other modules use.
+//! Parameter values that several modules use.
 
 use super::params::{LineParams, decimal};
 use crate::error::RequestFault;
@@ -12,7 +12,7 @@ pub enum Bandwidth {
     Kbps(f64),
 }
 
-/// The diff formats a client accepts; tags other than `P` and `T` are ignored.
+/// Diff formats that a client accepts; tags other than `P` and `T` are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Diffs {
     /// `P`.
@@ -36,7 +36,7 @@ impl Diffs {
         json_patch: false,
         tlcp_diff: false,
     };
-    /// Whatever the server likes.
+    /// All diff formats.
     pub const ANY: Self = Self {
         json_patch: true,
         tlcp_diff: true,

@@ -1,4 +1,4 @@
-//! The server end: session state machine, lines that are not updates, and update encoding.
+//! The server end: session state machine, encoding of lines and of updates.
 
 mod line;
 mod line_limits;

@@ -26,7 +26,7 @@ pub struct JoinResponse {
     pub error: i16,
     /// Generation that starts.
     pub generation: i32,
-    /// Member id of the identity, or the id to join with.
+    /// Member id of the caller, or the id to join with.
     pub member: String,
     /// Member id of the leader, which assigns the partitions.
     pub leader: String,
@@ -133,7 +133,7 @@ pub fn write_sync(
     )
 }
 
-/// Reads the body of a sync response. Returns the error code and the identity's assignment.
+/// Reads the body of a sync response. Returns the error code and the caller's assignment.
 pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;

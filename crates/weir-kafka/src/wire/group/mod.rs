@@ -55,7 +55,7 @@ pub struct GroupCoordinator {
     pub port: u16,
 }
 
-/// Appends a request for the coordinator of the identity's group.
+/// Appends a request for the coordinator of the caller's group.
 pub fn write_find_coordinator(
     out: &mut BytesMut,
     correlation_id: i32,
