@@ -373,7 +373,8 @@ fn add_reads_parameters_of_its_mode() {
                    &LS_data_adapter=D&LS_selector=x";
     let text = |mode| {
         format!(
-            "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_group=g&LS_schema=s&LS_mode={mode}{options}"
+            "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_group=g&LS_schema=s\
+             &LS_mode={mode}{options}"
         )
     };
     let (raw, distinct, command) = (text("RAW"), text("DISTINCT"), text("COMMAND"));

@@ -35,7 +35,7 @@ pub struct JoinResponse {
 }
 
 impl JoinResponse {
-    /// Returns `true` if the identity must assign the partitions.
+    /// Returns `true` if the caller must assign the partitions.
     pub fn is_leader(&self) -> bool {
         self.member == self.leader
     }
