@@ -53,7 +53,7 @@ pub fn look_back(
         matching: None,
         newest: None,
         read: 0,
-        is_whole: true,
+        is_complete: true,
     };
     for partition in chosen {
         scan.search_partition(partition, offsets_max)
@@ -65,7 +65,7 @@ pub fn look_back(
         record: scan.matching.or(scan.newest).ok_or_else(nothing)?,
         matches,
         read: scan.read,
-        is_whole: scan.is_whole,
+        is_whole: scan.is_complete,
     })
 }
 
@@ -77,7 +77,7 @@ struct BackwardScan<'a> {
     matching: Option<OwnedRecord>,
     newest: Option<OwnedRecord>,
     read: u64,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl BackwardScan<'_> {
@@ -104,7 +104,7 @@ impl BackwardScan<'_> {
             step = step.saturating_mul(10);
         }
         replace_if_later(&mut self.newest, newest);
-        self.is_whole &= oldest == low;
+        self.is_complete &= oldest == low;
         Ok(())
     }
 

@@ -377,7 +377,7 @@ impl ClientContext for ProduceContext {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::warn!(target: "librdkafka", %error, "producer: {reason}");
+        tracing::warn!(target: "librdkafka", %error, reason, "producer error");
     }
 
     fn stats(&self, statistics: Statistics) {

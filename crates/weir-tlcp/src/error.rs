@@ -36,7 +36,7 @@ impl RequestError {
     }
 
     /// Returns the kind of error line that must be sent.
-    pub fn answer(&self) -> &ErrorLine {
+    pub fn error_line(&self) -> &ErrorLine {
         &self.line
     }
 

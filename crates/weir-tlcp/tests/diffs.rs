@@ -137,7 +137,7 @@ impl Json {
     }
 }
 
-/// Two similar documents as texts.
+/// Generates two similar documents as texts.
 fn documents() -> impl Strategy<Value = (String, String)> {
     let choices = prop::collection::vec(any::<u8>(), 0..40);
     let space = || prop::sample::select(vec!["", "", " ", "\n  "]);
@@ -152,7 +152,7 @@ fn both(old: &str, new: &str) -> Vec<u8> {
     [old.as_bytes(), &[0xff], new.as_bytes()].concat()
 }
 
-/// Two texts that have much in common.
+/// Generates two texts that have much in common.
 fn texts() -> impl Strategy<Value = (String, String)> {
     let piece = || prop_oneof!["[a-c]{0,30}", "[a-zé€|%]{0,60}", "[a-z😀]{0,3}"];
     (piece(), piece(), piece(), piece(), piece())

@@ -7,7 +7,7 @@ use weir_tlcp::client::{
 use weir_tlcp::request::{ControlOp, Mode, Request, parse_http_request, parse_ws_message};
 use weir_tlcp::{PROTOCOL, fuzz};
 
-/// Texts of characters that need escaping, and some ordinary ones.
+/// Generates texts of characters that need escaping, and some ordinary ones.
 fn special_text() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         prop::sample::select(
@@ -24,7 +24,7 @@ fn special_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A series of value lists of equal length, with many equal values in consecutive lists.
+/// Generates a series of value lists of equal length, with many equal values in consecutive lists.
 fn updates() -> impl Strategy<Value = Vec<Vec<Option<String>>>> {
     (1usize..14).prop_flat_map(|fields| {
         let value = prop::option::weighted(0.8, special_text());
@@ -46,7 +46,7 @@ fn updates() -> impl Strategy<Value = Vec<Vec<Option<String>>>> {
     })
 }
 
-/// Bytes that often resemble TLCP, so that they pass the first checks.
+/// Generates bytes that often resemble TLCP, so that they pass the first checks.
 fn tlcp_bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "wsok",

@@ -230,7 +230,7 @@ impl ClientContext for LogOnly {
     }
 
     fn error(&self, error: rdkafka::error::KafkaError, reason: &str) {
-        tracing::debug!(target: "librdkafka", %error, "admin: {reason}");
+        tracing::debug!(target: "librdkafka", %error, reason, "admin client error");
     }
 }
 

@@ -16,7 +16,7 @@ use super::identity::Identities;
 use super::moves::{Move, Moves};
 use super::state::{IngestState, TopicLookup};
 
-/// Starts the thread; it ends when `shared` says so and returns the topic ids it knows.
+/// Starts the thread. It ends when `shared` is stopped, and returns the known topic ids.
 pub(super) fn spawn(
     config: &IngestConfig,
     consumer: &Arc<BaseConsumer<IngestContext>>,
@@ -162,11 +162,11 @@ impl Discovery {
         match lookup {
             TopicLookup::Same => Ok(()),
             TopicLookup::Grew => {
-                tracing::info!(topic = name, partitions, "reading topic");
+                tracing::info!(topic = name, partitions, "started reading topic");
                 Ok(())
             }
             TopicLookup::Deleted => {
-                tracing::warn!(topic = name, "topic was deleted");
+                tracing::warn!(topic = name, "topic deleted");
                 self.identities.deleted(name);
                 self.unassign_deleted(index)
             }

@@ -112,7 +112,7 @@ impl KafkaIngest {
         let identities = self.end_discovery();
         let mut cursor = std::mem::take(&mut self.cursor);
         for topic in self.shared.renew(&cursor.next) {
-            tracing::warn!(topic, "topic was replaced, reading the new topic");
+            tracing::warn!(topic, "topic replaced, reading the new topic");
             cursor.next.remove(&topic);
             cursor.stored.remove(&topic);
         }

@@ -255,8 +255,8 @@ struct FetchErrors {
 }
 
 impl FetchErrors {
-    /// Usually another broker is the leader now. The connection is closed and metadata requested
-    /// again.
+    /// Stores the error of a partition. Usually another broker is the leader now; the connection is
+    /// then closed and the metadata requested again.
     fn note(&mut self, fetched: &FetchedPartition<'_>) {
         let FetchedPartition {
             topic,

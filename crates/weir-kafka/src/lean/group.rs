@@ -204,8 +204,8 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         let topic = self.shared.config.topic.clone();
         let identity = self.identity();
         let timeouts = GroupTimeouts {
-            session_ms: millis(self.groups.session_timeout),
-            rebalance_ms: millis(REBALANCE_TIMEOUT),
+            session_timeout_ms: millis(self.groups.session_timeout),
+            rebalance_timeout_ms: millis(REBALANCE_TIMEOUT),
         };
         let wanted = subscription::write_subscription(&topic);
         let joined = self

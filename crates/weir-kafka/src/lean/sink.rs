@@ -56,14 +56,14 @@ impl<'a> LeanRecord<'a> {
 /// Receiver of records and events. All calls come from the thread of [`run`](super::run), one at a
 /// time. A slow call delays all consumers.
 pub trait LeanSink {
-    /// The consumer has a position in every partition: it will receive all records produced from
-    /// now on. Called once per consumer.
+    /// Reports that the consumer has a position in every partition: it will receive all records
+    /// produced from now on. Called once per consumer.
     fn on_ready(&mut self, consumer: usize);
-    /// One record. Records come in offset order within their partition, each once.
+    /// Receives one record. Records come in offset order within their partition, each once.
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>);
-    /// An error occurred; the consumer retries.
+    /// Reports an error, after which the consumer retries.
     fn on_error(&mut self, consumer: usize, error: &LeanError);
-    /// `n` bytes were read from a socket of the consumer.
+    /// Reports that `n` bytes were read from a socket of the consumer.
     fn on_bytes(&mut self, consumer: usize, n: usize);
 }
 

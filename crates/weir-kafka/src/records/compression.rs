@@ -177,8 +177,8 @@ impl Read for LimitedReader<'_> {
     }
 }
 
-/// Java's library writes a 16-byte header and then blocks, each after its length. Others write one
-/// block.
+/// Decompresses snappy with and without frames. Java's library writes a 16-byte header and then
+/// blocks, each after its length. Others write one block.
 fn decompress_snappy(compressed: &[u8], buffer: &mut DecompressBuffer) -> Result<(), RecordsError> {
     let Some(mut blocks) = compressed
         .strip_prefix(&XERIAL_MAGIC)

@@ -42,7 +42,7 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Records with ascending offsets and with gaps, as after compaction.
+/// Generates records with ascending offsets and with gaps, as after compaction.
 fn run() -> impl Strategy<Value = Vec<Record>> {
     let rows = prop::collection::vec((record(), 1_i64..4), 1..12);
     (rows, 0_i64..1 << 40).prop_map(|(rows, mut offset)| {

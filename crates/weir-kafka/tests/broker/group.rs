@@ -139,7 +139,7 @@ fn config(broker: &TestBroker, topic: &str, consumers: usize, groups: LeanGroups
     }
 }
 
-/// Another client library, used to query the broker about a group.
+/// Creates a consumer of another client library, to query the broker about a group.
 fn other_client(broker: &TestBroker, group: &str) -> BaseConsumer {
     ClientConfig::new()
         .set("bootstrap.servers", &broker.bootstrap)

@@ -126,7 +126,8 @@ pub fn parse_line(line: &[u8]) -> Result<Line<'_>, LineError> {
     }
 }
 
-/// Most lines are updates, so the UTF-8 check and the search for the tag are omitted.
+/// Parses an update. Most lines are updates, so this omits the UTF-8 check and the search for the
+/// tag.
 fn update(rest: &[u8]) -> Result<Line<'_>, LineError> {
     const TAG: &str = "U";
     let (sub_id, rest) = leading_number(rest, TAG, "subscription")?;

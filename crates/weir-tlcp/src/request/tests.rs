@@ -524,7 +524,7 @@ fn http_refuses_unknown_versions() {
 fn request_error_has_request_id() {
     let error = one(ws("control\r\nLS_reqId=1")).expect_err("no operation");
     assert_eq!((error.request_id(), error.code()), (Some("1"), 67));
-    assert_eq!(error.answer(), &ErrorLine::ReqErr("1".into()));
+    assert_eq!(error.error_line(), &ErrorLine::ReqErr("1".into()));
     assert_eq!(
         one(ws("bogus")).expect_err("no such request").request_id(),
         None

@@ -386,7 +386,8 @@ impl<H> Session<H> {
         write_numbers(out, "SUBOK", &[sub_id.into(), items.into(), fields.into()]);
     }
 
-    /// Like [`Self::write_subok`] for mode COMMAND, with the positions (from 1) of its two fields.
+    /// Appends `SUBCMD`, which replaces `SUBOK` in mode COMMAND, with the positions (from 1) of the
+    /// key field and the command field.
     pub fn write_subcmd(
         &self,
         sub_id: u32,

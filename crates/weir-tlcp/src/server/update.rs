@@ -63,8 +63,8 @@ pub fn push_delta_payload<'a, 'b>(
     })
 }
 
-/// Like [`push_delta_payload`], but `push` appends the token of each changed field. It is called
-/// with the field's position from 0, its previous value and its new value.
+/// Appends a payload as [`push_delta_payload`] does, but `push` appends the token of each changed
+/// field. It is called with the field's position from 0, its previous value and its new value.
 pub fn push_delta_payload_by<'a, 'b>(
     out: &mut Vec<u8>,
     previous: impl IntoIterator<Item = Option<&'a str>>,

@@ -45,9 +45,9 @@ impl JoinResponse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupTimeouts {
     /// Time without a heartbeat after which a member is removed.
-    pub session_ms: i32,
+    pub session_timeout_ms: i32,
     /// Time that a rebalance waits for a member to join.
-    pub rebalance_ms: i32,
+    pub rebalance_timeout_ms: i32,
 }
 
 /// Appends a join request with one assignor and a subscription.
@@ -65,8 +65,8 @@ pub fn write_join(
     let body = JoinGroupRequest::default()
         .with_group_id(GroupId(text(identity.group)))
         .with_member_id(text(identity.member))
-        .with_session_timeout_ms(timeout.session_ms)
-        .with_rebalance_timeout_ms(timeout.rebalance_ms)
+        .with_session_timeout_ms(timeout.session_timeout_ms)
+        .with_rebalance_timeout_ms(timeout.rebalance_timeout_ms)
         .with_protocol_type(text(PROTOCOL_TYPE))
         .with_protocols(vec![protocol]);
     let api = ApiKey::JoinGroup;
@@ -240,8 +240,8 @@ mod tests {
     fn requests_contain_member_identity() {
         let mut out = BytesMut::new();
         let timeout = GroupTimeouts {
-            session_ms: 6000,
-            rebalance_ms: 9000,
+            session_timeout_ms: 6000,
+            rebalance_timeout_ms: 9000,
         };
         write_join(&mut out, 1, IDENTITY, timeout, "range", b"abc".to_vec()).expect("encodes");
         let mut bytes = out.freeze().slice(4..);
