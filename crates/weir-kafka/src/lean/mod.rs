@@ -126,7 +126,7 @@ mod tests {
         let error = run_now(config).expect_err("closed port");
         let text = error.to_string();
         assert!(
-            text.starts_with("no Kafka broker usable at \"127.0.0.1:1\""),
+            text.starts_with("no usable Kafka broker at \"127.0.0.1:1\""),
             "{text}"
         );
     }

@@ -3,7 +3,7 @@
 //! The whole text is validated. It is also recorded whether a patch can reproduce the text; see
 //! [`Document::patchable`].
 
-use super::number::reads_back;
+use super::number::is_preserved;
 use crate::text::clean_prefix;
 
 /// Maximum nesting depth.
@@ -321,7 +321,7 @@ impl Parser<'_> {
             }
             self.digits()?;
         }
-        self.document.numbers_fit &= reads_back(&self.bytes[start..self.at]);
+        self.document.numbers_fit &= is_preserved(&self.bytes[start..self.at]);
         Some(JsonNodeType::Scalar)
     }
 }
