@@ -1,5 +1,5 @@
-//! Simulated clients by the ten thousand in one event loop: TLCP sessions over WebSocket, or plain
-//! sockets of the floor server. Every update is parsed, timed and checked.
+//! Simulates tens of thousands of clients in one event loop: TLCP sessions over WebSocket, or plain
+//! sockets of the baseline server. Every update is parsed, timed and checked.
 
 mod client_pool;
 mod descriptors;
@@ -37,63 +37,65 @@ pub use fields::FieldMap;
 pub use items::{ClientShare, assign_keys};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 
-/// What the clients of a run do.
+/// Options of the clients of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientsOptions {
-    /// `ws://host:port` or `wss://host:port`, also just `host:port`; clients take them in turn.
+    /// Addresses `ws://host:port`, `wss://host:port` or `host:port`; clients use them in turn.
     pub servers: Vec<String>,
-    /// Ask for compressed messages (permessage-deflate); a server that does not agree is an error.
+    /// Request compressed messages (permessage-deflate); a server that does not agree is an error.
     #[serde(default)]
     pub compression: bool,
-    /// What is trusted where a server's address begins with `wss://`.
+    /// Trusted certificates of servers whose address starts with `wss://`.
     pub tls: TlsTrust,
-    /// TLCP or floor.
+    /// TLCP, or the protocol of the baseline server.
     pub kind: ClientProtocol,
-    /// Number of clients of the whole run.
+    /// Number of clients in the whole run.
     pub clients: usize,
-    /// The part of them that this process has.
+    /// Share of the clients that this process runs.
     pub share: ClientShare,
-    /// New connections per second of the whole run.
+    /// New connections per second in the whole run.
     pub ramp_per_s: f64,
-    /// Item of each client; `{key}` stands for its key. Without it everybody is owed every record.
+    /// Item of each client; `{key}` stands for its key. Without `{key}` all records are due to each
+    /// client.
     pub items: String,
-    /// The record keys the clients are spread over.
+    /// Record keys that are assigned to the clients.
     pub keys: Vec<String>,
-    /// Decides which client has which key.
+    /// Seed of the assignment of keys to clients.
     pub seed: u64,
     /// Field schema, in order.
     pub fields: Vec<String>,
-    /// Diffs that sessions allow; they are applied where a value is looked at.
+    /// Diff formats that sessions accept. Diffs are applied only to values that are read.
     #[serde(default)]
     pub diffs: DiffChoice,
-    /// Compare the values of all clients with those of one client per key that allows no diffs.
+    /// Compare the values of all clients with those of one client per key that accepts no diffs.
     #[serde(default)]
     pub verify_values: bool,
-    /// Take latencies only of records whose timestamp carries [`MARK`](crate::payload::MARK).
+    /// Record latencies only of records whose timestamp has the prefix
+    /// [`MARK`](crate::payload::MARK).
     pub marked_only: bool,
     /// Time records without a due time by their timestamp, the field `ts`.
     #[serde(default)]
     pub record_timestamps: bool,
-    /// How often the published programs' report is made; `None`: never.
+    /// Interval of the report in the form of the published programs; `None`: no report.
     pub seed_report: Option<Duration>,
-    /// Longest time from the start of a connection to its active subscription.
+    /// Maximum time from the start of a connection to its active subscription.
     pub setup_timeout: Duration,
 }
 
-/// Which certificates clients accept.
+/// Trust in server certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TlsTrust {
-    /// None was named: `wss://` is refused.
+    /// Not configured: `wss://` is rejected.
     #[default]
     Nobody,
-    /// Those of these authorities, as the text of a PEM file.
+    /// Certificate authorities, as the text of a PEM file.
     Authorities(String),
-    /// Any: who answers is not checked.
+    /// Any certificate: the server is not authenticated.
     Anybody,
 }
 
-/// What the clients speak.
+/// Protocol of the clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientProtocol {
@@ -107,12 +109,13 @@ pub enum ClientProtocol {
         #[serde(with = "mode_name")]
         mode: Mode,
     },
-    /// The floor's line: a key up, `OK` and frames down.
+    /// Protocol of the baseline server: the client sends its key, the server `OK` and frames.
     Floor,
 }
 
 impl ClientsOptions {
-    /// `clients` clients at `server` that subscribe what `subscribe` says, in mode RAW, to 40 keys.
+    /// Options of `clients` clients at `server` that subscribe to `subscribe` in mode RAW, with 40
+    /// keys.
     pub fn new(server: impl Into<String>, subscribe: &Subscribe, clients: usize) -> Self {
         Self {
             servers: vec![server.into()],
@@ -139,63 +142,64 @@ impl ClientsOptions {
         }
     }
 
-    /// `clients` clients of seed scenario 2 at `server`, with the stamp field the built-in plans map.
+    /// Options of `clients` clients of published scenario 2 at `server`, with the stamp field that
+    /// the built-in plans map.
     pub fn scenario_2(server: impl Into<String>, clients: usize) -> Self {
         let mut subscribe = Scenario::Two.corrected();
         subscribe.fields.push("weir".to_owned());
         Self::new(server, &subscribe, clients)
     }
 
-    /// Whether each client wants the records of one key only.
+    /// Returns `true` if each client subscribes to the records of one key.
     pub fn is_keyed(&self) -> bool {
         self.items.contains(KEY_PLACEHOLDER)
     }
 
-    /// Connections this process opens.
+    /// Returns the number of connections that this process opens.
     pub fn local_clients(&self) -> usize {
         self.share.count(self.clients)
     }
 }
 
-/// Why clients could not run.
+/// Error of the simulated clients.
 #[derive(Debug, Error)]
 pub enum ClientsError {
     /// The server's address cannot be used.
     #[error("--url {server}: {reason}, write for example ws://127.0.0.1:8080")]
     Server {
-        /// As given.
+        /// Address as given.
         server: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
     /// Each client needs a file descriptor.
     #[error(
-        "{clients} clients need {needed} file descriptors, this process may have {allowed}: raise \
-         the hard limit (ulimit -Hn), take fewer clients, or share them out with --engine local"
+        "{clients} clients need {needed} file descriptors, the limit is {allowed}: raise the hard \
+             limit (ulimit -Hn), use fewer clients, or distribute them with --engine local"
     )]
     Descriptors {
-        /// Clients asked for.
+        /// Number of requested clients.
         clients: usize,
-        /// Descriptors they need.
+        /// Number of file descriptors they need.
         needed: u64,
-        /// The hard limit.
+        /// Hard limit of file descriptors.
         allowed: u64,
     },
-    /// Not one client could connect, or the server refused all of them.
+    /// No client could connect, or the server rejected all sessions.
     #[error("no client could subscribe at {server}: {reason}")]
     Unreachable {
-        /// The server.
+        /// Addresses of the servers.
         server: String,
-        /// The most frequent reason.
+        /// Most frequent reason.
         reason: String,
     },
-    /// The operating system failed us.
+    /// The event loop failed.
     #[error("event loop of the clients failed: {0}")]
     Io(#[from] io::Error),
 }
 
 impl ClientsError {
-    /// Whose fault it is.
+    /// Returns the class of the error.
     pub fn fault(&self) -> ErrorClass {
         match self {
             Self::Server { .. } => ErrorClass::Usage,
@@ -205,11 +209,11 @@ impl ClientsError {
     }
 }
 
-/// Runs the clients until the coordinator or the schedule ends them, reporting over `link`; returns
-/// what was reported last.
+/// Runs the clients until the coordinator or the schedule ends them, and reports over `link`.
+/// Returns the final summary.
 ///
 /// # Errors
-/// [`ClientsError`] if there was nothing to measure; the link has not been told.
+/// [`ClientsError`] if there was nothing to measure; `link` gets no event about it.
 pub fn run(
     options: &ClientsOptions,
     link: &CoordinatorChannel,
@@ -235,20 +239,20 @@ pub fn run(
     loop_options.tls = servers.tls;
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
     let target = target::RequestTexts::new(options, &servers.authorities);
-    let mut fleet = client_pool::ClientPool::new(options, &target, link, Clock::start());
-    ClientLoop::new(loop_options)?.run(&mut fleet)?;
-    fleet.finish()
+    let mut pool = client_pool::ClientPool::new(options, &target, link, Clock::start());
+    ClientLoop::new(loop_options)?.run(&mut pool)?;
+    pool.finish()
 }
 
-/// Clients that fit one process, by its limit of descriptors.
+/// Returns the number of clients that the file descriptor limit of one process allows.
 pub fn clients_per_process() -> usize {
     let allowed = descriptors_allowed().saturating_sub(DESCRIPTORS_SPARE);
     usize::try_from(allowed).unwrap_or(usize::MAX).max(1)
 }
 
-/// As many keys as the published generator has.
+/// Number of keys of the published generator.
 const KEYS: usize = 40;
-/// Standard streams, poll, log files and what the allocator or a resolver may open.
+/// Reserve for standard streams, poll, log files, the allocator and the resolver.
 const DESCRIPTORS_SPARE: u64 = 64;
 
 #[cfg(test)]

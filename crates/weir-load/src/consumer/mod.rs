@@ -1,5 +1,5 @@
-//! Plain Kafka consumers: thousands in one thread, alone or in groups; each of those reads the
-//! whole topic and checks it.
+//! Plain Kafka consumers: thousands in one thread, standalone or in groups. Each consumer or group
+//! reads the whole topic and checks it.
 
 mod lean_consumers;
 mod librdkafka;
@@ -26,45 +26,46 @@ use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerEvent, WorkerRole};
 use lean_consumers::{LeanConsumers, LoopControl};
 
-/// Whose code reads.
+/// Client library of the consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ConsumerClient {
-    /// Ours: thousands in one thread.
+    /// Weir's lean consumers: thousands in one thread.
     #[default]
     Lean,
-    /// librdkafka, a client and a thread per consumer.
+    /// librdkafka, with a client and a thread per consumer.
     Librdkafka,
 }
 
-/// How many consumers read what.
+/// Options of the consumers of a run.
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
     /// Comma-separated `host:port` list; plain TCP only.
     pub bootstrap_servers: String,
-    /// Topic that every consumer reads, all partitions, from its end on.
+    /// Topic. Every consumer or group reads all its partitions from their end.
     pub topic: String,
     /// Number of consumers.
     pub clients: usize,
-    /// What they are made of.
+    /// Client library.
     pub client: ConsumerClient,
     /// New connections per second.
     pub ramp_per_s: usize,
-    /// How long a broker may hold a fetch without records.
+    /// Maximum time for which a broker delays a fetch response without records.
     pub max_wait: Duration,
-    /// Where the due instants of records are read.
+    /// Source of the records' due times.
     pub latency_from: LatencySource,
-    /// Times only records whose timestamp carries the mark of probe records.
+    /// Record latencies only of records with the mark of probe records.
     pub marked_only: bool,
-    /// Times records without a due time by their timestamp.
+    /// Time records without a due time by their timestamp.
     pub record_timestamps: bool,
-    /// Groups that the consumers join; `None`: each stands alone.
+    /// Groups that the consumers join; `None`: all are standalone.
     pub groups: Option<LeanGroups>,
-    /// How often the published programs' report is made; `None`: never.
+    /// Interval of the report in the form of the published programs; `None`: no report.
     pub seed_report: Option<Duration>,
 }
 
 impl ConsumerOptions {
-    /// `clients` consumers of one topic, 1,000 new connections a second, fetches held for 500 ms.
+    /// Returns the options of `clients` consumers of one topic with 1,000 new connections per
+    /// second and fetch delays of up to 500 ms.
     pub fn new(bootstrap_servers: &str, topic: &str, clients: usize) -> Self {
         Self {
             bootstrap_servers: bootstrap_servers.to_owned(),
@@ -95,11 +96,11 @@ impl ConsumerOptions {
     }
 }
 
-/// Consumes until the coordinator or the schedule ends it, or all of the ledger has come; returns
-/// what was reported last.
+/// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
+/// arrived. Returns the final summary.
 ///
 /// # Errors
-/// [`LoadError`] if the consumers could not begin; the link has not been told.
+/// [`LoadError`] if the consumers did not start; `link` gets no event about it.
 pub fn run(
     options: &ConsumerOptions,
     link: &CoordinatorChannel,
@@ -108,9 +109,9 @@ pub fn run(
     check_report(options)?;
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
     check_groups(options)?;
-    // A member has a connection to its coordinator besides.
-    let each = brokers + usize::from(options.groups.is_some());
-    check_clients(options.clients, each)?;
+    // A group member also has a connection to its group coordinator.
+    let connections_each = brokers + usize::from(options.groups.is_some());
+    check_clients(options.clients, connections_each)?;
     let summary = match options.client {
         ConsumerClient::Lean => consume_lean(options, link)?,
         ConsumerClient::Librdkafka => {
@@ -129,9 +130,9 @@ fn consume_lean(
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, LoadError> {
     let runtime = event_loop()?;
-    let crowd = Rc::new(RefCell::new(LeanConsumers::new(options)));
-    let report = runtime.block_on(consume(options.config(), &crowd, link))?;
-    let summary = crowd.borrow().summary(&report);
+    let consumer_state = Rc::new(RefCell::new(LeanConsumers::new(options)));
+    let report = runtime.block_on(consume(options.config(), &consumer_state, link))?;
+    let summary = consumer_state.borrow().summary(&report);
     Ok(summary)
 }
 
@@ -147,36 +148,36 @@ fn event_loop() -> Result<tokio::runtime::Runtime, LoadError> {
 
 async fn consume(
     config: LeanConfig,
-    crowd: &Rc<RefCell<LeanConsumers>>,
+    consumer_state: &Rc<RefCell<LeanConsumers>>,
     link: &CoordinatorChannel,
 ) -> Result<LeanReport, LoadError> {
     let (stop, stopped) = watch::channel(false);
-    let steer = async {
-        let mut turns = interval_at(Instant::now() + TURN, TURN);
-        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let control = async {
+        let mut ticks = interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            turns.tick().await;
-            if crowd.borrow_mut().turn(link) == LoopControl::Stop {
+            ticks.tick().await;
+            if consumer_state.borrow_mut().poll(link) == LoopControl::Stop {
                 break;
             }
         }
-        // Nobody listens only when the consumers have failed, which their result tells.
+        // The receiver is closed only if the consumers failed; their result has the error.
         let _ = stop.send(true);
     };
-    let consumers = lean::run(config, Rc::clone(crowd), stopped);
+    let consumers = lean::run(config, Rc::clone(consumer_state), stopped);
     tokio::pin!(consumers);
     tokio::select! {
-        // They end by themselves only with an error at the start.
+        // The consumers end on their own only with an error at the start.
         outcome = &mut consumers => Ok(outcome?),
-        () = steer => Ok(consumers.await?),
+        () = control => Ok(consumers.await?),
     }
 }
 
 fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
     match options.seed_report {
-        Some(every) if every < REPORT_EVERY_MIN => Err(LoadError::Option {
+        Some(interval) if interval < REPORT_INTERVAL_MIN => Err(LoadError::Option {
             option: "--report-every",
-            value: format!("{} ms", every.as_millis()),
+            value: format!("{} ms", interval.as_millis()),
             reason: "give at least 1s".to_owned(),
         }),
         _ => Ok(()),
@@ -195,7 +196,7 @@ fn check_groups(options: &ConsumerOptions) -> Result<(), LoadError> {
     })
 }
 
-/// Each consumer needs one connection to every broker that leads a partition.
+/// Checks the number of consumers and raises the file descriptor limit for their connections.
 fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
     if clients == 0 {
         return Err(LoadError::Option {
@@ -215,17 +216,17 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadErro
             option: "--clients",
             value: clients.to_string(),
             reason: format!(
-                "{needed} file descriptors are needed, this process may have {allowed}: raise the \
-                 hard limit (ulimit -Hn) or take fewer"
+                "{needed} file descriptors are needed, the limit is {allowed}: raise the hard \
+                     limit (ulimit -Hn) or use fewer consumers"
             ),
         });
     }
     Ok(())
 }
 
-const TURN: Duration = Duration::from_millis(20);
-const REPORT_EVERY_MIN: Duration = Duration::from_secs(1);
-/// Standard streams, poll, librdkafka's look at the topic, log files.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;
 
 #[cfg(test)]
@@ -233,8 +234,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_consumers_that_cannot_be_are_named() {
-        let none = check_clients(0, 1).expect_err("nobody").to_string();
+    fn invalid_numbers_of_consumers_are_rejected() {
+        let none = check_clients(0, 1).expect_err("too few").to_string();
         assert_eq!(none, "--clients 0: at least one is needed");
         let many = check_clients(usize::MAX, 3)
             .expect_err("too many")
