@@ -10,12 +10,14 @@ use weir_net::websocket::Inflater;
 use weir_tlcp::Mode;
 use weir_tlcp::client::ClientSessionConfig;
 
+use super::diff_choice::DiffChoice;
+use super::error::ClientsError;
 use super::items::assign_keys;
+use super::options::{ClientProtocol, ClientsOptions};
 use super::session::{ClientPhase, SessionContext, SimulatedClient, close_text};
 use super::shared::SessionTotals;
 use super::target::RequestTexts;
 use super::verify::ClientCheck;
-use super::{ClientProtocol, ClientsError, ClientsOptions, DiffChoice};
 use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyId;

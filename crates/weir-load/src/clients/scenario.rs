@@ -1,7 +1,7 @@
 //! Subscriptions of the published load tests: scenarios 1 to 3 with their JSON Patch and text diff
 //! variants, and the client that measures the filtering tests.
 
-use super::DiffChoice;
+use super::diff_choice::DiffChoice;
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 
 /// Placeholder for a client's key in an item template.

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use weir_net::client::ServerTls;
 use weir_net::tls::ClientTls;
 
-use super::{ClientShare, ClientsError, ClientsOptions, TlsTrust};
+use super::error::ClientsError;
+use super::items::ClientShare;
+use super::options::{ClientsOptions, TlsTrust};
 
 /// Servers, in the order in which the connections of this process use them.
 #[derive(Debug)]

@@ -10,9 +10,10 @@ use weir_tlcp::client::{
     ClientSession, ClientSessionConfig, Line, Lines, SessionEvent, parse_line,
 };
 
+use super::fields::FieldMap;
+use super::options::ClientProtocol;
 use super::target::{RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
-use super::{ClientProtocol, FieldMap};
 
 /// State of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

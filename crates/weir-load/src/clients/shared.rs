@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::ClientsOptions;
 use super::meter::DeliveryRecorder;
+use super::options::ClientsOptions;
 use super::reference_values::ReferenceValues;
 use super::session::{ClientPhase, SessionAction, SimulatedClient};
 use super::target::RequestTexts;

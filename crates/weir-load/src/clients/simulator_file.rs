@@ -9,7 +9,7 @@ use std::time::Duration;
 use roxmltree::{Document, Node};
 use thiserror::Error;
 
-use super::Scenario;
+use super::scenario::Scenario;
 
 /// Parameters of a simulator file.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,10 @@ use weir_net::websocket;
 use weir_tlcp::client::{AddParams, ClientSessionConfig, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
-use super::{ClientProtocol, ClientsOptions, DiffChoice, FieldMap, KEY_PLACEHOLDER};
+use super::diff_choice::DiffChoice;
+use super::fields::FieldMap;
+use super::options::{ClientProtocol, ClientsOptions};
+use super::scenario::KEY_PLACEHOLDER;
 use weir_tlcp::Mode;
 
 /// Texts of a run, borrowed by its sessions.

@@ -1,9 +1,10 @@
 //! Tests the whole worker against small servers in threads, and one session without sockets.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_net::websocket::{

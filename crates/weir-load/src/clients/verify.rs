@@ -5,8 +5,9 @@ use weir_stats::CompactHistogram;
 use weir_tlcp::client::{FieldToken, ItemState, field_tokens};
 use weir_tlcp::text::percent_decode;
 
+use super::diff_choice::DiffChoice;
+use super::fields::FieldMap;
 use super::target::RequestTexts;
-use super::{DiffChoice, FieldMap};
 use crate::delivery::{Conflation, DeliveryChecker};
 use crate::due_text::{DueReader, DueTimestamp};
 use crate::keys::{KeyId, KeyTable};

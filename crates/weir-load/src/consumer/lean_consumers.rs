@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
 use weir_stats::CompactHistogram;
 
+use super::options::{ConsumerClient, ConsumerOptions};
 use super::origin::{OriginReader, key_name};
-use super::{ConsumerClient, ConsumerOptions};
 use crate::clients::meter::DeliveryRecorder;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};

@@ -11,7 +11,8 @@ use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
 use super::lean_consumers::{LeanConsumers, LoopControl};
-use super::{ConsumerOptions, POLL_INTERVAL};
+use super::options::ConsumerOptions;
+use super::runtime::POLL_INTERVAL;
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
 use crate::error::LoadError;

@@ -3,7 +3,9 @@
 
 mod lean_consumers;
 mod librdkafka;
+mod options;
 mod origin;
+mod runtime;
 mod scan;
 
 use std::cell::RefCell;
@@ -14,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanReport};
 
+pub use options::{ConsumerClient, ConsumerOptions};
 pub use origin::{LatencySource, UnknownSource};
 pub use scan::{ScanOptions, run as run_scan};
 pub use weir_kafka::lean::LeanGroups;
@@ -25,76 +28,7 @@ use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerEvent, WorkerRole};
 use lean_consumers::{LeanConsumers, LoopControl};
-
-/// Client library of the consumers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ConsumerClient {
-    /// Weir's lean consumers: thousands in one thread.
-    #[default]
-    Lean,
-    /// librdkafka, with a client and a thread per consumer.
-    Librdkafka,
-}
-
-/// Options of the consumers of a run.
-#[derive(Debug, Clone)]
-pub struct ConsumerOptions {
-    /// Comma-separated `host:port` list; plain TCP only.
-    pub bootstrap_servers: String,
-    /// Topic. Every consumer or group reads all its partitions from their end.
-    pub topic: String,
-    /// Number of consumers.
-    pub clients: usize,
-    /// Client library.
-    pub client: ConsumerClient,
-    /// New connections per second.
-    pub ramp_per_s: usize,
-    /// Maximum time for which a broker delays a fetch response without records.
-    pub max_wait: Duration,
-    /// Source of the records' due times.
-    pub latency_from: LatencySource,
-    /// Record latencies only of records with the mark of probe records.
-    pub marked_only: bool,
-    /// Time records without a due time by their timestamp.
-    pub record_timestamps: bool,
-    /// Groups that the consumers join; `None`: all are standalone.
-    pub groups: Option<LeanGroups>,
-    /// Interval of the report in the form of the published programs; `None`: no report.
-    pub seed_report: Option<Duration>,
-}
-
-impl ConsumerOptions {
-    /// Returns the options of `clients` consumers of one topic with 1,000 new connections per
-    /// second and fetch delays of up to 500 ms.
-    pub fn new(bootstrap_servers: &str, topic: &str, clients: usize) -> Self {
-        Self {
-            bootstrap_servers: bootstrap_servers.to_owned(),
-            topic: topic.to_owned(),
-            clients,
-            client: ConsumerClient::Lean,
-            ramp_per_s: 1000,
-            max_wait: Duration::from_millis(500),
-            latency_from: LatencySource::Header,
-            marked_only: false,
-            record_timestamps: false,
-            groups: None,
-            seed_report: None,
-        }
-    }
-
-    fn config(&self) -> LeanConfig {
-        LeanConfig {
-            bootstrap_servers: self.bootstrap_servers.clone(),
-            topic: self.topic.clone(),
-            consumers: self.clients,
-            max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),
-            connect_rate_per_s: self.ramp_per_s,
-            client_id: "weir-load-consume".to_owned(),
-            groups: self.groups.clone(),
-            ..LeanConfig::default()
-        }
-    }
-}
+use runtime::{POLL_INTERVAL, event_loop};
 
 /// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
 /// arrived. Returns the final summary.
@@ -134,16 +68,6 @@ fn consume_lean(
     let report = runtime.block_on(consume(options.config(), &consumer_state, link))?;
     let summary = consumer_state.borrow().summary(&report);
     Ok(summary)
-}
-
-fn event_loop() -> Result<tokio::runtime::Runtime, LoadError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|reason| LoadError::System {
-            what: "starting the event loop of the consumers",
-            reason,
-        })
 }
 
 async fn consume(
@@ -224,7 +148,6 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadErro
     Ok(())
 }
 
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;

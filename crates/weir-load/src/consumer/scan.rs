@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use super::{POLL_INTERVAL, event_loop};
+use super::runtime::{POLL_INTERVAL, event_loop};
 use crate::clock::{Clock, nanos};
 use crate::error::LoadError;
 use crate::topic;

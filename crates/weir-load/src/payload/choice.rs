@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Random;
+use super::random::Random;
 
 /// Distribution of records over keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

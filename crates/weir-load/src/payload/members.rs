@@ -1,7 +1,8 @@
 //! Values of the kind `json-members`: JSON objects of configurable size. A share of the members
 //! changes from one record of a key to the next.
 
-use super::{TextPool, TimestampText};
+use super::text_pool::TextPool;
+use super::timestamp_text::TimestampText;
 
 /// Shape of the objects.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,6 +11,8 @@ mod random;
 mod replay;
 mod small;
 mod text;
+mod text_pool;
+mod timestamp_text;
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,6 +23,7 @@ pub use members::MembersSpec;
 pub use random::Random;
 pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource};
 pub use text::TextValues;
+pub use timestamp_text::MARK;
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
@@ -29,6 +32,7 @@ use members::MemberObjects;
 use person::People;
 use replay::Replay;
 use small::SmallObjects;
+use timestamp_text::TimestampText;
 
 /// Kind of record, named as in the published generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -148,9 +152,6 @@ pub struct PayloadSpec {
     /// Starts the timestamp member with [`MARK`].
     pub marked: bool,
 }
-
-/// Prefix of the timestamp of records that count for latency, if others are background.
-pub const MARK: &str = "PREFIX-";
 
 /// Generator of keys and values.
 #[derive(Debug, Clone)]
@@ -289,59 +290,6 @@ impl PayloadGenerator {
             ValueForm::People(people) => people.value(),
         }
     }
-}
-
-/// Writer of the timestamp members of objects.
-#[derive(Debug, Clone)]
-struct TimestampText {
-    local: LocalTime,
-    marked: bool,
-}
-
-impl TimestampText {
-    fn push(&mut self, out: &mut Vec<u8>, due_unix_ns: u64) {
-        if self.marked {
-            out.extend_from_slice(MARK.as_bytes());
-        }
-        out.extend_from_slice(&self.local.format(due_unix_ns));
-    }
-}
-
-/// Random text from which records take pieces.
-#[derive(Debug, Clone)]
-struct TextPool {
-    text: Box<[u8]>,
-    random: Random,
-}
-
-impl TextPool {
-    fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let mut text = vec![0; POOL_BYTES].into_boxed_slice();
-        random.fill_alphanumeric(&mut text);
-        Self { text, random }
-    }
-
-    /// Returns the start of a random piece of `len` characters.
-    fn draw(&mut self, len: usize) -> usize {
-        self.random.below((POOL_BYTES - len) as u32) as usize
-    }
-
-    fn piece(&self, at: usize, len: usize) -> &[u8] {
-        &self.text[at..at + len]
-    }
-
-    /// Returns a random number as Java's generator does: any 32 bits, with sign.
-    fn draw_number(&mut self) -> i32 {
-        self.random.next_u64() as i32
-    }
-}
-
-/// Size of the text. A piece may start anywhere, so that pieces of a run rarely repeat.
-const POOL_BYTES: usize = 1 << 20;
-
-fn push_number(out: &mut Vec<u8>, number: i32) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! There is one object per name, shared by all producers. Each record of a name changes two members
 //! of its object.
 
-use super::{TextPool, TimestampText, push_number};
+use super::text_pool::{TextPool, push_number};
+use super::timestamp_text::TimestampText;
 use crate::keys::{FIRST_NAMES, HOBBIES};
 
 const TEXT_LEN: usize = 256;

@@ -1,6 +1,7 @@
 //! Values of the kind `json`: timestamp, filler, key and a number.
 
-use super::{TextPool, TimestampText, push_number};
+use super::text_pool::{TextPool, push_number};
+use super::timestamp_text::TimestampText;
 
 /// Characters of the filler; the configured size does not apply.
 const TEXT_LEN: usize = 512;

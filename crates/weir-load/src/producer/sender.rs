@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use weir_kafka::{Producer, SendError};
 
 use super::meter::PublishRecorder;
-use super::tracker::{ProduceAck, Tracker};
-use super::{AckQueue, ProducerOptions};
+use super::options::ProducerOptions;
+use super::tracker::{AckQueue, ProduceAck, Tracker};
 use crate::clock::{Clock, nanos};
 use crate::pacer::Pacer;
 use crate::payload::{KeyChoice, PayloadGenerator};

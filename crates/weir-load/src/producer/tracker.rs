@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 use slab::Slab;
 
@@ -18,6 +19,9 @@ pub(super) struct ProduceAck {
     /// Error, if the broker did not store the record.
     pub(super) error: Option<String>,
 }
+
+/// Acknowledgements from librdkafka's thread to the sender; at most one per in-flight record.
+pub(super) type AckQueue = Arc<Mutex<Vec<ProduceAck>>>;
 
 /// Records from sequence number to acknowledgement; used by the sending thread only.
 #[derive(Debug)]
