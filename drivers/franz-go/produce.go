@@ -180,8 +180,7 @@ func (b *burst) inKeptProducer(ctx context.Context, d *driver) error {
 }
 
 // The library requests a topic's metadata when it gets the first record for it. This record is for
-// a
-// partition that does not exist, so the library rejects it once it has the metadata.
+// a partition that does not exist, so the library rejects it once it has the metadata.
 func askMetadata(ctx context.Context, client *kgo.Client, topic string) error {
 	refused := make(chan error, 1)
 	client.Produce(ctx, &kgo.Record{Topic: topic, Partition: math.MaxInt32}, func(_ *kgo.Record, err error) {

@@ -13,17 +13,17 @@ import (
 
 // Totals and the current second; a goroutine reports each second when it ends.
 type seconds struct {
-	id      json.RawMessage
-	count   int
-	start   mark
-	mutex   sync.Mutex
-	reported    int
-	cpu     int64
-	records int64
-	bytes   int64
-	all     struct{ records, bytes int64 }
-	stop    chan struct{}
-	stopped chan struct{}
+	id       json.RawMessage
+	count    int
+	start    mark
+	mutex    sync.Mutex
+	reported int
+	cpu      int64
+	records  int64
+	bytes    int64
+	all      struct{ records, bytes int64 }
+	stop     chan struct{}
+	stopped  chan struct{}
 }
 
 func startSeconds(cmd *command) *seconds {

@@ -238,8 +238,8 @@ fn inconsistent_distribution_is_rejected() {
             |it| it.pairs[2].0 = 12_345,
             "more than three significant digits",
         ),
-        (|it| it.max_us = 99_999, "its pairs from 3 to 12300"),
-        (|it| it.min_us = 0, "its pairs from 3 to 12300"),
+        (|it| it.max_us = 99_999, "its pairs are from 3 to 12300"),
+        (|it| it.min_us = 0, "its pairs are from 3 to 12300"),
         (|it| it.sum_us = 50_000, "the sum of d"),
         (|it| it.pairs[0].1 = u64::MAX, "the pairs of d have"),
     ];

@@ -59,7 +59,7 @@ pub struct Driver {
 
 impl Driver {
     /// Starts a driver and requests its description. Writes its standard error to `<name>.log` in
-    /// `folder`, and the lines in both directions to `<name>.jsonl`.
+    /// `dir`, and the lines in both directions to `<name>.jsonl`.
     ///
     /// # Errors
     /// The driver does not start or does not describe itself.

@@ -41,8 +41,8 @@ impl DriverProgram {
             .ok_or_else(|| invalid("not of the form NAME=COMMAND"))?;
         if !is_name(name) {
             return Err(invalid(
-                "the name must have 1 to 32 letters, digits, '-', '_' or '.', and start with a letter \
-                 or digit",
+                "the name must have 1 to 32 letters, digits, '-', '_' or '.', and start with a \
+                 letter or digit",
             ));
         }
         if command.trim().is_empty() {

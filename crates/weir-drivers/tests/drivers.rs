@@ -20,10 +20,12 @@ const TEST_TIMEOUT: CommandLimit<'static> = CommandLimit {
     stop: &NEVER,
 };
 
-const HELLO: &str = r#"read -r line
-echo '{"id":1,"ok":true,"protocol":1,"library":"none","library_version":"1","binding":"","runtime":"sh","capabilities":["produce.cold"]}'
-read -r line
-"#;
+const HELLO: &str = concat!(
+    "read -r line\n",
+    "echo '{\"id\":1,\"ok\":true,\"protocol\":1,\"library\":\"none\",\"library_version\":\"1\",",
+    "\"binding\":\"\",\"runtime\":\"sh\",\"capabilities\":[\"produce.cold\"]}'\n",
+    "read -r line\n",
+);
 
 /// Starts a driver that sends hello, reads one command, and continues with `rest`.
 fn driver(dir: &Path, name: &str, rest: &str) -> Driver {
@@ -235,7 +237,10 @@ fn invalid_lines_are_errors() {
         ),
         (
             "early",
-            "echo '{\"id\":2,\"event\":\"second\",\"second\":0,\"records\":1,\"bytes\":1,\"cpu_us\":1}'\n",
+            concat!(
+                "echo '{\"id\":2,\"event\":\"second\",\"second\":0,\"records\":1,",
+                "\"bytes\":1,\"cpu_us\":1}'\n"
+            ),
             "an unexpected event",
         ),
         ("endless", "yes | tr -d '\\n'\n", "a line that is too long"),

@@ -387,9 +387,9 @@ impl SystemSample {
 
 /// Returns the samples with `from <= t <= until`; `samples` is ordered by time.
 fn inside<T>(samples: &[T], at: impl Fn(&T) -> u64, from: u64, until: u64) -> &[T] {
-    let begin = samples.partition_point(|sample| at(sample) < from);
+    let start = samples.partition_point(|sample| at(sample) < from);
     let end = samples.partition_point(|sample| at(sample) <= until);
-    samples.get(begin..end).unwrap_or_default()
+    samples.get(start..end).unwrap_or_default()
 }
 
 fn usage(samples: &[Sample]) -> Option<RoleUsageSpan> {

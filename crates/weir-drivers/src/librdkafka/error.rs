@@ -11,9 +11,9 @@ pub(super) type CommandOutcome<T> = Result<T, CommandError>;
 /// Error of a command, as shown to users.
 #[derive(Debug, Error)]
 pub(super) enum CommandError {
-    #[error("configure must be the first command")]
+    #[error("configure must precede this command")]
     NotConfigured,
-    #[error("protocol {0} is not supported, only {ours}", ours = crate::PROTOCOL)]
+    #[error("protocol {0} is not supported, only {supported}", supported = crate::PROTOCOL)]
     Protocol(u32),
     #[error("{name} {value}: {reason}")]
     Setting {
@@ -33,11 +33,11 @@ pub(super) enum CommandError {
     #[error("topic \"{topic}\": {reason}")]
     Topic { topic: String, reason: String },
     /// The deadline of the command has passed.
-    #[error("{done} of {wanted} records {what} before the timeout{}", last_error(.error))]
+    #[error("{done} of {expected} records {what} before the timeout{}", last_error(.error))]
     TimedOut {
         what: &'static str,
         done: u64,
-        wanted: u64,
+        expected: u64,
         error: String,
     },
     #[error("{doing} when the input ended")]
@@ -64,7 +64,7 @@ impl CommandError {
 pub(super) fn late(
     what: &'static str,
     done: u64,
-    wanted: u64,
+    expected: u64,
     reason: WaitAborted,
     error: &str,
 ) -> CommandError {
@@ -72,7 +72,7 @@ pub(super) fn late(
         WaitAborted::TimedOut => CommandError::TimedOut {
             what,
             done,
-            wanted,
+            expected,
             error: error.to_owned(),
         },
         WaitAborted::Halted => CommandError::Halted { doing: "abandoned" },

@@ -241,7 +241,7 @@ mod tests {
             ),
         ]);
         for line in responses {
-            assert_eq!(line["error"], "configure must be the first command");
+            assert_eq!(line["error"], "configure must precede this command");
         }
     }
 

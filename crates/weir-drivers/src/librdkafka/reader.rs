@@ -133,16 +133,16 @@ impl DriverConsumer {
         committed.map_err(CommandError::kafka("committing"))
     }
 
-    /// Returns the time to wait for a record; an error after the deadline. `got` of `wanted`
+    /// Returns the time to wait for a record; an error after the deadline. `got` of `expected`
     /// records were received.
     pub(super) fn check_time(
         &self,
         timeout: &Deadline<'_>,
         got: u64,
-        wanted: u64,
+        expected: u64,
     ) -> CommandOutcome<Duration> {
         let left = timeout.left();
-        let left = left.map_err(|reason| late("received", got, wanted, reason, &self.last_error));
+        let left = left.map_err(|reason| late("received", got, expected, reason, &self.last_error));
         left.map(|left| left.min(POLL_SLICE))
     }
 

@@ -35,9 +35,9 @@ pub(super) fn roundtrip(
     sender.send_primer(&command.topic, timeout)?;
     wait_for_primer(&mut reader, timeout)?;
     let t0 = clock.mark();
-    let wanted = AtomicU64::new(command.count);
+    let expected = AtomicU64::new(command.count);
     let (sent, received) = thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(&mut reader, &wanted, t0, clock, timeout));
+        let receiving = scope.spawn(|| receive(&mut reader, &expected, t0, clock, timeout));
         let sending = RoundTripProducer {
             command,
             value: &value,
@@ -46,8 +46,8 @@ pub(super) fn roundtrip(
         };
         let sent = sending.run(&sender, t0.ns, timeout);
         // Failed records will not arrive.
-        let expected = sent.as_ref().map_or(0, |sent| sent.reported.acked);
-        wanted.store(expected, Ordering::Release);
+        let acked = sent.as_ref().map_or(0, |sent| sent.reported.acked);
+        expected.store(acked, Ordering::Release);
         (sent, receiving.join())
     });
     let sent = sent?;
@@ -96,15 +96,15 @@ struct ReceivedRecords {
 
 fn receive(
     reader: &mut DriverConsumer,
-    wanted: &AtomicU64,
+    expected: &AtomicU64,
     t0: ClockMark,
     clock: DriverClock,
     timeout: &Deadline<'_>,
 ) -> CommandOutcome<ReceivedRecords> {
     let mut latency = DriverHistogram::default();
     let (mut got, mut last) = (0, t0);
-    let mut wait = reader.check_time(timeout, 0, wanted.load(Ordering::Acquire))?;
-    while got < wanted.load(Ordering::Acquire) {
+    let mut wait = reader.check_time(timeout, 0, expected.load(Ordering::Acquire))?;
+    while got < expected.load(Ordering::Acquire) {
         match reader.poll(wait)? {
             ReadStep::Record(record) => {
                 let now = clock.now_ns();
@@ -114,13 +114,13 @@ fn receive(
                 };
                 latency.record_ns(now as i64 - due);
                 got += 1;
-                if got == wanted.load(Ordering::Acquire) {
+                if got == expected.load(Ordering::Acquire) {
                     last = clock.mark();
                 }
             }
             ReadStep::Primer => {}
             ReadStep::Nothing => {
-                wait = reader.check_time(timeout, got, wanted.load(Ordering::Acquire))?;
+                wait = reader.check_time(timeout, got, expected.load(Ordering::Acquire))?;
             }
         }
     }

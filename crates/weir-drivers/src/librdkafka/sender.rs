@@ -158,9 +158,9 @@ impl DriverProducer {
 
     fn late(&self, reason: WaitAborted) -> CommandError {
         let reports = self.reports();
-        let (done, wanted) = (reports.done(), reports.expected());
+        let (done, expected) = (reports.done(), reports.expected());
         let error = reports.errors().last().cloned().unwrap_or_default();
-        late("delivered", done, wanted, reason, &error)
+        late("delivered", done, expected, reason, &error)
     }
 
     fn reports(&self) -> &Reports {

@@ -308,7 +308,8 @@ mod tests {
     #[test]
     fn settings_are_read_back() {
         let settings = json!({
-            "acks": -1, "linger_ms": 0.5, "batch_bytes": 1000, "batch_records": 0, "max_in_flight": 5,
+            "acks": -1, "linger_ms": 0.5, "batch_bytes": 1000, "batch_records": 0,
+            "max_in_flight": 5,
             "retries": 0, "idempotence": false, "compression": "none", "queue_bytes": 1_048_577,
             "queue_records": 0, "max_request_bytes": 1_048_576, "send_buffer_bytes": 0,
             "receive_buffer_bytes": 0, "fetch_min_bytes": 1, "fetch_wait_ms": 500,

@@ -75,9 +75,9 @@ impl AgentSet {
         }
     }
 
-    /// Returns the number of connections of all agents once `wanted` agents are ready.
-    pub(super) fn ready(&self, wanted: usize) -> Option<u64> {
-        if self.handles.len() < wanted {
+    /// Returns the number of connections of all agents once `required` agents are ready.
+    pub(super) fn ready(&self, required: usize) -> Option<u64> {
+        if self.handles.len() < required {
             return None;
         }
         self.handles.iter().map(|handle| handle.ready).sum()
@@ -132,9 +132,9 @@ impl AgentSet {
         progress
     }
 
-    /// Returns the merged summary once all `wanted` agents have sent theirs.
-    pub(super) fn summary(&self, wanted: usize) -> Option<DeliverySummary> {
-        if self.handles.len() < wanted {
+    /// Returns the merged summary once all `required` agents have sent theirs.
+    pub(super) fn summary(&self, required: usize) -> Option<DeliverySummary> {
+        if self.handles.len() < required {
             return None;
         }
         let mut merged = DeliverySummary::default();

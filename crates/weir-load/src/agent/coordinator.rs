@@ -358,7 +358,7 @@ impl AgentCoordinator {
         };
         AgentError::Missing {
             joined: self.agents.handles.len(),
-            wanted: self.options.agents,
+            required: self.options.agents,
             seconds: self.options.join_timeout.as_secs(),
             rejected,
             address: self.address.to_string(),

@@ -31,14 +31,14 @@ pub enum AgentError {
     },
     /// Not all agents joined in time.
     #[error(
-        "only {joined} of {wanted} agents joined within {seconds} s{rejected}: start the \
+        "only {joined} of {required} agents joined within {seconds} s{rejected}: start the \
              missing ones with `weir agent --coordinator {address}` and the run's token"
     )]
     Missing {
         /// Agents that joined.
         joined: usize,
         /// Agents that the run needs.
-        wanted: usize,
+        required: usize,
         /// Timeout in seconds.
         seconds: u64,
         /// Rejected peers in parentheses; empty if there are none.
@@ -75,7 +75,7 @@ pub enum AgentError {
     },
     /// On an agent: the coordinator rejected it.
     #[error("the coordinator rejected this agent: {reason}")]
-    Refused {
+    Rejected {
         /// Reason given by the coordinator.
         reason: String,
     },
@@ -88,7 +88,7 @@ impl AgentError {
     /// Returns the class of the error.
     pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Listen { .. } | Self::Refused { .. } => ErrorClass::Usage,
+            Self::Listen { .. } | Self::Rejected { .. } => ErrorClass::Usage,
             Self::Coordinator { .. } => ErrorClass::Target,
             Self::Failed { fault, .. } => *fault,
             Self::Work(error) => error.fault(),

@@ -65,7 +65,7 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
     let clock = Clock::start();
     let (share, work) = loop {
         match read_message(&mut input).map_err(broken)? {
-            CoordinatorMessage::Refused { reason } => return Err(AgentError::Refused { reason }),
+            CoordinatorMessage::Refused { reason } => return Err(AgentError::Rejected { reason }),
             CoordinatorMessage::Clients { share, options } => break (share, options),
             CoordinatorMessage::Clock => {
                 let unix_ns = clock.now_unix_ns();

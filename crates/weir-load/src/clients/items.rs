@@ -58,7 +58,8 @@ mod tests {
         #[test]
         fn shares_cover_all_clients_once(total in 0_usize..5000, of in 1_usize..12) {
             let shares = (0..of).map(|index| ClientShare { index, of });
-            let mut numbers: Vec<usize> = shares.clone().flat_map(|share| share.numbers(total)).collect();
+            let numbers = shares.clone().flat_map(|share| share.numbers(total));
+            let mut numbers: Vec<usize> = numbers.collect();
             numbers.sort_unstable();
             prop_assert_eq!(numbers, (0..total).collect::<Vec<_>>());
             let counts: Vec<usize> = shares.map(|share| share.count(total)).collect();

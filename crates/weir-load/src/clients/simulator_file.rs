@@ -97,8 +97,8 @@ impl<'a> SimulatorParams<'a> {
         if !root.has_tag_name("client_conf") {
             let name = root.tag_name().name();
             let reason = format!(
-                "element \"{name}\" found, expected \"client_conf\": is this the simulator's client \
-                     configuration?"
+                "element \"{name}\" found, expected \"client_conf\": is this the simulator's \
+                 client configuration?"
             );
             return Err((line(&root), reason));
         }
@@ -227,7 +227,8 @@ impl<'a> SimulatorParams<'a> {
 fn reason_ignored(name: &str) -> &'static str {
     match name {
         "itemsPerSession" | "itemRandomExtraction" | "firstItemAvailable" | "lastItemAvailable" => {
-            "ignored, each session has the one item of its scenario; keys are spread evenly, see --seed"
+            "ignored, each session has the one item of its scenario; keys are spread evenly, \
+             see --seed"
         }
         "dataAdapterName" => {
             "ignored as the simulator does; the scenario decides, or --data-adapter"

@@ -279,7 +279,10 @@ fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
         ..options(server, 1)
     };
     let summary = run(&options, &link).unwrap();
-    let aged = |event: &WorkerEvent| matches!(event, WorkerEvent::Interval(i) if i.tag == LatencyTag::StateAge);
+    let aged = |event: &WorkerEvent| match event {
+        WorkerEvent::Interval(interval) => interval.tag == LatencyTag::StateAge,
+        _ => false,
+    };
     let reported = events(&lines).iter().any(aged);
     (summary.lost, summary.conflated, reported)
 }
@@ -521,8 +524,12 @@ fn compression_is_negotiated_or_an_error() {
     let payload = deflater.deflate(text(&[update]).as_bytes()).unwrap();
     push_deflated_server_text(&mut stream, payload);
     let seen = steps_with(true, &stream, &[3, 300, stream.len() - 3]);
-    let wanted = format!("Update {}", &update["U,1,1,".len()..]);
-    assert_eq!(seen[1..], [wanted.as_str(), wanted.as_str()], "{seen:?}");
+    let expected = format!("Update {}", &update["U,1,1,".len()..]);
+    assert_eq!(
+        seen[1..],
+        [expected.as_str(), expected.as_str()],
+        "{seen:?}"
+    );
     let seen = steps_with(true, &plain, &[]);
     assert!(seen[0].contains("server does not compress"), "{seen:?}");
     let seen = steps(&stream, &[]);

@@ -89,11 +89,11 @@ impl ClientCheck {
     pub(super) fn read(
         &mut self,
         payload: &[u8],
-        wanted: ExpectedUpdate<'_>,
+        expected_update: ExpectedUpdate<'_>,
         fields: &FieldMap,
         context: &mut DecodeContext<'_>,
     ) -> Result<ReceivedUpdate, UpdateFault> {
-        let expected = match wanted {
+        let expected = match expected_update {
             ExpectedUpdate::Key(key, _) => Some(key),
             ExpectedUpdate::All(_) => None,
         };
@@ -102,7 +102,7 @@ impl ClientCheck {
             state.apply(payload).map_err(|_| UpdateFault::Undecodable)?;
         }
         self.started = true;
-        let key = match wanted {
+        let key = match expected_update {
             ExpectedUpdate::Key(_, id) => Some(id),
             ExpectedUpdate::All(no_key) => self.key(&found, no_key, context.keys),
         };

@@ -299,7 +299,9 @@ fn unit_is_smallest_count_after_last_gap() {
 proptest! {
     #[test]
     fn rows_are_even_and_cover_all_samples(
-        samples in prop::collection::vec(prop_oneof![0..40_u64, 0..3000_u64, 0..20_000_u64], 1..300),
+        samples in prop::collection::vec(
+            prop_oneof![0..40_u64, 0..3000_u64, 0..20_000_u64], 1..300,
+        ),
     ) {
         let statistics = of(&samples);
         let figures = statistics.figures().expect("samples");

@@ -32,7 +32,7 @@ impl VerifyingClient {
 
     fn read_as(
         &mut self,
-        wanted: ExpectedUpdate<'_>,
+        expected_update: ExpectedUpdate<'_>,
         text: &str,
     ) -> Result<ReceivedUpdate, UpdateFault> {
         let mut context = DecodeContext {
@@ -41,7 +41,7 @@ impl VerifyingClient {
             marks: self.marks,
         };
         self.check
-            .read(text.as_bytes(), wanted, &self.fields, &mut context)
+            .read(text.as_bytes(), expected_update, &self.fields, &mut context)
     }
 
     fn seq(&mut self, text: &str) -> Result<u64, UpdateFault> {

@@ -188,7 +188,7 @@ fn naive(arrivals: &[RecordArrival], entries: &[LedgerEntry], keys: &[&str]) -> 
 
 /// Delivery of one record.
 #[derive(Debug, Clone, Copy)]
-enum RecordFate {
+enum RecordDelivery {
     Delivered,
     Dropped,
     Twice,
@@ -196,34 +196,34 @@ enum RecordFate {
     Delayed(usize),
 }
 
-fn fate() -> impl Strategy<Value = RecordFate> {
+fn delivery() -> impl Strategy<Value = RecordDelivery> {
     prop_oneof![
-        6 => Just(RecordFate::Delivered),
-        2 => Just(RecordFate::Dropped),
-        1 => Just(RecordFate::Twice),
-        2 => (1..12_usize).prop_map(RecordFate::Delayed),
+        6 => Just(RecordDelivery::Delivered),
+        2 => Just(RecordDelivery::Dropped),
+        1 => Just(RecordDelivery::Twice),
+        2 => (1..12_usize).prop_map(RecordDelivery::Delayed),
     ]
 }
 
 proptest! {
     #[test]
     fn checker_agrees_with_plain_definitions(
-        fates in proptest::collection::vec((0..2_usize, 0..3_u32, fate()), 0..400),
+        deliveries in proptest::collection::vec((0..2_usize, 0..3_u32, delivery()), 0..400),
         missing in proptest::collection::vec(WINDOW, 0..5),
     ) {
         let names = ["Apple", "Fig"];
         let mut next = BTreeMap::new();
         let mut arrivals: Vec<RecordArrival> = Vec::new();
         let mut swaps = Vec::new();
-        for (key, producer, fate) in fates {
+        for (key, producer, delivery) in deliveries {
             let next = next.entry((key, producer)).or_insert(0_u64);
             let arrival = (key, producer, *next);
             *next += 1;
-            match fate {
-                RecordFate::Delivered => arrivals.push(arrival),
-                RecordFate::Dropped => {}
-                RecordFate::Twice => arrivals.extend([arrival; 2]),
-                RecordFate::Delayed(by) => {
+            match delivery {
+                RecordDelivery::Delivered => arrivals.push(arrival),
+                RecordDelivery::Dropped => {}
+                RecordDelivery::Twice => arrivals.extend([arrival; 2]),
+                RecordDelivery::Delayed(by) => {
                     swaps.push((arrivals.len(), by));
                     arrivals.push(arrival);
                 }
