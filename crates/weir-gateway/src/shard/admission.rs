@@ -8,9 +8,9 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use super::Shard;
 use super::item::TableSize;
-use super::requests::{SessionRefusal, TOO_MANY};
+use super::keys::SessionKey;
+use super::reply::SessionRefusal;
 use super::schema::SchemaCache;
-use super::session::SessionKey;
 use super::wire::Wire;
 use crate::admission::{AdmissionId, AdmissionLimit, HeldCounts};
 use crate::resolve::SubscriptionError;
@@ -194,6 +194,9 @@ fn text_of(limit: AdmissionLimit) -> &'static str {
         _ => "too many items here, try again later",
     }
 }
+
+/// Text of the refusal when the limit is reached.
+pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
 /// Text of refusals before memory ends.
 pub(super) const NO_MEMORY: &str = "the gateway is short of memory, try again later";

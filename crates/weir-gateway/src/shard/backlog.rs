@@ -11,8 +11,8 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::FrozenValues;
 
+use super::keys::SessionKey;
 use super::queue::{OverflowCounts, Queue};
-use super::session::SessionKey;
 use super::work::visit;
 
 /// Not before [`Backlog::release`].

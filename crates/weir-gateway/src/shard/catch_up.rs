@@ -7,20 +7,20 @@ use weir_net::server::TrySend;
 
 use super::Shard;
 use super::backlog::{Behind, NEVER};
-use super::class::{ClassKey, FrameClass, MemberState, PayloadSource};
+use super::class::{ClassKey, FrameClass, MemberState};
+use super::delivery::{PayloadSource, QueuePolicy};
 use super::diffs::Encoder;
 use super::encode::{ItemNotice, notice_frame, update_frame};
 use super::frame::Frame;
 use super::frequency::{FrequencyScope, SendDelay};
+use super::keys::SessionKey;
 use super::queue::{Queue, QueuedUpdate};
 use super::row_table::RowTable;
-use super::session::{SessionEntry, SessionKey};
-use super::session_writer::{QueuePolicy, SessionWriter};
+use super::session::SessionEntry;
+use super::session_writer::SessionWriter;
+use super::timer_tokens::ALARM;
 use super::wire::Wire;
 use crate::metrics::ShardCounters;
-
-/// Timer token of the alarms; no session has this key.
-pub(super) const ALARM: u64 = u64::MAX;
 
 /// How far one item came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::FieldSet;
 
-use super::class::{ClassKey, DeliveryMode, FrameClass, PayloadSource};
+use super::class::{ClassKey, FrameClass};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::work::visit;
 
 /// Classes from which on they are indexed.

@@ -6,11 +6,11 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, Message};
 use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
 
-use super::requests::Reply;
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::reply::Reply;
+use super::state::{SUBSCRIBE, Shard, UNSUBSCRIBE};
 use super::subscribe::refusal;
 use super::wire::Wire;
-use super::{SUBSCRIBE, Shard, UNSUBSCRIBE};
 use crate::resolve::SubscriptionError;
 
 impl Shard {

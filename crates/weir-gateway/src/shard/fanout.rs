@@ -7,20 +7,22 @@ use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::TrySend;
 
 use super::backlog::{Backlog, Behind};
-use super::class::{ClassMember, FrameClass, MemberState, PayloadSource};
+use super::class::{ClassMember, FrameClass, MemberState};
+use super::delivery::{PayloadSource, QueuePolicy};
 use super::diffs::Encoder;
 use super::encode::{EncodedForms, ItemNotice, notice_frame};
 use super::frequency::{FrequencyScope, SendDelay, SessionTimers};
 use super::item::ItemTable;
+use super::keys::SessionKey;
 use super::queue::{OverflowCounts, Queue};
 use super::row_table::{BackfilledRow, RowStep};
-use super::session::{SessionKey, Sessions};
-use super::session_writer::{QueuePolicy, SessionWriter};
+use super::session::Sessions;
+use super::session_writer::SessionWriter;
 use super::transition::Emission;
 use super::wire::Wire;
 use super::{RowBackfill, Shard, ToldHistory};
+use crate::interest::ItemKey;
 use crate::metrics::ShardCounters;
-use crate::routing::ItemKey;
 
 impl Shard {
     /// Queues an update for every subscriber of its item. `extracted` are the fields that were

@@ -4,75 +4,21 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use foldhash::HashMap;
 use weir_net::PostError;
 use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::request::Request;
 
-use super::lifecycle::NOWHERE;
-use super::requests::{Reply, RequestTransport};
+use super::event::{ForwardedRequests, ForwardedResponse};
+use super::pending_forwards::PendingForward;
+use super::reply::{Reply, RequestTransport};
 use super::teardown::ITEMS_PER_ITERATION;
-use super::wire::Wire;
+use super::wire::{NOWHERE, Wire};
 use super::{Shard, ShardEvent, http};
 
 /// Messages of one WebSocket that may wait for the answer to an earlier one.
 const PUT_OFF_MAX: usize = 64;
 /// Bytes of them.
 const PUT_OFF_BYTES_MAX: usize = 256 * 1024;
-
-/// Requests for one shard.
-#[derive(Debug)]
-pub(crate) struct ForwardedRequests {
-    from: u16,
-    job: u64,
-    part: usize,
-    via: RequestTransport,
-    requests: Vec<Request<'static>>,
-}
-
-/// What came of an errand.
-#[derive(Debug)]
-pub(crate) struct ForwardedResponse {
-    job: u64,
-    part: usize,
-    lines: Vec<u8>,
-}
-
-/// One message whose answer is not complete.
-#[derive(Debug)]
-struct PendingForward {
-    conn: ConnId,
-    via: RequestTransport,
-    /// The answer, piece by piece.
-    parts: Vec<Vec<u8>>,
-    missing: usize,
-    /// Messages that came meanwhile.
-    put_off: VecDeque<String>,
-    put_off_bytes: usize,
-}
-
-/// All that is on its way; at most one job per connection.
-#[derive(Debug, Default)]
-pub(super) struct Forwarding {
-    jobs: HashMap<u64, PendingForward>,
-    by_conn: HashMap<ConnId, u64>,
-    last: u64,
-    /// Mails that found an inbox full, the oldest first.
-    outgoing: VecDeque<(u16, ShardEvent)>,
-    /// Errands of other shards for a later iteration; at most one per connection of theirs.
-    incoming: VecDeque<ForwardedRequests>,
-}
-
-impl Forwarding {
-    pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
-        !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
-    }
-
-    /// Returns `true` if errands of other shards wait for a later iteration.
-    pub(super) fn has_incoming(&self) -> bool {
-        !self.incoming.is_empty()
-    }
-}
 
 impl Shard {
     /// Sends the foreign requests of a message to their shards.

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::RowCommand;
 use weir_tlcp::request::{Add, BufferSize, Frequency};
-use weir_tlcp::server::{FrequencyTimer, TokenBucket, period_us};
+use weir_tlcp::server::{FrequencyTimer, period_us};
 
-use super::class::DeliveryMode;
-use super::queue::Queue;
-use super::session::{SessionEntry, SessionKey};
+use super::keys::SessionKey;
 
 /// Limits of one subscription; only those have one that asked for it.
 #[derive(Debug, Default)]
@@ -99,7 +97,7 @@ impl FrequencyLimit {
         }
     }
 
-    fn wait(&self, position: u32, what: FrequencyScope<'_>, now_ms: u64) -> Option<u64> {
+    pub(super) fn wait(&self, position: u32, what: FrequencyScope<'_>, now_ms: u64) -> Option<u64> {
         let item = self.items.get(position as usize - 1)?;
         match what {
             FrequencyScope::Item => item.pace.wait_until_ms(now_ms),
@@ -108,7 +106,7 @@ impl FrequencyLimit {
         }
     }
 
-    fn note_sent(&mut self, position: u32, what: FrequencyScope<'_>, now_ms: u64) {
+    pub(super) fn note_sent(&mut self, position: u32, what: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
         };
@@ -130,61 +128,6 @@ impl FrequencyLimit {
                 pace.note_sent(period_us, now_ms);
             }
             FrequencyScope::Free => {}
-        }
-    }
-}
-
-impl SessionEntry {
-    /// Takes over what the session's core says about bandwidth.
-    pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
-        match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
-            (None, _) => self.bandwidth = None,
-            (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
-            (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
-        }
-    }
-
-    /// Whether something must wait.
-    pub(super) fn wait(
-        &mut self,
-        (sub_id, position): (u32, u32),
-        what: FrequencyScope<'_>,
-        now_ms: u64,
-    ) -> Option<SendDelay> {
-        let bandwidth = self.bandwidth.as_mut();
-        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
-            return Some(SendDelay::Session(until_ms));
-        }
-        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref()?;
-        pacing.wait(position, what, now_ms).map(SendDelay::Item)
-    }
-
-    /// A queue for what waits for one item of a subscription; `None` where the newest is enough.
-    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
-        if delivery.conflates_to_latest() {
-            return None;
-        }
-        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref();
-        let buffer = pacing
-            .map(|pacing| pacing.buffer)
-            .filter(|buffer| *buffer > 0);
-        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
-    }
-
-    /// Something was sent to a session that has limits.
-    pub(super) fn note_paced(
-        &mut self,
-        (sub_id, position): (u32, u32),
-        what: FrequencyScope<'_>,
-        bytes: usize,
-        now_ms: u64,
-    ) {
-        if let Some(bucket) = &mut self.bandwidth {
-            bucket.spend(bytes, now_ms);
-        }
-        let subscription = self.core.subscription_mut(sub_id);
-        if let Some(pacing) = subscription.and_then(|one| one.handle.pacing.as_mut()) {
-            pacing.note_sent(position, what, now_ms);
         }
     }
 }

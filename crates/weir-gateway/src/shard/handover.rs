@@ -8,10 +8,12 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
 use weir_tlcp::server::{write_conerr, write_prog};
 
-use super::dialect::Dialect;
+use super::event::{Handover, HandoverTarget};
 use super::frame::Framing;
-use super::requests::{MessageOutcome, Reply, RequestTransport, SessionRefusal, client_ip};
-use super::session::{OtherBinding, Poll, SessionKey, StreamBinding};
+use super::keys::SessionKey;
+use super::reply::{MessageOutcome, Reply, RequestTransport, SessionRefusal};
+use super::requests::client_ip;
+use super::session::{OtherBinding, Poll, StreamBinding};
 use super::wire::Wire;
 use super::{Shard, ShardEvent, http};
 
@@ -20,24 +22,6 @@ const STREAM_BYTES: u64 = 4_000_000;
 /// The least and the most that a client may ask for: browsers keep a whole answer in memory.
 const STREAM_BYTES_MIN: u64 = 1_000;
 const STREAM_BYTES_MAX: u64 = 50_000_000;
-
-/// A connection on its way to the shard that keeps the session it asks for.
-#[derive(Debug)]
-pub(crate) struct Handover {
-    bind: BindSession<'static>,
-    via: RequestTransport,
-    dialect: Dialect,
-    connection: Detached,
-}
-
-/// Where a connection goes that is about to leave.
-#[derive(Debug)]
-pub(super) struct HandoverTarget {
-    shard: u16,
-    bind: BindSession<'static>,
-    via: RequestTransport,
-    dialect: Dialect,
-}
 
 fn not_found() -> SessionRefusal {
     let code = SessionCode::SESSION_NOT_FOUND;
@@ -67,7 +51,7 @@ impl Shard {
                         shard,
                         bind,
                         via: reply.via.clone(),
-                        dialect: self.dialects.remove(&reply.conn).unwrap_or_default(),
+                        dialect: self.dialects.remove(reply.conn),
                     });
                     return MessageOutcome::Leaves;
                 }
@@ -99,7 +83,7 @@ impl Shard {
         );
         let ip = client_ip(wire, reply.conn);
         let now_ms = wire.now_ms();
-        let version = self.version(bind.version, reply.conn);
+        let version = self.dialects.version(bind.version, reply.conn);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
         if entry.version != version {
             let code = SessionCode::INCOMPATIBLE_SESSION;
@@ -115,7 +99,9 @@ impl Shard {
             }
             self.counters.recoveries += 1;
         }
-        let line_max = self.line_max(reply.conn, reply.via.framing());
+        let line_bytes = self.shared.limits.line_bytes;
+        let framing = reply.via.framing();
+        let line_max = self.dialects.line_max(reply.conn, framing, line_bytes);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
         let waits = entry.journal.as_ref();
         if waits.is_some_and(|journal| !journal.is_readable(line_max)) {
@@ -149,7 +135,8 @@ impl Shard {
     ) -> MessageOutcome {
         let now_ms = wire.now_ms();
         let framing = reply.via.framing();
-        let line_max = self.line_max(reply.conn, framing);
+        let line_bytes = self.shared.limits.line_bytes;
+        let line_max = self.dialects.line_max(reply.conn, framing, line_bytes);
         let Some(entry) = self.sessions.get_mut(key) else {
             return MessageOutcome::Stays;
         };
@@ -226,7 +213,7 @@ impl Shard {
         } = handover;
         if let Some(conn) = io.adopt(connection) {
             self.enter_adopted(io, conn);
-            self.hears(conn, dialect);
+            self.dialects.insert(conn, dialect);
             self.bind_adopted(io, conn, via, &bind);
         }
     }

@@ -9,7 +9,7 @@ use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
 use super::Shard;
 use super::dialect::Dialect;
-use super::requests::{MessageOutcome, Reply, RequestTransport};
+use super::reply::{MessageOutcome, Reply, RequestTransport};
 use super::wire::Wire;
 
 /// Answers one request on the data port.
@@ -68,7 +68,9 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
         return RequestOutcome::Reply(shared_with(response, request.header("origin")));
     }
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
-        shard.hears(conn, Dialect::of(version, request.header("user-agent")));
+        shard
+            .dialects
+            .insert(conn, Dialect::of(version, request.header("user-agent")));
         return RequestOutcome::WebSocket {
             protocol: Some(version.subprotocol()),
             deflate: shard.shared.compression.enabled,
@@ -97,7 +99,9 @@ fn tlcp(
 ) -> RequestOutcome {
     // The version is a matter of each request here.
     let user_agent = request.header("user-agent");
-    shard.hears(conn, Dialect::of(Version::NEWEST, user_agent));
+    shard
+        .dialects
+        .insert(conn, Dialect::of(Version::NEWEST, user_agent));
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.reply);
     let mut reply = Reply::on(conn, RequestTransport::Http { origin }, buffer);

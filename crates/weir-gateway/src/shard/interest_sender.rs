@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::item::ItemInterest;
 use crate::connection::KafkaConnection;
-use crate::routing::{Interest, ItemKey};
+use crate::interest::{Interest, ItemKey};
 
 /// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
 /// written afterwards.

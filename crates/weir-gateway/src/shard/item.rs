@@ -6,14 +6,15 @@ use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::class::{ClassKey, ClassMember, FrameClass, MemberSlot, MemberState, PayloadSource};
+use super::class::{ClassKey, ClassMember, FrameClass, MemberState};
 use super::classes::Classes;
+use super::delivery::PayloadSource;
 use super::item_history::{More, Retention, UpdateHistory};
+use super::keys::{MemberSlot, SessionKey};
 use super::row_table::{RowTable, RowTableCounters};
 use super::schema::FieldSchema;
-use super::session::SessionKey;
 use super::transition::Transition;
-use crate::routing::{HistoryInterest, ItemKey, RowInterest};
+use crate::interest::{HistoryInterest, ItemKey, RowInterest};
 
 /// An item's identity: the connection's number and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
@@ -483,7 +484,7 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
-    use super::super::class::DeliveryMode;
+    use super::super::delivery::DeliveryMode;
     use super::*;
 
     fn session(index: u32) -> SessionKey {

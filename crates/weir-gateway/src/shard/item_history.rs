@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::row_table::{RowStep, RowTable, RowTableCounters};
 use super::schema::FieldSchema;
-use crate::routing::HistoryInterest;
+use crate::interest::{HistoryInterest, RowTableConfig};
 
 /// What a subscriber needs to be kept.
 #[derive(Debug, Clone, Copy)]

@@ -7,14 +7,12 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{WakeOutcome, write_end};
 
+use super::delivery::QueuePolicy;
 use super::frame::{Frame, Framing};
-use super::session::{OtherBinding, SessionKey, StreamBinding};
-use super::session_writer::QueuePolicy;
-use super::wire::Wire;
+use super::keys::SessionKey;
+use super::session::{OtherBinding, StreamBinding};
+use super::wire::{NOWHERE, Wire};
 use super::{Shard, ShardEvent};
-
-/// Stands for no connection.
-pub(super) const NOWHERE: ConnId = ConnId::from_parts(u32::MAX, 0);
 
 impl Shard {
     /// Sends data notifications to one session, each of them one line.

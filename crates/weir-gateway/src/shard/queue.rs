@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::{FrozenValues, RowCommand};
 
-use super::class::DeliveryMode;
+use super::delivery::DeliveryMode;
 use super::row_table::RowChange;
 use super::work::visit;
 

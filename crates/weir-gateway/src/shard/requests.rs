@@ -1,8 +1,6 @@
 //! TLCP requests, over whatever they come: sessions begin, controls are carried out, answers are
 //! collected.
 
-use std::borrow::Cow;
-
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::ConnId;
@@ -10,74 +8,14 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
-use super::admission::NO_MEMORY;
-use super::frame::Framing;
-use super::lifecycle::NOWHERE;
-use super::session::{AdapterSet, SessionKey};
-use super::wire::Wire;
+use super::admission::{NO_MEMORY, TOO_MANY};
+use super::keys::SessionKey;
+use super::reply::{MessageOutcome, Reply, RequestTransport, SessionRefusal};
+use super::session::AdapterSet;
+use super::wire::{NOWHERE, Wire};
 use super::{Shard, simulator};
 use crate::admission::AdmissionLimit;
 use crate::resolve::SubscriptionError;
-
-/// What becomes of the connection after a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MessageOutcome {
-    /// It gets its answer.
-    Stays,
-    /// The answer has begun: it is a session's stream.
-    Streams,
-    /// To another shard; what it has sent after this message goes with it.
-    Leaves,
-}
-
-/// What a request came by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RequestTransport {
-    WebSocket,
-    /// With the `Origin` that the answer must name.
-    Http {
-        origin: Option<Box<str>>,
-    },
-}
-
-impl RequestTransport {
-    /// How a stream is framed that comes this way.
-    pub(super) fn framing(&self) -> Framing {
-        match self {
-            Self::WebSocket => Framing::WebSocket,
-            Self::Http { .. } => Framing::Chunk,
-        }
-    }
-}
-
-/// The lines that answer the requests of one connection, until they are sent.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) conn: ConnId,
-    pub(super) via: RequestTransport,
-    pub(super) lines: Vec<u8>,
-    /// Requests that other shards must answer, each with the lines before it.
-    pub(super) foreign: Vec<(Vec<u8>, u16, Request<'static>)>,
-}
-
-impl Reply {
-    /// With a buffer that may have been used before.
-    pub(super) fn on(conn: ConnId, via: RequestTransport, mut lines: Vec<u8>) -> Self {
-        lines.clear();
-        Self {
-            conn,
-            via,
-            lines,
-            foreign: Vec::new(),
-        }
-    }
-}
-
-/// Why a session does not begin.
-pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
-
-/// Text of the refusal when the limit is reached.
-pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
 pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
     wire.peer_ip(conn)
@@ -274,7 +212,7 @@ impl Shard {
         reply: &mut Reply,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
         let set = self.may_create(create)?;
-        let version = self.version(create.version, reply.conn);
+        let version = self.dialects.version(create.version, reply.conn);
         let ticket = self.begin_counted(wire, reply.conn)?;
         let ip = client_ip(wire, reply.conn);
         let (now_ms, begin) = (wire.now_ms(), reply.lines.len());

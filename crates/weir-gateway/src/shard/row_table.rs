@@ -7,18 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
-use weir_mapping::{CommandEvent, CommandMode, FieldSet, FieldValue, FrozenValues, RowCommand};
+use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand};
 
-use crate::routing::RowInterest;
-
-/// What a table must know of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowTableConfig {
-    pub(crate) mode: CommandMode,
-    /// Indexes of the fields `key` and `command`; without them no record is about a row.
-    pub(crate) fields: Option<(usize, usize)>,
-    pub(crate) keys_max: usize,
-}
+use crate::interest::{RowInterest, RowTableConfig};
 
 /// What tables count; the keys are those that are there.
 #[derive(Debug, Clone, Copy, Default)]

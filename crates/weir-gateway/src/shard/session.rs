@@ -11,33 +11,14 @@ use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::class::{DeliveryMode, MemberSlot};
+use super::delivery::DeliveryMode;
 use super::frame::Framing;
-use super::frequency::FrequencyLimit;
+use super::frequency::{FrequencyLimit, FrequencyScope, SendDelay};
 use super::journal::SessionJournal;
+use super::keys::{MemberSlot, SessionKey};
+use super::queue::Queue;
 use super::schema::FieldSchema;
 use super::wire::Wire;
-
-/// Names a session of this shard; the serial tells a slot's users apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct SessionKey {
-    pub(super) index: u32,
-    pub(super) serial: u32,
-}
-
-impl SessionKey {
-    /// As a number that is never 0, for connection tags and timers.
-    pub(super) fn to_bits(self) -> u64 {
-        u64::from(self.serial) << 32 | u64::from(self.index)
-    }
-
-    pub(super) fn from_bits(bits: u64) -> Self {
-        Self {
-            index: bits as u32,
-            serial: (bits >> 32) as u32,
-        }
-    }
-}
 
 /// What a session may subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,6 +200,61 @@ impl SessionEntry {
             self.armed_ms = 0;
         }
         due
+    }
+}
+
+impl SessionEntry {
+    /// Takes over what the session's core says about bandwidth.
+    pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
+        match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
+            (None, _) => self.bandwidth = None,
+            (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
+            (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
+        }
+    }
+
+    /// Whether something must wait.
+    pub(super) fn wait(
+        &mut self,
+        (sub_id, position): (u32, u32),
+        what: FrequencyScope<'_>,
+        now_ms: u64,
+    ) -> Option<SendDelay> {
+        let bandwidth = self.bandwidth.as_mut();
+        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
+            return Some(SendDelay::Session(until_ms));
+        }
+        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref()?;
+        pacing.wait(position, what, now_ms).map(SendDelay::Item)
+    }
+
+    /// A queue for what waits for one item of a subscription; `None` where the newest is enough.
+    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
+        if delivery.conflates_to_latest() {
+            return None;
+        }
+        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref();
+        let buffer = pacing
+            .map(|pacing| pacing.buffer)
+            .filter(|buffer| *buffer > 0);
+        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
+    }
+
+    /// Something was sent to a session that has limits.
+    pub(super) fn note_paced(
+        &mut self,
+        (sub_id, position): (u32, u32),
+        what: FrequencyScope<'_>,
+        bytes: usize,
+        now_ms: u64,
+    ) {
+        if let Some(bucket) = &mut self.bandwidth {
+            bucket.spend(bytes, now_ms);
+        }
+        let subscription = self.core.subscription_mut(sub_id);
+        if let Some(pacing) = subscription.and_then(|one| one.handle.pacing.as_mut()) {
+            pacing.note_sent(position, what, now_ms);
+        }
     }
 }
 

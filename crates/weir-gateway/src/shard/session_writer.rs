@@ -5,13 +5,14 @@ use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
-use super::SETTLE_POLLS;
 use super::compression::Compressor;
+use super::delivery::QueuePolicy;
 use super::frame::{Frame, Framing};
 use super::journal::{JournalLimits, SessionJournal};
-use super::lifecycle::NOWHERE;
-use super::session::{OtherBinding, SessionEntry, SessionKey, StreamBinding};
-use super::wire::Wire;
+use super::keys::SessionKey;
+use super::session::{OtherBinding, SessionEntry, StreamBinding};
+use super::timer_tokens::SETTLE_POLLS;
+use super::wire::{NOWHERE, Wire};
 
 /// Bytes of an HTTP body that its `LOOP` line takes.
 const LOOP_BYTES: u64 = 8;
@@ -33,15 +34,6 @@ pub(super) struct SessionWriter {
     pub(super) unbound: u64,
     /// Until when updates that are too long are not logged.
     pub(super) too_long_quiet_ms: u64,
-}
-
-/// How urgent a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePolicy {
-    /// It is queued as bytes as long as there is any room.
-    Must,
-    /// Whoever has it waits while the client lags.
-    CanWait,
 }
 
 impl SessionWriter {
@@ -309,5 +301,19 @@ impl SessionWriter {
         if !entry.is_bound() {
             self.unbound -= 1;
         }
+    }
+
+    /// Logs an update that is too long for its client, one in so many milliseconds.
+    pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
+        const PAUSE_MS: u64 = 10_000;
+        if now_ms < self.too_long_quiet_ms {
+            return;
+        }
+        self.too_long_quiet_ms = now_ms + PAUSE_MS;
+        let (session, most) = (entry.core.id(), entry.line_max);
+        tracing::warn!(
+            %session, bytes, most,
+            "an update is longer than its client reads and was left out; more are counted, not logged"
+        );
     }
 }

@@ -8,9 +8,10 @@ use weir_tlcp::request::{Add, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_full_payload, push_line_end, push_update_prefix};
 
 use super::Shard;
-use super::class::DeliveryMode;
+use super::delivery::DeliveryMode;
+use super::keys::SessionKey;
 use super::schema::FieldSchema;
-use super::session::{ItemSubscription, SessionKey};
+use super::session::ItemSubscription;
 use crate::config::Simulator;
 use crate::resolve::SubscriptionError;
 

@@ -14,9 +14,10 @@ use weir_net::server::{ConnId, RequestOutcome, TrySend};
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::timer_tokens::{DRAIN_STEP, SETTLE_POLLS};
 use super::wire::Wire;
-use super::{DRAIN_STEP, SETTLE_POLLS, Shard, ShardContext, http};
+use super::{Shard, ShardContext, http};
 use crate::config::GatewayLimits;
 use crate::connection::KafkaConnection;
 use weir_net::memory::MemoryUse;

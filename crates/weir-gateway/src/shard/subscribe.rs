@@ -9,15 +9,17 @@ use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 use super::Shard;
 use super::admission::no_memory;
 use super::backlog::{Behind, NEVER};
-use super::class::{ClassKey, DeliveryMode, MemberState, PayloadSource};
+use super::class::{ClassKey, MemberState};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::frequency::FrequencyLimit;
 use super::item::{InterestUpdate, Item, ItemName};
 use super::item_history::Retention;
+use super::keys::SessionKey;
 use super::queue::Queue;
-use super::row_table::RowTableConfig;
-use super::session::{AdapterSet, ItemSubscription, SessionKey};
+use super::session::{AdapterSet, ItemSubscription};
 use super::teardown::TEXT_PER_ITEM;
 use crate::admission::AdmissionLimit;
+use crate::interest::RowTableConfig;
 use crate::resolve::{Resolved, SubscriptionError, resolve};
 
 /// A refusal with the code's own text.

@@ -8,7 +8,7 @@ use weir_net::server::ServerIo;
 
 use super::Shard;
 use super::class::ClassKey;
-use super::session::SessionKey;
+use super::keys::SessionKey;
 
 /// Items that one iteration joins or releases before the rest waits; about 2 ms.
 pub(super) const ITEMS_PER_ITERATION: usize = 1_000;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_mapping::FrozenValues;
 
-use super::class::{DeliveryMode, PayloadSource};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::row_table::{RowChange, RowStep};
 
 /// An update's way into an item: what subscribers get, and what those in step have seen before.

@@ -9,6 +9,9 @@ use weir_net::websocket::DeflateWindow;
 
 use super::frame::message;
 
+/// Stands for no connection.
+pub(super) const NOWHERE: ConnId = ConnId::from_parts(u32::MAX, 0);
+
 /// Connections and timers; see [`Io`] for the meaning of each.
 pub(super) trait Wire {
     fn now_ms(&self) -> u64;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use weir_mapping::FieldValues;
 
-use super::super::class::DeliveryMode;
+use super::super::delivery::DeliveryMode;
 use super::super::queue::QueuedUpdate;
 use super::super::work::visits;
 use super::*;

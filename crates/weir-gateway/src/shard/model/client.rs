@@ -6,9 +6,10 @@ use weir_mapping::FieldSet;
 use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
 use weir_tlcp::request::Diffs;
 
+use super::item::Item;
 use super::rows::{ModelRowChange, ObservedRows, Rows, seen};
+use super::values::{HISTORY, ModelRow};
 use super::want::{PERIOD_MS, SubscriptionSpec, Values};
-use super::{HISTORY, Item, ModelRow};
 
 /// Lateness that a limit of frequency forgives.
 const SLACK_MS: u64 = 20;

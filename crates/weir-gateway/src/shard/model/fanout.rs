@@ -11,7 +11,7 @@ use weir_net::server::{ConnId, TrySend};
 use weir_net::websocket::DeflateWindow;
 
 use super::*;
-use crate::routing::Interest;
+use crate::interest::Interest;
 
 const SUBSCRIBERS: usize = 1_000;
 const UPDATES: usize = 50;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
+use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
 
-use super::{FIELDS, HISTORY, ITEMS, ModelRow, TestEnv, WORKERS, rows};
+use super::values::{FIELDS, HISTORY, ITEMS, ModelRow, WORKERS, as_row};
+use super::{TestEnv, rows};
 use crate::config::GatewayLimits;
-use crate::routing::{HistoryInterest, Interest, ItemKey, RowInterest};
+use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest, RowTableConfig};
 use crate::shard::ShardEvent;
-use crate::shard::row_table::RowTableConfig;
 use crate::shard::wire::Wire;
 
 impl TestEnv {
@@ -143,9 +143,4 @@ impl TestEnv {
 fn number(name: &str) -> usize {
     let number = (0..ITEMS).find(|number| *name == *format!("item-[key={number}]"));
     number.expect("an item of the model")
-}
-
-/// Values as the model keeps them.
-pub(super) fn as_row(values: &FrozenValues) -> ModelRow {
-    std::array::from_fn(|index| values.get(index).map(str::to_owned))
 }

@@ -8,9 +8,11 @@ mod compressed;
 mod differences;
 mod fanout;
 mod ingest;
+mod item;
 mod ops;
 mod refusals;
 mod rows;
+mod values;
 mod want;
 mod wire;
 
@@ -22,13 +24,16 @@ use weir_mapping::{AdaptersFile, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
 use self::client::ModelClient;
-use self::ingest::as_row;
+use self::item::Item;
 use self::ops::{Op, op};
 use self::rows::Rows;
+use self::values::{
+    CLIENTS, FIELDS, HISTORY, ITEMS, ModelRow, ROW_SCHEMAS, SCHEMAS, WORKERS, as_row,
+};
 use self::want::{KINDS, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
-use super::catch_up::ALARM;
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::timer_tokens::ALARM;
 use super::wire::Wire;
 use super::{RowBackfill, Shard, ShardContext, ShardEvent, ToldHistory};
 use crate::admission::{Admission, Origins};
@@ -38,25 +43,8 @@ use crate::connection::KafkaConnection;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
-/// Fields of the mapping, each a header that a record may lack.
-const FIELDS: [&str; 5] = ["a", "b", "c", "key", "command"];
-const SCHEMAS: [&[&str]; 5] = [
-    &["a"],
-    &["a", "b"],
-    &["b", "c"],
-    &["a", "b", "c"],
-    &["x", "c"],
-];
-/// Of mode COMMAND.
-const ROW_SCHEMAS: [&[&str]; 2] = [&["key", "command", "a"], &["key", "command", "x", "b", "c"]];
-const CLIENTS: usize = 3;
-const ITEMS: usize = 2;
-const WORKERS: usize = 2;
 /// So little that it is not always enough.
 const RECOVERY_BYTES: usize = 2_000;
-/// Updates kept as snapshot of mode DISTINCT.
-const HISTORY: usize = 3;
-
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">log4j.properties</param></metadata_provider>
@@ -68,37 +56,6 @@ const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param>
 <param name="field.c">#{HEADERS.c}</param><param name="field.key">#{HEADERS.key}</param>
 <param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
-
-/// A value per field; `None` is a header the record lacks.
-type ModelRow = [Option<String>; FIELDS.len()];
-
-/// What is known of an item's values: per field, unknown, or a value.
-type KnownValues = [Option<Option<String>>; FIELDS.len()];
-
-/// What the model knows of an item; forgotten when nobody is subscribed.
-#[derive(Debug, Default)]
-struct Item {
-    known: KnownValues,
-    /// While it has subscribers in mode COMMAND.
-    rows: Option<Rows>,
-    /// Workers that have not told yet which rows they know.
-    unheard: usize,
-    /// The last updates with the fields that were read, since somebody needs them.
-    history: Option<VecDeque<(ModelRow, FieldSet)>>,
-    /// Workers that have not told yet which updates they know from before.
-    unheard_history: usize,
-    /// Updates from before, as far as workers have told them, each with its instant.
-    told: Vec<(i64, ModelRow, FieldSet)>,
-}
-
-impl Item {
-    /// The last updates that were read with these fields.
-    fn past(&self, wanted: &FieldSet) -> Vec<&ModelRow> {
-        let history = self.history.iter().flatten();
-        let read = history.filter(|(_, fields)| wanted.is_subset(fields));
-        read.map(|(row, _)| row).collect()
-    }
-}
 
 /// Test environment around the shard, and what is expected of it.
 struct TestEnv {

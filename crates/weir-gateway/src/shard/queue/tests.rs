@@ -1,8 +1,9 @@
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
-use super::super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::super::row_table::{RowStep, RowTable, RowTableCounters};
 use super::super::work::visits;
 use super::*;
+use crate::interest::RowTableConfig;
 
 const ADAPTERS: &str = r#"<adapters_conf id="S"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
