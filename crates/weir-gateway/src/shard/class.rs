@@ -42,11 +42,11 @@ pub(super) struct ClassKey<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClassMember {
     pub(super) session: SessionKey,
-    pub(super) progress: MemberState,
+    pub(super) state: MemberState,
     /// A frequency limit holds.
-    pub(super) paced: bool,
+    pub(super) has_frequency_limit: bool,
     /// Its snapshot is not complete: values nobody here knows yet, or the rows' end of snapshot.
-    pub(super) awaits: bool,
+    pub(super) awaits_snapshot: bool,
 }
 
 /// What a subscriber has got of an item.
@@ -55,22 +55,22 @@ pub(super) enum MemberState {
     /// Nothing that changes could refer to: the next update goes out whole.
     New,
     /// The last update, so that it can be sent changes only.
-    InStep,
+    UpToDate,
     /// Something older: what it has not got waits in the backlog.
-    Behind,
+    Lagging,
 }
 
 impl ClassMember {
     /// Whether it gets what was there before the shard wanted it; `changes` tells that it changes
     /// what others have got. A row it is not told leaves it behind what others have got last.
     pub(super) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
-        if self.awaits
-            || (delivery.basis() == PayloadSource::State && self.progress != MemberState::New)
+        if self.awaits_snapshot
+            || (delivery.payload_source() == PayloadSource::State && self.state != MemberState::New)
         {
-            return self.awaits || changes;
+            return self.awaits_snapshot || changes;
         }
-        if self.progress == MemberState::InStep {
-            self.progress = MemberState::New;
+        if self.state == MemberState::UpToDate {
+            self.state = MemberState::New;
         }
         false
     }
@@ -115,10 +115,10 @@ impl FrameClass {
 
     /// An update went by without all fields of this class. What its members have seen is no longer
     /// the item's last update, so the next one goes out whole.
-    pub(super) fn miss(&mut self) {
+    pub(super) fn require_full(&mut self) {
         for member in &mut self.members {
-            if member.progress == MemberState::InStep {
-                member.progress = MemberState::New;
+            if member.state == MemberState::UpToDate {
+                member.state = MemberState::New;
             }
         }
     }

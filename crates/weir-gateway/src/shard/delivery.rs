@@ -36,9 +36,9 @@ pub(super) enum PayloadSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueuePolicy {
     /// It is queued as bytes as long as there is any room.
-    Must,
+    Always,
     /// Whoever has it waits while the client lags.
-    CanWait,
+    Deferrable,
 }
 
 impl DeliveryMode {
@@ -60,7 +60,7 @@ impl DeliveryMode {
         }
     }
 
-    pub(super) fn basis(self) -> PayloadSource {
+    pub(super) fn payload_source(self) -> PayloadSource {
         match self {
             Self::Events | Self::List => PayloadSource::Event,
             Self::States | Self::Newest | Self::Buffered => PayloadSource::State,
@@ -70,14 +70,14 @@ impl DeliveryMode {
 
     /// Whether a snapshot that is asked for has an end that is told. (RAW has none at all.)
     pub(super) fn has_end_of_snapshot(self) -> bool {
-        self.basis() != PayloadSource::State
+        self.payload_source() != PayloadSource::State
     }
 
     /// Updates that may be merged or left out wait as values, not as bytes.
-    pub(super) fn urgency(self) -> QueuePolicy {
+    pub(super) fn queue_policy(self) -> QueuePolicy {
         match self {
-            Self::Events | Self::States | Self::AllRows => QueuePolicy::Must,
-            Self::List | Self::Newest | Self::Buffered | Self::Rows => QueuePolicy::CanWait,
+            Self::Events | Self::States | Self::AllRows => QueuePolicy::Always,
+            Self::List | Self::Newest | Self::Buffered | Self::Rows => QueuePolicy::Deferrable,
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Drain {
 
 impl Drain {
     /// How many sessions must have been ended by now: the first at once, the last before the end.
-    pub(super) fn due(&self, now_ms: u64) -> usize {
+    pub(super) fn due_count(&self, now_ms: u64) -> usize {
         let elapsed_ms = now_ms.saturating_sub(self.began_ms);
         if elapsed_ms >= self.spread_ms {
             return self.total;
@@ -37,7 +37,7 @@ mod tests {
             began_ms: 1_000,
             spread_ms,
         };
-        let due = |drain: &Drain, after_ms: u64| drain.due(1_000 + after_ms);
+        let due = |drain: &Drain, after_ms: u64| drain.due_count(1_000 + after_ms);
         let many = drain(1_000, 2_000);
         for (after_ms, ended) in [
             (0, 1),

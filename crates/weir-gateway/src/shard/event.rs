@@ -8,7 +8,7 @@ use weir_tlcp::request::{BindSession, Request, SessionRef};
 
 use super::dialect::Dialect;
 use super::item_history::PastUpdate;
-use super::reply::RequestTransport;
+use super::responses::RequestTransport;
 use crate::interest::ItemKey;
 
 /// What other threads tell a shard.
@@ -37,13 +37,13 @@ pub(crate) enum ShardEvent {
     /// A connection takes its items away from everybody.
     ForceUnsubscribe { connection: u16 },
     /// A connection that is to be the stream of a session of this shard.
-    Adopt(Box<Handover>),
+    Handover(Box<Handover>),
     /// Requests about sessions of this shard that came in elsewhere.
-    Errand(Box<ForwardedRequests>),
+    Requests(Box<ForwardedRequests>),
     /// The answers to such requests.
-    Outcome(Box<ForwardedResponse>),
+    Response(Box<ForwardedResponse>),
     /// A session of this shard that its client has given up.
-    Retire(SessionRef<'static>),
+    DiscardSession(SessionRef<'static>),
     /// Say goodbye to all sessions, spread over a time, then stop, at most so much later.
     Drain { spread_ms: u64, within_ms: u64 },
 }
@@ -75,7 +75,7 @@ pub(crate) struct ForwardedRequests {
     pub(super) from: u16,
     pub(super) job: u64,
     pub(super) part: usize,
-    pub(super) via: RequestTransport,
+    pub(super) transport: RequestTransport,
     pub(super) requests: Vec<Request<'static>>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct ForwardedResponse {
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(super) bind: BindSession<'static>,
-    pub(super) via: RequestTransport,
+    pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,
     pub(super) connection: Detached,
 }
@@ -101,6 +101,6 @@ pub(crate) struct Handover {
 pub(super) struct HandoverTarget {
     pub(super) shard: u16,
     pub(super) bind: BindSession<'static>,
-    pub(super) via: RequestTransport,
+    pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,
 }

@@ -10,7 +10,7 @@ use super::event::ShardEvent;
 use super::http;
 use super::keys::SessionKey;
 use super::state::{LOST, Shard};
-use super::timer_tokens::{ALARM, DRAIN_OVER, DRAIN_STEP, SETTLE_POLLS};
+use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
     type Mail = ShardEvent;
@@ -19,8 +19,8 @@ impl ServerHandler for Shard {
         self.shared.guard.enter(peer.ip()).ok()
     }
 
-    fn on_departure(&mut self, ticket: u32) {
-        self.shared.guard.leave(ticket);
+    fn on_departure(&mut self, admission_id: u32) {
+        self.shared.guard.leave(admission_id);
     }
 
     fn on_request(
@@ -29,12 +29,12 @@ impl ServerHandler for Shard {
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> RequestOutcome {
-        let answer = match self.reject_request(io, conn, request) {
-            Some(refusal) => RequestOutcome::Reply(refusal),
-            None => http::answer(self, io, conn, request),
+        let outcome = match self.reject_request(io, conn, request) {
+            Some(response) => RequestOutcome::Reply(response),
+            None => http::respond(self, io, conn, request),
         };
         self.charge_work(io);
-        answer
+        outcome
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
@@ -66,22 +66,22 @@ impl ServerHandler for Shard {
         match token {
             DRAIN_OVER => io.stop(),
             DRAIN_STEP => self.drain_step(io),
-            SETTLE_POLLS => self.end_fed_polls(io),
-            ALARM => self.on_alarm(io),
+            END_POLLS => self.end_polls_with_data(io),
+            SESSION_TIMERS => self.on_session_timers(io),
             session => self.wake(io, SessionKey::from_bits(session)),
         }
     }
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
-        self.on_departed(connection);
+        self.send_handover(connection);
     }
 
     fn on_room(&mut self, io: &mut ServerIo, _conn: ConnId, tag: u64) {
         self.resume(io, SessionKey::from_bits(tag));
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, mail: ShardEvent) {
-        match mail {
+    fn on_mail(&mut self, io: &mut ServerIo, event: ShardEvent) {
+        match event {
             ShardEvent::Update {
                 item,
                 update,
@@ -99,14 +99,14 @@ impl ServerHandler for Shard {
                 item,
                 update,
                 fields,
-            } => self.learn(io, item, update, &fields),
-            ShardEvent::Rows(told) => self.backfill_rows(io, &told),
-            ShardEvent::History(told) => self.learn_history(io, *told),
+            } => self.backfill(io, item, update, &fields),
+            ShardEvent::Rows(backfill) => self.backfill_rows(io, &backfill),
+            ShardEvent::History(backfill) => self.backfill_history(io, *backfill),
             ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
-            ShardEvent::Adopt(handover) => self.accept_handover(io, *handover),
-            ShardEvent::Errand(errand) => self.receive_errand(io, *errand),
-            ShardEvent::Outcome(outcome) => self.take_outcome(io, *outcome),
-            ShardEvent::Retire(id) => self.discard_replaced(io, &id),
+            ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
+            ShardEvent::Requests(errand) => self.receive_requests(io, *errand),
+            ShardEvent::Response(outcome) => self.receive_response(io, *outcome),
+            ShardEvent::DiscardSession(id) => self.discard_replaced(io, &id),
             ShardEvent::Drain {
                 spread_ms,
                 within_ms,
@@ -119,10 +119,10 @@ impl ServerHandler for Shard {
     }
 
     fn on_turn(&mut self, io: &mut ServerIo) {
-        self.begin_turn(io);
+        self.begin_iteration(io);
         self.publish(io);
         self.retry_sends(io);
-        if self.drained() {
+        if self.is_drained() {
             io.close_idle();
             if io.connections() == 0 {
                 io.stop();

@@ -6,13 +6,13 @@ use foldhash::HashMap;
 use weir_net::server::ConnId;
 
 use super::event::{ForwardedRequests, ShardEvent};
-use super::reply::RequestTransport;
+use super::responses::RequestTransport;
 
 /// One message whose answer is not complete.
 #[derive(Debug)]
 pub(super) struct PendingForward {
     pub(super) conn: ConnId,
-    pub(super) via: RequestTransport,
+    pub(super) transport: RequestTransport,
     /// The answer, piece by piece.
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) missing: usize,

@@ -12,7 +12,7 @@ use super::wire::Wire;
 const STEP_MS: u64 = 20;
 
 impl Shard {
-    pub(super) fn draining(&self) -> bool {
+    pub(super) fn is_draining(&self) -> bool {
         self.drain.is_some()
     }
 
@@ -40,7 +40,7 @@ impl Shard {
         let Some(drain) = &mut self.drain else {
             return;
         };
-        let left = drain.total - drain.due(now_ms);
+        let left = drain.total - drain.due_count(now_ms);
         let from = left.min(drain.keys.len());
         let due = drain.keys.split_off(from);
         if !drain.keys.is_empty() {
@@ -49,12 +49,12 @@ impl Shard {
         for key in due {
             // 48 makes SDKs come back at once, to whichever gateway the balancer offers.
             let text = "the gateway is shutting down";
-            self.finish(wire, key, SessionCode::EXPIRED, text, false);
+            self.end_session(wire, key, SessionCode::EXPIRED, text, false);
         }
     }
 
     /// Whether all sessions have been ended.
-    pub(super) fn drained(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.keys.is_empty())

@@ -76,7 +76,7 @@ impl Shard {
                 schema: FieldSchema::of([]).into(),
                 delivery: DeliveryMode::Newest,
                 diffs: None,
-                pacing: None,
+                frequency_limit: None,
                 places: [None].into_iter().collect(),
                 charged: 0,
             },

@@ -67,26 +67,26 @@ pub(crate) struct Shard {
     pub(super) sessions: Sessions,
     pub(super) items: ItemTable,
     pub(super) backlog: Backlog,
-    pub(super) alarms: SessionTimers,
-    pub(super) courier: SessionWriter,
+    pub(super) session_timers: SessionTimers,
+    pub(super) writer: SessionWriter,
     pub(super) schemas: SchemaCache,
-    pub(super) wishes: InterestSender,
+    pub(super) interests: InterestSender,
     pub(super) counters: ShardCounters,
     pub(super) metrics: Arc<ShardMetrics>,
     pub(super) drain: Option<Drain>,
-    pub(super) errands: Forwarding,
+    pub(super) forwarding: Forwarding,
     /// The connection in hand goes there when its message is dealt with.
-    pub(super) departure: Option<HandoverTarget>,
+    pub(super) handover_target: Option<HandoverTarget>,
     /// Makes `U` lines.
     pub(super) encoder: Encoder,
     /// Updates of this pass over the connections, for their latency.
     pub(super) sent: PendingAges,
     /// What the guard counts sessions under, where it does.
-    pub(super) tickets: HashMap<SessionKey, AdmissionId>,
+    pub(super) admission_ids: HashMap<SessionKey, AdmissionId>,
     /// Of connections whose client is not like most.
     pub(super) dialects: Dialects,
     /// Sessions that have ended and still have items.
-    pub(super) departing: VecDeque<SessionKey>,
+    pub(super) ended_sessions: VecDeque<SessionKey>,
     /// Items joined and released in this iteration.
     pub(super) item_work: usize,
     /// Of these, the ones charged to the input budget, or to no peer.
@@ -96,11 +96,11 @@ pub(crate) struct Shard {
     /// When field lists that no subscription uses were forgotten.
     pub(super) swept_ms: u64,
     /// When sessions were counted by transport.
-    pub(super) census_ms: u64,
+    pub(super) transport_count_ms: u64,
     /// Scratch for the lines that answer one message.
-    pub(super) reply: Vec<u8>,
+    pub(super) response_buffer: Vec<u8>,
     /// Scratch for the data notifications that one request causes.
-    pub(super) notes: Vec<u8>,
+    pub(super) notifications: Vec<u8>,
 }
 
 impl Shard {
@@ -115,31 +115,31 @@ impl Shard {
         let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_ms);
         Self {
             number,
-            wishes: InterestSender::new(number),
-            courier: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
+            interests: InterestSender::new(number),
+            writer: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
             backlog: Backlog::new(queue_bytes),
             shared,
             sessions: Sessions::new(),
             items: ItemTable::new(),
-            alarms: SessionTimers::default(),
+            session_timers: SessionTimers::default(),
             schemas: SchemaCache::new(),
             counters: ShardCounters::default(),
             metrics,
             drain: None,
-            errands: Forwarding::default(),
-            departure: None,
+            forwarding: Forwarding::default(),
+            handover_target: None,
             encoder,
             sent: PendingAges::default(),
-            tickets: HashMap::new(),
+            admission_ids: HashMap::new(),
             dialects: Dialects::default(),
-            departing: VecDeque::new(),
+            ended_sessions: VecDeque::new(),
             item_work: 0,
             charged_work: 0,
             held: HeldCounts::default(),
             swept_ms: 0,
-            census_ms: 0,
-            reply: Vec::new(),
-            notes: Vec::new(),
+            transport_count_ms: 0,
+            response_buffer: Vec::new(),
+            notifications: Vec::new(),
         }
     }
 
@@ -158,8 +158,8 @@ impl Shard {
             ..
         } = subscription.handle;
         let sub_id = subscription.sub_id;
-        if let Some(ticket) = self.tickets.get(&session) {
-            self.shared.guard.refund(*ticket, charged as usize);
+        if let Some(admission_id) = self.admission_ids.get(&session) {
+            self.shared.guard.refund(*admission_id, charged as usize);
         }
         for (index, place) in places.iter().enumerate() {
             let Some(place) = *place else { continue };
@@ -196,11 +196,11 @@ impl Shard {
         }
         if let Some(((connection, name), item)) = emptied {
             let connection = &self.shared.connections[usize::from(connection)];
-            self.wishes.unsubscribe(connection, name, item);
+            self.interests.unsubscribe(connection, name, item);
         }
-        if let Some(((connection, name), demand)) = narrowed {
+        if let Some(((connection, name), interest)) = narrowed {
             let connection = &self.shared.connections[usize::from(connection)];
-            self.wishes.change(connection, name, demand);
+            self.interests.change(connection, name, interest);
         }
     }
 
@@ -245,12 +245,12 @@ impl Shard {
         self.count_transports(io.now_ms());
         self.counters.items = self.items.len() as u64;
         self.counters.lagging = self.backlog.len() as u64;
-        self.counters.unbound = self.courier.unbound;
-        self.counters.kept_bytes = self.courier.kept_bytes as u64;
+        self.counters.unbound = self.writer.unbound;
+        self.counters.kept_bytes = self.writer.journal_bytes as u64;
         self.encoder.refill(io.now_ms());
         self.counters.diffs = self.encoder.counters;
-        self.courier.compressor.refill(io.now_ms());
-        self.counters.compression = self.courier.compressor.counters;
+        self.writer.compressor.refill(io.now_ms());
+        self.counters.compression = self.writer.compressor.counters;
         self.counters.connections = io.connections() as u64;
         self.counters.io = io.counters();
         self.metrics.publish(&self.counters);

@@ -4,6 +4,6 @@
 pub(super) const DRAIN_OVER: u64 = 0;
 pub(super) const DRAIN_STEP: u64 = 1;
 /// Polls that have got something are to end.
-pub(super) const SETTLE_POLLS: u64 = 2;
+pub(super) const END_POLLS: u64 = 2;
 /// Timer token of the alarms; no session has this key.
-pub(super) const ALARM: u64 = u64::MAX;
+pub(super) const SESSION_TIMERS: u64 = u64::MAX;

@@ -14,11 +14,11 @@ pub(super) struct Item {
     /// While it has subscribers in mode COMMAND.
     pub(super) rows: Option<Rows>,
     /// Workers that have not told yet which rows they know.
-    pub(super) unheard: usize,
+    pub(super) pending_workers: usize,
     /// The last updates with the fields that were read, since somebody needs them.
     pub(super) history: Option<VecDeque<(ModelRow, FieldSet)>>,
     /// Workers that have not told yet which updates they know from before.
-    pub(super) unheard_history: usize,
+    pub(super) pending_history_workers: usize,
     /// Updates from before, as far as workers have told them, each with its instant.
     pub(super) told: Vec<(i64, ModelRow, FieldSet)>,
 }

@@ -39,7 +39,7 @@ impl TestEnv {
         let Ok(Parsed::Complete(request, _)) = parsed else {
             panic!("{parsed:?}")
         };
-        http::answer(&mut self.shard, &mut self.wire, conn(number), &request)
+        http::respond(&mut self.shard, &mut self.wire, conn(number), &request)
     }
 
     /// A request of a client for Python over HTTP, in some version of the protocol.

@@ -12,11 +12,11 @@ use super::frame::Framing;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageOutcome {
     /// It gets its answer.
-    Stays,
+    Respond,
     /// The answer has begun: it is a session's stream.
-    Streams,
+    Stream,
     /// To another shard; what it has sent after this message goes with it.
-    Leaves,
+    HandOver,
 }
 
 /// What a request came by.
@@ -41,23 +41,23 @@ impl RequestTransport {
 
 /// The lines that answer the requests of one connection, until they are sent.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct ResponseBatch {
     pub(super) conn: ConnId,
-    pub(super) via: RequestTransport,
+    pub(super) transport: RequestTransport,
     pub(super) lines: Vec<u8>,
     /// Requests that other shards must answer, each with the lines before it.
-    pub(super) foreign: Vec<(Vec<u8>, u16, Request<'static>)>,
+    pub(super) remote: Vec<(Vec<u8>, u16, Request<'static>)>,
 }
 
-impl Reply {
+impl ResponseBatch {
     /// With a buffer that may have been used before.
-    pub(super) fn on(conn: ConnId, via: RequestTransport, mut lines: Vec<u8>) -> Self {
+    pub(super) fn on(conn: ConnId, transport: RequestTransport, mut lines: Vec<u8>) -> Self {
         lines.clear();
         Self {
             conn,
-            via,
+            transport,
             lines,
-            foreign: Vec::new(),
+            remote: Vec::new(),
         }
     }
 }
