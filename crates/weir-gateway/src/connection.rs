@@ -7,10 +7,10 @@ use std::time::Duration;
 use weir_mapping::{ConnectionConfig, Threads};
 use weir_tlcp::diff::DiffSettings;
 
+use crate::counters::{UNKNOWN, WorkerCounters};
 use crate::diffs::ConnectionDiffs;
 use crate::ingest::InterestInbox;
-use crate::metrics::UNKNOWN;
-use crate::routing::Interest;
+use crate::interest::Interest;
 
 /// Shared by the ingest threads (write), the shards (resolve names, ask for items) and
 /// administration (reads the state).
@@ -154,29 +154,6 @@ impl LateWindow {
     }
 }
 
-/// What one worker counts; written by it alone.
-#[derive(Debug, Default)]
-pub(crate) struct WorkerCounters {
-    pub(crate) records: AtomicU64,
-    pub(crate) record_bytes: AtomicU64,
-    pub(crate) unrouted: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) undecodable: AtomicU64,
-    pub(crate) unnameable: AtomicU64,
-    /// Records of items that were subscribed late.
-    pub(crate) late_records: AtomicU64,
-    pub(crate) updates: AtomicU64,
-    pub(crate) shard_waits: AtomicU64,
-    /// What shards did not take before the end.
-    pub(crate) undelivered: AtomicU64,
-    /// Items in the worker's routing table.
-    pub(crate) items: AtomicU64,
-    /// Items whose last record is kept, what they take, and how many were evicted.
-    pub(crate) last_values: AtomicU64,
-    pub(crate) last_value_bytes: AtomicU64,
-    pub(crate) last_values_evicted: AtomicU64,
-}
-
 /// What the reading thread has seen; written by it alone.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
@@ -221,9 +198,4 @@ impl ConnectionState {
         }
         self.ready.store(ready, Ordering::Release);
     }
-}
-
-/// Adds to a counter that only the calling thread writes.
-pub(crate) fn add(counter: &AtomicU64, count: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
 }

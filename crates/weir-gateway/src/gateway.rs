@@ -25,8 +25,8 @@ use crate::dashboard::{Dashboard, GatewayInfo};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
 use crate::listeners::{Listeners, client_addresses};
+use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
-use crate::overload;
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
 use crate::tls::TlsFiles;
 
@@ -172,7 +172,7 @@ impl Gateway {
         let (stop, stopped) = crossbeam_channel::bounded(0);
         gateway.stop_watch = Some(stop);
         let watched = Arc::clone(&sources.guard);
-        let watch = move || overload::watch(&watched, &meter, &stopped);
+        let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         gateway.watch_thread = Some(spawn("memory", watch)?);
         let options = AdminOptions {
             listener: admin_listener,

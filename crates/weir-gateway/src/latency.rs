@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::connection::add;
+use crate::counters::add;
 
 /// Milliseconds below this have a bucket each.
 const LINEAR: u64 = 16;

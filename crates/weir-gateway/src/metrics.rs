@@ -12,6 +12,7 @@ use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
 
 use crate::connection::KafkaConnection;
+use crate::counters::UNKNOWN;
 use crate::latency::DeliveryAges;
 use crate::shard::{CompressionCounters, DiffCounters, RowTableCounters};
 
@@ -398,9 +399,6 @@ impl ShardMetrics {
         }
     }
 }
-
-/// Value of a connection's metric that is not known: it is left out.
-pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// One metric of a Kafka connection.
 struct ConnectionMetric(

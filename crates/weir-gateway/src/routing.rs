@@ -9,73 +9,10 @@ use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
+use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest};
 use crate::shard::{
-    PastUpdate, RowBackfill, RowTable, RowTableConfig, RowTableCounters, ShardEvent, ToldHistory,
-    shrinks,
+    PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, ToldHistory, shrinks,
 };
-
-/// An item in a shard's own table: its slot, and the slot's use count so that an update posted
-/// before the slot changed hands is told from one for its new item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ItemKey {
-    pub(crate) slot: u32,
-    pub(crate) epoch: u32,
-}
-
-/// A shard's wish for an item's rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowInterest {
-    /// Tells the shard's table from others of the same item.
-    pub(crate) generation: u32,
-    pub(crate) rules: RowTableConfig,
-}
-
-/// A shard's wish for an item's last updates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HistoryInterest {
-    /// Distinguishes the shard's history from others of the same item.
-    pub(crate) generation: u32,
-    /// Updates that are kept.
-    pub(crate) most: usize,
-}
-
-/// A shard's wish concerning one item.
-#[derive(Debug, Clone)]
-pub(crate) enum Interest {
-    /// Send updates of the item with these fields from now on.
-    Subscribe {
-        name: Arc<str>,
-        shard: u16,
-        item: ItemKey,
-        fields: FieldSet,
-        /// Its rows are wanted, for mode COMMAND.
-        rows: Option<RowInterest>,
-        /// Its last updates are wanted, for mode DISTINCT.
-        history: Option<HistoryInterest>,
-    },
-    /// Send no more, unless the shard has asked again since, for another use of the name.
-    Unsubscribe {
-        name: Arc<str>,
-        shard: u16,
-        item: ItemKey,
-    },
-}
-
-impl Interest {
-    /// The item it concerns.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        match self {
-            Self::Subscribe { name, .. } | Self::Unsubscribe { name, .. } => name,
-        }
-    }
-
-    /// Whose wish it is.
-    pub(crate) fn shard(&self) -> u16 {
-        match self {
-            Self::Subscribe { shard, .. } | Self::Unsubscribe { shard, .. } => *shard,
-        }
-    }
-}
 
 /// Where an update goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

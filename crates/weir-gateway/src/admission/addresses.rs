@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use slab::Slab;
 
 use super::bucket::RateBucket;
-use super::{AdmissionId, AdmissionLimit, PerAddress};
+use super::limit::{AdmissionId, AdmissionLimit, PerAddress};
 
 /// An IPv4 address, or the first half of an IPv6 one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::AdmissionLimit;
+use super::limit::AdmissionLimit;
 use crate::config::GatewayLimits;
 
 /// What some subscriptions hold.

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::columns::{CONNECTIONS, ColumnSource, LAG, SHARDS};
 use super::procfs::{self, CoreTicks, TICKS_PER_S, Thread};
 use super::ring::Sample;
+use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
-use crate::metrics::{MetricSources, UNKNOWN};
+use crate::metrics::MetricSources;
 
 /// Shards and cores with a column of their own; more are only in the sums.
 const COLUMNS_MAX: usize = 64;

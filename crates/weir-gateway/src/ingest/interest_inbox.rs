@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::routing::Interest;
+use crate::interest::Interest;
 
 /// Written by shards, read by one worker. The lock is taken only when there is something to read.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ mod tests {
     use weir_mapping::FieldSet;
 
     use super::*;
-    use crate::routing::ItemKey;
+    use crate::interest::ItemKey;
 
     fn subscribe(name: &str, slot: u32) -> Interest {
         Interest::Subscribe {

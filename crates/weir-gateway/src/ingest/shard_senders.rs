@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_net::{MailboxSender, PostError};
 
-use crate::connection::{WorkerCounters, add};
+use crate::counters::{WorkerCounters, add};
 use crate::shard::ShardEvent;
 
 /// How long to wait for a shard's full inbox before looking at the stop flag.

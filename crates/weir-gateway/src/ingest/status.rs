@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use weir_kafka::{KafkaReader, PartitionLag};
 
 use crate::connection::KafkaConnection;
-use crate::metrics::UNKNOWN;
+use crate::counters::UNKNOWN;
 
 /// Takes over the source's state for administration and logs changes of readiness.
 pub(super) fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {

@@ -14,8 +14,10 @@ use super::last_values::LastValueStore;
 use super::late::PassedRecords;
 use super::shard_senders::ShardSenders;
 use super::skips::Skips;
-use crate::connection::{KafkaConnection, WorkerHandle, add};
-use crate::routing::{CachedValues, Interest, Route, RoutingTable};
+use crate::connection::{KafkaConnection, WorkerHandle};
+use crate::counters::add;
+use crate::interest::Interest;
+use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard::ShardEvent;
 
 /// Withdrawn items that are forgotten before the next records; more of them if many wait.

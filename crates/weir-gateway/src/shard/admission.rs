@@ -8,17 +8,17 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use super::Shard;
 use super::item::TableSize;
-use super::requests::{SessionRefusal, TOO_MANY};
+use super::keys::SessionKey;
+use super::responses::SessionRefusal;
 use super::schema::SchemaCache;
-use super::session::SessionKey;
 use super::wire::Wire;
 use crate::admission::{AdmissionId, AdmissionLimit, HeldCounts};
 use crate::resolve::SubscriptionError;
 
 /// Sessions that are counted every turn.
-const QUICK: usize = 256;
+const ALWAYS_COUNTED_MAX: usize = 256;
 /// How often more of them are counted.
-const CENSUS_MS: u64 = 1_000;
+const TRANSPORT_COUNT_INTERVAL_MS: u64 = 1_000;
 
 impl Shard {
     /// The answer to a request that is not looked at: 403 for a page of another origin, 429 for one too
@@ -29,16 +29,18 @@ impl Shard {
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> Option<Response> {
-        let guard = &self.shared.guard;
+        let admission = &self.shared.guard;
         let (origin, host) = (request.header("origin"), request.header("host"));
-        if origin.is_some_and(|origin| !guard.origins.allow(origin, host)) {
-            guard.note_origin(origin.unwrap_or_default());
+        if origin.is_some_and(|origin| !admission.origins.allow(origin, host)) {
+            admission.note_origin(origin.unwrap_or_default());
             let text = "this origin is not allowed here: list it in allowed_origins\n";
             return Some(Response::text(403, text));
         }
-        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
+        let (admission_id, now_ms) = (io.ticket(conn), io.now_ms());
         let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
-        guard.requests(ticket, 1 + self.lines(body), now_ms).err()?;
+        admission
+            .requests(admission_id, 1 + self.lines(body), now_ms)
+            .err()?;
         let response = Response::text(429, "too many requests, try again later\n");
         Some(response.with_header("Retry-After", "1"))
     }
@@ -55,8 +57,13 @@ impl Shard {
     /// Counts requests or frames of a WebSocket; `true` if they are more than it may send. Then it ends. Its SDK comes back, and meets the limit
     /// of new sessions if it does so all the time.
     pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
-        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
-        if self.shared.guard.requests(ticket, requests, now_ms).is_ok() {
+        let (admission_id, now_ms) = (io.ticket(conn), io.now_ms());
+        if self
+            .shared
+            .guard
+            .requests(admission_id, requests, now_ms)
+            .is_ok()
+        {
             return false;
         }
         let key = io
@@ -64,7 +71,7 @@ impl Shard {
             .filter(|tag| *tag != 0)
             .map(SessionKey::from_bits);
         match key.filter(|key| self.sessions.get_mut(*key).is_some()) {
-            Some(key) => self.finish(io, key, SessionCode::EXPIRED, "too many requests", true),
+            Some(key) => self.end_session(io, key, SessionCode::EXPIRED, "too many requests", true),
             None => io.close(conn, None, true),
         }
         true
@@ -76,30 +83,35 @@ impl Shard {
         wire: &mut impl Wire,
         conn: ConnId,
     ) -> Result<AdmissionId, SessionRefusal> {
-        let ticket = wire.ticket(conn);
-        match self.shared.guard.begin_session(ticket, wire.now_ms()) {
-            Ok(()) => Ok(ticket),
+        let admission_id = wire.admission_id(conn);
+        match self.shared.guard.begin_session(admission_id, wire.now_ms()) {
+            Ok(()) => Ok(admission_id),
             Err(_) => Err((SessionCode::RETRY_LATER, TOO_MANY.into())),
         }
     }
 
     /// A connection that comes from another shard is counted anew: there it has left.
-    pub(super) fn enter_adopted(&mut self, io: &mut ServerIo, conn: ConnId) {
+    pub(super) fn admit_adopted(&mut self, io: &mut ServerIo, conn: ConnId) {
         let peer = io.peer(conn);
-        let ticket = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
-        io.set_admission_id(conn, ticket.unwrap_or(0));
+        let admission_id = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
+        io.set_admission_id(conn, admission_id.unwrap_or(0));
     }
 
     /// Counts sessions by transport: often where it is quick, once a second where they are many.
     pub(super) fn count_transports(&mut self, now_ms: u64) {
-        if self.sessions.len() <= QUICK || now_ms >= self.census_ms.saturating_add(CENSUS_MS) {
-            self.census_ms = now_ms;
+        if self.sessions.len() <= ALWAYS_COUNTED_MAX
+            || now_ms
+                >= self
+                    .transport_count_ms
+                    .saturating_add(TRANSPORT_COUNT_INTERVAL_MS)
+        {
+            self.transport_count_ms = now_ms;
             self.counters.by_transport = self.sessions.by_transport();
         }
     }
 
     /// Checks whether there is room for a subscription: in its session, for its address, in all.
-    pub(super) fn may_subscribe(
+    pub(super) fn check_subscription(
         &mut self,
         key: SessionKey,
         items: &[Option<Arc<str>>],
@@ -114,7 +126,9 @@ impl Shard {
         let held: usize = subscriptions.map(|one| one.handle.places.len()).sum();
         if most > 0 && held + items.len() > most {
             self.shared.guard.note(AdmissionLimit::SessionItems);
-            return Err(no_room(&format!("more than {most} items in one session")));
+            return Err(over_limit(&format!(
+                "more than {most} items in one session"
+            )));
         }
         let names: usize = items.iter().flatten().map(|name| name.len()).sum();
         let size = TableSize {
@@ -129,9 +143,9 @@ impl Shard {
                 + self.table_bytes(items.len(), size)
                 + SchemaCache::estimate(schema),
         };
-        let ticket = self.tickets.get(&key).copied().unwrap_or(0);
-        let admitted = self.shared.guard.may_hold(ticket, wanted);
-        admitted.map_err(|limit| no_room(text_of(limit)))
+        let admission_id = self.admission_ids.get(&key).copied().unwrap_or(0);
+        let admitted = self.shared.guard.may_hold(admission_id, wanted);
+        admitted.map_err(|limit| over_limit(text_of(limit)))
     }
 
     /// Tells the guard what this shard holds now; returns the bytes it holds more than before.
@@ -153,10 +167,10 @@ impl Shard {
     /// Charges a client's address for a subscription that has been made.
     pub(super) fn charge_subscription(&mut self, key: SessionKey, sub_id: u32) {
         let bytes = u32::try_from(self.count_held()).unwrap_or(u32::MAX);
-        let Some(ticket) = self.tickets.get(&key) else {
+        let Some(admission_id) = self.admission_ids.get(&key) else {
             return;
         };
-        self.shared.guard.charge(*ticket, bytes as usize);
+        self.shared.guard.charge(*admission_id, bytes as usize);
         let entry = self.sessions.get_mut(key);
         if let Some(one) = entry.and_then(|entry| entry.core.subscription_mut(sub_id)) {
             one.handle.charged = bytes;
@@ -174,7 +188,7 @@ impl Shard {
     }
 }
 
-fn no_room(text: &str) -> SubscriptionError {
+fn over_limit(text: &str) -> SubscriptionError {
     SubscriptionError {
         code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
         message: text.to_owned(),
@@ -183,7 +197,7 @@ fn no_room(text: &str) -> SubscriptionError {
 
 /// The refusal before memory ends.
 pub(super) fn no_memory() -> SubscriptionError {
-    no_room(NO_MEMORY)
+    over_limit(NO_MEMORY)
 }
 
 fn text_of(limit: AdmissionLimit) -> &'static str {
@@ -194,6 +208,9 @@ fn text_of(limit: AdmissionLimit) -> &'static str {
         _ => "too many items here, try again later",
     }
 }
+
+/// Text of the refusal when the limit is reached.
+pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
 /// Text of refusals before memory ends.
 pub(super) const NO_MEMORY: &str = "the gateway is short of memory, try again later";

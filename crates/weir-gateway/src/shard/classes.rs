@@ -6,7 +6,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::FieldSet;
 
-use super::class::{ClassKey, DeliveryMode, FrameClass, PayloadSource};
+use super::class::{ClassKey, FrameClass};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::work::visit;
 
 /// Classes from which on they are indexed.
@@ -27,7 +28,7 @@ struct ClassIndex {
     /// By field, the number of classes that want it.
     wanting: Vec<u32>,
     /// By basis, the number of classes that have it.
-    by_basis: [u32; 3],
+    by_source: [u32; 3],
 }
 
 /// The identity of a class. The addresses are those of objects that the class keeps alive.
@@ -64,7 +65,7 @@ impl ClassIndex {
 
     fn add(&mut self, class: &FrameClass, at: usize) {
         self.by_id.insert(ClassId::of(class.key()), at as u32);
-        self.by_basis[class.delivery.basis() as usize] += 1;
+        self.by_source[class.delivery.payload_source() as usize] += 1;
         for field in class.schema.wanted().iter() {
             if self.wanting.len() <= field {
                 self.wanting.resize(field + 1, 0);
@@ -75,7 +76,7 @@ impl ClassIndex {
 
     fn remove(&mut self, class: &FrameClass) {
         self.by_id.remove(&ClassId::of(class.key()));
-        self.by_basis[class.delivery.basis() as usize] -= 1;
+        self.by_source[class.delivery.payload_source() as usize] -= 1;
         for field in class.schema.wanted().iter() {
             self.wanting[field] -= 1;
         }
@@ -143,13 +144,13 @@ impl Classes {
     }
 
     /// Returns `true` if any class has this basis.
-    pub(super) fn has(&self, basis: PayloadSource) -> bool {
+    pub(super) fn has(&self, payload_source: PayloadSource) -> bool {
         match &self.index {
             None => self
                 .list
                 .iter()
-                .any(|class| class.delivery.basis() == basis),
-            Some(index) => index.by_basis[basis as usize] > 0,
+                .any(|class| class.delivery.payload_source() == payload_source),
+            Some(index) => index.by_source[payload_source as usize] > 0,
         }
     }
 
@@ -235,7 +236,7 @@ mod tests {
                 prop_assert_eq!(&fields, &wanted);
                 for (index, delivery) in DELIVERIES.iter().enumerate() {
                     let has = model.iter().any(|(_, _, one)| *one == index);
-                    prop_assert_eq!(classes.has(delivery.basis()), has);
+                    prop_assert_eq!(classes.has(delivery.payload_source()), has);
                 }
                 prop_assert_eq!(classes.len(), model.len());
             }

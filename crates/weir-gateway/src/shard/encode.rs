@@ -33,9 +33,9 @@ impl<'a> EncodedForms<'a> {
     }
 
     /// What a member with this progress gets; `None` if that is nothing.
-    pub(super) fn get(&mut self, progress: MemberState, encoder: &mut Encoder) -> Option<&Frame> {
+    pub(super) fn get(&mut self, state: MemberState, encoder: &mut Encoder) -> Option<&Frame> {
         let (class, emission) = (self.class, self.emission);
-        match emission.before.filter(|_| progress == MemberState::InStep) {
+        match emission.before.filter(|_| state == MemberState::UpToDate) {
             Some(before) => self
                 .delta
                 .get_or_insert_with(|| delta_frame(class, before, emission.values, encoder))
@@ -106,11 +106,11 @@ pub(super) enum ItemNotice {
 }
 
 /// A mark as the members of a class get it.
-pub(super) fn notice_frame(class: &FrameClass, mark: ItemNotice, encoder: &mut Encoder) -> Frame {
+pub(super) fn notice_frame(class: &FrameClass, notice: ItemNotice, encoder: &mut Encoder) -> Frame {
     let line = &mut encoder.line;
     line.clear();
     let (sub_id, position) = (class.sub_id, class.position);
-    match mark {
+    match notice {
         ItemNotice::Clear => push_clear_snapshot(line, sub_id, position),
         ItemNotice::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
         ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),

@@ -4,15 +4,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use foldhash::HashMap;
 use weir_net::PostError;
 use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::request::Request;
 
-use super::lifecycle::NOWHERE;
-use super::requests::{Reply, RequestTransport};
+use super::event::{ForwardedRequests, ForwardedResponse};
+use super::pending_forwards::PendingForward;
+use super::responses::{RequestTransport, ResponseBatch};
 use super::teardown::ITEMS_PER_ITERATION;
-use super::wire::Wire;
+use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, ShardEvent, http};
 
 /// Messages of one WebSocket that may wait for the answer to an earlier one.
@@ -20,68 +20,14 @@ const PUT_OFF_MAX: usize = 64;
 /// Bytes of them.
 const PUT_OFF_BYTES_MAX: usize = 256 * 1024;
 
-/// Requests for one shard.
-#[derive(Debug)]
-pub(crate) struct ForwardedRequests {
-    from: u16,
-    job: u64,
-    part: usize,
-    via: RequestTransport,
-    requests: Vec<Request<'static>>,
-}
-
-/// What came of an errand.
-#[derive(Debug)]
-pub(crate) struct ForwardedResponse {
-    job: u64,
-    part: usize,
-    lines: Vec<u8>,
-}
-
-/// One message whose answer is not complete.
-#[derive(Debug)]
-struct PendingForward {
-    conn: ConnId,
-    via: RequestTransport,
-    /// The answer, piece by piece.
-    parts: Vec<Vec<u8>>,
-    missing: usize,
-    /// Messages that came meanwhile.
-    put_off: VecDeque<String>,
-    put_off_bytes: usize,
-}
-
-/// All that is on its way; at most one job per connection.
-#[derive(Debug, Default)]
-pub(super) struct Forwarding {
-    jobs: HashMap<u64, PendingForward>,
-    by_conn: HashMap<ConnId, u64>,
-    last: u64,
-    /// Mails that found an inbox full, the oldest first.
-    outgoing: VecDeque<(u16, ShardEvent)>,
-    /// Errands of other shards for a later iteration; at most one per connection of theirs.
-    incoming: VecDeque<ForwardedRequests>,
-}
-
-impl Forwarding {
-    pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
-        !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
-    }
-
-    /// Returns `true` if errands of other shards wait for a later iteration.
-    pub(super) fn has_incoming(&self) -> bool {
-        !self.incoming.is_empty()
-    }
-}
-
 impl Shard {
     /// Sends the foreign requests of a message to their shards.
-    pub(super) fn forward_requests(&mut self, reply: Reply) {
-        self.errands.last += 1;
-        let job = self.errands.last;
+    pub(super) fn forward_requests(&mut self, responses: ResponseBatch) {
+        self.forwarding.last += 1;
+        let job = self.forwarding.last;
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let mut errands: Vec<(u16, ForwardedRequests)> = Vec::new();
-        for (before, shard, request) in reply.foreign {
+        for (before, shard, request) in responses.remote {
             match errands.last_mut() {
                 Some((last, errand)) if *last == shard && before.is_empty() => {
                     errand.requests.push(request);
@@ -93,51 +39,51 @@ impl Shard {
                 from: self.number,
                 job,
                 part: parts.len(),
-                via: reply.via.clone(),
+                transport: responses.transport.clone(),
                 requests: vec![request],
             };
             parts.push(Vec::new());
             errands.push((shard, errand));
         }
-        parts.push(reply.lines);
+        parts.push(responses.lines);
         let waiting = PendingForward {
-            conn: reply.conn,
-            via: reply.via,
+            conn: responses.conn,
+            transport: responses.transport,
             parts,
             missing: errands.len(),
             put_off: VecDeque::new(),
             put_off_bytes: 0,
         };
-        self.errands.by_conn.insert(reply.conn, job);
-        self.errands.jobs.insert(job, waiting);
+        self.forwarding.by_conn.insert(responses.conn, job);
+        self.forwarding.jobs.insert(job, waiting);
         for (shard, errand) in errands {
-            self.post(shard, ShardEvent::Errand(Box::new(errand)));
+            self.send_event(shard, ShardEvent::Requests(Box::new(errand)));
         }
     }
 
     /// Keeps a message for later, unless its sender overdoes it.
     pub(super) fn put_off(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        let job = self.errands.by_conn.get(&conn).copied();
-        let Some(job) = job.and_then(|job| self.errands.jobs.get_mut(&job)) else {
+        let job = self.forwarding.by_conn.get(&conn).copied();
+        let Some(job) = job.and_then(|job| self.forwarding.jobs.get_mut(&job)) else {
             return;
         };
         job.put_off_bytes += text.len();
         if job.put_off.len() >= PUT_OFF_MAX || job.put_off_bytes > PUT_OFF_BYTES_MAX {
-            return self.give_up(wire, conn);
+            return self.drop_slow_client(wire, conn);
         }
         job.put_off.push_back(text.to_owned());
     }
 
     /// Carries out an errand of another shard, in a later iteration if this one has joined and
     /// released many items.
-    pub(super) fn receive_errand(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
-        self.errands.incoming.push_back(errand);
-        self.run_waiting_errands(wire);
+    pub(super) fn receive_requests(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
+        self.forwarding.incoming.push_back(errand);
+        self.run_pending_requests(wire);
     }
 
-    pub(super) fn run_waiting_errands(&mut self, wire: &mut impl Wire) {
+    pub(super) fn run_pending_requests(&mut self, wire: &mut impl Wire) {
         while self.item_work < ITEMS_PER_ITERATION {
-            let Some(errand) = self.errands.incoming.pop_front() else {
+            let Some(errand) = self.forwarding.incoming.pop_front() else {
                 return;
             };
             self.run_forwarded(wire, errand);
@@ -146,7 +92,7 @@ impl Shard {
 
     /// Carries out what another shard was asked for.
     pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
-        let mut reply = Reply::on(NOWHERE, errand.via, Vec::new());
+        let mut responses = ResponseBatch::on(NO_CONNECTION, errand.transport, Vec::new());
         for request in &errand.requests {
             let named = match request {
                 Request::Control(control) => control.session.as_ref(),
@@ -155,19 +101,19 @@ impl Shard {
                 _ => None,
             };
             let key = named.and_then(|id| self.sessions.find(self.number, id.as_str()));
-            self.carry_out(wire, key, request, &mut reply);
+            self.carry_out(wire, key, request, &mut responses);
         }
         let outcome = ForwardedResponse {
             job: errand.job,
             part: errand.part,
-            lines: reply.lines,
+            lines: responses.lines,
         };
-        self.post(errand.from, ShardEvent::Outcome(Box::new(outcome)));
+        self.send_event(errand.from, ShardEvent::Response(Box::new(outcome)));
     }
 
     /// A piece of an answer has come.
-    pub(super) fn take_outcome(&mut self, wire: &mut impl Wire, outcome: ForwardedResponse) {
-        let Some(job) = self.errands.jobs.get_mut(&outcome.job) else {
+    pub(super) fn receive_response(&mut self, wire: &mut impl Wire, outcome: ForwardedResponse) {
+        let Some(job) = self.forwarding.jobs.get_mut(&outcome.job) else {
             return;
         };
         if let Some(part) = job.parts.get_mut(outcome.part) {
@@ -177,18 +123,18 @@ impl Shard {
         if job.missing > 0 {
             return;
         }
-        let Some(job) = self.errands.jobs.remove(&outcome.job) else {
+        let Some(job) = self.forwarding.jobs.remove(&outcome.job) else {
             return;
         };
-        self.errands.by_conn.remove(&job.conn);
+        self.forwarding.by_conn.remove(&job.conn);
         let lines = job.parts.concat();
-        match &job.via {
+        match &job.transport {
             RequestTransport::Http { origin } => {
-                wire.reply(job.conn, &http::lines(lines, origin.as_deref()));
+                wire.reply(job.conn, &http::tlcp_response(lines, origin.as_deref()));
             }
             RequestTransport::WebSocket => {
                 if !lines.is_empty() && !wire.send_text(job.conn, &lines) {
-                    self.give_up(wire, job.conn);
+                    self.drop_slow_client(wire, job.conn);
                 }
             }
         }
@@ -198,29 +144,29 @@ impl Shard {
     }
 
     /// Posts to another shard; what finds its inbox full goes out later, in order.
-    pub(super) fn post(&mut self, shard: u16, mail: ShardEvent) {
-        self.errands.outgoing.push_back((shard, mail));
-        self.post_rest();
+    pub(super) fn send_event(&mut self, shard: u16, event: ShardEvent) {
+        self.forwarding.outgoing.push_back((shard, event));
+        self.send_outgoing();
     }
 
-    fn post_rest(&mut self) {
+    fn send_outgoing(&mut self) {
         let Some(peers) = self.shared.peers.get() else {
-            return self.errands.outgoing.clear();
+            return self.forwarding.outgoing.clear();
         };
-        while let Some((shard, mail)) = self.errands.outgoing.pop_front() {
+        while let Some((shard, event)) = self.forwarding.outgoing.pop_front() {
             // A shard that has ended takes its connections with it.
             let inbox = peers.get(usize::from(shard));
-            let posted = inbox.map(|inbox| inbox.post(mail, Duration::ZERO));
-            if let Some(Err(PostError::Full(mail))) = posted {
-                return self.errands.outgoing.push_front((shard, mail));
+            let posted = inbox.map(|inbox| inbox.post(event, Duration::ZERO));
+            if let Some(Err(PostError::Full(event))) = posted {
+                return self.forwarding.outgoing.push_front((shard, event));
             }
         }
     }
 
     /// Tries again what has found an inbox full.
     pub(super) fn retry_sends(&mut self, io: &mut ServerIo) {
-        if !self.errands.outgoing.is_empty() {
-            self.post_rest();
+        if !self.forwarding.outgoing.is_empty() {
+            self.send_outgoing();
             io.wake_soon();
         }
     }

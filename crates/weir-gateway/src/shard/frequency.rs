@@ -8,11 +8,9 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::RowCommand;
 use weir_tlcp::request::{Add, BufferSize, Frequency};
-use weir_tlcp::server::{FrequencyTimer, TokenBucket, period_us};
+use weir_tlcp::server::{FrequencyTimer, period_us};
 
-use super::class::DeliveryMode;
-use super::queue::Queue;
-use super::session::{SessionEntry, SessionKey};
+use super::keys::SessionKey;
 
 /// Limits of one subscription; only those have one that asked for it.
 #[derive(Debug, Default)]
@@ -27,7 +25,7 @@ pub(super) struct FrequencyLimit {
 
 #[derive(Debug, Default)]
 struct ItemTimers {
-    pace: FrequencyTimer,
+    timer: FrequencyTimer,
     /// Mode COMMAND: of each row that was updated of late.
     rows: HashMap<Arc<str>, FrequencyTimer>,
 }
@@ -90,25 +88,30 @@ impl FrequencyLimit {
             None => self.items = Vec::new(),
             Some(frequency) => {
                 for item in &mut self.items {
-                    item.pace.cut(period_us(frequency), now_ms);
-                    for pace in item.rows.values_mut() {
-                        pace.cut(period_us(frequency), now_ms);
+                    item.timer.cut(period_us(frequency), now_ms);
+                    for timer in item.rows.values_mut() {
+                        timer.cut(period_us(frequency), now_ms);
                     }
                 }
             }
         }
     }
 
-    fn wait(&self, position: u32, what: FrequencyScope<'_>, now_ms: u64) -> Option<u64> {
+    pub(super) fn wait_until_ms(
+        &self,
+        position: u32,
+        scope: FrequencyScope<'_>,
+        now_ms: u64,
+    ) -> Option<u64> {
         let item = self.items.get(position as usize - 1)?;
-        match what {
-            FrequencyScope::Item => item.pace.wait_until_ms(now_ms),
+        match scope {
+            FrequencyScope::Item => item.timer.wait_until_ms(now_ms),
             FrequencyScope::Row(key) => item.rows.get(key)?.wait_until_ms(now_ms),
             FrequencyScope::Free => None,
         }
     }
 
-    fn note_sent(&mut self, position: u32, what: FrequencyScope<'_>, now_ms: u64) {
+    pub(super) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
         };
@@ -116,75 +119,20 @@ impl FrequencyLimit {
         if self.items.len() <= index {
             self.items.resize_with(index + 1, ItemTimers::default);
         }
-        let ItemTimers { pace, rows } = &mut self.items[index];
-        match what {
-            FrequencyScope::Item => pace.note_sent(period_us, now_ms),
+        let ItemTimers { timer, rows } = &mut self.items[index];
+        match scope {
+            FrequencyScope::Item => timer.note_sent(period_us, now_ms),
             FrequencyScope::Row(key) => {
                 if rows.len() == rows.capacity() {
                     // Rows that are due again need not be remembered.
-                    rows.retain(|_, pace| pace.wait_until_ms(now_ms).is_some());
+                    rows.retain(|_, timer| timer.wait_until_ms(now_ms).is_some());
                     // With room for as many, so that this is not done again for a few.
                     rows.reserve(rows.len() + 1);
                 }
-                let pace = rows.entry(Arc::clone(key)).or_default();
-                pace.note_sent(period_us, now_ms);
+                let timer = rows.entry(Arc::clone(key)).or_default();
+                timer.note_sent(period_us, now_ms);
             }
             FrequencyScope::Free => {}
-        }
-    }
-}
-
-impl SessionEntry {
-    /// Takes over what the session's core says about bandwidth.
-    pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
-        match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
-            (None, _) => self.bandwidth = None,
-            (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
-            (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
-        }
-    }
-
-    /// Whether something must wait.
-    pub(super) fn wait(
-        &mut self,
-        (sub_id, position): (u32, u32),
-        what: FrequencyScope<'_>,
-        now_ms: u64,
-    ) -> Option<SendDelay> {
-        let bandwidth = self.bandwidth.as_mut();
-        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
-            return Some(SendDelay::Session(until_ms));
-        }
-        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref()?;
-        pacing.wait(position, what, now_ms).map(SendDelay::Item)
-    }
-
-    /// A queue for what waits for one item of a subscription; `None` where the newest is enough.
-    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
-        if delivery.conflates_to_latest() {
-            return None;
-        }
-        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref();
-        let buffer = pacing
-            .map(|pacing| pacing.buffer)
-            .filter(|buffer| *buffer > 0);
-        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
-    }
-
-    /// Something was sent to a session that has limits.
-    pub(super) fn note_paced(
-        &mut self,
-        (sub_id, position): (u32, u32),
-        what: FrequencyScope<'_>,
-        bytes: usize,
-        now_ms: u64,
-    ) {
-        if let Some(bucket) = &mut self.bandwidth {
-            bucket.spend(bytes, now_ms);
-        }
-        let subscription = self.core.subscription_mut(sub_id);
-        if let Some(pacing) = subscription.and_then(|one| one.handle.pacing.as_mut()) {
-            pacing.note_sent(position, what, now_ms);
         }
     }
 }
@@ -214,7 +162,7 @@ impl SessionTimers {
     }
 
     /// The event loop has answered.
-    pub(super) fn rang(&mut self) {
+    pub(super) fn on_fired(&mut self) {
         self.armed_ms = 0;
     }
 
@@ -235,44 +183,68 @@ mod tests {
     #[test]
     fn the_event_loop_is_asked_for_the_earliest_instant_only() {
         let key = |index| SessionKey { index, serial: 1 };
-        let mut alarms = SessionTimers::default();
-        assert_eq!(alarms.arm(), None);
-        alarms.set(key(1), 500);
-        assert_eq!((alarms.arm(), alarms.arm()), (Some(500), None));
-        alarms.set(key(2), 300);
-        alarms.set(key(3), 400);
-        assert_eq!((alarms.arm(), alarms.arm()), (Some(300), None));
-        alarms.rang();
-        assert_eq!(alarms.next(299), None);
-        assert_eq!(alarms.next(450), Some(key(2)));
-        assert_eq!(alarms.next(450), Some(key(3)));
-        assert_eq!(alarms.next(450), None);
-        assert_eq!(alarms.arm(), Some(500));
+        let mut session_timers = SessionTimers::default();
+        assert_eq!(session_timers.arm(), None);
+        session_timers.set(key(1), 500);
+        assert_eq!(
+            (session_timers.arm(), session_timers.arm()),
+            (Some(500), None)
+        );
+        session_timers.set(key(2), 300);
+        session_timers.set(key(3), 400);
+        assert_eq!(
+            (session_timers.arm(), session_timers.arm()),
+            (Some(300), None)
+        );
+        session_timers.on_fired();
+        assert_eq!(session_timers.next(299), None);
+        assert_eq!(session_timers.next(450), Some(key(2)));
+        assert_eq!(session_timers.next(450), Some(key(3)));
+        assert_eq!(session_timers.next(450), None);
+        assert_eq!(session_timers.arm(), Some(500));
     }
 
     #[test]
     fn rows_are_paced_one_by_one_and_forgotten() {
-        let mut pacing = FrequencyLimit {
+        let mut frequency_limit = FrequencyLimit {
             frequency: Some(2.0),
             ..FrequencyLimit::default()
         };
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        pacing.note_sent(3, FrequencyScope::Row(&a), 1_000);
-        assert_eq!(pacing.wait(3, FrequencyScope::Row(&a), 1_100), Some(1_500));
-        assert_eq!(pacing.wait(3, FrequencyScope::Row(&b), 1_100), None);
-        assert_eq!(pacing.wait(2, FrequencyScope::Row(&a), 1_100), None);
-        assert_eq!(pacing.wait(3, FrequencyScope::Free, 1_100), None);
-        pacing.set_frequency(Some(10.0), 1_100);
-        assert_eq!(pacing.wait(3, FrequencyScope::Row(&a), 1_100), Some(1_200));
+        frequency_limit.note_sent(3, FrequencyScope::Row(&a), 1_000);
+        assert_eq!(
+            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            Some(1_500)
+        );
+        assert_eq!(
+            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&b), 1_100),
+            None
+        );
+        assert_eq!(
+            frequency_limit.wait_until_ms(2, FrequencyScope::Row(&a), 1_100),
+            None
+        );
+        assert_eq!(
+            frequency_limit.wait_until_ms(3, FrequencyScope::Free, 1_100),
+            None
+        );
+        frequency_limit.set_frequency(Some(10.0), 1_100);
+        assert_eq!(
+            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            Some(1_200)
+        );
         for number in 0..10_000u64 {
             let key: Arc<str> = number.to_string().into();
-            pacing.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
+            frequency_limit.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
         }
         assert!(
-            pacing.items[0].rows.len() <= 500,
+            frequency_limit.items[0].rows.len() <= 500,
             "100 ms of 1000 rows a second, and some room"
         );
-        pacing.set_frequency(None, 20_000);
-        assert_eq!(pacing.wait(1, FrequencyScope::Item, 1_000), None);
+        frequency_limit.set_frequency(None, 20_000);
+        assert_eq!(
+            frequency_limit.wait_until_ms(1, FrequencyScope::Item, 1_000),
+            None
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::item::ItemInterest;
 use crate::connection::KafkaConnection;
-use crate::routing::{Interest, ItemKey};
+use crate::interest::{Interest, ItemKey};
 
 /// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
 /// written afterwards.
@@ -23,9 +23,9 @@ impl InterestSender {
         &self,
         connection: &KafkaConnection,
         name: Arc<str>,
-        demand: ItemInterest,
+        interest: ItemInterest,
     ) {
-        connection.ask(self.wish(name, demand), true);
+        connection.ask(self.interest(name, interest), true);
     }
 
     /// The shard wants something else of an item than before.
@@ -33,9 +33,9 @@ impl InterestSender {
         &self,
         connection: &KafkaConnection,
         name: Arc<str>,
-        demand: ItemInterest,
+        interest: ItemInterest,
     ) {
-        connection.ask(self.wish(name, demand), false);
+        connection.ask(self.interest(name, interest), false);
     }
 
     /// Nobody in the shard wants the item any more.
@@ -44,13 +44,13 @@ impl InterestSender {
         connection.ask(Interest::Unsubscribe { name, shard, item }, false);
     }
 
-    fn wish(&self, name: Arc<str>, demand: ItemInterest) -> Interest {
+    fn interest(&self, name: Arc<str>, interest: ItemInterest) -> Interest {
         let ItemInterest {
             item,
             fields,
             rows,
             history,
-        } = demand;
+        } = interest;
         Interest::Subscribe {
             name,
             shard: self.shard,

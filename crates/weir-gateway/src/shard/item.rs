@@ -6,14 +6,15 @@ use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::class::{ClassKey, ClassMember, FrameClass, MemberSlot, MemberState, PayloadSource};
+use super::class::{ClassKey, ClassMember, FrameClass, MemberState};
 use super::classes::Classes;
-use super::item_history::{More, Retention, UpdateHistory};
+use super::delivery::PayloadSource;
+use super::item_history::{ItemHistory, Retention, UpdateHistory};
+use super::keys::{MemberSlot, SessionKey};
 use super::row_table::{RowTable, RowTableCounters};
 use super::schema::FieldSchema;
-use super::session::SessionKey;
 use super::transition::Transition;
-use crate::routing::{HistoryInterest, ItemKey, RowInterest};
+use crate::interest::{HistoryInterest, ItemKey, RowInterest};
 
 /// An item's identity: the connection's number and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
@@ -53,7 +54,7 @@ pub(super) struct Item {
     pub(super) known: Arc<FieldSet>,
     pub(super) classes: Classes,
     /// What only some modes need.
-    pub(super) more: Option<Box<More>>,
+    pub(super) retained: Option<Box<ItemHistory>>,
 }
 
 /// What ingest must be told about an item after somebody joined it.
@@ -135,14 +136,14 @@ impl ItemTable {
             None => (self.insert(name), true),
         };
         let item = &mut self.items[slot as usize];
-        let keeps_more = item.keep(keep, key.schema, self.generation.wrapping_add(1));
-        self.generation = self.generation.wrapping_add(u32::from(keeps_more));
-        let grew = item.widen(key.schema.wanted()) || keeps_more;
+        let retains_more = item.retain(keep, key.schema, self.generation.wrapping_add(1));
+        self.generation = self.generation.wrapping_add(u32::from(retains_more));
+        let grew = item.widen(key.schema.wanted()) || retains_more;
         let epoch = item.epoch;
-        let demand = || item.demand(ItemKey { slot, epoch });
-        let ask = match (new, grew) {
-            (true, _) => InterestUpdate::New(demand()),
-            (false, true) => InterestUpdate::More(demand()),
+        let interest = || item.interest(ItemKey { slot, epoch });
+        let change = match (new, grew) {
+            (true, _) => InterestUpdate::New(interest()),
+            (false, true) => InterestUpdate::More(interest()),
             (false, false) => InterestUpdate::Nothing,
         };
         let classes = item.classes.len();
@@ -152,14 +153,14 @@ impl ItemTable {
         }
         class.members.push(ClassMember {
             session,
-            progress: MemberState::New,
-            paced: false,
-            awaits: false,
+            state: MemberState::New,
+            has_frequency_limit: false,
+            awaits_snapshot: false,
         });
         let member = (class.members.len() - 1) as u32;
         self.size.members += 1;
         self.size.classes += item.classes.len() - classes;
-        (MemberSlot { slot, member }, ask)
+        (MemberSlot { slot, member }, change)
     }
 
     /// Returns `true` if a subscriber would need a frame class that the item may not have.
@@ -182,7 +183,7 @@ impl ItemTable {
             state: None,
             known: Arc::default(),
             classes: Classes::default(),
-            more: None,
+            retained: None,
         };
         self.size.name_bytes += name.1.len();
         let slot = self.items.insert(item) as u32;
@@ -197,7 +198,7 @@ impl ItemTable {
         let Some(item) = self.items.get_mut(slot) else {
             return removal;
         };
-        let kept = item.kept();
+        let retained_before = item.retention();
         let index = item.classes.find(key);
         let Some((index, class)) = index.and_then(|at| Some((at, item.classes.get_mut(at)?)))
         else {
@@ -220,7 +221,7 @@ impl ItemTable {
         {
             class.members.shrink_to(class.members.len() * 2);
         }
-        let keeps_less = item.kept() != kept;
+        let retains_less = item.retention() != retained_before;
         if item.classes.is_empty() {
             let item = self.items.remove(slot);
             self.by_name.remove(&item.name);
@@ -234,10 +235,10 @@ impl ItemTable {
             self.shrink();
         } else if class_gone {
             // A field left behind by its last subscriber could still fail the item's records.
-            let narrowed = item.narrow(key.schema.wanted()) || keeps_less;
+            let narrowed = item.narrow(key.schema.wanted()) || retains_less;
             removal.narrowed = narrowed.then(|| {
                 let (slot, epoch) = (place.slot, item.epoch);
-                (item.name.clone(), item.demand(ItemKey { slot, epoch }))
+                (item.name.clone(), item.interest(ItemKey { slot, epoch }))
             });
         }
         removal
@@ -266,8 +267,8 @@ impl Item {
             return false;
         }
         let is_new = |index| wanted.contains(index) && !self.fields.contains(index);
-        let kept = self.known.iter().filter(|index| !is_new(*index));
-        self.known = Arc::new(kept.collect());
+        let retained_before = self.known.iter().filter(|index| !is_new(*index));
+        self.known = Arc::new(retained_before.collect());
         self.fields.union_with(wanted)
     }
 
@@ -277,8 +278,8 @@ impl Item {
     }
 
     /// What is wanted of it now.
-    fn demand(&self, item: ItemKey) -> ItemInterest {
-        let (rows, history) = self.kept();
+    fn interest(&self, item: ItemKey) -> ItemInterest {
+        let (rows, history) = self.retention();
         ItemInterest {
             item,
             fields: self.fields.clone(),
@@ -288,22 +289,25 @@ impl Item {
     }
 
     /// Returns what workers keep of it for other shards, as far as this shard knows.
-    fn kept(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
-        let history = self.more.as_ref().and_then(|more| more.history.wish());
-        (self.table().map(RowTable::wish), history)
+    fn retention(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
+        let history = self
+            .retained
+            .as_ref()
+            .and_then(|retained| retained.history.interest());
+        (self.table().map(RowTable::interest), history)
     }
 
     /// Begins to keep what a subscriber needs; what is kept already stays. Returns `true` if
     /// workers are to be asked for what was before.
-    fn keep(&mut self, keep: Retention, schema: &FieldSchema, generation: u32) -> bool {
+    fn retain(&mut self, keep: Retention, schema: &FieldSchema, generation: u32) -> bool {
         match keep {
             Retention::Values => false,
             Retention::History(most, workers) => {
-                let history = &mut self.more.get_or_insert_default().history;
+                let history = &mut self.retained.get_or_insert_default().history;
                 history.begin(most, generation, workers)
             }
             Retention::Rows(rules, workers) => {
-                let table = &mut self.more.get_or_insert_default().table;
+                let table = &mut self.retained.get_or_insert_default().table;
                 let is_new = table.is_none();
                 if is_new {
                     let mut new = RowTable::new(rules, schema.wanted().clone());
@@ -321,15 +325,15 @@ impl Item {
             self.classes.has(PayloadSource::Event),
             self.classes.has(PayloadSource::Row),
         );
-        let Some(more) = &mut self.more else {
+        let Some(retained) = &mut self.retained else {
             return 0;
         };
-        let table = if rows { None } else { more.table.take() };
+        let table = if rows { None } else { retained.table.take() };
         if !events {
-            more.history = UpdateHistory::default();
+            retained.history = UpdateHistory::default();
         }
         if !events && !rows {
-            self.more = None;
+            self.retained = None;
         }
         table.map_or(0, |table| table.len())
     }
@@ -344,7 +348,10 @@ impl Item {
         &mut self,
         key: ClassKey<'_>,
     ) -> (Option<&RowTable>, Option<&mut FrameClass>) {
-        let table = self.more.as_ref().and_then(|more| more.table.as_ref());
+        let table = self
+            .retained
+            .as_ref()
+            .and_then(|retained| retained.table.as_ref());
         let at = self.classes.find(key);
         (table, at.and_then(|at| self.classes.get_mut(at)))
     }
@@ -360,9 +367,9 @@ impl Item {
         extracted: &Arc<FieldSet>,
         counts: &mut RowTableCounters,
     ) -> Transition {
-        let row = match &mut self.more {
+        let row = match &mut self.retained {
             None => None,
-            Some(more) => more.advance(&event, extracted, counts),
+            Some(retained) => retained.advance(&event, extracted, counts),
         };
         let (state, state_before) = self.merge(&event, extracted);
         Transition {
@@ -381,7 +388,7 @@ impl Item {
 
     /// Takes in values that are no update, as far as they are not known: those that are may be newer,
     /// where several workers read the item's records.
-    pub(super) fn learn(
+    pub(super) fn backfill(
         &mut self,
         values: Arc<FrozenValues>,
         fields: &Arc<FieldSet>,
@@ -390,9 +397,9 @@ impl Item {
         let state = match &state_before {
             None => Arc::clone(&values),
             Some(state) => {
-                let of_either = |index, learned| match self.known.contains(index) {
+                let of_either = |index, backfilled| match self.known.contains(index) {
                     true => state.value(index),
-                    false => learned,
+                    false => backfilled,
                 };
                 let filled = values.map(of_either);
                 filled.map_or_else(|| Arc::clone(state), Arc::new)
@@ -429,18 +436,18 @@ impl Item {
         self.known = if self.fields.is_subset(extracted) {
             Arc::clone(extracted)
         } else {
-            let kept = self
+            let retained_before = self
                 .known
                 .iter()
                 .filter(|index| self.fields.contains(*index));
-            Arc::new(kept.chain(extracted.iter()).collect())
+            Arc::new(retained_before.chain(extracted.iter()).collect())
         };
         (state, state_before)
     }
 
     /// What subscribers of a delivery who are in step have got last.
-    pub(super) fn last(&self, basis: PayloadSource) -> Option<&Arc<FrozenValues>> {
-        match basis {
+    pub(super) fn last(&self, payload_source: PayloadSource) -> Option<&Arc<FrozenValues>> {
+        match payload_source {
             PayloadSource::Event => self.last.as_ref(),
             PayloadSource::State => self.state.as_ref(),
             PayloadSource::Row => self.table()?.last(),
@@ -448,29 +455,29 @@ impl Item {
     }
 
     pub(super) fn table(&self) -> Option<&RowTable> {
-        self.more.as_ref()?.table.as_ref()
+        self.retained.as_ref()?.table.as_ref()
     }
 
     pub(super) fn table_mut(&mut self) -> Option<&mut RowTable> {
-        self.more.as_mut()?.table.as_mut()
+        self.retained.as_mut()?.table.as_mut()
     }
 
     /// The last updates with all fields of a schema, oldest first, at most so many.
     pub(super) fn history(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
-        let more = self.more.as_ref();
-        more.map_or_else(Vec::new, |more| more.history.list(schema, most))
+        let retained = self.retained.as_ref();
+        retained.map_or_else(Vec::new, |retained| retained.history.list(schema, most))
     }
 
     /// Returns the number of updates that are kept.
     pub(super) fn history_max(&self) -> usize {
-        let more = self.more.as_ref();
-        more.map_or(0, |more| more.history.most())
+        let retained = self.retained.as_ref();
+        retained.map_or(0, |retained| retained.history.most())
     }
 
     /// Returns `true` if workers are still to send updates from before the history began.
     pub(super) fn awaits_history(&self) -> bool {
-        let more = self.more.as_ref();
-        more.is_some_and(|more| more.history.is_awaited())
+        let retained = self.retained.as_ref();
+        retained.is_some_and(|retained| retained.history.is_awaited())
     }
 
     /// The current values, if they are known for all fields of a schema.
@@ -483,7 +490,7 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
-    use super::super::class::DeliveryMode;
+    use super::super::delivery::DeliveryMode;
     use super::*;
 
     fn session(index: u32) -> SessionKey {
@@ -500,7 +507,7 @@ mod tests {
         }
     }
 
-    fn demand(item: ItemKey, fields: FieldSet) -> ItemInterest {
+    fn interest(item: ItemKey, fields: FieldSet) -> ItemInterest {
         ItemInterest {
             item,
             fields,
@@ -509,9 +516,9 @@ mod tests {
         }
     }
 
-    fn new(ask: InterestUpdate) -> ItemKey {
-        match ask {
-            InterestUpdate::New(demand) => demand.item,
+    fn new(change: InterestUpdate) -> ItemKey {
+        match change {
+            InterestUpdate::New(interest) => interest.item,
             other => panic!("the item is new, but {other:?}"),
         }
     }
@@ -519,7 +526,7 @@ mod tests {
     #[test]
     fn ingest_is_asked_again_when_a_schema_has_more_fields() {
         let mut table = ItemTable::new();
-        let (some, more) = (
+        let (some, retained) = (
             Arc::new(FieldSchema::of([Some(1), None, Some(0)])),
             Arc::new(FieldSchema::of([Some(0), Some(5)])),
         );
@@ -527,13 +534,14 @@ mod tests {
         let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Retention::Values);
         let key = new(first);
         let fields = [0, 1, 5].into_iter().collect();
-        let (place, second) = table.add(&name, class(&more, 1, 1), session(1), Retention::Values);
-        assert_eq!(second, InterestUpdate::More(demand(key, fields)));
+        let (place, second) =
+            table.add(&name, class(&retained, 1, 1), session(1), Retention::Values);
+        assert_eq!(second, InterestUpdate::More(interest(key, fields)));
         let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Retention::Values);
         assert_eq!(third, InterestUpdate::Nothing);
-        let removal = table.remove(place, class(&more, 1, 1));
+        let removal = table.remove(place, class(&retained, 1, 1));
         let fields = [0, 1].into_iter().collect();
-        assert_eq!(removal.narrowed, Some((name, demand(key, fields))));
+        assert_eq!(removal.narrowed, Some((name, interest(key, fields))));
     }
 
     #[test]
@@ -541,9 +549,9 @@ mod tests {
         let mut table = ItemTable::new();
         let schema = Arc::new(FieldSchema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
-        let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
+        let (first, change) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
         let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Retention::Values);
-        let key = new(ask);
+        let key = new(change);
         assert!(again == InterestUpdate::Nothing && table.get_mut(key).is_some());
 
         let removal = table.remove(first, class(&schema, 1, 1));

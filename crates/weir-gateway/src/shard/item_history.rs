@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::row_table::{RowStep, RowTable, RowTableCounters};
 use super::schema::FieldSchema;
-use crate::routing::HistoryInterest;
+use crate::interest::{HistoryInterest, RowTableConfig};
 
 /// What a subscriber needs to be kept.
 #[derive(Debug, Clone, Copy)]
@@ -22,12 +22,12 @@ pub(super) enum Retention {
 
 /// What is kept of an item for later subscribers in modes DISTINCT and COMMAND.
 #[derive(Debug, Default)]
-pub(super) struct More {
+pub(super) struct ItemHistory {
     pub(super) history: UpdateHistory,
     pub(super) table: Option<RowTable>,
 }
 
-impl More {
+impl ItemHistory {
     pub(super) fn advance(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -51,9 +51,9 @@ pub(super) struct UpdateHistory {
     /// Other event loops may have had updates before it began.
     is_shared: bool,
     /// Ingest workers that have not answered yet.
-    unheard: usize,
+    pending_workers: usize,
     /// Updates from before, as far as workers have answered.
-    told: Vec<PastUpdate>,
+    backfill: Vec<PastUpdate>,
 }
 
 /// An update from before an event loop kept a history of its item.
@@ -73,14 +73,14 @@ impl UpdateHistory {
         let is_new = self.most == 0 && most > 0;
         self.most = self.most.max(most);
         if is_new {
-            (self.generation, self.unheard) = (generation, workers);
+            (self.generation, self.pending_workers) = (generation, workers);
             self.is_shared = workers > 0;
         }
         is_new && self.is_shared
     }
 
     /// Returns what ingest is asked for.
-    pub(super) fn wish(&self) -> Option<HistoryInterest> {
+    pub(super) fn interest(&self) -> Option<HistoryInterest> {
         self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
             most: self.most,
@@ -94,27 +94,27 @@ impl UpdateHistory {
 
     /// Returns `true` if updates from before are still to come.
     pub(super) fn is_awaited(&self) -> bool {
-        self.unheard > 0
+        self.pending_workers > 0
     }
 
     /// Returns `true` if answers of this generation are still to come.
-    pub(super) fn awaits(&self, generation: u32) -> bool {
-        self.unheard > 0 && self.generation == generation
+    pub(super) fn awaits_backfill(&self, generation: u32) -> bool {
+        self.pending_workers > 0 && self.generation == generation
     }
 
     /// Takes in the answer of one worker. Returns the updates from before, the oldest first, when
     /// all workers have answered.
-    pub(super) fn hear(
+    pub(super) fn note_backfill(
         &mut self,
         generation: u32,
         updates: Vec<PastUpdate>,
     ) -> Option<Vec<PastUpdate>> {
-        if !self.awaits(generation) {
+        if !self.awaits_backfill(generation) {
             return None;
         }
-        self.unheard -= 1;
+        self.pending_workers -= 1;
         let mut clock_ms = i64::MIN;
-        self.told.extend(updates.into_iter().map(|update| {
+        self.backfill.extend(updates.into_iter().map(|update| {
             // The updates of one worker stay in their order, whatever producers' clocks say.
             clock_ms = clock_ms.max(update.record_ms);
             PastUpdate {
@@ -122,20 +122,20 @@ impl UpdateHistory {
                 ..update
             }
         }));
-        if self.unheard > 0 {
+        if self.pending_workers > 0 {
             return None;
         }
-        let mut told = std::mem::take(&mut self.told);
-        told.sort_by_key(|update| update.record_ms);
-        told.drain(..told.len().saturating_sub(self.most));
-        for PastUpdate { values, fields, .. } in told.iter().rev() {
+        let mut backfill = std::mem::take(&mut self.backfill);
+        backfill.sort_by_key(|update| update.record_ms);
+        backfill.drain(..backfill.len().saturating_sub(self.most));
+        for PastUpdate { values, fields, .. } in backfill.iter().rev() {
             if self.updates.len() >= self.most {
                 break;
             }
             let update = (Arc::clone(values), Arc::clone(fields));
             self.updates.push_front(update);
         }
-        Some(told)
+        Some(backfill)
     }
 
     fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {

@@ -30,7 +30,7 @@ struct JournalFrame {
 /// The frames of one session: first those that were sent, then those that wait.
 #[derive(Debug)]
 pub(super) struct SessionJournal {
-    entries: VecDeque<JournalFrame>,
+    frames: VecDeque<JournalFrame>,
     /// Number of the last data notification before the first entry.
     before: u64,
     /// Entries, from the first one, that have gone out.
@@ -49,7 +49,7 @@ impl SessionJournal {
     /// One that begins after so many data notifications.
     pub(super) fn new(before: u64) -> Self {
         Self {
-            entries: VecDeque::new(),
+            frames: VecDeque::new(),
             before,
             sent: 0,
             sent_bytes: 0,
@@ -58,12 +58,12 @@ impl SessionJournal {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.frames.is_empty()
     }
 
     /// Whether something waits for a stream.
     pub(super) fn has_unsent(&self) -> bool {
-        self.sent < self.entries.len()
+        self.sent < self.frames.len()
     }
 
     /// Bytes kept, bookkeeping included.
@@ -80,28 +80,28 @@ impl SessionJournal {
         limits: JournalLimits,
     ) {
         debug_assert!(!self.has_unsent(), "frames go out in order");
-        let entry = JournalFrame {
+        let frame = JournalFrame {
             message,
             count,
             at_ms: now_ms as u32,
         };
-        self.sent_bytes += entry.cost();
-        self.entries.push_back(entry);
+        self.sent_bytes += frame.cost();
+        self.frames.push_back(frame);
         self.sent += 1;
         self.trim(now_ms, limits);
     }
 
     /// Lets a frame wait, unless more than `bytes_max` would.
-    pub(super) fn hold(&mut self, message: Bytes, count: u32, bytes_max: usize) -> bool {
+    pub(super) fn push_unsent(&mut self, message: Bytes, count: u32, bytes_max: usize) -> bool {
         let fits = !self.has_unsent() || self.unsent_bytes + message.len() <= bytes_max;
         if fits {
-            let entry = JournalFrame {
+            let frame = JournalFrame {
                 message,
                 count,
                 at_ms: 0,
             };
-            self.unsent_bytes += entry.cost();
-            self.entries.push_back(entry);
+            self.unsent_bytes += frame.cost();
+            self.frames.push_back(frame);
         }
         fits
     }
@@ -109,24 +109,24 @@ impl SessionJournal {
     /// Whether no line that waits is longer than that.
     pub(super) fn is_readable(&self, line_max: u32) -> bool {
         let most = line_max as usize;
-        let mut waiting = self.entries.range(self.sent..);
-        waiting.all(|entry| {
-            let lines = || entry.message.split_inclusive(|byte| *byte == b'\n');
-            entry.message.len() <= most || lines().all(|line| line.len() <= most)
+        let mut waiting = self.frames.range(self.sent..);
+        waiting.all(|frame| {
+            let lines = || frame.message.split_inclusive(|byte| *byte == b'\n');
+            frame.message.len() <= most || lines().all(|line| line.len() <= most)
         })
     }
 
     /// The first frame that waits.
     pub(super) fn next_unsent(&self) -> Option<&Bytes> {
-        self.entries.get(self.sent).map(|entry| &entry.message)
+        self.frames.get(self.sent).map(|frame| &frame.message)
     }
 
     /// The first frame that waited has gone out.
     pub(super) fn advance(&mut self, now_ms: u64) {
-        if let Some(entry) = self.entries.get_mut(self.sent) {
-            entry.at_ms = now_ms as u32;
-            self.unsent_bytes -= entry.cost();
-            self.sent_bytes += entry.cost();
+        if let Some(frame) = self.frames.get_mut(self.sent) {
+            frame.at_ms = now_ms as u32;
+            self.unsent_bytes -= frame.cost();
+            self.sent_bytes += frame.cost();
             self.sent += 1;
         }
     }
@@ -140,20 +140,20 @@ impl SessionJournal {
             return None;
         }
         let mut index = 0;
-        while let Some(entry) = self.entries.get(index) {
-            if before + u64::from(entry.count) > received {
+        while let Some(frame) = self.frames.get(index) {
+            if before + u64::from(frame.count) > received {
                 break;
             }
-            before += u64::from(entry.count);
+            before += u64::from(frame.count);
             index += 1;
         }
-        let all = index == self.entries.len();
+        let all = index == self.frames.len();
         if index > self.sent || (all && before != received) {
             return None;
         }
-        for entry in self.entries.range(index..self.sent) {
-            self.sent_bytes -= entry.cost();
-            self.unsent_bytes += entry.cost();
+        for frame in self.frames.range(index..self.sent) {
+            self.sent_bytes -= frame.cost();
+            self.unsent_bytes += frame.cost();
         }
         self.sent = index;
         Some(before)
@@ -162,7 +162,7 @@ impl SessionJournal {
     /// Forgets what is too old or too much of what was sent.
     pub(super) fn trim(&mut self, now_ms: u64, limits: JournalLimits) {
         while self.sent > 0 {
-            let Some(first) = self.entries.front() else {
+            let Some(first) = self.frames.front() else {
                 return;
             };
             let age_ms = u64::from((now_ms as u32).wrapping_sub(first.at_ms));
@@ -172,10 +172,10 @@ impl SessionJournal {
             self.sent_bytes -= first.cost();
             self.before += u64::from(first.count);
             self.sent -= 1;
-            self.entries.pop_front();
+            self.frames.pop_front();
         }
-        if self.entries.is_empty() {
-            self.entries.shrink_to_fit();
+        if self.frames.is_empty() {
+            self.frames.shrink_to_fit();
         }
     }
 }
@@ -223,7 +223,7 @@ mod tests {
     fn what_was_never_sent_cannot_have_been_received() {
         let mut journal = SessionJournal::new(0);
         journal.push_sent(vec![1].into(), 1, 0, ROOMY);
-        assert!(journal.hold(vec![2].into(), 2, 100));
+        assert!(journal.push_unsent(vec![2].into(), 2, 100));
         assert_eq!(journal.rewind(3), None);
         assert_eq!(journal.rewind(4), None);
         assert_eq!(journal.rewind(1), Some(1));
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(journal.rewind(1), None);
         assert_eq!(journal.rewind(2), Some(2));
         assert_eq!(drain(&mut journal), [2, 3, 4]);
-        assert!(journal.hold(vec![9; 90].into(), 1, 150));
-        assert!(!journal.hold(vec![9; 90].into(), 1, 150));
+        assert!(journal.push_unsent(vec![9; 90].into(), 1, 150));
+        assert!(!journal.push_unsent(vec![9; 90].into(), 1, 150));
         journal.trim(1_001, limits);
         assert!(journal.has_unsent() && journal.rewind(4).is_none());
         assert_eq!(journal.rewind(5), Some(5));
@@ -266,7 +266,7 @@ mod tests {
             for (op, count, back) in ops {
                 match op {
                     0 | 1 if journal.has_unsent() || op == 1 => {
-                        prop_assert!(journal.hold(vec![number].into(), count, usize::MAX));
+                        prop_assert!(journal.push_unsent(vec![number].into(), count, usize::MAX));
                         (all, number) = (all + u64::from(count), number + 1);
                     }
                     0 => {
@@ -287,8 +287,8 @@ mod tests {
                 }
             }
             let from = journal.rewind(got).expect("all is kept");
-            let counts: u64 = journal.entries.range(journal.sent..)
-                .map(|entry| u64::from(entry.count)).sum();
+            let counts: u64 = journal.frames.range(journal.sent..)
+                .map(|frame| u64::from(frame.count)).sum();
             prop_assert_eq!(from + counts, all);
         }
     }

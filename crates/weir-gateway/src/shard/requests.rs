@@ -1,8 +1,6 @@
 //! TLCP requests, over whatever they come: sessions begin, controls are carried out, answers are
 //! collected.
 
-use std::borrow::Cow;
-
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::ConnId;
@@ -10,74 +8,14 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
-use super::admission::NO_MEMORY;
-use super::frame::Framing;
-use super::lifecycle::NOWHERE;
-use super::session::{AdapterSet, SessionKey};
-use super::wire::Wire;
+use super::admission::{NO_MEMORY, TOO_MANY};
+use super::keys::SessionKey;
+use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
+use super::session::AdapterSet;
+use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, simulator};
 use crate::admission::AdmissionLimit;
 use crate::resolve::SubscriptionError;
-
-/// What becomes of the connection after a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MessageOutcome {
-    /// It gets its answer.
-    Stays,
-    /// The answer has begun: it is a session's stream.
-    Streams,
-    /// To another shard; what it has sent after this message goes with it.
-    Leaves,
-}
-
-/// What a request came by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RequestTransport {
-    WebSocket,
-    /// With the `Origin` that the answer must name.
-    Http {
-        origin: Option<Box<str>>,
-    },
-}
-
-impl RequestTransport {
-    /// How a stream is framed that comes this way.
-    pub(super) fn framing(&self) -> Framing {
-        match self {
-            Self::WebSocket => Framing::WebSocket,
-            Self::Http { .. } => Framing::Chunk,
-        }
-    }
-}
-
-/// The lines that answer the requests of one connection, until they are sent.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) conn: ConnId,
-    pub(super) via: RequestTransport,
-    pub(super) lines: Vec<u8>,
-    /// Requests that other shards must answer, each with the lines before it.
-    pub(super) foreign: Vec<(Vec<u8>, u16, Request<'static>)>,
-}
-
-impl Reply {
-    /// With a buffer that may have been used before.
-    pub(super) fn on(conn: ConnId, via: RequestTransport, mut lines: Vec<u8>) -> Self {
-        lines.clear();
-        Self {
-            conn,
-            via,
-            lines,
-            foreign: Vec::new(),
-        }
-    }
-}
-
-/// Why a session does not begin.
-pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
-
-/// Text of the refusal when the limit is reached.
-pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
 pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
     wire.peer_ip(conn)
@@ -87,32 +25,32 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
 impl Shard {
     /// Handles one WebSocket message: requests in order, answers in order.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        if self.errands.is_waiting(conn) {
+        if self.forwarding.is_waiting(conn) {
             // Answers keep their order, so this message has to wait for another shard.
             return self.put_off(wire, conn, text);
         }
-        let lines = std::mem::take(&mut self.reply);
-        let mut reply = Reply::on(conn, RequestTransport::WebSocket, lines);
-        let mut fate = MessageOutcome::Stays;
+        let lines = std::mem::take(&mut self.response_buffer);
+        let mut responses = ResponseBatch::on(conn, RequestTransport::WebSocket, lines);
+        let mut outcome = MessageOutcome::Respond;
         parse_ws_message(text, &mut |parsed| {
-            if fate == MessageOutcome::Stays {
-                fate = match parsed {
-                    Ok(request) => self.handle_request(wire, &request, &mut reply),
+            if outcome == MessageOutcome::Respond {
+                outcome = match parsed {
+                    Ok(request) => self.handle_request(wire, &request, &mut responses),
                     Err(error) => {
                         self.counters.requests_refused += 1;
-                        error.write(&mut reply.lines);
-                        MessageOutcome::Stays
+                        error.write(&mut responses.lines);
+                        MessageOutcome::Respond
                     }
                 };
             }
         });
-        if !reply.foreign.is_empty() {
-            return self.forward_requests(reply);
+        if !responses.remote.is_empty() {
+            return self.forward_requests(responses);
         }
-        if fate == MessageOutcome::Stays {
-            self.flush(wire, &mut reply);
+        if outcome == MessageOutcome::Respond {
+            self.flush(wire, &mut responses);
         }
-        self.reply = reply.lines;
+        self.response_buffer = responses.lines;
     }
 
     /// Sends the answers so far if they go the way of what a session is sent next.
@@ -120,27 +58,27 @@ impl Shard {
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| entry.is_bound_to(reply.conn)) {
-            self.flush(wire, reply);
+        if entry.is_some_and(|entry| entry.is_bound_to(responses.conn)) {
+            self.flush(wire, responses);
         }
     }
 
     /// Sends the answers so far; over HTTP they are one answer in the end.
-    fn flush(&mut self, wire: &mut impl Wire, reply: &mut Reply) {
-        if reply.via != RequestTransport::WebSocket {
+    fn flush(&mut self, wire: &mut impl Wire, responses: &mut ResponseBatch) {
+        if responses.transport != RequestTransport::WebSocket {
             return;
         }
-        if !reply.lines.is_empty() && !wire.send_text(reply.conn, &reply.lines) {
-            self.give_up(wire, reply.conn);
+        if !responses.lines.is_empty() && !wire.send_text(responses.conn, &responses.lines) {
+            self.drop_slow_client(wire, responses.conn);
         }
-        reply.lines.clear();
+        responses.lines.clear();
     }
 
     /// A client that floods the gateway with requests and does not read the answers.
-    pub(super) fn give_up(&mut self, wire: &mut impl Wire, conn: ConnId) {
+    pub(super) fn drop_slow_client(&mut self, wire: &mut impl Wire, conn: ConnId) {
         match self.session_of(wire, conn) {
             Some(key) => self.end_slow(wire, key),
             None => wire.close(conn, None, true),
@@ -174,33 +112,33 @@ impl Shard {
         &mut self,
         wire: &mut impl Wire,
         request: &Request<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         let named = match request {
-            Request::Wsok if reply.via == RequestTransport::WebSocket => {
-                write_wsok(&mut reply.lines);
-                return MessageOutcome::Stays;
+            Request::Wsok if responses.transport == RequestTransport::WebSocket => {
+                write_wsok(&mut responses.lines);
+                return MessageOutcome::Respond;
             }
             Request::Wsok => {
                 let text = "wsok is for WebSocket";
-                write_error(&mut reply.lines, ControlCode::MALFORMED, text);
-                return MessageOutcome::Stays;
+                write_error(&mut responses.lines, ControlCode::MALFORMED, text);
+                return MessageOutcome::Respond;
             }
-            Request::CreateSession(create) => return self.create(wire, create, reply),
-            Request::BindSession(bind) => return self.bind(wire, bind, reply),
+            Request::CreateSession(create) => return self.create(wire, create, responses),
+            Request::BindSession(bind) => return self.bind(wire, bind, responses),
             Request::Control(control) => control.session.as_ref(),
             Request::Message(message) => message.session.as_ref(),
             Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
         };
-        if let Some(shard) = named.and_then(|id| self.elsewhere(id)) {
-            let before = std::mem::take(&mut reply.lines);
+        if let Some(shard) = named.and_then(|id| self.remote_shard(id)) {
+            let before = std::mem::take(&mut responses.lines);
             let request = request.clone().into_owned();
-            reply.foreign.push((before, shard, request));
-            return MessageOutcome::Stays;
+            responses.remote.push((before, shard, request));
+            return MessageOutcome::Respond;
         }
-        let key = self.addressed(wire, reply.conn, named);
-        self.carry_out(wire, key, request, reply);
-        MessageOutcome::Stays
+        let key = self.addressed(wire, responses.conn, named);
+        self.carry_out(wire, key, request, responses);
+        MessageOutcome::Respond
     }
 
     /// A request about a session of this shard, or about none.
@@ -209,25 +147,25 @@ impl Shard {
         wire: &mut impl Wire,
         key: Option<SessionKey>,
         request: &Request<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) {
         let now_ms = wire.now_ms();
         if let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) {
             entry.core.touch(now_ms);
         }
         match request {
-            Request::Control(control) => self.control(wire, key, control, reply),
-            Request::Message(message) => self.refuse_message(wire, key, message, reply),
+            Request::Control(control) => self.control(wire, key, control, responses),
+            Request::Message(message) => self.refuse_message(wire, key, message, responses),
             // Only HTTP needs an answer; a session that is not there is no error.
-            Request::Heartbeat(_) if reply.via != RequestTransport::WebSocket => {
-                write_reqok(&mut reply.lines, None);
+            Request::Heartbeat(_) if responses.transport != RequestTransport::WebSocket => {
+                write_reqok(&mut responses.lines, None);
             }
             _ => {}
         }
     }
 
     /// The shard that keeps a session, if it is another one.
-    pub(super) fn elsewhere(&self, id: &str) -> Option<u16> {
+    pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
         let place = SessionId::location_of(id)?;
         let peers = self.shared.peers.get()?;
         let known = usize::from(place.shard) < peers.len();
@@ -238,7 +176,7 @@ impl Shard {
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         limited!(
             debug,
@@ -251,16 +189,18 @@ impl Shard {
         if let Some(old) = &create.old_session {
             self.discard_replaced(wire, old);
         }
-        let opened = match self.may_stream(wire, reply) {
-            Ok(()) => self.open(wire, create, reply),
+        let opened = match self.check_stream(wire, responses) {
+            Ok(()) => self.open(wire, create, responses),
             Err(refusal) => Err(refusal),
         };
         match opened {
-            Ok((key, notes)) => self.connect(wire, key, &create.stream, &notes, reply),
+            Ok((key, notifications)) => {
+                self.connect(wire, key, &create.stream, &notifications, responses)
+            }
             Err((code, message)) => {
                 self.counters.sessions_refused += 1;
-                write_conerr(&mut reply.lines, code, &message);
-                MessageOutcome::Stays
+                write_conerr(&mut responses.lines, code, &message);
+                MessageOutcome::Respond
             }
         }
     }
@@ -271,30 +211,32 @@ impl Shard {
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
-        let set = self.may_create(create)?;
-        let version = self.version(create.version, reply.conn);
-        let ticket = self.begin_counted(wire, reply.conn)?;
-        let ip = client_ip(wire, reply.conn);
-        let (now_ms, begin) = (wire.now_ms(), reply.lines.len());
+        let set = self.check_create(create)?;
+        let version = self.dialects.version(create.version, responses.conn);
+        let admission_id = self.begin_counted(wire, responses.conn)?;
+        let ip = client_ip(wire, responses.conn);
+        let (now_ms, begin) = (wire.now_ms(), responses.lines.len());
         let config = &self.shared.session;
-        let key = self.sessions.insert(self.number, NOWHERE, set, |place| {
-            let id = SessionId::new(place, &rand::random());
-            Session::create(id, create, config, &ip, now_ms, &mut reply.lines)
-        });
+        let key = self
+            .sessions
+            .insert(self.number, NO_CONNECTION, set, |place| {
+                let id = SessionId::new(place, &rand::random());
+                Session::create(id, create, config, &ip, now_ms, &mut responses.lines)
+            });
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
             entry.version = version;
             entry.diffs = version.diffs(create.supported_diffs);
         }
-        if ticket != 0 {
-            self.tickets.insert(key, ticket);
+        if admission_id != 0 {
+            self.admission_ids.insert(key, admission_id);
         }
-        let mut notes = Vec::new();
+        let mut notifications = Vec::new();
         for control in &create.controls {
             let done = match &control.op {
-                ControlOp::Add(add) => self.subscribe(key, add, &mut notes),
+                ControlOp::Add(add) => self.subscribe(key, add, &mut notifications),
                 _ => Err(SubscriptionError {
                     code: ControlCode::BAD_VALUE,
                     message: "only LS_op=add goes with create_session".to_owned(),
@@ -302,7 +244,7 @@ impl Shard {
             };
             if let Err(refusal) = done {
                 self.remove_session(key);
-                reply.lines.truncate(begin);
+                responses.lines.truncate(begin);
                 if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
                     // There may be room later, and 64 would stop an SDK for good.
                     return Err((SessionCode::RETRY_LATER, refusal.message.into()));
@@ -311,16 +253,16 @@ impl Shard {
             }
         }
         self.counters.sessions_created += 1;
-        Ok((key, notes))
+        Ok((key, notifications))
     }
 
     /// Whether a connection can be the stream that is asked for.
-    pub(super) fn may_stream(
+    pub(super) fn check_stream(
         &mut self,
         wire: &mut impl Wire,
-        reply: &Reply,
+        responses: &ResponseBatch,
     ) -> Result<(), SessionRefusal> {
-        if self.session_of(wire, reply.conn).is_some() {
+        if self.session_of(wire, responses.conn).is_some() {
             let code = SessionCode::STREAM_ALREADY_OPEN;
             return Err((code, code.text().into()));
         }
@@ -328,7 +270,7 @@ impl Shard {
     }
 
     /// What a new session needs, over whatever it is created.
-    fn may_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
+    fn check_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
         let set = if create.adapter_set == self.shared.set_id {
             AdapterSet::Served
         } else if self.shared.simulator.is_some() && create.adapter_set == simulator::ADAPTER_SET {
@@ -337,12 +279,12 @@ impl Shard {
             let text = format!("no adapter set \"{}\" here", create.adapter_set);
             return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));
         };
-        self.has_room().map(|()| set)
+        self.check_capacity().map(|()| set)
     }
 
     /// 5 and 6 make SDKs come back later; 7 to 10 would stop them for good.
-    fn has_room(&self) -> Result<(), SessionRefusal> {
-        if self.draining() {
+    fn check_capacity(&self) -> Result<(), SessionRefusal> {
+        if self.is_draining() {
             let text = "the gateway is shutting down";
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
@@ -350,7 +292,8 @@ impl Shard {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
-        if self.sessions.len() + self.departing.len() >= self.shared.limits.sessions_per_shard {
+        if self.sessions.len() + self.ended_sessions.len() >= self.shared.limits.sessions_per_shard
+        {
             self.shared.guard.note(AdmissionLimit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }

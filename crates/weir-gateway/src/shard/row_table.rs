@@ -7,18 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
-use weir_mapping::{CommandEvent, CommandMode, FieldSet, FieldValue, FrozenValues, RowCommand};
+use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand};
 
-use crate::routing::RowInterest;
-
-/// What a table must know of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowTableConfig {
-    pub(crate) mode: CommandMode,
-    /// Indexes of the fields `key` and `command`; without them no record is about a row.
-    pub(crate) fields: Option<(usize, usize)>,
-    pub(crate) keys_max: usize,
-}
+use crate::interest::{RowInterest, RowTableConfig};
 
 /// What tables count; the keys are those that are there.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,7 +32,7 @@ pub(crate) struct RowTable {
     ages: HashMap<Arc<str>, u64>,
     next_age: u64,
     /// Some keys did not fit: those that are not known may exist all the same.
-    has_strangers: bool,
+    is_incomplete: bool,
     /// No record has said yet that the snapshot is complete.
     in_snapshot: bool,
     /// What subscribers in step have got last, of whatever key.
@@ -49,7 +40,7 @@ pub(crate) struct RowTable {
     /// Tells the table from others of the same item, before or after it.
     generation: u32,
     /// Ingest workers that have not told yet which rows they know.
-    unheard: usize,
+    pending_workers: usize,
 }
 
 /// One row, its command always `ADD` or `UPDATE`.
@@ -78,7 +69,7 @@ pub(crate) struct RowChange {
     /// What others get: of a row that is deleted, no more than its key.
     pub(crate) whole: Arc<FrozenValues>,
     /// The key did not fit into the table: what was said about it before is not known.
-    pub(crate) is_stranger: bool,
+    pub(crate) is_unstored: bool,
 }
 
 /// A row from before the table.
@@ -86,7 +77,7 @@ pub(crate) struct RowChange {
 pub(crate) struct BackfilledRow {
     pub(crate) change: RowChange,
     /// As it was told until now: a record has come meanwhile that did not have all of it.
-    pub(crate) told: Option<Arc<FrozenValues>>,
+    pub(crate) previous: Option<Arc<FrozenValues>>,
 }
 
 impl RowTable {
@@ -98,21 +89,21 @@ impl RowTable {
             rows: BTreeMap::new(),
             ages: HashMap::new(),
             next_age: 0,
-            has_strangers: false,
+            is_incomplete: false,
             in_snapshot: rules.mode.begins_with_snapshot(),
             last: None,
             generation: 0,
-            unheard: 0,
+            pending_workers: 0,
         }
     }
 
     /// Has the table wait for the rows that so many workers know from before it.
     pub(crate) fn await_rows(&mut self, generation: u32, workers: usize) {
-        (self.generation, self.unheard) = (generation, workers);
+        (self.generation, self.pending_workers) = (generation, workers);
     }
 
     /// What ingest is asked for.
-    pub(crate) fn wish(&self) -> RowInterest {
+    pub(crate) fn interest(&self) -> RowInterest {
         RowInterest {
             generation: self.generation,
             rules: self.rules,
@@ -120,13 +111,13 @@ impl RowTable {
     }
 
     /// Whether rows of this generation are waited for.
-    pub(crate) fn awaits(&self, generation: u32) -> bool {
-        self.unheard > 0 && self.generation == generation
+    pub(crate) fn awaits_backfill(&self, generation: u32) -> bool {
+        self.pending_workers > 0 && self.generation == generation
     }
 
     /// A worker has told the rows it knows; true if the snapshot is complete now.
-    pub(crate) fn hear(&mut self, in_snapshot: bool) -> bool {
-        self.unheard = self.unheard.saturating_sub(1);
+    pub(crate) fn note_backfill(&mut self, in_snapshot: bool) -> bool {
+        self.pending_workers = self.pending_workers.saturating_sub(1);
         self.in_snapshot = in_snapshot;
         !self.in_snapshot()
     }
@@ -141,7 +132,7 @@ impl RowTable {
 
     /// Whether more of the snapshot is to come.
     pub(crate) fn in_snapshot(&self) -> bool {
-        self.in_snapshot || self.unheard > 0
+        self.in_snapshot || self.pending_workers > 0
     }
 
     /// What subscribers in step have got last.
@@ -160,7 +151,7 @@ impl RowTable {
             return None;
         }
         let before = self.rows.len() as u64;
-        let step = self.take(event, extracted, counts);
+        let step = self.apply(event, extracted, counts);
         let after = self.rows.len() as u64;
         counts.keys = counts.keys.wrapping_add(after).wrapping_sub(before);
         counts.refused += u64::from(step.is_none());
@@ -168,22 +159,22 @@ impl RowTable {
     }
 
     /// Takes in a row that a worker knows.
-    pub(crate) fn learn(
+    pub(crate) fn backfill(
         &mut self,
         row: &Arc<FrozenValues>,
         counts: &mut RowTableCounters,
     ) -> Option<BackfilledRow> {
         let key = row.get(self.rules.fields?.0)?;
         let known = self.ages.get(key).and_then(|age| self.rows.get(age));
-        let told = known.map(|row| self.with_command(&row.values, RowCommand::Update));
+        let previous = known.map(|row| self.with_command(&row.values, RowCommand::Update));
         let fields = self.fields.clone();
         match self.advance(row, &fields, counts)? {
-            RowStep::Row(change) => Some(BackfilledRow { change, told }),
+            RowStep::Row(change) => Some(BackfilledRow { change, previous }),
             RowStep::Clear | RowStep::EndOfSnapshot => None,
         }
     }
 
-    fn take(
+    fn apply(
         &mut self,
         event: &Arc<FrozenValues>,
         extracted: &FieldSet,
@@ -195,14 +186,14 @@ impl RowTable {
             CommandEvent::ClearSnapshot => {
                 self.rows.clear();
                 self.ages.clear();
-                self.has_strangers = false;
+                self.is_incomplete = false;
                 self.in_snapshot = self.rules.mode.begins_with_snapshot();
                 Some(RowStep::Clear)
             }
             CommandEvent::EndOfSnapshot => {
                 self.in_snapshot = false;
                 // Rows that are still to be told come before the end.
-                (self.unheard == 0).then_some(RowStep::EndOfSnapshot)
+                (self.pending_workers == 0).then_some(RowStep::EndOfSnapshot)
             }
             CommandEvent::Row { key, command } => {
                 let change = match command {
@@ -217,10 +208,10 @@ impl RowTable {
     fn delete(&mut self, key: &str, event: &FrozenValues) -> Option<RowChange> {
         let (key_field, command_field) = self.rules.fields?;
         let known = self.ages.remove_entry(key);
-        if known.is_none() && !self.has_strangers {
+        if known.is_none() && !self.is_incomplete {
             return None;
         }
-        let is_stranger = known.is_none();
+        let is_unstored = known.is_none();
         let key = known.map_or_else(
             || Arc::from(key),
             |(key, age)| {
@@ -244,7 +235,7 @@ impl RowTable {
             values,
             before,
             whole,
-            is_stranger,
+            is_unstored,
         })
     }
 
@@ -267,14 +258,14 @@ impl RowTable {
         let merged = carried.map_or_else(|| Arc::clone(event), Arc::new);
         let command_field = self.rules.fields.map(|(_, command)| command);
         let values = with_command(&merged, command_field, command);
-        let is_stranger = older.is_none() && is_full;
-        let key = match (older, is_stranger) {
+        let is_unstored = older.is_none() && is_full;
+        let key = match (older, is_unstored) {
             (Some(row), _) => {
                 row.values = Arc::clone(&values);
                 Arc::clone(&row.key)
             }
             (None, true) => {
-                self.has_strangers = true;
+                self.is_incomplete = true;
                 counts.left_out += 1;
                 Arc::from(key)
             }
@@ -286,7 +277,7 @@ impl RowTable {
             before: self.last.replace(Arc::clone(&values)),
             whole: Arc::clone(&values),
             values,
-            is_stranger,
+            is_unstored,
         }
     }
 

@@ -11,33 +11,14 @@ use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::class::{DeliveryMode, MemberSlot};
+use super::delivery::DeliveryMode;
 use super::frame::Framing;
-use super::frequency::FrequencyLimit;
+use super::frequency::{FrequencyLimit, FrequencyScope, SendDelay};
 use super::journal::SessionJournal;
+use super::keys::{MemberSlot, SessionKey};
+use super::queue::Queue;
 use super::schema::FieldSchema;
 use super::wire::Wire;
-
-/// Names a session of this shard; the serial tells a slot's users apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct SessionKey {
-    pub(super) index: u32,
-    pub(super) serial: u32,
-}
-
-impl SessionKey {
-    /// As a number that is never 0, for connection tags and timers.
-    pub(super) fn to_bits(self) -> u64 {
-        u64::from(self.serial) << 32 | u64::from(self.index)
-    }
-
-    pub(super) fn from_bits(bits: u64) -> Self {
-        Self {
-            index: bits as u32,
-            serial: (bits >> 32) as u32,
-        }
-    }
-}
 
 /// What a session may subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,14 +41,14 @@ pub(super) struct SessionEntry {
     serial: u32,
     /// Low bits of the instant of the timer that fires first; others of this session are void.
     armed_ms: u32,
-    pub(super) link: StreamBinding,
+    pub(super) binding: StreamBinding,
     /// Its WebSocket takes compressed messages that refer no farther back.
     pub(super) window: Option<DeflateWindow>,
     /// What was sent of late and what waits to be sent; absent if that is nothing.
     pub(super) journal: Option<Box<SessionJournal>>,
     /// What may be sent now, of a session with a limit.
     pub(super) bandwidth: Option<Box<TokenBucket>>,
-    pub(super) set: AdapterSet,
+    pub(super) adapter_set: AdapterSet,
     /// Diffs that its client accepts.
     pub(super) diffs: Diffs,
     /// What its client speaks.
@@ -119,12 +100,12 @@ pub(super) struct Poll {
     /// The pause until the next one.
     pub(super) interval_ms: u64,
     /// It has got data, so that it ends soon.
-    pub(super) fed: bool,
+    pub(super) has_data: bool,
 }
 
 impl SessionEntry {
     fn has_ended(&self) -> bool {
-        self.set == AdapterSet::Nothing
+        self.adapter_set == AdapterSet::Nothing
     }
 
     pub(super) fn key(&self) -> SessionKey {
@@ -145,9 +126,9 @@ impl SessionEntry {
 
     /// How its stream frames lines, if it has one.
     pub(super) fn framing(&self) -> Option<Framing> {
-        match &self.link {
+        match &self.binding {
             StreamBinding::WebSocket => Some(Framing::WebSocket),
-            StreamBinding::Other(way) => match &**way {
+            StreamBinding::Other(other) => match &**other {
                 OtherBinding::Unbound { .. } => None,
                 OtherBinding::Http { .. } => Some(Framing::Chunk),
                 OtherBinding::Poll(poll) => Some(poll.framing),
@@ -157,10 +138,10 @@ impl SessionEntry {
 
     /// How it reaches its client, if it does.
     fn transport(&self) -> Option<Transport> {
-        let StreamBinding::Other(way) = &self.link else {
+        let StreamBinding::Other(other) = &self.binding else {
             return Some(Transport::WebSocketStream);
         };
-        match &**way {
+        match &**other {
             OtherBinding::Unbound { .. } => None,
             OtherBinding::Http { .. } => Some(Transport::HttpStream),
             OtherBinding::Poll(poll) if poll.framing == Framing::WebSocket => {
@@ -173,7 +154,7 @@ impl SessionEntry {
     /// Leaves it without a stream, for at most so long.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
         let until_ms = wire.now_ms().saturating_add(wait_ms);
-        self.link = StreamBinding::Other(Box::new(OtherBinding::Unbound { until_ms }));
+        self.binding = StreamBinding::Other(Box::new(OtherBinding::Unbound { until_ms }));
         self.arm(wire);
     }
 
@@ -187,9 +168,9 @@ impl SessionEntry {
 
     /// When something may be due.
     pub(super) fn next_wake_ms(&self) -> u64 {
-        match &self.link {
+        match &self.binding {
             StreamBinding::WebSocket => self.core.next_wake_ms(),
-            StreamBinding::Other(way) => match &**way {
+            StreamBinding::Other(other) => match &**other {
                 OtherBinding::Unbound { until_ms } => *until_ms,
                 OtherBinding::Http { .. } => self.core.next_wake_ms(),
                 OtherBinding::Poll(poll) => poll.until_ms,
@@ -222,6 +203,75 @@ impl SessionEntry {
     }
 }
 
+impl SessionEntry {
+    /// Takes over what the session's core says about bandwidth.
+    pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
+        match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
+            (None, _) => self.bandwidth = None,
+            (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
+            (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
+        }
+    }
+
+    /// Whether something must wait.
+    pub(super) fn send_delay(
+        &mut self,
+        (sub_id, position): (u32, u32),
+        scope: FrequencyScope<'_>,
+        now_ms: u64,
+    ) -> Option<SendDelay> {
+        let bandwidth = self.bandwidth.as_mut();
+        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
+            return Some(SendDelay::Session(until_ms));
+        }
+        let frequency_limit = self
+            .core
+            .subscription(sub_id)?
+            .handle
+            .frequency_limit
+            .as_ref()?;
+        frequency_limit
+            .wait_until_ms(position, scope, now_ms)
+            .map(SendDelay::Item)
+    }
+
+    /// A queue for what waits for one item of a subscription; `None` where the newest is enough.
+    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
+        if delivery.conflates_to_latest() {
+            return None;
+        }
+        let frequency_limit = self
+            .core
+            .subscription(sub_id)?
+            .handle
+            .frequency_limit
+            .as_ref();
+        let buffer = frequency_limit
+            .map(|frequency_limit| frequency_limit.buffer)
+            .filter(|buffer| *buffer > 0);
+        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
+    }
+
+    /// Something was sent to a session that has limits.
+    pub(super) fn note_sent(
+        &mut self,
+        (sub_id, position): (u32, u32),
+        scope: FrequencyScope<'_>,
+        bytes: usize,
+        now_ms: u64,
+    ) {
+        if let Some(bucket) = &mut self.bandwidth {
+            bucket.spend(bytes, now_ms);
+        }
+        let subscription = self.core.subscription_mut(sub_id);
+        if let Some(frequency_limit) =
+            subscription.and_then(|one| one.handle.frequency_limit.as_mut())
+        {
+            frequency_limit.note_sent(position, scope, now_ms);
+        }
+    }
+}
+
 /// A subscription's hold on the item table.
 #[derive(Debug)]
 pub(super) struct ItemSubscription {
@@ -232,7 +282,7 @@ pub(super) struct ItemSubscription {
     /// Which diffs its values are sent as.
     pub(super) diffs: Option<Arc<DiffSettings>>,
     /// Limits that the client has asked for.
-    pub(super) pacing: Option<Box<FrequencyLimit>>,
+    pub(super) frequency_limit: Option<Box<FrequencyLimit>>,
     /// One per item of the group, `None` for an item no template admits.
     pub(super) places: SmallVec<[Option<MemberSlot>; 1]>,
     /// Bytes that its client's address is charged for it.
@@ -266,7 +316,7 @@ impl Sessions {
         &mut self,
         shard: u16,
         conn: ConnId,
-        set: AdapterSet,
+        adapter_set: AdapterSet,
         make: impl FnOnce(server::SessionLocation) -> Session<ItemSubscription>,
     ) -> SessionKey {
         // Serial 0 is skipped: a connection tag of 0 means "no session".
@@ -280,11 +330,11 @@ impl Sessions {
             index,
             serial,
             armed_ms: 0,
-            link: StreamBinding::WebSocket,
+            binding: StreamBinding::WebSocket,
             window: None,
             journal: None,
             bandwidth: None,
-            set,
+            adapter_set,
             diffs: Diffs::NONE,
             version: Version::NEWEST,
             line_max: u32::MAX,
@@ -317,7 +367,7 @@ impl Sessions {
 
     /// Ends a session: only [`Self::any_mut`] finds it from now on, until [`Self::forget`].
     pub(super) fn end(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
-        self.get_mut(key)?.set = AdapterSet::Nothing;
+        self.get_mut(key)?.adapter_set = AdapterSet::Nothing;
         self.ended += 1;
         self.any_mut(key)
     }

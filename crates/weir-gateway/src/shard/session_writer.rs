@@ -5,13 +5,14 @@ use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
-use super::SETTLE_POLLS;
 use super::compression::Compressor;
+use super::delivery::QueuePolicy;
 use super::frame::{Frame, Framing};
 use super::journal::{JournalLimits, SessionJournal};
-use super::lifecycle::NOWHERE;
-use super::session::{OtherBinding, SessionEntry, SessionKey, StreamBinding};
-use super::wire::Wire;
+use super::keys::SessionKey;
+use super::session::{OtherBinding, SessionEntry, StreamBinding};
+use super::timer_tokens::END_POLLS;
+use super::wire::{NO_CONNECTION, Wire};
 
 /// Bytes of an HTTP body that its `LOOP` line takes.
 const LOOP_BYTES: u64 = 8;
@@ -20,44 +21,35 @@ const LOOP_BYTES: u64 = 8;
 #[derive(Debug)]
 pub(super) struct SessionWriter {
     /// Bytes that may wait for a session without a stream.
-    held_bytes_max: usize,
+    unbound_bytes_max: usize,
     /// Milliseconds that a session is kept after `LOOP`.
     unbound_ms: u64,
     limits: JournalLimits,
     pub(super) compressor: Compressor,
     /// Polls that have got data: they end soon, with what comes until then.
-    pub(super) fed: Vec<SessionKey>,
+    pub(super) polls_with_data: Vec<SessionKey>,
     /// Bytes that all journals keep.
-    pub(super) kept_bytes: usize,
+    pub(super) journal_bytes: usize,
     /// Sessions without a stream.
     pub(super) unbound: u64,
     /// Until when updates that are too long are not logged.
     pub(super) too_long_quiet_ms: u64,
 }
 
-/// How urgent a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePolicy {
-    /// It is queued as bytes as long as there is any room.
-    Must,
-    /// Whoever has it waits while the client lags.
-    CanWait,
-}
-
 impl SessionWriter {
     pub(super) fn new(
-        held_bytes_max: usize,
+        unbound_bytes_max: usize,
         unbound_ms: u64,
         limits: JournalLimits,
         compressor: Compressor,
     ) -> Self {
         Self {
-            held_bytes_max,
+            unbound_bytes_max,
             unbound_ms,
             limits,
             compressor,
-            fed: Vec::new(),
-            kept_bytes: 0,
+            polls_with_data: Vec::new(),
+            journal_bytes: 0,
             unbound: 0,
             too_long_quiet_ms: 0,
         }
@@ -71,12 +63,12 @@ impl SessionWriter {
         entry: &mut SessionEntry,
         frame: &Frame,
         count: u32,
-        urgency: QueuePolicy,
+        policy: QueuePolicy,
     ) -> TrySend {
         let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
         let sent = match waits {
             true => None,
-            false => self.transmit(wire, entry, frame, urgency),
+            false => self.transmit(wire, entry, frame, policy),
         };
         match sent {
             Some(TrySend::Queued) => {
@@ -87,8 +79,8 @@ impl SessionWriter {
                 TrySend::Queued
             }
             Some(refused) => refused,
-            None if urgency == QueuePolicy::CanWait => TrySend::Behind,
-            None => self.hold(entry, frame, count),
+            None if policy == QueuePolicy::Deferrable => TrySend::Behind,
+            None => self.queue_unsent(entry, frame, count),
         }
     }
 
@@ -99,7 +91,7 @@ impl SessionWriter {
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
         frame: &Frame,
-        urgency: QueuePolicy,
+        policy: QueuePolicy,
     ) -> Option<TrySend> {
         let bytes = frame.lines().len() as u64;
         if !self.has_left(wire, entry, bytes) {
@@ -111,41 +103,41 @@ impl SessionWriter {
             }
             (framing, _) => frame.framed(framing),
         };
-        let offer = match urgency {
-            QueuePolicy::CanWait => wire.offer(entry.conn, chunk),
-            QueuePolicy::Must => match wire.send(entry.conn, chunk) {
+        let sent = match policy {
+            QueuePolicy::Deferrable => wire.try_send(entry.conn, chunk),
+            QueuePolicy::Always => match wire.send(entry.conn, chunk) {
                 true => TrySend::Queued,
                 false => TrySend::Gone,
             },
         };
-        if let (TrySend::Queued, StreamBinding::Other(way)) = (offer, &mut entry.link) {
-            match &mut **way {
+        if let (TrySend::Queued, StreamBinding::Other(other)) = (sent, &mut entry.binding) {
+            match &mut **other {
                 OtherBinding::Http { left, fresh } => {
                     *left = left.saturating_sub(bytes);
                     *fresh = false;
                 }
                 OtherBinding::Poll(poll) => {
-                    if !std::mem::replace(&mut poll.fed, true) {
-                        if self.fed.is_empty() {
+                    if !std::mem::replace(&mut poll.has_data, true) {
+                        if self.polls_with_data.is_empty() {
                             // It ends a moment later, with what comes until then.
-                            wire.set_timer(wire.now_ms(), SETTLE_POLLS);
+                            wire.set_timer(wire.now_ms(), END_POLLS);
                         }
-                        self.fed.push(entry.key());
+                        self.polls_with_data.push(entry.key());
                     }
                 }
                 OtherBinding::Unbound { .. } => {}
             }
         }
-        Some(offer)
+        Some(sent)
     }
 
     /// Whether an HTTP answer may have so many bytes more; if not it ends here. What is too much
     /// for any answer goes out alone.
     fn has_left(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, bytes: u64) -> bool {
-        if let StreamBinding::Other(way) = &entry.link {
-            if let OtherBinding::Http { left, fresh } = **way {
+        if let StreamBinding::Other(other) = &entry.binding {
+            if let OtherBinding::Http { left, fresh } = **other {
                 if !fresh && bytes + LOOP_BYTES > left {
-                    self.loop_away(wire, entry, false);
+                    self.send_loop(wire, entry, false);
                     return false;
                 }
             }
@@ -155,7 +147,7 @@ impl SessionWriter {
 
     /// Writes lines that are no data notifications, if there is a stream; false if the connection
     /// does not take them.
-    pub(super) fn tell(
+    pub(super) fn write_control_lines(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
@@ -167,8 +159,8 @@ impl SessionWriter {
         let Some(framing) = entry.framing() else {
             return true;
         };
-        if let StreamBinding::Other(way) = &mut entry.link {
-            if let OtherBinding::Http { left, .. } = &mut **way {
+        if let StreamBinding::Other(other) = &mut entry.binding {
+            if let OtherBinding::Http { left, .. } = &mut **other {
                 *left = left.saturating_sub(lines.len() as u64);
             }
         }
@@ -177,7 +169,7 @@ impl SessionWriter {
 
     /// Ends a stream with `LOOP`; the session is kept for another bind. False if the connection
     /// does not take even that.
-    pub(super) fn loop_away(
+    pub(super) fn send_loop(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
@@ -186,8 +178,8 @@ impl SessionWriter {
         let Some(framing) = entry.framing() else {
             return true;
         };
-        let pause_ms = match &entry.link {
-            StreamBinding::Other(way) => match &**way {
+        let pause_ms = match &entry.binding {
+            StreamBinding::Other(other) => match &**other {
                 OtherBinding::Poll(poll) => poll.interval_ms,
                 OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => 0,
             },
@@ -199,14 +191,14 @@ impl SessionWriter {
         let mut taken = true;
         if close_socket {
             wire.close(entry.conn, Some(last), false);
-            entry.conn = NOWHERE;
+            entry.conn = NO_CONNECTION;
         } else {
             taken = wire.send(entry.conn, last);
             if framing == Framing::Chunk {
                 // Another session may use the connection next.
                 wire.set_tag(entry.conn, 0);
                 wire.finish(entry.conn);
-                entry.conn = NOWHERE;
+                entry.conn = NO_CONNECTION;
             }
         }
         self.unbind(wire, entry, pause_ms + self.unbound_ms);
@@ -225,13 +217,13 @@ impl SessionWriter {
     pub(super) fn bind(
         &mut self,
         entry: &mut SessionEntry,
-        link: StreamBinding,
+        binding: StreamBinding,
         window: Option<DeflateWindow>,
     ) {
         if !entry.is_bound() {
             self.unbound -= 1;
         }
-        entry.link = link;
+        entry.binding = binding;
         entry.window = window;
     }
 
@@ -245,7 +237,7 @@ impl SessionWriter {
                 break;
             };
             let frame = Frame::from_message(message);
-            let sent = self.transmit(wire, entry, &frame, QueuePolicy::CanWait);
+            let sent = self.transmit(wire, entry, &frame, QueuePolicy::Deferrable);
             let Some(journal) = entry
                 .journal
                 .as_mut()
@@ -258,21 +250,21 @@ impl SessionWriter {
         }
         if wrote {
             entry.core.wrote(now_ms);
-            self.tidy(entry, now_ms);
+            self.trim_journal(entry, now_ms);
         }
         true
     }
 
-    fn hold(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
+    fn queue_unsent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
         let before = entry.core.data_count();
         let journal = entry
             .journal
             .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
-        if !journal.hold(frame.message(), count, self.held_bytes_max) {
+        if !journal.push_unsent(frame.message(), count, self.unbound_bytes_max) {
             return TrySend::Gone;
         }
-        self.kept_bytes += journal.bytes() - bytes;
+        self.journal_bytes += journal.bytes() - bytes;
         entry.core.count_data(count.into());
         TrySend::Queued
     }
@@ -287,17 +279,17 @@ impl SessionWriter {
             .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
         journal.push_sent(frame.message(), count, now_ms, self.limits);
-        self.kept_bytes = self.kept_bytes + journal.bytes() - bytes;
+        self.journal_bytes = self.journal_bytes + journal.bytes() - bytes;
     }
 
     /// Forgets what need not be kept any more.
-    pub(super) fn tidy(&mut self, entry: &mut SessionEntry, now_ms: u64) {
+    pub(super) fn trim_journal(&mut self, entry: &mut SessionEntry, now_ms: u64) {
         let Some(journal) = &mut entry.journal else {
             return;
         };
         let bytes = journal.bytes();
         journal.trim(now_ms, self.limits);
-        self.kept_bytes -= bytes - journal.bytes();
+        self.journal_bytes -= bytes - journal.bytes();
         if journal.is_empty() {
             entry.journal = None;
         }
@@ -305,9 +297,23 @@ impl SessionWriter {
 
     /// A session is gone.
     pub(super) fn forget(&mut self, entry: &SessionEntry) {
-        self.kept_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
+        self.journal_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
         if !entry.is_bound() {
             self.unbound -= 1;
         }
+    }
+
+    /// Logs an update that is too long for its client, one in so many milliseconds.
+    pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
+        const PAUSE_MS: u64 = 10_000;
+        if now_ms < self.too_long_quiet_ms {
+            return;
+        }
+        self.too_long_quiet_ms = now_ms + PAUSE_MS;
+        let (session, most) = (entry.core.id(), entry.line_max);
+        tracing::warn!(
+            %session, bytes, most,
+            "an update is longer than its client reads and was left out; more are counted, not logged"
+        );
     }
 }

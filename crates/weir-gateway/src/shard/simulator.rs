@@ -8,9 +8,10 @@ use weir_tlcp::request::{Add, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_full_payload, push_line_end, push_update_prefix};
 
 use super::Shard;
-use super::class::DeliveryMode;
+use super::delivery::DeliveryMode;
+use super::keys::SessionKey;
 use super::schema::FieldSchema;
-use super::session::{ItemSubscription, SessionKey};
+use super::session::ItemSubscription;
 use crate::config::Simulator;
 use crate::resolve::SubscriptionError;
 
@@ -75,7 +76,7 @@ impl Shard {
                 schema: FieldSchema::of([]).into(),
                 delivery: DeliveryMode::Newest,
                 diffs: None,
-                pacing: None,
+                frequency_limit: None,
                 places: [None].into_iter().collect(),
                 charged: 0,
             },

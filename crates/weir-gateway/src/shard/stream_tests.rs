@@ -14,9 +14,10 @@ use weir_net::server::{ConnId, RequestOutcome, TrySend};
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::timer_tokens::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
-use super::{DRAIN_STEP, SETTLE_POLLS, Shard, ShardContext, http};
+use super::{Shard, ShardContext, http};
 use crate::config::GatewayLimits;
 use crate::connection::KafkaConnection;
 use weir_net::memory::MemoryUse;
@@ -98,14 +99,14 @@ impl Wire for ScriptedWire {
         open
     }
 
-    fn offer(&mut self, id: ConnId, chunk: Bytes) -> TrySend {
+    fn try_send(&mut self, id: ConnId, chunk: Bytes) -> TrySend {
         match self.send(id, chunk) {
             true => TrySend::Queued,
             false => TrySend::Behind,
         }
     }
 
-    fn want_room(&mut self, _id: ConnId) {}
+    fn notify_writable(&mut self, _id: ConnId) {}
 
     fn close(&mut self, id: ConnId, last: Option<Bytes>, _drop_queued: bool) {
         if let Some(last) = last {
@@ -151,7 +152,7 @@ impl Wire for ScriptedWire {
         self.timers.entry(at_ms).or_default().push(token);
     }
 
-    fn ticket(&mut self, _id: ConnId) -> u32 {
+    fn admission_id(&mut self, _id: ConnId) -> u32 {
         0
     }
 
@@ -222,7 +223,7 @@ impl TestEnv {
         let Ok(Parsed::Complete(request, _)) = parsed else {
             panic!("{parsed:?}")
         };
-        let answer = http::answer(&mut self.shard, &mut self.wire, conn(number), &request);
+        let answer = http::respond(&mut self.shard, &mut self.wire, conn(number), &request);
         if let RequestOutcome::Reply(response) = answer {
             self.wire.reply(conn(number), &response);
         }
@@ -257,7 +258,7 @@ impl TestEnv {
             self.wire.now_ms = self.wire.now_ms.max(at_ms);
             for token in tokens {
                 match token {
-                    SETTLE_POLLS => self.shard.end_fed_polls(&mut self.wire),
+                    END_POLLS => self.shard.end_polls_with_data(&mut self.wire),
                     DRAIN_STEP => self.shard.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
@@ -366,8 +367,8 @@ fn sessions_without_a_stream_end_in_their_time() {
     assert_eq!(env.sessions(), 1);
     env.pass(1);
     assert_eq!(env.sessions(), 0);
-    assert_eq!(env.shard.courier.kept_bytes, 0);
-    assert_eq!(env.shard.courier.unbound, 0);
+    assert_eq!(env.shard.writer.journal_bytes, 0);
+    assert_eq!(env.shard.writer.unbound, 0);
 }
 
 #[test]
@@ -377,10 +378,10 @@ fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
     let mut env = TestEnv::new(limits);
     let id = env.create(1, "");
     env.add(&id, 1);
-    assert!(env.shard.courier.kept_bytes > 0);
+    assert!(env.shard.writer.journal_bytes > 0);
     env.pass(recovery_ms + 6_000);
     assert_eq!(
-        env.shard.courier.kept_bytes, 0,
+        env.shard.writer.journal_bytes, 0,
         "an idle session keeps nothing"
     );
     env.add(&id, 2);
@@ -408,7 +409,7 @@ fn heartbeats_keep_a_promise_over_any_connection() {
     assert!(!env.wire.peers[&1].closed);
     env.pass(3_000);
     assert!(env.wire.peers[&1].closed);
-    assert_eq!((env.sessions(), env.shard.courier.unbound), (1, 1));
+    assert_eq!((env.sessions(), env.shard.writer.unbound), (1, 1));
 }
 
 #[test]
@@ -567,7 +568,7 @@ fn items_of_an_ended_session_are_released_in_slices() {
         (env.shard.items.len(), env.shard.counters.subscriptions),
         (0, 0)
     );
-    assert!(env.shard.departing.is_empty());
+    assert!(env.shard.ended_sessions.is_empty());
     env.shard.schemas.sweep();
     env.shard.count_held();
     assert_eq!(env.shard.shared.guard.held.bytes(), 0);

@@ -8,7 +8,7 @@ use weir_net::server::ServerIo;
 
 use super::Shard;
 use super::class::ClassKey;
-use super::session::SessionKey;
+use super::keys::SessionKey;
 
 /// Items that one iteration joins or releases before the rest waits; about 2 ms.
 pub(super) const ITEMS_PER_ITERATION: usize = 1_000;
@@ -24,11 +24,11 @@ impl Shard {
     /// Releases items of ended sessions, as many as this iteration may.
     pub(super) fn tear_down(&mut self) {
         while self.item_work < ITEMS_PER_ITERATION {
-            let Some(key) = self.departing.front().copied() else {
+            let Some(key) = self.ended_sessions.front().copied() else {
                 break;
             };
             if !self.release_one(key) {
-                self.departing.pop_front();
+                self.ended_sessions.pop_front();
                 self.sessions.forget(key);
             }
         }
@@ -73,7 +73,7 @@ impl Shard {
     }
 
     /// Begins the next iteration's slice of what waits.
-    pub(super) fn begin_turn(&mut self, io: &mut ServerIo) {
+    pub(super) fn begin_iteration(&mut self, io: &mut ServerIo) {
         self.item_work = 0;
         if io.now_ms() >= self.swept_ms.saturating_add(SWEEP_INTERVAL_MS) {
             self.swept_ms = io.now_ms();
@@ -81,9 +81,9 @@ impl Shard {
         }
         self.tear_down();
         self.item_work = 0;
-        self.run_waiting_errands(io);
+        self.run_pending_requests(io);
         self.charged_work = self.item_work;
-        if !self.departing.is_empty() || self.errands.has_incoming() {
+        if !self.ended_sessions.is_empty() || self.forwarding.has_incoming() {
             io.continue_soon();
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_mapping::FrozenValues;
 
-use super::class::{DeliveryMode, PayloadSource};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::row_table::{RowChange, RowStep};
 
 /// An update's way into an item: what subscribers get, and what those in step have seen before.
@@ -29,13 +29,13 @@ pub(super) struct Emission<'a> {
     pub(super) row: Option<&'a RowChange>,
     /// Else it is what was there before: for those who wait for their snapshot, and as far as it
     /// changes what others have got.
-    pub(super) is_news: bool,
+    pub(super) is_live: bool,
 }
 
 impl Transition {
     /// What the subscribers of a delivery are told; `None` if that is nothing.
     pub(super) fn emission(&self, delivery: DeliveryMode) -> Option<Emission<'_>> {
-        let (values, before) = match delivery.basis() {
+        let (values, before) = match delivery.payload_source() {
             PayloadSource::Event => (&self.event, self.event_before.as_ref()),
             PayloadSource::State => (&self.state, self.state_before.as_ref()),
             PayloadSource::Row => {
@@ -50,16 +50,16 @@ impl Transition {
             before,
             whole: values,
             row: None,
-            is_news: true,
+            is_live: true,
         })
     }
 }
 
 impl<'a> Emission<'a> {
     /// The same as no news.
-    pub(super) fn past(self) -> Self {
+    pub(super) fn as_backfill(self) -> Self {
         Self {
-            is_news: false,
+            is_live: false,
             ..self
         }
     }
@@ -71,7 +71,7 @@ impl<'a> Emission<'a> {
             before: change.before.as_ref(),
             whole: &change.whole,
             row: Some(change),
-            is_news: true,
+            is_live: true,
         }
     }
 }

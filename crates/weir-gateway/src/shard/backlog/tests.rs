@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use weir_mapping::FieldValues;
 
-use super::super::class::DeliveryMode;
+use super::super::delivery::DeliveryMode;
 use super::super::queue::QueuedUpdate;
 use super::super::work::visits;
 use super::*;
@@ -13,8 +13,8 @@ const SESSION: SessionKey = SessionKey {
 /// Bytes that one update without text counts for.
 const UPDATE: usize = 64;
 
-fn behind((sub_id, position): At, delivery: DeliveryMode) -> Behind {
-    Behind {
+fn lagging((sub_id, position): ItemAt, delivery: DeliveryMode) -> LaggingItem {
+    LaggingItem {
         sub_id,
         position,
         seen: None,
@@ -36,7 +36,7 @@ fn append_cost(items: u32, updates: usize, delivery: DeliveryMode) -> u64 {
         })
     };
     for position in 1..=items {
-        backlog.push(SESSION, behind((1, position), delivery), 0);
+        backlog.push(SESSION, lagging((1, position), delivery), 0);
     }
     for position in (1..=items).cycle().take(items as usize * updates) {
         assert_eq!(append(&mut backlog, position), OverflowCounts::default());
@@ -75,7 +75,7 @@ fn removals_cost_the_same_however_much_waits() {
     let cost = |items: u32| {
         let mut backlog = Backlog::new(usize::MAX);
         for position in 1..=items {
-            backlog.push(SESSION, behind((1, position), DeliveryMode::Events), 0);
+            backlog.push(SESSION, lagging((1, position), DeliveryMode::Events), 0);
         }
         let before = visits();
         (1..=10).for_each(|position| backlog.remove(SESSION, (1, position)));
@@ -125,7 +125,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Push(at, due) => {
-                    backlog.push(SESSION, behind((at, 1), DeliveryMode::Events), due);
+                    backlog.push(SESSION, lagging((at, 1), DeliveryMode::Events), due);
                     model.retain(|one| one.at != at);
                     model.push(Naive { at, due, updates: 0 });
                 }
@@ -148,7 +148,7 @@ proptest! {
                     prop_assume!(all * UPDATE <= QUEUE_BYTES);
                 }
                 Op::Hasten(at, due) => {
-                    backlog.hasten(SESSION, (at, 1), due);
+                    backlog.advance_due(SESSION, (at, 1), due);
                     if let Some(index) = model.iter().position(|one| one.at == at && due < one.due && one.due != NEVER) {
                         let one = model.remove(index);
                         model.push(Naive { due, ..one });
@@ -173,13 +173,13 @@ proptest! {
                         continue;
                     };
                     let mut sent = None;
-                    let result = waiting.send_first(now, |behind| {
-                        sent = Some(behind.sub_id);
+                    let result = waiting.send_first(now, |lagging| {
+                        sent = Some(lagging.sub_id);
                         match what {
                             None => Err(()),
                             Some(true) => Ok(None),
                             Some(false) => {
-                                let queue = behind.queue.as_mut().expect("it has one");
+                                let queue = lagging.queue.as_mut().expect("it has one");
                                 while let Some(index) = queue.next(now) {
                                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
                                     queue.take(index);

@@ -6,9 +6,10 @@ use weir_mapping::FieldSet;
 use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
 use weir_tlcp::request::Diffs;
 
+use super::item::Item;
 use super::rows::{ModelRowChange, ObservedRows, Rows, seen};
+use super::values::{HISTORY, ModelRow};
 use super::want::{PERIOD_MS, SubscriptionSpec, Values};
-use super::{HISTORY, Item, ModelRow};
 
 /// Lateness that a limit of frequency forgives.
 const SLACK_MS: u64 = 20;
@@ -105,7 +106,7 @@ impl ModelClient {
             past: 0,
             rows: item.rows.clone().unwrap_or_default(),
             seen: ObservedRows::default(),
-            awaits: want.snapshot && want.kind.is_command() && item.unheard > 0,
+            awaits: want.snapshot && want.kind.is_command() && item.pending_workers > 0,
             awaits_past: None,
             has_lost: false,
             closed: false,
@@ -198,7 +199,7 @@ impl ModelClient {
     }
 
     /// The shard has learned the values of an item: no update, but what completes a snapshot.
-    pub(super) fn learn(&mut self, number: usize, item: &Item) {
+    pub(super) fn backfill(&mut self, number: usize, item: &Item) {
         let all = self.active_mut().filter(|one| one.want.item == number);
         for one in all.filter(|one| one.want.kind.is_merge()) {
             let Some(values) = one.want.current(&item.known) else {
@@ -212,7 +213,7 @@ impl ModelClient {
     }
 
     /// The shard has learned a row: no update but for those who wait for their snapshot.
-    pub(super) fn learn_row(&mut self, number: usize, row: &ModelRow, change: &ModelRowChange) {
+    pub(super) fn backfill_row(&mut self, number: usize, row: &ModelRow, change: &ModelRowChange) {
         let all = self.active_mut().filter(|one| one.want.item == number);
         for one in all.filter(|one| one.want.kind.is_command()) {
             let want = one.want;
@@ -229,7 +230,7 @@ impl ModelClient {
     }
 
     /// The shard has learned all updates from before it kept those of an item.
-    pub(super) fn learn_history(&mut self, number: usize, told: &[(i64, ModelRow, FieldSet)]) {
+    pub(super) fn backfill_history(&mut self, number: usize, told: &[(i64, ModelRow, FieldSet)]) {
         for one in self.active_mut().filter(|one| one.want.item == number) {
             let Some(most) = one.awaits_past.take() else {
                 continue;
@@ -356,7 +357,7 @@ impl Subscription {
                 self.expect(Some(want.project(row)));
             }
             self.past = self.expected.len();
-            self.awaits_past = (item.unheard_history > 0).then_some(HISTORY - self.past);
+            self.awaits_past = (item.pending_history_workers > 0).then_some(HISTORY - self.past);
         }
     }
 

@@ -20,7 +20,7 @@ fn what_was_lost_comes_again_compressed_or_not() {
         env.run(Op::Room { client, bytes: 0 });
     }
     let compressed = |env: &TestEnv| {
-        let counters = env.shard.courier.compressor.counters;
+        let counters = env.shard.writer.compressor.counters;
         (counters.messages, counters.sent)
     };
     let (messages, sent) = compressed(&env);

@@ -11,7 +11,7 @@ use weir_net::server::{ConnId, TrySend};
 use weir_net::websocket::DeflateWindow;
 
 use super::*;
-use crate::routing::Interest;
+use crate::interest::Interest;
 
 const SUBSCRIBERS: usize = 1_000;
 const UPDATES: usize = 50;
@@ -31,11 +31,11 @@ impl Wire for Sink {
         self.deliveries += 1;
         true
     }
-    fn offer(&mut self, _conn: ConnId, _chunk: Bytes) -> TrySend {
+    fn try_send(&mut self, _conn: ConnId, _chunk: Bytes) -> TrySend {
         self.deliveries += 1;
         TrySend::Queued
     }
-    fn want_room(&mut self, _conn: ConnId) {}
+    fn notify_writable(&mut self, _conn: ConnId) {}
     fn close(&mut self, _conn: ConnId, _last: Option<Bytes>, _drop_queued: bool) {}
     fn begin_body(&mut self, _conn: ConnId, _head: &Response) {}
     fn finish(&mut self, _conn: ConnId) {}
@@ -51,7 +51,7 @@ impl Wire for Sink {
     fn peer_ip(&mut self, _conn: ConnId) -> Option<IpAddr> {
         None
     }
-    fn ticket(&mut self, _conn: ConnId) -> u32 {
+    fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
     }
     fn deflate_window(&mut self, _conn: ConnId) -> Option<DeflateWindow> {

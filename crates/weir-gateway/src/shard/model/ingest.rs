@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
+use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
 
-use super::{FIELDS, HISTORY, ITEMS, ModelRow, TestEnv, WORKERS, rows};
+use super::values::{FIELDS, HISTORY, ITEMS, ModelRow, WORKERS, as_row};
+use super::{TestEnv, rows};
 use crate::config::GatewayLimits;
-use crate::routing::{HistoryInterest, Interest, ItemKey, RowInterest};
+use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest, RowTableConfig};
 use crate::shard::ShardEvent;
-use crate::shard::row_table::RowTableConfig;
 use crate::shard::wire::Wire;
 
 impl TestEnv {
@@ -54,19 +54,19 @@ impl TestEnv {
             return;
         };
         let row = as_row(&update);
-        let mail = ShardEvent::Known {
+        let event = ShardEvent::Known {
             item: *item,
             update,
             fields,
         };
-        self.mails[worker].push_back((number(name), mail, row));
+        self.events[worker].push_back((number(name), event, row));
     }
 
     /// What it answers to a wish for rows and last updates, also where it knows none.
     pub(super) fn tell_past(&mut self, worker: usize, wish: &Interest) {
-        for mail in self.tables[worker].answers(wish) {
+        for event in self.tables[worker].answers(wish) {
             let item = number(wish.name());
-            if let ShardEvent::History(told) = &mail {
+            if let ShardEvent::History(told) = &event {
                 let records = self.records[worker][item].iter();
                 assert_eq!(told.updates.len(), records.len());
                 for (update, record) in told.updates.iter().zip(records) {
@@ -79,8 +79,8 @@ impl TestEnv {
                     );
                 }
             }
-            let mail = (item, mail, ModelRow::default());
-            self.mails[worker].push_back(mail);
+            let event = (item, event, ModelRow::default());
+            self.events[worker].push_back(event);
         }
     }
 
@@ -128,13 +128,13 @@ impl TestEnv {
             route.keep_update(&update, &fields, self.wire.now_ms() as i64);
         }
         for target in route.targets().iter().filter(|target| target.shard == 0) {
-            let mail = ShardEvent::Update {
+            let event = ShardEvent::Update {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
                 record_ms: -1,
             };
-            self.mails[worker].push_back((item, mail, row.clone()));
+            self.events[worker].push_back((item, event, row.clone()));
         }
     }
 }
@@ -143,9 +143,4 @@ impl TestEnv {
 fn number(name: &str) -> usize {
     let number = (0..ITEMS).find(|number| *name == *format!("item-[key={number}]"));
     number.expect("an item of the model")
-}
-
-/// Values as the model keeps them.
-pub(super) fn as_row(values: &FrozenValues) -> ModelRow {
-    std::array::from_fn(|index| values.get(index).map(str::to_owned))
 }

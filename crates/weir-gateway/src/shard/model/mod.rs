@@ -8,9 +8,11 @@ mod compressed;
 mod differences;
 mod fanout;
 mod ingest;
+mod item;
 mod ops;
 mod refusals;
 mod rows;
+mod values;
 mod want;
 mod wire;
 
@@ -22,13 +24,16 @@ use weir_mapping::{AdaptersFile, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
 use self::client::ModelClient;
-use self::ingest::as_row;
+use self::item::Item;
 use self::ops::{Op, op};
 use self::rows::Rows;
+use self::values::{
+    CLIENTS, FIELDS, HISTORY, ITEMS, ModelRow, ROW_SCHEMAS, SCHEMAS, WORKERS, as_row,
+};
 use self::want::{KINDS, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
-use super::catch_up::ALARM;
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::timer_tokens::SESSION_TIMERS;
 use super::wire::Wire;
 use super::{RowBackfill, Shard, ShardContext, ShardEvent, ToldHistory};
 use crate::admission::{Admission, Origins};
@@ -38,25 +43,8 @@ use crate::connection::KafkaConnection;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
-/// Fields of the mapping, each a header that a record may lack.
-const FIELDS: [&str; 5] = ["a", "b", "c", "key", "command"];
-const SCHEMAS: [&[&str]; 5] = [
-    &["a"],
-    &["a", "b"],
-    &["b", "c"],
-    &["a", "b", "c"],
-    &["x", "c"],
-];
-/// Of mode COMMAND.
-const ROW_SCHEMAS: [&[&str]; 2] = [&["key", "command", "a"], &["key", "command", "x", "b", "c"]];
-const CLIENTS: usize = 3;
-const ITEMS: usize = 2;
-const WORKERS: usize = 2;
 /// So little that it is not always enough.
 const RECOVERY_BYTES: usize = 2_000;
-/// Updates kept as snapshot of mode DISTINCT.
-const HISTORY: usize = 3;
-
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">log4j.properties</param></metadata_provider>
@@ -69,37 +57,6 @@ const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <param name="field.c">#{HEADERS.c}</param><param name="field.key">#{HEADERS.key}</param>
 <param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
 
-/// A value per field; `None` is a header the record lacks.
-type ModelRow = [Option<String>; FIELDS.len()];
-
-/// What is known of an item's values: per field, unknown, or a value.
-type KnownValues = [Option<Option<String>>; FIELDS.len()];
-
-/// What the model knows of an item; forgotten when nobody is subscribed.
-#[derive(Debug, Default)]
-struct Item {
-    known: KnownValues,
-    /// While it has subscribers in mode COMMAND.
-    rows: Option<Rows>,
-    /// Workers that have not told yet which rows they know.
-    unheard: usize,
-    /// The last updates with the fields that were read, since somebody needs them.
-    history: Option<VecDeque<(ModelRow, FieldSet)>>,
-    /// Workers that have not told yet which updates they know from before.
-    unheard_history: usize,
-    /// Updates from before, as far as workers have told them, each with its instant.
-    told: Vec<(i64, ModelRow, FieldSet)>,
-}
-
-impl Item {
-    /// The last updates that were read with these fields.
-    fn past(&self, wanted: &FieldSet) -> Vec<&ModelRow> {
-        let history = self.history.iter().flatten();
-        let read = history.filter(|(_, fields)| wanted.is_subset(fields));
-        read.map(|(row, _)| row).collect()
-    }
-}
-
 /// Test environment around the shard, and what is expected of it.
 struct TestEnv {
     shard: Shard,
@@ -108,7 +65,7 @@ struct TestEnv {
     /// Per ingest worker: who wants what.
     tables: [RoutingTable; WORKERS],
     /// Per ingest worker: what it has posted.
-    mails: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
+    events: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
     clients: Vec<ModelClient>,
     items: [Item; ITEMS],
     /// Another shard wants all fields, rows and last updates of all items from the beginning.
@@ -159,7 +116,7 @@ impl TestEnv {
             wire: MemoryWire::new(CLIENTS),
             connection,
             tables: [(); WORKERS].map(|()| RoutingTable::new()),
-            mails: Default::default(),
+            events: Default::default(),
             clients: (0..CLIENTS).map(|_| ModelClient::default()).collect(),
             items: Default::default(),
             has_other_shard,
@@ -310,8 +267,8 @@ impl TestEnv {
         while self.wire.now_ms() < until_ms {
             self.wire.pass(until_ms);
             for token in self.wire.due() {
-                if token == ALARM {
-                    self.shard.on_alarm(&mut self.wire);
+                if token == SESSION_TIMERS {
+                    self.shard.on_session_timers(&mut self.wire);
                 }
             }
             self.wire.flush_all();
@@ -341,12 +298,12 @@ impl TestEnv {
         let item = &mut self.items[want.item];
         if want.kind.is_command() && item.rows.is_none() {
             item.rows = Some(Rows::default());
-            item.unheard = if self.has_other_shard { WORKERS } else { 0 };
+            item.pending_workers = if self.has_other_shard { WORKERS } else { 0 };
         }
         if want.kind.is_distinct() && item.history.is_none() {
             item.history = Some(VecDeque::new());
             item.told.clear();
-            item.unheard_history = if self.has_other_shard { WORKERS } else { 0 };
+            item.pending_history_workers = if self.has_other_shard { WORKERS } else { 0 };
         }
         let now_ms = self.wire.now_ms();
         self.clients[client].subscribe(sub_id, want, item, now_ms);
@@ -364,10 +321,10 @@ impl TestEnv {
 
     /// The shard takes one mail, the model takes it too.
     fn deliver(&mut self, worker: usize) {
-        let Some((item, mail, row)) = self.mails[worker].pop_front() else {
+        let Some((item, event, row)) = self.events[worker].pop_front() else {
             return;
         };
-        match mail {
+        match event {
             ShardEvent::Update {
                 item: key,
                 update,
@@ -390,23 +347,25 @@ impl TestEnv {
                 if known.is_some_and(|known| !known.knows_all()) {
                     self.note_known(item, &row, &fields);
                 }
-                self.shard.learn(&mut self.wire, key, update, &fields);
+                self.shard.backfill(&mut self.wire, key, update, &fields);
             }
             ShardEvent::Rows(told) => {
                 let known = self.shard.items.get_mut(told.item);
                 let table = known.and_then(|item| item.table_mut());
-                if table.is_some_and(|table| table.awaits(told.generation)) {
+                if table.is_some_and(|table| table.awaits_backfill(told.generation)) {
                     self.note_rows(item, &told);
                 }
                 self.shard.backfill_rows(&mut self.wire, &told);
             }
             ShardEvent::History(told) => {
                 let known = self.shard.items.get_mut(told.item);
-                let more = known.and_then(|item| item.more.as_ref());
-                if more.is_some_and(|more| more.history.awaits(told.generation)) {
+                let retained = known.and_then(|item| item.retained.as_ref());
+                if retained
+                    .is_some_and(|retained| retained.history.awaits_backfill(told.generation))
+                {
                     self.note_history(item, &told);
                 }
-                self.shard.learn_history(&mut self.wire, *told);
+                self.shard.backfill_history(&mut self.wire, *told);
             }
             other => unreachable!("nobody posts {other:?} here"),
         }
@@ -423,7 +382,7 @@ impl TestEnv {
             known[index] = Some(row[index].clone());
         }
         for client in &mut self.clients {
-            client.learn(number, &self.items[number]);
+            client.backfill(number, &self.items[number]);
         }
     }
 
@@ -434,11 +393,11 @@ impl TestEnv {
             let change = item.rows.as_mut().and_then(|rows| rows.apply(&row));
             let change = change.expect("a row is told with its key");
             for client in &mut self.clients {
-                client.learn_row(number, &row, &change);
+                client.backfill_row(number, &row, &change);
             }
         }
-        item.unheard -= 1;
-        if item.unheard == 0 {
+        item.pending_workers -= 1;
+        if item.pending_workers == 0 {
             for client in &mut self.clients {
                 client.know_rows(number);
             }
@@ -451,8 +410,8 @@ impl TestEnv {
             let (row, fields) = (as_row(&update.values), FieldSet::clone(&update.fields));
             item.told.push((update.record_ms, row, fields));
         }
-        item.unheard_history -= 1;
-        if item.unheard_history > 0 {
+        item.pending_history_workers -= 1;
+        if item.pending_history_workers > 0 {
             return;
         }
         let mut told = std::mem::take(&mut item.told);
@@ -465,7 +424,7 @@ impl TestEnv {
             }
         }
         for client in &mut self.clients {
-            client.learn_history(number, &told);
+            client.backfill_history(number, &told);
         }
     }
 
@@ -531,7 +490,7 @@ impl TestEnv {
     /// Everybody reads everything; then everything must be as expected.
     fn finish(&mut self) {
         for worker in 0..WORKERS {
-            let count = self.mails[worker].len();
+            let count = self.events[worker].len();
             self.run(Op::Deliver { worker, count });
         }
         for client in 0..CLIENTS {

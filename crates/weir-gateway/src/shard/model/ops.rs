@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::differences;
+use super::values::{CLIENTS, ITEMS, ModelRow, SCHEMAS, WORKERS};
 use super::want::KINDS;
-use super::{CLIENTS, ITEMS, ModelRow, SCHEMAS, WORKERS, differences};
 
 #[derive(Debug, Clone)]
 pub(super) enum Op {

@@ -1,6 +1,6 @@
 //! Rows of mode COMMAND as the model and its clients keep them.
 
-use super::ModelRow;
+use super::values::ModelRow;
 use super::want::{SubscriptionSpec, Values};
 
 /// Positions of the fields in a record.

@@ -2,7 +2,7 @@
 
 use weir_mapping::FieldSet;
 
-use super::{FIELDS, KnownValues, ModelRow};
+use super::values::{FIELDS, KnownValues, ModelRow};
 
 /// Mode and limits of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

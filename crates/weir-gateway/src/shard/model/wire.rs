@@ -144,7 +144,7 @@ impl MemoryWire {
         self.conns[client].open
     }
 
-    fn has_room(&mut self, conn: ConnId, bytes: usize) -> Option<bool> {
+    fn check_capacity(&mut self, conn: ConnId, bytes: usize) -> Option<bool> {
         let fits = |conn: &Conn| conn.queue.is_empty() || conn.queued() + bytes <= QUEUE_BYTES;
         let client = self.client(conn)?;
         if !fits(&self.conns[client]) {
@@ -214,15 +214,15 @@ impl Wire for MemoryWire {
     }
 
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
-        let room = self.has_room(conn, chunk.len()) == Some(true);
+        let room = self.check_capacity(conn, chunk.len()) == Some(true);
         if let Some(state) = self.conn(conn).filter(|_| room) {
             state.queue.push_back(chunk);
         }
         room
     }
 
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
-        let room = self.has_room(conn, chunk.len());
+    fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
+        let room = self.check_capacity(conn, chunk.len());
         let (Some(room), Some(state)) = (room, self.conn(conn)) else {
             return TrySend::Gone;
         };
@@ -234,7 +234,7 @@ impl Wire for MemoryWire {
         TrySend::Queued
     }
 
-    fn want_room(&mut self, conn: ConnId) {
+    fn notify_writable(&mut self, conn: ConnId) {
         if let Some(state) = self.conn(conn) {
             state.wants_room = true;
         }
@@ -284,7 +284,7 @@ impl Wire for MemoryWire {
         Some(Ipv4Addr::LOCALHOST.into())
     }
 
-    fn ticket(&mut self, _conn: ConnId) -> u32 {
+    fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
     }
 

@@ -1,8 +1,9 @@
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
-use super::super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::super::row_table::{RowStep, RowTable, RowTableCounters};
 use super::super::work::visits;
 use super::*;
+use crate::interest::RowTableConfig;
 
 const ADAPTERS: &str = r#"<adapters_conf id="S"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
@@ -70,7 +71,7 @@ impl Rows {
 fn shown(queue: &Queue) -> Vec<String> {
     let slots = (0..queue.len()).filter_map(|index| queue.get(index));
     let text = |slot: &QueuedUpdate| match slot {
-        QueuedUpdate::Past(values) => format!("past {}", values.get(2).unwrap_or("-")),
+        QueuedUpdate::Snapshot(values) => format!("past {}", values.get(2).unwrap_or("-")),
         QueuedUpdate::Update(values) => format!("update {}", values.get(2).unwrap_or("-")),
         QueuedUpdate::Row {
             key,
@@ -85,7 +86,7 @@ fn shown(queue: &Queue) -> Vec<String> {
         QueuedUpdate::Lost(lost) => format!("lost {lost}"),
         QueuedUpdate::Clear => "clear".to_owned(),
         QueuedUpdate::EndOfSnapshot => "end".to_owned(),
-        QueuedUpdate::Gone => "gone".to_owned(),
+        QueuedUpdate::Removed => "gone".to_owned(),
     };
     slots.map(text).collect()
 }
@@ -95,7 +96,7 @@ fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
     let mut rows = Rows::new(10);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     rows.change("known", "ADD", 0);
-    let mut shed = Vec::new();
+    let mut overflow = Vec::new();
     for (key, command, v) in [
         ("known", "UPDATE", 1),
         ("new", "ADD", 2),
@@ -108,9 +109,9 @@ fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
         ("known", "UPDATE", 9),
     ] {
         let change = rows.change(key, command, v).expect("a change");
-        shed.push(queue.push_row(&change, ROOMY).conflated);
+        overflow.push(queue.push_row(&change, ROOMY).conflated);
     }
-    assert_eq!(shed, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
+    assert_eq!(overflow, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
     let expected = ["DELETE known -", "ADD new 3", "gone", "ADD known 9"];
     assert_eq!(shown(&queue), expected);
     let mut unfiltered = Queue::new(DeliveryMode::AllRows, usize::MAX);
@@ -130,7 +131,7 @@ fn rows_beyond_the_room_are_told_anew() {
     let mut rows = Rows::new(10);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     queue.push_end();
-    let room = 2 * SLOT_BYTES + 40;
+    let room = 2 * ENTRY_BYTES + 40;
     for (number, expected) in [(1, 0), (2, 0), (3, 3), (4, 1)] {
         let change = rows.change(&format!("k{number}"), "ADD", number);
         assert_eq!(queue.push_row(&change.expect("new"), room).lost, expected);
@@ -189,37 +190,37 @@ fn updates_are_replaced_dropped_or_lost_by_what_is_owed() {
     let run = |delivery, most, room| {
         let mut queue = Queue::new(delivery, most);
         queue.push_snapshot(Arc::clone(&past));
-        let mut shed = OverflowCounts::default();
+        let mut overflow = OverflowCounts::default();
         for v in 0..5 {
             let values = rows.values("", &format!("c=,v={v}"));
             let one = queue.push(&values, room);
-            shed.conflated += one.conflated;
-            shed.dropped += one.dropped;
-            shed.lost += one.lost;
+            overflow.conflated += one.conflated;
+            overflow.dropped += one.dropped;
+            overflow.lost += one.lost;
         }
-        (shown(&queue).join(", "), shed)
+        (shown(&queue).join(", "), overflow)
     };
-    let two = 2 * (SLOT_BYTES + 1);
+    let two = 2 * (ENTRY_BYTES + 1);
     let with = |text: &str| text.to_owned();
     for (delivery, most, room) in [
         (DeliveryMode::Buffered, 2, ROOMY),
         (DeliveryMode::Buffered, usize::MAX, two),
     ] {
-        let (text, shed) = run(delivery, most, room);
+        let (text, overflow) = run(delivery, most, room);
         assert_eq!(text, with("past past, update 0, update 4"));
-        assert_eq!(shed, OverflowCounts::conflated(3));
+        assert_eq!(overflow, OverflowCounts::conflated(3));
     }
     for (most, room) in [(2, ROOMY), (usize::MAX, two)] {
-        let (text, shed) = run(DeliveryMode::List, most, room);
+        let (text, overflow) = run(DeliveryMode::List, most, room);
         assert!(text.starts_with("past past, ") && text.ends_with("update 3, update 4"));
-        assert_eq!((shed.dropped, shed.lost), (3, 0));
+        assert_eq!((overflow.dropped, overflow.lost), (3, 0));
     }
-    let (text, shed) = run(DeliveryMode::Events, usize::MAX, two);
+    let (text, overflow) = run(DeliveryMode::Events, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, update 1, lost 3"));
-    assert_eq!(shed, OverflowCounts::lost(3));
-    let (text, shed) = run(DeliveryMode::States, usize::MAX, two);
+    assert_eq!(overflow, OverflowCounts::lost(3));
+    let (text, overflow) = run(DeliveryMode::States, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, lost 3, update 4"));
-    assert_eq!(shed, OverflowCounts::lost(3));
+    assert_eq!(overflow, OverflowCounts::lost(3));
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn paced_rows_cost_the_same_however_many_wait() {
             queue.push_row(&change.expect("known"), ROOMY);
         }
         while let Some(index) = queue.next(1_000) {
-            queue.put_off(index, 5_000);
+            queue.delay(index, 5_000);
         }
         let before = visits();
         for number in 0..20 {
@@ -242,7 +243,7 @@ fn paced_rows_cost_the_same_however_many_wait() {
             let index = queue.next(1_001).expect("a row that may be sent");
             assert_eq!(index, (waiting + number) as usize);
             queue.take(index);
-            assert_eq!((queue.next(1_001), queue.later_ms()), (None, 5_000));
+            assert_eq!((queue.next(1_001), queue.next_delayed_ms()), (None, 5_000));
         }
         visits() - before
     };
@@ -258,16 +259,16 @@ fn a_row_that_was_put_off_is_deleted_at_once() {
         let change = rows.change(key, "UPDATE", 2);
         queue.push_row(&change.expect("known"), ROOMY);
         let index = queue.next(0).expect("a row");
-        queue.put_off(index, 500);
+        queue.delay(index, 500);
     }
     assert_eq!(queue.next(499), None);
     let change = rows.change("b", "DELETE", 3);
     queue.push_row(&change.expect("known"), ROOMY);
     assert_eq!(queue.next(499), Some(1));
     queue.take(1);
-    assert_eq!((queue.next(499), queue.later_ms()), (None, 500));
+    assert_eq!((queue.next(499), queue.next_delayed_ms()), (None, 500));
     assert_eq!(queue.next(500), Some(0));
-    queue.look_again();
+    queue.retry_delayed();
     assert_eq!(queue.next(0), Some(0));
     queue.take(0);
     assert!(queue.next(9_000).is_none() && queue.trim());

@@ -7,7 +7,7 @@ use weir_tlcp::request::Diffs;
 
 use super::*;
 use crate::config::UnknownNames;
-use crate::routing::{Interest, ItemKey};
+use crate::interest::{Interest, ItemKey};
 
 const PYTHON: &str = "Python/3.11 aiohttp/3.14.5";
 
@@ -39,7 +39,7 @@ impl TestEnv {
         let Ok(Parsed::Complete(request, _)) = parsed else {
             panic!("{parsed:?}")
         };
-        http::answer(&mut self.shard, &mut self.wire, conn(number), &request)
+        http::respond(&mut self.shard, &mut self.wire, conn(number), &request)
     }
 
     /// A request of a client for Python over HTTP, in some version of the protocol.
@@ -138,13 +138,14 @@ fn the_dialect_of_a_connection_goes_with_it() {
     let oldest = Version::V2_1.subprotocol();
     env.upgrade(1, oldest, PYTHON);
     env.upgrade(2, Version::NEWEST.subprotocol(), "okhttp/4.12.0");
-    assert_eq!(env.shard.dialects.len(), 1, "most need no entry");
-    let dialect = env.shard.dialects[&conn(1)];
+    let dialects = env.shard.dialects.stored();
+    assert_eq!(dialects.len(), 1, "the default is not stored");
+    let dialect = dialects[&conn(1)];
     let first = env.create(1, "");
     let bind = format!("bind_session\r\nLS_session={first}");
     let lines = env.ws(2, &bind);
     assert!(lines[0].starts_with("CONERR,3,"), "{lines:?}");
-    env.shard.hears(conn(2), dialect);
+    env.shard.dialects.insert(conn(2), dialect);
     let lines = env.ws(2, &bind);
     assert!(lines[0].starts_with("CONOK,"), "{lines:?}");
 }

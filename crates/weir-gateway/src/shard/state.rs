@@ -1,0 +1,258 @@
+//! The state of a shard, and the items that its subscriptions hold.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weir_net::MailboxSender;
+use weir_net::server::ServerIo;
+use weir_net::watchdog::Activity;
+use weir_tlcp::server::{SessionConfig, Subscription};
+
+use super::backlog::Backlog;
+use super::class::ClassKey;
+use super::compression::Compressor;
+use super::dialect::Dialects;
+use super::diffs::Encoder;
+use super::drain::Drain;
+use super::event::{HandoverTarget, ShardEvent};
+use super::frequency::SessionTimers;
+use super::interest_sender::InterestSender;
+use super::item::{ItemTable, Removal};
+use super::journal::JournalLimits;
+use super::keys::{MemberSlot, SessionKey};
+use super::pending_forwards::Forwarding;
+use super::schema::SchemaCache;
+use super::session::{ItemSubscription, Sessions};
+use super::session_writer::SessionWriter;
+use super::wire::Wire;
+use crate::admission::{Admission, AdmissionId, HeldCounts};
+use crate::compression::Compression;
+use crate::config::{GatewayLimits, Simulator, UnknownNames};
+use crate::connection::KafkaConnection;
+use crate::latency::PendingAges;
+use crate::metrics::{ShardCounters, ShardMetrics};
+
+/// What the watchdog says of a shard that is stuck with one of these.
+pub(crate) const ACTIVITIES: &[&str] =
+    &["a subscription", "an unsubscription", "a lost connection"];
+pub(super) const SUBSCRIBE: Activity = Activity(Activity::FIRST_OWN);
+pub(super) const UNSUBSCRIBE: Activity = Activity(Activity::FIRST_OWN + 1);
+pub(super) const LOST: Activity = Activity(Activity::FIRST_OWN + 2);
+
+/// What all shards know and none changes.
+#[derive(Debug)]
+pub(crate) struct ShardContext {
+    pub(crate) set_id: String,
+    pub(crate) connections: Vec<Arc<KafkaConnection>>,
+    pub(crate) session: SessionConfig,
+    pub(crate) limits: GatewayLimits,
+    pub(crate) unknown_names: UnknownNames,
+    pub(crate) guard: Arc<Admission>,
+    /// What the start item of the published simulator says, if it is served.
+    pub(crate) simulator: Option<Simulator>,
+    pub(crate) compression: Compression,
+    /// Bytes of values that each shard compares per second at most.
+    pub(crate) diff_bytes_per_second: u64,
+    /// How many there are.
+    pub(crate) shards: usize,
+    /// The shards' inboxes, set once all of them exist.
+    pub(crate) peers: OnceLock<Vec<MailboxSender<ShardEvent>>>,
+}
+
+/// The handler of one event loop.
+pub(crate) struct Shard {
+    pub(super) number: u16,
+    pub(super) shared: Arc<ShardContext>,
+    pub(super) sessions: Sessions,
+    pub(super) items: ItemTable,
+    pub(super) backlog: Backlog,
+    pub(super) session_timers: SessionTimers,
+    pub(super) writer: SessionWriter,
+    pub(super) schemas: SchemaCache,
+    pub(super) interests: InterestSender,
+    pub(super) counters: ShardCounters,
+    pub(super) metrics: Arc<ShardMetrics>,
+    pub(super) drain: Option<Drain>,
+    pub(super) forwarding: Forwarding,
+    /// The connection in hand goes there when its message is dealt with.
+    pub(super) handover_target: Option<HandoverTarget>,
+    /// Makes `U` lines.
+    pub(super) encoder: Encoder,
+    /// Updates of this pass over the connections, for their latency.
+    pub(super) sent: PendingAges,
+    /// What the guard counts sessions under, where it does.
+    pub(super) admission_ids: HashMap<SessionKey, AdmissionId>,
+    /// Of connections whose client is not like most.
+    pub(super) dialects: Dialects,
+    /// Sessions that have ended and still have items.
+    pub(super) ended_sessions: VecDeque<SessionKey>,
+    /// Items joined and released in this iteration.
+    pub(super) item_work: usize,
+    /// Of these, the ones charged to the input budget, or to no peer.
+    pub(super) charged_work: usize,
+    /// Bytes that the guard counts for this shard's subscriptions and items.
+    pub(super) held: HeldCounts,
+    /// When field lists that no subscription uses were forgotten.
+    pub(super) swept_ms: u64,
+    /// When sessions were counted by transport.
+    pub(super) transport_count_ms: u64,
+    /// Scratch for the lines that answer one message.
+    pub(super) response_buffer: Vec<u8>,
+    /// Scratch for the data notifications that one request causes.
+    pub(super) notifications: Vec<u8>,
+}
+
+impl Shard {
+    pub(crate) fn new(number: u16, shared: Arc<ShardContext>, metrics: Arc<ShardMetrics>) -> Self {
+        let limits = &shared.limits;
+        let journal = JournalLimits {
+            bytes: limits.recovery_bytes,
+            age_ms: limits.recovery_ms,
+        };
+        let encoder = Encoder::new(shared.diff_bytes_per_second);
+        let compressor = Compressor::new(&shared.compression);
+        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_ms);
+        Self {
+            number,
+            interests: InterestSender::new(number),
+            writer: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
+            backlog: Backlog::new(queue_bytes),
+            shared,
+            sessions: Sessions::new(),
+            items: ItemTable::new(),
+            session_timers: SessionTimers::default(),
+            schemas: SchemaCache::new(),
+            counters: ShardCounters::default(),
+            metrics,
+            drain: None,
+            forwarding: Forwarding::default(),
+            handover_target: None,
+            encoder,
+            sent: PendingAges::default(),
+            admission_ids: HashMap::new(),
+            dialects: Dialects::default(),
+            ended_sessions: VecDeque::new(),
+            item_work: 0,
+            charged_work: 0,
+            held: HeldCounts::default(),
+            swept_ms: 0,
+            transport_count_ms: 0,
+            response_buffer: Vec::new(),
+            notifications: Vec::new(),
+        }
+    }
+
+    /// Takes a subscription's items out of the table.
+    pub(super) fn release(
+        &mut self,
+        session: SessionKey,
+        subscription: Subscription<ItemSubscription>,
+    ) {
+        let ItemSubscription {
+            schema,
+            delivery,
+            diffs,
+            places,
+            charged,
+            ..
+        } = subscription.handle;
+        let sub_id = subscription.sub_id;
+        if let Some(admission_id) = self.admission_ids.get(&session) {
+            self.shared.guard.refund(*admission_id, charged as usize);
+        }
+        for (index, place) in places.iter().enumerate() {
+            let Some(place) = *place else { continue };
+            let position = index as u32 + 1;
+            self.backlog.remove(session, (sub_id, position));
+            let class = ClassKey {
+                schema: &schema,
+                sub_id,
+                position,
+                delivery,
+                diffs: diffs.as_ref(),
+            };
+            self.release_item(place, class);
+        }
+        self.counters.subscriptions -= 1;
+        self.count_held();
+    }
+
+    /// Takes one subscriber of an item out of the table.
+    pub(super) fn release_item(&mut self, place: MemberSlot, class: ClassKey<'_>) {
+        self.item_work += 1;
+        let Removal {
+            moved,
+            emptied,
+            narrowed,
+            rows,
+        } = self.items.remove(place, class);
+        self.counters.rows.keys -= rows as u64;
+        let entry = moved.and_then(|session| self.sessions.any_mut(session));
+        let neighbour = entry.and_then(|entry| entry.core.subscription_mut(class.sub_id));
+        let index = class.position as usize - 1;
+        if let Some(Some(moved)) = neighbour.and_then(|other| other.handle.places.get_mut(index)) {
+            moved.member = place.member;
+        }
+        if let Some(((connection, name), item)) = emptied {
+            let connection = &self.shared.connections[usize::from(connection)];
+            self.interests.unsubscribe(connection, name, item);
+        }
+        if let Some(((connection, name), interest)) = narrowed {
+            let connection = &self.shared.connections[usize::from(connection)];
+            self.interests.change(connection, name, interest);
+        }
+    }
+
+    pub(super) fn force_unsubscribe(&mut self, wire: &mut impl Wire, connection: u16) {
+        let mut lines = Vec::new();
+        for key in self.sessions.keys() {
+            let Some(entry) = self.sessions.get_mut(key) else {
+                continue;
+            };
+            let of_connection =
+                |one: &&Subscription<ItemSubscription>| one.handle.connection == connection;
+            let all = entry.core.subscriptions().iter().filter(of_connection);
+            let ids: Vec<u32> = all.map(|one| one.sub_id).collect();
+            lines.clear();
+            let mut removed = Vec::new();
+            for sub_id in ids {
+                removed.extend(entry.core.remove_subscription(sub_id));
+                entry.core.write_unsub(sub_id, &mut lines);
+            }
+            removed
+                .into_iter()
+                .for_each(|subscription| self.release(key, subscription));
+            if !lines.is_empty() {
+                self.notify(wire, key, &lines);
+            }
+        }
+    }
+
+    /// What was queued has been written as far as sockets took it.
+    pub(super) fn count_sent(&mut self) {
+        if !self.sent.is_empty() {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+            self.sent.count(now_ms, &self.metrics.latency);
+        }
+    }
+
+    pub(super) fn publish(&mut self, io: &ServerIo) {
+        self.counters.sessions = self.sessions.len() as u64;
+        self.count_transports(io.now_ms());
+        self.counters.items = self.items.len() as u64;
+        self.counters.lagging = self.backlog.len() as u64;
+        self.counters.unbound = self.writer.unbound;
+        self.counters.kept_bytes = self.writer.journal_bytes as u64;
+        self.encoder.refill(io.now_ms());
+        self.counters.diffs = self.encoder.counters;
+        self.writer.compressor.refill(io.now_ms());
+        self.counters.compression = self.writer.compressor.counters;
+        self.counters.connections = io.connections() as u64;
+        self.counters.io = io.counters();
+        self.metrics.publish(&self.counters);
+    }
+}
