@@ -46,7 +46,7 @@ impl AdminPages for Pages {
     fn tick(&mut self) {
         if self.ticks % 2 == 0 {
             self.dashboard.sample();
-            self.tls.iter().for_each(|tls| tls.look());
+            self.tls.iter().for_each(|tls| tls.check_files());
         }
         self.ticks += 1;
     }

@@ -68,7 +68,7 @@ pub struct GatewayConfig {
     /// Milliseconds between the first subscription after a restart and reading from stored offsets.
     pub resume_delay_ms: u64,
     /// Milliseconds that clients have to take their last bytes at shutdown.
-    pub drain_ms: u64,
+    pub drain_timeout_ms: u64,
     /// Milliseconds over which the ends of sessions are spread at shutdown.
     pub drain_spread_ms: u64,
     /// Host, with or without port, to which clients send all that follows a session's first
@@ -105,15 +105,15 @@ pub struct GatewayLimits {
     /// Milliseconds that they are kept, default 20,000.
     pub recovery_ms: u64,
     /// Milliseconds that a session waits for `bind_session` after `LOOP`, default 10,000.
-    pub unbound_ms: u64,
+    pub unbound_timeout_ms: u64,
     /// Rows of one item in mode COMMAND that each event loop keeps for later subscribers, default
     /// 10,000. Further keys are delivered but not kept.
-    pub command_keys: usize,
+    pub command_rows: usize,
     /// Updates of one item that are kept as snapshot of mode DISTINCT, default 10.
     pub distinct_snapshot: usize,
     /// Milliseconds after which a client that takes nothing of what is sent to it is given up,
     /// default 60,000. What is sent is a `PROBE` at least.
-    pub stalled_ms: u64,
+    pub stall_timeout_ms: u64,
     /// Bytes of one request, default 50,000; told to clients.
     pub request_bytes: usize,
     /// Bytes of an update's line, default 0: as many as the client's library is known to read.
@@ -181,10 +181,10 @@ impl Default for GatewayLimits {
             queue_bytes: 1024 * 1024,
             recovery_bytes: 128 * 1024,
             recovery_ms: 20_000,
-            unbound_ms: 10_000,
-            command_keys: 10_000,
+            unbound_timeout_ms: 10_000,
+            command_rows: 10_000,
             distinct_snapshot: 10,
-            stalled_ms: 60_000,
+            stall_timeout_ms: 60_000,
             request_bytes: 50_000,
             line_bytes: 0,
             connections: 0,
@@ -271,10 +271,10 @@ pub struct CliOverrides {
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
     listen: Option<SocketAddr>,
-    shards: Option<usize>,
+    event_loops: Option<usize>,
     adapter_set: Option<String>,
     resume_delay_ms: Option<u64>,
-    drain_ms: Option<u64>,
+    drain_timeout_ms: Option<u64>,
     drain_spread_ms: Option<u64>,
     control_link: Option<String>,
     admin: RawAdmin,
@@ -328,7 +328,7 @@ impl RawAdminTls {
             certificate: self.certificate,
             key: self.key,
             listen: None,
-            handshake_ms: 10_000,
+            handshake_timeout_ms: 10_000,
         };
         TlsFiles::open(config, folder)
     }
@@ -361,15 +361,15 @@ impl GatewayConfig {
         });
         let mut set_id = raw.adapter_set;
         if let Some(path) = adapters {
-            let survey = survey(path, options).unwrap_or_else(|error| {
+            let report = read_adapters(path, options).unwrap_or_else(|error| {
                 errors.push(error);
                 ConfigReport::default()
             });
-            errors.extend(survey.errors.into_iter().map(GatewayError::from));
-            set_id = set_id.or(survey.set_id);
-            notes.extend(survey.notes);
-            notes.extend(missing_log_file(path, survey.logging_path.as_ref()));
-            for connection in survey.connections.into_iter().flatten() {
+            errors.extend(report.errors.into_iter().map(GatewayError::from));
+            set_id = set_id.or(report.set_id);
+            notes.extend(report.notes);
+            notes.extend(missing_log_file(path, report.logging_path.as_ref()));
+            for connection in report.connections.into_iter().flatten() {
                 if connections.iter().any(|own| own.name == connection.name) {
                     errors.push(GatewayError::Config {
                         file: path.display().to_string(),
@@ -427,7 +427,7 @@ impl GatewayConfig {
                 stall_ms: raw.watchdog.stall_ms,
                 dead_ms: raw.watchdog.dead_ms,
             },
-            shards: overrides.shards.or(raw.shards).unwrap_or_else(cores),
+            shards: overrides.shards.or(raw.event_loops).unwrap_or_else(cores),
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
@@ -437,7 +437,7 @@ impl GatewayConfig {
             simulator: raw.simulator,
             last_values: raw.last_values,
             resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),
-            drain_ms: raw.drain_ms.unwrap_or(5_000),
+            drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(5_000),
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,
             notes,
@@ -467,7 +467,7 @@ impl GatewayConfig {
             return fail("adapter_set = \"\": write the name that clients give".into());
         }
         if !(1..=1024).contains(&self.shards) {
-            return fail(format!("shards = {}: use 1 to 1024", self.shards));
+            return fail(format!("event_loops = {}: use 1 to 1024", self.shards));
         }
         if self.drain_spread_ms > 600_000 {
             let value = self.drain_spread_ms;
@@ -495,7 +495,7 @@ impl GatewayConfig {
         }
         for (key, value) in [
             ("recovery_ms", self.limits.recovery_ms),
-            ("unbound_ms", self.limits.unbound_ms),
+            ("unbound_timeout_ms", self.limits.unbound_timeout_ms),
         ] {
             if value > 600_000 {
                 return fail(format!("limits.{key} = {value}: use at most 600000"));
@@ -512,9 +512,9 @@ impl GatewayConfig {
                     "tls.listen = {address} is also listen: leave it out for TLS only"
                 ));
             }
-            if !(100..=600_000).contains(&tls.config.handshake_ms) {
-                let given = tls.config.handshake_ms;
-                return fail(format!("tls.handshake_ms = {given}: use 100 to 600000"));
+            if !(100..=600_000).contains(&tls.config.handshake_timeout_ms) {
+                let given = tls.config.handshake_timeout_ms;
+                return fail(format!("tls.handshake_timeout_ms = {given}: use 100 to 600000"));
             }
         }
         if let Err(reason) = Origins::parse(&self.allowed_origins) {
@@ -534,10 +534,10 @@ impl GatewayConfig {
         }
         if self.limits.sessions == 0
             || self.limits.queue_bytes == 0
-            || !(1_000..=3_600_000).contains(&self.limits.stalled_ms)
+            || !(1_000..=3_600_000).contains(&self.limits.stall_timeout_ms)
             || self.limits.request_bytes < 1_000
         {
-            return fail("limits: sessions and queue_bytes from 1, request_bytes from 1000, stalled_ms from 1000 to 3600000".into());
+            return fail("limits: sessions and queue_bytes from 1, request_bytes from 1000, stall_timeout_ms from 1000 to 3600000".into());
         }
         Ok(())
     }
@@ -573,7 +573,7 @@ fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
     })
 }
 
-fn survey(path: &Path, options: ParseOptions) -> Result<ConfigReport, GatewayError> {
+fn read_adapters(path: &Path, options: ParseOptions) -> Result<ConfigReport, GatewayError> {
     let env = |name: &str| std::env::var(name).ok();
     let name = path.display().to_string();
     Ok(ConfigReport::of(&name, &read(path)?, &env, options))

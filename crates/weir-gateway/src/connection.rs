@@ -28,7 +28,7 @@ pub(crate) struct KafkaConnection {
 /// One ingest worker as others see it.
 #[derive(Debug)]
 pub(crate) struct WorkerHandle {
-    pub(crate) wishes: InterestInbox,
+    pub(crate) interests: InterestInbox,
     pub(crate) counters: WorkerCounters,
 }
 
@@ -41,7 +41,7 @@ impl KafkaConnection {
             }
         };
         let worker = || WorkerHandle {
-            wishes: InterestInbox::new(),
+            interests: InterestInbox::new(),
             counters: WorkerCounters::default(),
         };
         Self {
@@ -57,12 +57,12 @@ impl KafkaConnection {
     }
 
     /// Tells all workers what a shard wants. `first`: an item that shard did not want before.
-    pub(crate) fn ask(&self, wish: Interest, first: bool) {
-        let withdrawn = matches!(wish, Interest::Unsubscribe { .. });
+    pub(crate) fn set_interest(&self, interest: Interest, first: bool) {
+        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
         for worker in &self.workers {
-            worker.wishes.put(wish.clone(), first);
+            worker.interests.put(interest.clone(), first);
         }
-        // After the wishes: whoever sees the demand finds them in the boxes.
+        // After the interests: whoever sees the demand finds them in the boxes.
         if first {
             self.demand.add();
         } else if withdrawn {

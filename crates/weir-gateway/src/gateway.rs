@@ -32,17 +32,17 @@ use crate::tls::TlsFiles;
 
 /// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
 /// ingest waits, and Kafka keeps the rest.
-const MAIL_CAPACITY: usize = 4096;
+const INBOX_CAPACITY: usize = 4096;
 /// Bytes the kernel takes from us and cannot send yet, per client; without it a client that lags
 /// would have up to 4 MiB of outdated updates before it. Clients that read never have any.
 const UNSENT_BYTES: u32 = 64 * 1024;
 /// Longest wait for the shards' inboxes when they are told to drain.
-const DRAIN_POST: Duration = Duration::from_millis(500);
+const DRAIN_POST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time for threads to end after their last deadline.
-const LAST_JOIN: Duration = Duration::from_secs(1);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longest wait for updates that were read before a shutdown.
-const LAST_POST: Duration = Duration::from_secs(5);
+const LAST_POST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All threads of a gateway.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub struct Gateway {
     watch_thread: Option<JoinHandle<()>>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
-    drain_ms: u64,
+    drain_timeout_ms: u64,
     drain_spread_ms: u64,
     last_value_bytes: usize,
     resume_delay: Duration,
@@ -138,7 +138,7 @@ impl Gateway {
             watch_thread: None,
             stop_ingest: Arc::new(AtomicBool::new(false)),
             draining: Arc::new(AtomicBool::new(false)),
-            drain_ms: config.drain_ms,
+            drain_timeout_ms: config.drain_timeout_ms,
             drain_spread_ms: config.drain_spread_ms,
             last_value_bytes: config.last_values.memory_bytes,
             resume_delay: Duration::from_millis(config.resume_delay_ms),
@@ -281,14 +281,14 @@ impl Gateway {
 
     /// Stops reading, delivers what was read, says goodbye to all clients, and ends all threads.
     ///
-    /// Takes `drain_spread_ms`, `drain_ms` and a second at most: threads that do not end by then are
+    /// Takes `drain_spread_ms`, `drain_timeout_ms` and a second at most: threads that do not end by then are
     /// left to end with the process, and their names returned.
     pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_ingest.store(true, Ordering::Relaxed);
         let begin = Instant::now();
-        let budget_ms = self.drain_spread_ms + self.drain_ms;
-        let last_post = begin + LAST_POST.min(Duration::from_millis(budget_ms / 2));
+        let budget_ms = self.drain_spread_ms + self.drain_timeout_ms;
+        let last_post = begin + LAST_POST_TIMEOUT.min(Duration::from_millis(budget_ms / 2));
         for posted in &self.posted {
             // Nothing is ever sent: it ends by disconnection, or when it takes too long.
             let _ = posted.recv_deadline(last_post);
@@ -299,19 +299,19 @@ impl Gateway {
             spread_ms,
             within_ms: left_ms - spread_ms,
         };
-        let last_drain = Instant::now() + DRAIN_POST;
+        let last_drain = Instant::now() + DRAIN_POST_TIMEOUT;
         for mail in &self.mail {
             // A shard too busy to take the mail ends with the process.
             let left = last_drain.saturating_duration_since(Instant::now());
             let _ = mail.post(drain(), left);
         }
-        let deadline = begin + Duration::from_millis(budget_ms) + LAST_JOIN;
+        let deadline = begin + Duration::from_millis(budget_ms) + JOIN_TIMEOUT;
         self.stop_watch.take();
         self.shards.append(&mut self.ingests);
         self.shards.extend(self.watch_thread.take());
         let mut stuck = join_until(self.shards, deadline);
         let admin = self.admin.map(AdminServer::stop);
-        let deadline = deadline.max(Instant::now() + LAST_JOIN / 2);
+        let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
         stuck.extend(join_until(admin.into_iter().collect(), deadline));
         stuck
     }
@@ -334,7 +334,7 @@ fn make_shards(
         for listener in &listeners {
             end_stalled(
                 &listener.socket,
-                Duration::from_millis(shared.limits.stalled_ms),
+                Duration::from_millis(shared.limits.stall_timeout_ms),
             )?;
             limit_unsent(&listener.socket, UNSENT_BYTES)?;
         }
@@ -344,7 +344,7 @@ fn make_shards(
         let options = ShardOptions {
             listeners,
             limits: net_limits(&shared.limits, connections),
-            mail_capacity: MAIL_CAPACITY,
+            mail_capacity: INBOX_CAPACITY,
             epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };

@@ -21,7 +21,7 @@ pub(crate) struct RowTableConfig {
     pub(crate) keys_max: usize,
 }
 
-/// A shard's wish for an item's rows.
+/// A shard's interest for an item's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowInterest {
     /// Tells the shard's table from others of the same item.
@@ -29,7 +29,7 @@ pub(crate) struct RowInterest {
     pub(crate) rules: RowTableConfig,
 }
 
-/// A shard's wish for an item's last updates.
+/// A shard's interest for an item's last updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HistoryInterest {
     /// Distinguishes the shard's history from others of the same item.
@@ -38,7 +38,7 @@ pub(crate) struct HistoryInterest {
     pub(crate) most: usize,
 }
 
-/// A shard's wish concerning one item.
+/// A shard's interest concerning one item.
 #[derive(Debug, Clone)]
 pub(crate) enum Interest {
     /// Send updates of the item with these fields from now on.
@@ -68,7 +68,7 @@ impl Interest {
         }
     }
 
-    /// Whose wish it is.
+    /// Whose interest it is.
     pub(crate) fn shard(&self) -> u16 {
         match self {
             Self::Subscribe { shard, .. } | Self::Unsubscribe { shard, .. } => *shard,

@@ -36,7 +36,7 @@ pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver
                 None => {}
             }
         }
-        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_met(guard, &mut logged) {
+        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_hits(guard, &mut logged) {
             logged_at = Some(Instant::now());
         }
         match stop.recv_timeout(interval(memory)) {
@@ -55,10 +55,10 @@ fn interval(memory: Option<MemoryUse>) -> Duration {
 }
 
 /// Logs the limits met since the last call, a line each; returns `true` if there are any.
-fn log_met(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
+fn log_hits(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
     let mut any = false;
     for (limit, before) in AdmissionLimit::ALL.iter().zip(logged) {
-        let count = guard.met(*limit);
+        let count = guard.hits(*limit);
         let refused = count - std::mem::replace(before, count);
         if refused == 0 {
             continue;

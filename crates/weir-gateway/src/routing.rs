@@ -127,7 +127,7 @@ impl Route {
     }
 
     /// Returns `true` if updates go to a shard for `item` or an earlier use of the name. The box
-    /// of wishes skips uses that ended before they were read, so the route may be of an earlier one.
+    /// of interests skips uses that ended before they were read, so the route may be of an earlier one.
     fn ends_with(&self, shard: u16, item: ItemKey) -> bool {
         let is_later = |other: ItemKey| other.epoch.wrapping_sub(item.epoch) as i32 > 0;
         let mut targets = self.targets.iter();
@@ -143,8 +143,8 @@ impl Route {
         }
         self.fields = Arc::new(fields);
         self.update_row_cache();
-        let wishes = self.targets.iter().filter_map(|target| target.history);
-        self.history_max = wishes.map(|wish| wish.most).max().unwrap_or(0);
+        let interests = self.targets.iter().filter_map(|target| target.history);
+        self.history_max = interests.map(|interest| interest.most).max().unwrap_or(0);
         if self.history_max == 0 {
             *self.history.get_mut() = VecDeque::new();
         }
@@ -174,10 +174,10 @@ impl RoutingTable {
         self.items.get(name).map(Box::as_ref)
     }
 
-    /// Returns the rows and updates from before a wish, for a shard that begins to want them; to
+    /// Returns the rows and updates from before a interest, for a shard that begins to want them; to
     /// be called before [`Self::apply`]. The shard waits for them, so there is an answer also where
     /// there are none, and only one.
-    pub(crate) fn answers(&self, wish: &Interest) -> impl Iterator<Item = ShardEvent> + use<> {
+    pub(crate) fn answers(&self, interest: &Interest) -> impl Iterator<Item = ShardEvent> + use<> {
         let Interest::Subscribe {
             name,
             shard,
@@ -185,7 +185,7 @@ impl RoutingTable {
             rows,
             history,
             ..
-        } = wish
+        } = interest
         else {
             return None.into_iter().chain(None);
         };
@@ -204,7 +204,7 @@ impl RoutingTable {
                 in_snapshot,
             }))
         });
-        let history = history.filter(|wish| before.is_none_or(|one| one.history != Some(*wish)));
+        let history = history.filter(|interest| before.is_none_or(|one| one.history != Some(*interest)));
         let history = history.map(|wanted| {
             let known = route.map(|route| route.history.borrow());
             ShardEvent::History(Box::new(ToldHistory {
@@ -216,8 +216,8 @@ impl RoutingTable {
         rows.into_iter().chain(history)
     }
 
-    pub(crate) fn apply(&mut self, wish: Interest) {
-        match wish {
+    pub(crate) fn apply(&mut self, interest: Interest) {
+        match interest {
             Interest::Subscribe {
                 name,
                 shard,

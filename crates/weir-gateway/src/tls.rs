@@ -25,11 +25,11 @@ pub struct TlsConfig {
     /// Where clients connect with TLS. Absent: at the gateway's `listen`, and nobody without TLS.
     pub listen: Option<SocketAddr>,
     /// Milliseconds in which a handshake must be done, default 10,000.
-    #[serde(default = "handshake_ms")]
-    pub handshake_ms: u64,
+    #[serde(default = "handshake_timeout_ms")]
+    pub handshake_timeout_ms: u64,
 }
 
-fn handshake_ms() -> u64 {
+fn handshake_timeout_ms() -> u64 {
     10_000
 }
 
@@ -54,7 +54,7 @@ impl TlsFiles {
         config.key = folder.join(config.key);
         let files = FileWatcher::new([config.certificate.clone(), config.key.clone()]);
         let identity = read(&config)?;
-        let handshake = Duration::from_millis(config.handshake_ms);
+        let handshake = Duration::from_millis(config.handshake_timeout_ms);
         Ok(Self {
             acceptor: Arc::new(TlsAcceptor::new(identity, handshake)),
             files,
@@ -74,16 +74,16 @@ impl TlsFiles {
     }
 
     /// Reads the files if they look different from when they were read last.
-    pub(crate) fn look(&self) {
-        self.files.if_changed(|| self.read_again());
+    pub(crate) fn check_files(&self) {
+        self.files.if_changed(|| self.try_reload());
     }
 
     /// Reads the files now. New connections get the new certificate; open ones go on as they are.
     pub(crate) fn reload(&self) {
-        self.files.run_now(|| self.read_again());
+        self.files.run_now(|| self.try_reload());
     }
 
-    fn read_again(&self) {
+    fn try_reload(&self) {
         let certificate = self.config.certificate.display();
         match read(&self.config) {
             Ok(identity) => {
@@ -108,7 +108,7 @@ impl TlsFiles {
             Some(format!(
                 "tls.certificate: {certificate} has ended on {day}: renew it"
             ))
-        } else if end - now_unix_s < SOON_S {
+        } else if end - now_unix_s < EXPIRY_WARN_S {
             Some(format!("tls.certificate: {certificate} ends on {day}"))
         } else {
             None
@@ -123,7 +123,7 @@ pub fn ends(not_after_unix_s: Option<i64>) -> String {
 }
 
 /// Before the end of a certificate an operator is told for so long.
-const SOON_S: i64 = 14 * 86_400;
+const EXPIRY_WARN_S: i64 = 14 * 86_400;
 
 fn read(config: &TlsConfig) -> Result<TlsIdentity, GatewayError> {
     let bytes = |path: &PathBuf| {
@@ -157,7 +157,7 @@ mod tests {
             certificate: "cert.pem".into(),
             key: "key.pem".into(),
             listen: None,
-            handshake_ms: handshake_ms(),
+            handshake_timeout_ms: handshake_timeout_ms(),
         };
         TlsFiles::open(config, folder).unwrap()
     }
@@ -167,22 +167,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
         let first = files.acceptor.identity();
-        files.look();
+        files.check_files();
         assert!(
             Arc::ptr_eq(&first, &files.acceptor.identity()),
             "nothing has changed"
         );
         // Half of a renewal: the certificate is there, its key is not yet.
         std::fs::copy(fixture("second.pem"), folder.path().join("cert.pem")).unwrap();
-        files.look();
-        files.look();
+        files.check_files();
+        files.check_files();
         assert!(Arc::ptr_eq(&first, &files.acceptor.identity()));
         assert_eq!(files.failures.load(Ordering::Relaxed), 1, "it is told once");
         std::fs::copy(fixture("second.key"), folder.path().join("key.pem")).unwrap();
-        files.look();
+        files.check_files();
         assert!(!Arc::ptr_eq(&first, &files.acceptor.identity()));
         std::fs::remove_file(folder.path().join("key.pem")).unwrap();
-        files.look();
+        files.check_files();
         let counts = [&files.reloads, &files.failures].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(counts, [1, 1]);
         files.reload();
@@ -198,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
         let end = files.not_after_unix_s().unwrap();
-        assert_eq!(files.remark(end - SOON_S), None);
+        assert_eq!(files.remark(end - EXPIRY_WARN_S), None);
         let soon = files.remark(end - 1).unwrap();
         assert!(soon.contains("ends on 2120-01-01T00:00:00Z"), "{soon}");
         assert!(files.remark(end).unwrap().contains("has ended"));
@@ -211,7 +211,7 @@ mod tests {
             certificate: fixture("server.pem"),
             key: fixture("second.key"),
             listen: None,
-            handshake_ms: 1,
+            handshake_timeout_ms: 1,
         };
         let error = TlsFiles::open(config.clone(), folder.path())
             .unwrap_err()

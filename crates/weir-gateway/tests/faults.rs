@@ -162,7 +162,7 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
 fn a_client_that_takes_nothing_any_more_is_given_up() {
     let env = TestEnv::new();
     let gateway = start(&env, |config| {
-        config.limits.stalled_ms = 1_000;
+        config.limits.stall_timeout_ms = 1_000;
         config.limits.queue_bytes = 1 << 30;
     });
     let mut stalled = Client::create(&gateway);
@@ -176,7 +176,7 @@ fn a_client_that_takes_nothing_any_more_is_given_up() {
         assert!(quick.line().starts_with(&format!("U,1,1,{number}x")));
         number += 1;
     }
-    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_closed_total"), 0);
     env.produce("Mango", "alive");
     assert_eq!(quick.line(), "U,1,1,alive");
     gateway.shut_down();
@@ -238,7 +238,7 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
     let gateway = start(&env, |config| {
         config.limits.queue_bytes = 64 * 1024;
         // A busy machine must not look like a client that is gone.
-        config.limits.stalled_ms = 3_600_000;
+        config.limits.stall_timeout_ms = 3_600_000;
     });
     let mut checker = subscriber(&gateway, "RAW", "Nashi");
     let mut merge = subscriber(&gateway, "MERGE", "Nashi");
@@ -269,7 +269,7 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
         }
         assert!(updates < 3_000, "the kernel cannot hold so much");
     }
-    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_closed_total"), 0);
     assert_eq!(
         metric(&gateway, "weir_gateway_sessions"),
         3 + READERS as u64

@@ -28,7 +28,7 @@ fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
     assert_eq!(apple.line(), "U,1,1,^4|4");
 
     assert_eq!(metric(&gateway, "weir_gateway_kafka_records_total"), 5);
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_unrouted_total"), 1);
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_unrouted_records_total"), 1);
     assert_eq!(metric(&gateway, "weir_gateway_updates_sent_total"), 4);
     assert_eq!(metric(&gateway, "weir_gateway_sessions"), 2);
     gateway.shut_down();
@@ -286,7 +286,7 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
     for client in [&mut quick, &mut slow] {
         assert_eq!(client.line(), "U,1,1,still here");
     }
-    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_closed_total"), 0);
     gateway.shut_down();
 }
 

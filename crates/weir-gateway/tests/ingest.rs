@@ -21,7 +21,7 @@ fn a_field_nobody_subscribes_to_is_not_extracted() {
         "Apple",
         "cannot be extracted for one of them, so for neither",
     );
-    let failed = "weir_gateway_kafka_failed_total";
+    let failed = "weir_gateway_kafka_extraction_failures_total";
     support::wait_metric(&gateway, failed, |count| count == 1);
     flaky.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
     assert_eq!(flaky.line(), "UNSUB,1");
@@ -53,6 +53,6 @@ fn a_second_subscriber_with_more_fields_gets_them_from_its_first_update() {
     env.produce("Apple", "four");
     let lines = [narrow.line(), narrow.line(), narrow.line()];
     assert_eq!(lines, ["U,1,1,two", "U,1,1,", "U,1,1,four"]);
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 0);
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_extraction_failures_total"), 0);
     gateway.shut_down();
 }

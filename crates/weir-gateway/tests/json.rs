@@ -33,13 +33,13 @@ fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
         r#"{"price":null,"bids":[0,{"size":"a|b"}],"more":[]}"#,
     );
     assert_eq!(client.line(), "U,1,1,#|a%7Cb");
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_extraction_failures_total"), 5);
 
     // What nobody subscribed to is not looked at.
     env.produce("Mango", "no JSON");
     env.produce("Kiwi", r#"{"price":2,"bids":[0,{"size":1}]}"#);
     assert_eq!(client.line(), "U,1,1,2|1");
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
+    assert_eq!(metric(&gateway, "weir_gateway_kafka_extraction_failures_total"), 5);
     gateway.shut_down();
 }
 
@@ -54,7 +54,7 @@ fn a_field_nobody_wants_cannot_fail_a_record() {
     // Now somebody wants it: the same record is an error for all.
     client.subscribe(2, "ltest-[key=Fig]", "bid");
     env.produce("Fig", r#"{"price":8,"bids":"closed"}"#);
-    wait_metric(&gateway, "weir_gateway_kafka_failed_total", |failed| {
+    wait_metric(&gateway, "weir_gateway_kafka_extraction_failures_total", |failed| {
         failed == 1
     });
     gateway.shut_down();

@@ -11,8 +11,8 @@ use weir_gateway::Gateway;
 use weir_lab::{Lab, LabOptions};
 
 const READY: &str = "weir_gateway_connection_ready";
-const FAILED: &str = "weir_gateway_kafka_failed_total";
-const UNDECODABLE: &str = "weir_gateway_kafka_undecodable_total";
+const FAILED: &str = "weir_gateway_kafka_extraction_failures_total";
+const UNDECODABLE: &str = "weir_gateway_kafka_decode_failures_total";
 
 #[test]
 fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {

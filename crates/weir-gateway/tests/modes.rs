@@ -94,7 +94,7 @@ fn records_and_tombstones_make_a_table() {
         assert_eq!(unfiltered.line(), line);
     }
     // Nobody knew c; each event loop counts for itself.
-    assert!(metric(&gateway, "weir_gateway_command_refused_total") > 0);
+    assert!(metric(&gateway, "weir_gateway_command_records_rejected_total") > 0);
     // A newcomer of the same event loop.
     let confirmed = add(
         &mut first,

@@ -44,7 +44,7 @@ fn run(threads: &str, strategy: &str) -> Vec<Update> {
             updates.push(parse(&client.line(), &mut partitions));
         }
     });
-    let unrouted = "weir_gateway_kafka_unrouted_total";
+    let unrouted = "weir_gateway_kafka_unrouted_records_total";
     support::wait_metric(&gateway, unrouted, |count| count == RECORDS_PER_KEY as u64);
     gateway.shut_down();
     assert_eq!(client.line(), "END,48,the gateway is shutting down");

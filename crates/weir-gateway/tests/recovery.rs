@@ -189,7 +189,7 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
         );
     }
     assert!(metric(&gateway, "weir_gateway_recoveries_total") > 8);
-    assert_eq!(metric(&gateway, "weir_gateway_recoveries_refused_total"), 0);
+    assert_eq!(metric(&gateway, "weir_gateway_recoveries_failed_total"), 0);
     gateway.shut_down();
 }
 
@@ -240,7 +240,7 @@ fn what_is_not_kept_any_more_is_not_recovered() {
     assert!(lines.contains(&"PROG,23".to_owned()), "{lines:?}");
     follower.count = 24;
     follower.recover();
-    assert_eq!(metric(&gateway, "weir_gateway_recoveries_refused_total"), 2);
+    assert_eq!(metric(&gateway, "weir_gateway_recoveries_failed_total"), 2);
     gateway.shut_down();
 }
 
@@ -250,7 +250,7 @@ fn an_abandoned_session_ends() {
     let env = TestEnv::new();
     let mut config = env.config(|xml| xml);
     config.limits.recovery_ms = 200;
-    config.limits.unbound_ms = 100;
+    config.limits.unbound_timeout_ms = 100;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
         ready == 1

@@ -37,7 +37,7 @@ pub(crate) struct Admission {
     /// Whether memory is about to end.
     pub(crate) overload: Overload,
     last_origin: Mutex<Option<String>>,
-    met: [AtomicU64; AdmissionLimit::ALL.len()],
+    hits: [AtomicU64; AdmissionLimit::ALL.len()],
 }
 
 impl Admission {
@@ -45,7 +45,7 @@ impl Admission {
     pub(crate) fn new(limits: &GatewayLimits, origins: Origins, connections: usize) -> Self {
         let per_address = limits.per_address;
         // Whoever is in the table has a connection or a session, or is remembered for its rate.
-        let capacity = connections + limits.sessions + REMEMBERED;
+        let capacity = connections + limits.sessions + IDLE_ADDRESSES_MAX;
         let table = || Mutex::new(AddressTable::new(capacity));
         let bucket = |rate: f32| (rate > 0.0).then(|| Mutex::new(RateBucket::full(rate, 0)));
         Self {
@@ -59,18 +59,18 @@ impl Admission {
             held: HeldInAll::new(limits),
             overload: Overload::default(),
             last_origin: Mutex::new(None),
-            met: [const { AtomicU64::new(0) }; AdmissionLimit::ALL.len()],
+            hits: [const { AtomicU64::new(0) }; AdmissionLimit::ALL.len()],
         }
     }
 
     /// How often a limit was met.
-    pub(crate) fn met(&self, limit: AdmissionLimit) -> u64 {
-        self.met[limit as usize].load(Ordering::Relaxed)
+    pub(crate) fn hits(&self, limit: AdmissionLimit) -> u64 {
+        self.hits[limit as usize].load(Ordering::Relaxed)
     }
 
     /// Counts that a limit was met, and hands it on.
     pub(crate) fn note(&self, limit: AdmissionLimit) -> AdmissionLimit {
-        self.met[limit as usize].fetch_add(1, Ordering::Relaxed);
+        self.hits[limit as usize].fetch_add(1, Ordering::Relaxed);
         limit
     }
 
@@ -104,42 +104,42 @@ impl Admission {
     }
 
     /// A connection has gone.
-    pub(crate) fn leave(&self, ticket: AdmissionId) {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
-            lock(addresses).leave(ticket);
+    pub(crate) fn leave(&self, id: AdmissionId) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
+            lock(addresses).leave(id);
         }
     }
 
     /// A session begins; [`Self::end_session`] when it ends.
     pub(crate) fn begin_session(
         &self,
-        ticket: AdmissionId,
+        id: AdmissionId,
         now_ms: u64,
     ) -> Result<(), AdmissionLimit> {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
             let limits = &self.per_address;
-            let begun = lock(addresses).begin_session(ticket, limits, now_ms);
+            let begun = lock(addresses).begin_session(id, limits, now_ms);
             begun.map_err(|limit| self.note(limit))?;
         }
         let allowed = take(self.session_rate.as_ref(), self.sessions_per_second, now_ms);
         if !allowed {
-            self.end_session(ticket);
+            self.end_session(id);
             return Err(self.note(AdmissionLimit::SessionRate));
         }
         Ok(())
     }
 
     /// A session has ended, or did not begin after all.
-    pub(crate) fn end_session(&self, ticket: AdmissionId) {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
-            lock(addresses).end_session(ticket);
+    pub(crate) fn end_session(&self, id: AdmissionId) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
+            lock(addresses).end_session(id);
         }
     }
 
     /// Returns the limit that a subscription of this size would exceed, if any.
     pub(crate) fn may_hold(
         &self,
-        ticket: AdmissionId,
+        id: AdmissionId,
         wanted: HeldCounts,
     ) -> Result<(), AdmissionLimit> {
         if self.overload.is_on() {
@@ -149,8 +149,8 @@ impl Admission {
             .may_add(wanted)
             .map_err(|limit| self.note(limit))?;
         let most = self.per_address.subscription_bytes;
-        if let Some(addresses) = self.addresses_with(ticket).filter(|_| most > 0) {
-            if lock(addresses).charged(ticket).saturating_add(wanted.bytes) > most {
+        if let Some(addresses) = self.addresses_with(id).filter(|_| most > 0) {
+            if lock(addresses).charged(id).saturating_add(wanted.bytes) > most {
                 return Err(self.note(AdmissionLimit::AddressSubscriptionBytes));
             }
         }
@@ -158,45 +158,45 @@ impl Admission {
     }
 
     /// Charges an address for a subscription; [`Self::refund`] when that ends.
-    pub(crate) fn charge(&self, ticket: AdmissionId, bytes: usize) {
-        if let Some(addresses) = self.addresses_with(ticket) {
-            lock(addresses).charge(ticket, bytes);
+    pub(crate) fn charge(&self, id: AdmissionId, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(id) {
+            lock(addresses).charge(id, bytes);
         }
     }
 
     /// A subscription of an address has ended.
-    pub(crate) fn refund(&self, ticket: AdmissionId, bytes: usize) {
-        if let Some(addresses) = self.addresses_with(ticket) {
-            lock(addresses).refund(ticket, bytes);
+    pub(crate) fn refund(&self, id: AdmissionId, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(id) {
+            lock(addresses).refund(id, bytes);
         }
     }
 
-    fn addresses_with(&self, ticket: AdmissionId) -> Option<&Mutex<AddressTable>> {
-        self.addresses.as_ref().filter(|_| ticket != 0)
+    fn addresses_with(&self, id: AdmissionId) -> Option<&Mutex<AddressTable>> {
+        self.addresses.as_ref().filter(|_| id != 0)
     }
 
     /// Requests come: `count` of one peer at once.
     pub(crate) fn requests(
         &self,
-        ticket: AdmissionId,
+        id: AdmissionId,
         count: u32,
         now_ms: u64,
     ) -> Result<(), AdmissionLimit> {
         if !self.has_request_rate() {
             return Ok(());
         }
-        (0..count).try_for_each(|_| self.request(ticket, now_ms))
+        (0..count).try_for_each(|_| self.request(id, now_ms))
     }
 
     /// A request comes.
-    pub(crate) fn request(&self, ticket: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
+    pub(crate) fn request(&self, id: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
         let rate = self.per_address.requests_per_second;
         let counted = self
             .addresses
             .as_ref()
-            .filter(|_| ticket != 0 && rate > 0.0);
+            .filter(|_| id != 0 && rate > 0.0);
         if let Some(addresses) = counted {
-            if !lock(addresses).request(ticket, rate, now_ms) {
+            if !lock(addresses).request(id, rate, now_ms) {
                 return Err(self.note(AdmissionLimit::AddressRequestRate));
             }
         }
@@ -209,7 +209,7 @@ impl Admission {
 
 /// Addresses remembered although they have nothing here, so that leaving and coming back does not give
 /// them a fresh rate.
-const REMEMBERED: usize = 16_384;
+const IDLE_ADDRESSES_MAX: usize = 16_384;
 
 /// Characters of a rejected origin that are logged.
 const ORIGIN_CHARS_MAX: usize = 100;

@@ -39,7 +39,7 @@ pub(super) const SHARDS: &[(&str, ColumnSource, &str)] = &[
     ("dropped", PerSecond, "weir_gateway_updates_dropped"),
     ("lost", PerSecond, "weir_gateway_updates_lost"),
     ("unchanged", PerSecond, "weir_gateway_updates_unchanged"),
-    ("slow_ended", PerSecond, "weir_gateway_slow_sessions"),
+    ("slow_ended", PerSecond, "weir_gateway_slow_sessions_closed"),
     ("bytes_in", PerSecond, "weir_gateway_received_bytes"),
     ("bytes_out", PerSecond, "weir_gateway_sent_bytes"),
     ("writes", PerSecond, "weir_gateway_writes"),
@@ -52,9 +52,9 @@ pub(super) const SHARDS: &[(&str, ColumnSource, &str)] = &[
 pub(super) const CONNECTIONS: &[(&str, ColumnSource, &str)] = &[
     ("records", PerSecond, "weir_gateway_kafka_records"),
     ("record_bytes", PerSecond, "weir_gateway_kafka_record_bytes"),
-    ("records_failed", PerSecond, "weir_gateway_kafka_failed"),
+    ("records_failed", PerSecond, "weir_gateway_kafka_extraction_failures"),
     ("kafka_errors", PerSecond, "weir_gateway_kafka_errors"),
-    ("shard_waits", PerSecond, "weir_gateway_shard_waits"),
+    ("shard_waits", PerSecond, "weir_gateway_shard_inbox_full_waits"),
 ];
 
 /// The metric of each Kafka connection that has a column of its own, `lag.NAME`.

@@ -19,9 +19,9 @@ use crate::metrics::MetricSources;
 pub(crate) use self::page::part;
 
 /// Time between two samples.
-const PERIOD: Duration = Duration::from_secs(2);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 /// Samples kept: those of the last hour.
-const KEPT: usize = 1_800;
+const SAMPLES_MAX: usize = 1_800;
 
 /// What the page shows beside the samples, and does not change.
 #[derive(Debug, Clone)]
@@ -55,12 +55,12 @@ impl Dashboard {
             history: Mutex::new(SampleHistory {
                 started_unix_ms: sampler.unix_ms(),
                 sampler,
-                ring: SampleRing::new(KEPT),
+                ring: SampleRing::new(SAMPLES_MAX),
             }),
         }
     }
 
-    /// Takes a sample; to be called every [`PERIOD`].
+    /// Takes a sample; to be called every [`SAMPLE_INTERVAL`].
     pub(crate) fn sample(&self) {
         let mut history = self.history();
         let sample = history.sampler.sample(&self.sources);
@@ -80,7 +80,7 @@ impl Dashboard {
         });
         let limits = crate::admission::AdmissionLimit::ALL
             .iter()
-            .map(|limit| json!({ "limit": limit.label(), "met": self.sources.guard.met(*limit) }));
+            .map(|limit| json!({ "limit": limit.label(), "hits": self.sources.guard.hits(*limit) }));
         let tls = self.sources.tls.as_deref();
         let (rows, next) = history.ring.after(after);
         json!({
@@ -90,7 +90,7 @@ impl Dashboard {
             "shards": self.identity.shards,
             "started_unix_ms": history.started_unix_ms,
             "now_unix_ms": history.sampler.unix_ms(),
-            "period_ms": PERIOD.as_millis() as u64,
+            "period_ms": SAMPLE_INTERVAL.as_millis() as u64,
             "draining": draining,
             "certificate_ends_unix_s": tls.and_then(crate::tls::TlsFiles::not_after_unix_s),
             "connections": connections.collect::<Vec<_>>(),

@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// Name and value, as records have them.
 type Header<'a> = (&'a str, Option<&'a [u8]>);
 
-/// Records by item name, the least recently updated ones evicted when they are too many.
+/// Records by item name, the least recently updated ones evicted when they are too pool.
 #[derive(Debug)]
 pub(super) struct LastValueStore {
     bytes_max: usize,

@@ -34,13 +34,13 @@ use crate::shard::ShardEvent;
 pub(crate) use self::interest_inbox::InterestInbox;
 
 /// Longest wait for records, so that stopping and status reports are not late.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Records taken from one poll.
 const POLL_RECORDS: usize = 500;
 /// How often the connection's state is looked at.
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
 /// How long the last offsets may take to be stored.
-const LAST_COMMIT: Duration = Duration::from_secs(5);
+const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One connection's ingest, to be run on its own thread.
 pub(crate) struct Ingest {
@@ -48,7 +48,7 @@ pub(crate) struct Ingest {
     /// The connection's position in the configuration.
     number: u16,
     stop: Arc<AtomicBool>,
-    post: ShardSenders,
+    senders: ShardSenders,
     /// What the last records of all items may take; 0: they are not kept.
     last_bytes: usize,
     resume_delay: Duration,
@@ -64,12 +64,12 @@ impl Ingest {
         last_bytes: usize,
         resume_delay: Duration,
     ) -> Self {
-        let post = ShardSenders::new(shards, Arc::clone(&stop));
+        let senders = ShardSenders::new(shards, Arc::clone(&stop));
         Self {
             connection,
             number,
             stop,
-            post,
+            senders,
             last_bytes,
             resume_delay,
         }
@@ -87,7 +87,7 @@ impl Ingest {
             }
         }
         for worker in &self.connection.workers {
-            worker.wishes.close();
+            worker.interests.close();
         }
     }
 
@@ -105,7 +105,7 @@ impl Ingest {
             gate: ResumeGate::new(delay),
             held: config.hold == PauseScope::All,
             late_until: None,
-            pace: CommitSchedule::new(Instant::now()),
+            schedule: CommitSchedule::new(Instant::now()),
             looked_at: Instant::now(),
         };
         let mut source = KafkaIngest::start(&config)?;
@@ -119,7 +119,7 @@ impl Ingest {
         if self.connection.demand.was_ever_subscribed() {
             let positions = reader.positions();
             reader.commit(&positions)?;
-            if !reader.await_commits(LAST_COMMIT) {
+            if !reader.await_commits(LAST_COMMIT_TIMEOUT) {
                 let name = &self.connection.config.name;
                 tracing::warn!(connection = %name, "the last offsets are not known to be stored");
             }
@@ -133,7 +133,7 @@ impl Ingest {
         let share = self.last_bytes.div_ceil(count);
         let mapper = |index| {
             let connection = Arc::clone(&self.connection);
-            Mapper::new(connection, self.number, index, self.post.clone(), share)
+            Mapper::new(connection, self.number, index, self.senders.clone(), share)
         };
         (0..count).map(mapper).collect()
     }
@@ -152,7 +152,7 @@ impl Ingest {
             let reading = PollState {
                 ingest: self,
                 progress,
-                crew: Mappers::start(scope, mappers, order)?,
+                mappers: Mappers::start(scope, mappers, order)?,
                 checkpoint: None,
             };
             reading.run(&mut reader)
@@ -172,10 +172,10 @@ enum IngestEnd {
 struct IngestProgress {
     gate: ResumeGate,
     /// Nobody subscribes: reading waits where the last subscriber left it.
-    held: bool,
+    paused: bool,
     /// Until then subscriptions count as late.
     late_until: Option<Instant>,
-    pace: CommitSchedule,
+    schedule: CommitSchedule,
     looked_at: Instant,
 }
 
@@ -183,7 +183,7 @@ struct IngestProgress {
 struct PollState<'s, 'a> {
     ingest: &'s Ingest,
     progress: &'s mut IngestProgress,
-    crew: Mappers<'s, 'a>,
+    mappers: Mappers<'s, 'a>,
     /// Positions to be stored once the records before them are posted.
     checkpoint: Option<(Offsets, worker_pool::InFlightBatches)>,
 }
@@ -197,13 +197,13 @@ impl<'a> PollState<'_, 'a> {
             if reader.needs_renewal() {
                 return Ok(IngestEnd::Renewal);
             }
-            if self.progress.held && connection.demand.is_none() {
+            if self.progress.paused && connection.demand.is_none() {
                 reader.serve()?;
                 // Without records: items that are wanted no more are forgotten.
-                self.crew.map(&mut batch);
-                connection.demand.wait(POLL);
+                self.mappers.map(&mut batch);
+                connection.demand.wait(POLL_TIMEOUT);
             } else {
-                self.turn(reader, &mut batch)?;
+                self.poll_once(reader, &mut batch)?;
             }
             self.commit(reader)?;
             if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
@@ -215,7 +215,7 @@ impl<'a> PollState<'_, 'a> {
         Ok(IngestEnd::Stop)
     }
 
-    fn turn(
+    fn poll_once(
         &mut self,
         reader: &mut KafkaReader<'a>,
         batch: &mut Vec<LentRecord<'a>>,
@@ -224,17 +224,17 @@ impl<'a> PollState<'_, 'a> {
         if !demand.is_none() {
             self.release(reader)?;
         }
-        reader.poll(POLL, POLL_RECORDS, batch)?;
+        reader.poll(POLL_TIMEOUT, POLL_RECORDS, batch)?;
         if self.ingest.last_bytes == 0 && demand.is_none() && demand.was_ever_subscribed() {
             // The last subscriber left. What it has not seen is kept for the next one, beginning
             // with what was polled after its last word.
             reader.hold(batch)?;
-            self.progress.gate.held();
-            self.progress.held = true;
+            self.progress.gate.on_pause();
+            self.progress.paused = true;
             batch.clear();
         }
-        self.progress.pace.count(batch.len());
-        self.crew.map(batch);
+        self.progress.schedule.count(batch.len());
+        self.mappers.map(batch);
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl<'a> PollState<'_, 'a> {
             Some(Release::All) => reader.go_on()?,
             None => {}
         }
-        self.progress.held = false;
+        self.progress.paused = false;
         Ok(())
     }
 
@@ -274,8 +274,8 @@ impl<'a> PollState<'_, 'a> {
                 return reader.commit(&offsets);
             }
             self.checkpoint = Some((offsets, pending));
-        } else if self.progress.pace.is_due(Instant::now()) {
-            self.checkpoint = Some((reader.positions(), self.crew.pending()));
+        } else if self.progress.schedule.is_due(Instant::now()) {
+            self.checkpoint = Some((reader.positions(), self.mappers.pending()));
         }
         Ok(())
     }

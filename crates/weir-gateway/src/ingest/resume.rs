@@ -52,7 +52,7 @@ impl ResumeGate {
 
     /// Takes note that the last subscription ended and all is held. The next one finds the gate as
     /// if it were the first, unless reading has gone on already.
-    pub(super) fn held(&mut self) {
+    pub(super) fn on_pause(&mut self) {
         if self.state == ResumeState::Open {
             self.delay = Duration::ZERO;
         }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(gate.subscribed(at(1999)), None);
         assert_eq!(gate.subscribed(at(2000)), Some(Release::Resumed));
         assert_eq!(gate.subscribed(at(2001)), None);
-        gate.held();
+        gate.on_pause();
         assert_eq!(
             gate.subscribed(at(9000)),
             Some(Release::All),
@@ -89,7 +89,7 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut gate = ResumeGate::new(DELAY);
         gate.subscribed(at(0));
-        gate.held();
+        gate.on_pause();
         assert_eq!(gate.subscribed(at(5000)), Some(Release::New));
         assert_eq!(gate.subscribed(at(6000)), None);
         assert_eq!(gate.subscribed(at(7000)), Some(Release::Resumed));

@@ -39,20 +39,20 @@ impl ShardSenders {
 
     /// Waits while the shard's inbox is full: a slow shard slows reading from Kafka, nothing is
     /// dropped on the way. Only what a shard does not take at the end is, and is counted.
-    pub(super) fn send(&self, shard: u16, mail: ShardEvent, counters: &WorkerCounters) {
+    pub(super) fn send(&self, shard: u16, event: ShardEvent, counters: &WorkerCounters) {
         let Some(sender) = self.shards.get(usize::from(shard)) else {
             return;
         };
-        let mut mail = mail;
+        let mut event = event;
         loop {
-            match sender.post(mail, POST_TIMEOUT) {
+            match sender.post(event, POST_TIMEOUT) {
                 Ok(()) | Err(PostError::Closed(_)) => return,
                 Err(PostError::Full(back)) => {
                     add(&counters.shard_waits, 1);
                     if self.is_too_late() {
                         return add(&counters.undelivered, 1);
                     }
-                    mail = back;
+                    event = back;
                 }
             }
         }
@@ -69,9 +69,9 @@ impl ShardSenders {
         late >= LATE_MAX
     }
 
-    pub(super) fn send_to_all(&self, mail: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
+    pub(super) fn send_to_all(&self, event: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
         for shard in 0..self.shards.len() {
-            self.send(shard as u16, mail(), counters);
+            self.send(shard as u16, event(), counters);
         }
     }
 }

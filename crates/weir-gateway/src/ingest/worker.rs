@@ -21,7 +21,7 @@ use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard::ShardEvent;
 
 /// Withdrawn items that are forgotten before the next records; more of them if many wait.
-const WITHDRAWN_PER_TURN: usize = 1_000;
+const WITHDRAWN_PER_ITERATION: usize = 1_000;
 
 /// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
 pub(super) struct Mapper {
@@ -30,7 +30,7 @@ pub(super) struct Mapper {
     number: u16,
     /// The worker's position in the connection.
     index: usize,
-    post: ShardSenders,
+    senders: ShardSenders,
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
@@ -54,14 +54,14 @@ impl Mapper {
         connection: Arc<KafkaConnection>,
         number: u16,
         index: usize,
-        post: ShardSenders,
+        senders: ShardSenders,
         last_bytes: usize,
     ) -> Self {
         Self {
             connection,
             number,
             index,
-            post,
+            senders,
             table: RoutingTable::new(),
             names: ItemNames::default(),
             values: FieldValues::default(),
@@ -73,20 +73,20 @@ impl Mapper {
     }
 
     /// To be called when records have been taken from Kafka and before they are mapped: a record
-    /// written after a client got its `SUBOK` then finds the wish that its shard left before.
+    /// written after a client got its `SUBOK` then finds the interest that its shard left before.
     pub(super) fn apply_interests(&mut self) {
         let now = Instant::now();
         self.skips.sum_up(&self.connection.config.name, now);
-        self.look_at_late(now);
+        self.update_late_window(now);
         let connection = Arc::clone(&self.connection);
-        connection.workers[self.index].wishes.take(|wish| {
-            if matches!(wish, Interest::Unsubscribe { .. }) {
-                return self.withdrawn.push_back(wish);
+        connection.workers[self.index].interests.take(|interest| {
+            if matches!(interest, Interest::Unsubscribe { .. }) {
+                return self.withdrawn.push_back(interest);
             }
-            self.count_passed(&wish);
-            self.tell_known(&wish);
-            self.tell_past(&wish);
-            self.table.apply(wish);
+            self.count_passed(&interest);
+            self.send_backfill(&interest);
+            self.send_past(&interest);
+            self.table.apply(interest);
         });
         self.forget_withdrawn();
         let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
@@ -104,7 +104,7 @@ impl Mapper {
     }
 
     /// Begins or ends to count records for subscriptions that come late.
-    fn look_at_late(&mut self, now: Instant) {
+    fn update_late_window(&mut self, now: Instant) {
         let is_late = self.connection.late.is_open();
         match &self.passed {
             None if is_late => self.passed = Some(PassedRecords::new(now)),
@@ -114,8 +114,8 @@ impl Mapper {
     }
 
     /// Counts the records of an item that passed before a shard wanted it.
-    fn count_passed(&self, wish: &Interest) {
-        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, wish) else {
+    fn count_passed(&self, interest: &Interest) {
+        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, interest) else {
             return;
         };
         let targets = self.table.route(name).map_or(&[][..], Route::targets);
@@ -128,10 +128,10 @@ impl Mapper {
     /// Forgets a part of the items that shards want no more: records wait meanwhile, and updates
     /// for such an item are dropped by its shard.
     fn forget_withdrawn(&mut self) {
-        let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_TURN);
+        let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_ITERATION);
         let count = count.min(self.withdrawn.len());
-        for wish in self.withdrawn.drain(..count) {
-            self.table.apply(wish);
+        for interest in self.withdrawn.drain(..count) {
+            self.table.apply(interest);
         }
         if self.withdrawn.is_empty() {
             self.withdrawn = VecDeque::new();
@@ -139,14 +139,14 @@ impl Mapper {
     }
 
     /// Tells a shard that begins to want an item, or more fields of it, the values it has now.
-    fn tell_known(&mut self, wish: &Interest) {
+    fn send_backfill(&mut self, interest: &Interest) {
         let Interest::Subscribe {
             name,
             shard,
             item,
             fields,
             ..
-        } = wish
+        } = interest
         else {
             return;
         };
@@ -156,19 +156,19 @@ impl Mapper {
             return;
         };
         let counters = &self.connection.workers[self.index].counters;
-        let mail = ShardEvent::Known {
+        let event = ShardEvent::Known {
             item: *item,
             update,
             fields,
         };
-        self.post.send(*shard, mail, counters);
+        self.senders.send(*shard, event, counters);
     }
 
     /// Sends a shard that begins to want rows or last updates those that are there.
-    fn tell_past(&self, wish: &Interest) {
+    fn send_past(&self, interest: &Interest) {
         let counters = &self.connection.workers[self.index].counters;
-        for mail in self.table.answers(wish) {
-            self.post.send(wish.shard(), mail, counters);
+        for event in self.table.answers(interest) {
+            self.senders.send(interest.shard(), event, counters);
         }
     }
 
@@ -223,7 +223,7 @@ impl Mapper {
             return self.on_extraction_error(record, &error);
         }
         let update = Arc::new(self.values.freeze());
-        if self.post.shards() > 1 {
+        if self.senders.shards() > 1 {
             // Another shard may come to want the item.
             for route in &routes {
                 route.keep(&update, &fields);
@@ -232,14 +232,14 @@ impl Mapper {
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {
-            let mail = ShardEvent::Update {
+            let event = ShardEvent::Update {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
                 record_ms: record.timestamp_ms,
             };
             add(&counters.updates, 1);
-            self.post.send(target.shard, mail, counters);
+            self.senders.send(target.shard, event, counters);
         }
     }
 
@@ -263,7 +263,7 @@ impl Mapper {
                 "all items are unsubscribed (record.extraction.error.strategy)"
             );
             let connection = self.number;
-            self.post
+            self.senders
                 .send_to_all(|| ShardEvent::ForceUnsubscribe { connection }, counters);
         }
     }

@@ -16,7 +16,7 @@ use super::worker::Mapper;
 
 /// Batches that wait for one worker; when they are so many, polling waits.
 const QUEUE_BATCHES: usize = 8;
-/// How often a worker without records looks for wishes.
+/// How often a worker without records looks for interests.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// One worker's share of a batch. The token lives as long as any share of its batch.
@@ -27,17 +27,17 @@ struct BatchSlice<'a> {
 
 /// Who maps.
 pub(super) enum Mappers<'s, 'a> {
-    Alone(&'s mut Mapper),
-    Many(Many<'a>),
+    Inline(&'s mut Mapper),
+    Pool(WorkerPool<'a>),
 }
 
 /// Workers and what they have been given.
-pub(super) struct Many<'a> {
+pub(super) struct WorkerPool<'a> {
     queues: Vec<Sender<BatchSlice<'a>>>,
     shares: Vec<Vec<LentRecord<'a>>>,
     order: OrderStrategy,
     /// Next worker of [`OrderStrategy::Unordered`].
-    turn: usize,
+    next_worker: usize,
     tokens: Vec<Arc<()>>,
 }
 
@@ -65,7 +65,7 @@ impl<'s, 'a> Mappers<'s, 'a> {
         'a: 's,
     {
         if let [mapper] = mappers {
-            return Ok(Self::Alone(mapper));
+            return Ok(Self::Inline(mapper));
         }
         let mut queues = Vec::new();
         for (index, mapper) in mappers.iter_mut().enumerate() {
@@ -78,11 +78,11 @@ impl<'s, 'a> Mappers<'s, 'a> {
                 })?;
             queues.push(sender);
         }
-        Ok(Self::Many(Many {
+        Ok(Self::Pool(WorkerPool {
             shares: queues.iter().map(|_| Vec::new()).collect(),
             queues,
             order,
-            turn: 0,
+            next_worker: 0,
             tokens: Vec::new(),
         }))
     }
@@ -90,26 +90,26 @@ impl<'s, 'a> Mappers<'s, 'a> {
     /// Maps a batch, or gives it to the workers; waits while one of them has too much to do.
     pub(super) fn map(&mut self, batch: &mut Vec<LentRecord<'a>>) {
         match self {
-            Self::Alone(mapper) => {
+            Self::Inline(mapper) => {
                 mapper.apply_interests();
                 for record in batch.drain(..) {
                     mapper.on_record(&record);
                 }
             }
-            Self::Many(many) => many.share(batch),
+            Self::Pool(pool) => pool.share(batch),
         }
     }
 
     /// What has been given to workers and is not mapped yet.
     pub(super) fn pending(&self) -> InFlightBatches {
         match self {
-            Self::Alone(_) => InFlightBatches(Vec::new()),
-            Self::Many(many) => InFlightBatches(many.tokens.clone()),
+            Self::Inline(_) => InFlightBatches(Vec::new()),
+            Self::Pool(pool) => InFlightBatches(pool.tokens.clone()),
         }
     }
 }
 
-impl<'a> Many<'a> {
+impl<'a> WorkerPool<'a> {
     fn share(&mut self, batch: &mut Vec<LentRecord<'a>>) {
         self.tokens.retain(|token| Arc::strong_count(token) > 1);
         if batch.is_empty() {
@@ -139,8 +139,8 @@ impl<'a> Many<'a> {
         let workers = self.queues.len();
         let hash = match self.order {
             OrderStrategy::Unordered => {
-                self.turn = (self.turn + 1) % workers;
-                return self.turn;
+                self.next_worker = (self.next_worker + 1) % workers;
+                return self.next_worker;
             }
             OrderStrategy::ByKey => match record.key() {
                 None => return 0,

@@ -38,7 +38,7 @@ const TLS_METRICS: [TlsMetric; 3] = {
             |tls| tls.failures.load(Ordering::Relaxed),
         ),
         TlsMetric(
-            "weir_gateway_tls_certificate_end_seconds",
+            "weir_gateway_tls_certificate_expiry_timestamp_seconds",
             Gauge,
             "When the certificate in use ends, in seconds since 1970; 0 if unknown.",
             |tls| {
@@ -50,25 +50,25 @@ const TLS_METRICS: [TlsMetric; 3] = {
 };
 
 /// One metric of limits that hold over all event loops.
-struct GuardMetric(&'static str, &'static str, fn(&Admission) -> u64);
+struct AdmissionMetric(&'static str, &'static str, fn(&Admission) -> u64);
 
-const GUARD_METRICS: [GuardMetric; 4] = [
-    GuardMetric(
+const ADMISSION_METRICS: [AdmissionMetric; 4] = [
+    AdmissionMetric(
         "weir_gateway_subscription_bytes",
         "Estimated memory of all subscriptions and their items.",
         |guard| guard.held.bytes() as u64,
     ),
-    GuardMetric(
+    AdmissionMetric(
         "weir_gateway_memory_bytes",
         "Memory in use, of the bound that is nearest to its end.",
         |guard| guard.overload.memory().used,
     ),
-    GuardMetric(
+    AdmissionMetric(
         "weir_gateway_memory_limit_bytes",
         "Memory from which on new sessions and subscriptions are refused.",
         |guard| guard.overload.memory().max,
     ),
-    GuardMetric(
+    AdmissionMetric(
         "weir_gateway_overloaded",
         "1 while new sessions and subscriptions are refused because memory is short.",
         |guard| u64::from(guard.overload.is_on()),
@@ -145,7 +145,7 @@ impl Collector for MetricSources {
                 encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
             metric.1.encode(sum, described)?;
         }
-        for GuardMetric(name, help, value) in &GUARD_METRICS {
+        for AdmissionMetric(name, help, value) in &ADMISSION_METRICS {
             let described =
                 encoder.encode_descriptor(name, help, None, MetricKind::Gauge.metric_type())?;
             MetricKind::Gauge.encode(value(&self.guard), described)?;
@@ -163,15 +163,15 @@ impl Collector for MetricSources {
         }
         self.encode_latency(&mut encoder)?;
         let mut described = encoder.encode_descriptor(
-            "weir_gateway_limited",
+            "weir_gateway_limit_hits",
             "Times that a limit was met.",
             None,
             MetricType::Counter,
         )?;
         for limit in AdmissionLimit::ALL {
             let labels = [("limit", limit.label())];
-            let met = self.guard.met(*limit);
-            MetricKind::Counter.encode(met, described.encode_family(&labels)?)?;
+            let hits = self.guard.hits(*limit);
+            MetricKind::Counter.encode(hits, described.encode_family(&labels)?)?;
         }
         for metric in TLS_METRICS.iter().filter(|_| self.tls.is_some()) {
             let value = self.tls.as_deref().map_or(0, metric.3);

@@ -336,7 +336,7 @@ fn silence_is_broken_on_streams_and_ends_polls() {
 #[test]
 fn sessions_without_a_stream_end_in_their_time() {
     let limits = GatewayLimits::default();
-    let (unbound_ms, recovery_ms) = (limits.unbound_ms, limits.recovery_ms);
+    let (unbound_ms, recovery_ms) = (limits.unbound_timeout_ms, limits.recovery_ms);
     let mut env = TestEnv::new(limits);
     env.create(1, "&LS_polling=true&LS_polling_millis=300");
     env.pass(unbound_ms + 299);

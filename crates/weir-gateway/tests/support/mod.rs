@@ -123,7 +123,7 @@ impl TestEnv {
         };
         let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
         GatewayConfig {
-            drain_ms: 500,
+            drain_timeout_ms: 500,
             ..loaded.expect("a usable configuration")
         }
     }

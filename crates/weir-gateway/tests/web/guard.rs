@@ -3,7 +3,7 @@
 use super::*;
 
 fn limited(limit: &str, count: u32) -> String {
-    format!("weir_gateway_limited_total{{limit=\"{limit}\"}} {count}")
+    format!("weir_gateway_limit_hits_total{{limit=\"{limit}\"}} {count}")
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Files {
     /// A configuration with these lines in front of a connection whose brokers are not there.
     fn load(&self, lines: &str) -> Result<GatewayConfig, GatewayError> {
         let text = format!(
-            "drain_ms = 200\n{lines}\n[connection.QuickStart]\nbootstrap.servers = \"127.0.0.1:1\"\n\
+            "drain_timeout_ms = 200\n{lines}\n[connection.QuickStart]\nbootstrap.servers = \"127.0.0.1:1\"\n\
              item-template.ltest = \"ltest-#{{key=KEY}}\"\nmap.LTest.to = \"item-template.ltest\"\n\
              field.value = \"#{{VALUE}}\"\n"
         );

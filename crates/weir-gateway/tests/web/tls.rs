@@ -61,7 +61,7 @@ fn sessions_live_over_tls_and_beside_it() {
     await_metric(&gateway, "weir_gateway_tls_handshakes_total 1");
     await_metric(
         &gateway,
-        "weir_gateway_tls_certificate_end_seconds 4733510400",
+        "weir_gateway_tls_certificate_expiry_timestamp_seconds 4733510400",
     );
     gateway.shut_down();
 }
@@ -134,5 +134,5 @@ fn a_certificate_that_cannot_be_used_is_refused_with_its_file() {
     );
     install(&files, "server");
     let error = said(&format!("{BESIDE}\nhandshake_ms = 5"));
-    assert!(error.contains("tls.handshake_ms = 5"), "{error}");
+    assert!(error.contains("tls.handshake_timeout_ms = 5"), "{error}");
 }

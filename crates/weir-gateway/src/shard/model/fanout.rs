@@ -81,7 +81,7 @@ fn deliver_all(mode: &str) {
         }
     }
     let mut key = None;
-    env.connection.workers[0].wishes.take(|wish| {
+    env.connection.workers[0].interests.take(|wish| {
         if let Interest::Subscribe { item, .. } = wish {
             key = Some(item);
         }

@@ -139,7 +139,7 @@ impl TestEnv {
         self.shard.handle_message(&mut self.wire, conn, text);
         for worker in 0..WORKERS {
             let mut wishes = Vec::new();
-            let wish_box = &self.connection.workers[worker].wishes;
+            let wish_box = &self.connection.workers[worker].interests;
             wish_box.take(|wish| wishes.push(wish));
             for wish in wishes {
                 self.tell_known(worker, &wish);

@@ -67,7 +67,7 @@ impl TestEnv {
     fn wanted(&self) -> ItemKey {
         let mut found = None;
         let connection = &self.shard.shared.connections[0];
-        connection.workers[0].wishes.take(|wish| {
+        connection.workers[0].interests.take(|wish| {
             if let Interest::Subscribe { item, .. } = wish {
                 found = Some(item);
             }
