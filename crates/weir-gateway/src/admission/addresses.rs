@@ -1,4 +1,4 @@
-//! What each address has, in a table that cannot outgrow those who have something.
+//! Connections, sessions and rates of each client address, in a table of bounded size.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use slab::Slab;
 use super::bucket::RateBucket;
 use super::limit::{AdmissionId, AdmissionLimit, PerAddress};
 
-/// An IPv4 address, or the first half of an IPv6 one.
+/// An IPv4 address, or the first 64 bits of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum AddressKey {
     V4(u32),
@@ -31,10 +31,10 @@ struct AddressEntry {
     sessions: u32,
     /// Bytes charged for the subscriptions of its sessions.
     charged: usize,
-    /// Absent until one is taken.
+    /// `None` until the first session.
     session_rate: Option<RateBucket>,
     request_rate: Option<RateBucket>,
-    /// It stands in the list of those to be forgotten.
+    /// `true` if the entry is in the list of idle addresses.
     idle: bool,
 }
 
@@ -44,13 +44,13 @@ impl AddressEntry {
     }
 }
 
-/// Addresses with connections or sessions, and some that had.
+/// Addresses with connections or sessions, and idle addresses.
 #[derive(Debug)]
 pub(super) struct AddressTable {
     capacity: usize,
     by_key: HashMap<AddressKey, AdmissionId>,
     entries: Slab<AddressEntry>,
-    /// Those that had nothing when they were entered here, oldest first.
+    /// Idle addresses, oldest first; entries may be in use again.
     idle: VecDeque<AdmissionId>,
 }
 
@@ -64,7 +64,7 @@ impl AddressTable {
         }
     }
 
-    /// `None` if the address has as many connections as it may (0: any number).
+    /// Returns `None` if the address has `most` connections already (0: no limit).
     pub(super) fn enter(&mut self, address: IpAddr, most: u32) -> Option<AdmissionId> {
         let key = AddressKey::from(address);
         let id = match self.by_key.get(&key) {
@@ -143,14 +143,14 @@ impl AddressTable {
         })
     }
 
-    /// Entries in the table.
+    /// Returns the number of entries in the table.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
     fn entry(&mut self, id: AdmissionId) -> Option<&mut AddressEntry> {
-        // Ticket 0 is nobody's.
+        // Id 0 means no address.
         self.entries.get_mut((id as usize).checked_sub(1)?)
     }
 
@@ -180,7 +180,7 @@ impl AddressTable {
         }
     }
 
-    /// Whether one of those that may be idle is off the list now.
+    /// Removes one entry from the idle list. Returns `false` if the list is empty.
     fn evict_one(&mut self) -> bool {
         let Some(id) = self.idle.pop_front() else {
             return false;

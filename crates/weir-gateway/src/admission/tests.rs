@@ -11,7 +11,7 @@ fn guard(change: impl FnOnce(&mut GatewayLimits)) -> Admission {
 }
 
 #[test]
-fn without_limits_nobody_is_counted() {
+fn nothing_is_counted_without_limits() {
     let guard = guard(|_| {});
     for number in 0..100 {
         assert_eq!(guard.enter(address(number)), Ok(0));
@@ -22,7 +22,7 @@ fn without_limits_nobody_is_counted() {
 }
 
 #[test]
-fn connections_and_sessions_of_an_address_have_an_end() {
+fn connections_and_sessions_per_address_are_limited() {
     let guard = guard(|limits| {
         limits.per_address.connections = 2;
         limits.per_address.sessions = 1;
@@ -52,7 +52,7 @@ fn connections_and_sessions_of_an_address_have_an_end() {
 }
 
 #[test]
-fn half_of_an_ipv6_address_is_enough_and_mapped_ones_are_ipv4() {
+fn ipv6_counts_by_prefix_and_mapped_as_ipv4() {
     let guard = guard(|limits| limits.per_address.connections = 9);
     let enter = |text: &str| guard.enter(text.parse().unwrap()).unwrap();
     assert_eq!(enter("2001:db8:1:2::1"), enter("2001:db8:1:2:ffff::9"));
@@ -61,7 +61,7 @@ fn half_of_an_ipv6_address_is_enough_and_mapped_ones_are_ipv4() {
 }
 
 #[test]
-fn rates_hold_by_address_and_in_all() {
+fn rates_are_limited_per_address_and_in_total() {
     let guard = guard(|limits| {
         limits.per_address.requests_per_second = 1.0;
         limits.requests_per_second = 10.0;
@@ -80,7 +80,7 @@ fn rates_hold_by_address_and_in_all() {
     assert_eq!(guard.hits(AdmissionLimit::RequestRate), 50 - 40);
     assert_eq!(guard.hits(AdmissionLimit::AddressSessionRate), 40 + 40 + 40);
     assert!(guard.request(tickets[2], 1_000).is_ok());
-    // A refusal in all leaves no session behind at the address.
+    // A rejection by the total rate registers no session at the address.
     let mut addresses = lock(guard.addresses.as_ref().unwrap());
     let limits = PerAddress {
         sessions: 3,
@@ -91,7 +91,7 @@ fn rates_hold_by_address_and_in_all() {
 }
 
 #[test]
-fn the_table_forgets_who_has_nothing_and_no_one_else() {
+fn idle_addresses_are_evicted() {
     let mut addresses = AddressTable::new(10);
     let kept = addresses.enter(address(0), 0).unwrap();
     for number in 1..1_000 {
@@ -100,7 +100,7 @@ fn the_table_forgets_who_has_nothing_and_no_one_else() {
         assert!(addresses.len() <= 10);
     }
     assert_eq!(addresses.enter(address(0), 0), Some(kept));
-    // Idle once, back again: it must not be forgotten by its old entry in the list.
+    // This address was idle and is in use again; its old list entry must not evict it.
     let back = addresses.enter(address(999), 0).unwrap();
     for number in 2_000..2_100 {
         let id = addresses.enter(address(number), 0).unwrap();

@@ -1,7 +1,7 @@
-//! Wishes on their way from the shards to one ingest worker.
+//! Interests sent by the shards to one ingest worker.
 //!
-//! Nothing waits and nothing is refused: the newest interest about an item replaces the older one, so the
-//! box holds no more than the items that shards want or that its reader still has.
+//! Sending never blocks and never fails. The latest interest in an item replaces an earlier one, so
+//! the inbox is bounded by the items that shards need or the worker still has.
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::interest::Interest;
 
-/// Written by shards, read by one worker. The lock is taken only when there is something to read.
+/// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
+/// if the inbox is not empty.
 #[derive(Debug)]
 pub(crate) struct InterestInbox {
     filled: AtomicBool,
@@ -27,7 +28,7 @@ struct Inner {
 #[derive(Debug)]
 struct QueuedInterests {
     interest: Interest,
-    /// The reader has not heard of this shard's interest yet, so that taking it back says nothing.
+    /// The reader has not seen any interest of this shard in the item, so a withdrawal cancels it.
     is_unread: bool,
 }
 
@@ -42,17 +43,23 @@ impl InterestInbox {
         }
     }
 
-    /// Leaves a interest. `first` tells that the shard wants an item it did not want before.
+    /// Adds an interest. `first` means that the shard had no interest in the item before.
     pub(crate) fn put(&self, interest: Interest, first: bool) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.closed {
             return;
         }
         let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
-        match inner.interests.entry((Arc::clone(interest.name()), interest.shard())) {
+        match inner
+            .interests
+            .entry((Arc::clone(interest.name()), interest.shard()))
+        {
             Entry::Vacant(entry) => {
                 let is_unread = first;
-                entry.insert(QueuedInterests { interest, is_unread });
+                entry.insert(QueuedInterests {
+                    interest,
+                    is_unread,
+                });
             }
             Entry::Occupied(entry) if withdrawn && entry.get().is_unread => {
                 entry.remove();
@@ -62,8 +69,8 @@ impl InterestInbox {
         self.filled.store(true, Ordering::Release);
     }
 
-    /// Hands over what waits. A record that was written after a interest had been left must not be
-    /// looked at before this is called. Shards are not kept waiting meanwhile.
+    /// Passes all pending interests to `reader`. It must be called before records are mapped that
+    /// were written after an interest was added. Shards are not blocked meanwhile.
     pub(crate) fn take(&self, mut reader: impl FnMut(Interest)) {
         if !self.filled.load(Ordering::Acquire) {
             return;
@@ -78,7 +85,7 @@ impl InterestInbox {
         }
     }
 
-    /// The reader has ended: interests are dropped from now on.
+    /// Closes the inbox because the reader has ended; later interests are dropped.
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.closed = true;
@@ -125,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_wish_about_an_item_is_read_once() {
+    fn latest_interest_in_item_is_read_once() {
         let interests = InterestInbox::new();
         assert!(taken(&interests).is_empty());
         interests.put(subscribe("a", 1), true);
@@ -136,11 +143,11 @@ mod tests {
         interests.put(unsubscribe("a"), false);
         interests.put(subscribe("a", 7), true);
         interests.put(unsubscribe("a"), false);
-        assert_eq!(taken(&interests), ["no a"], "the reader knows a since before");
+        assert_eq!(taken(&interests), ["no a"], "the reader has a already");
     }
 
     #[test]
-    fn an_interest_nobody_heard_of_leaves_nothing_behind() {
+    fn cancelled_interest_is_removed() {
         let interests = InterestInbox::new();
         for number in 0..1000 {
             let name = format!("item{number}");
@@ -148,11 +155,19 @@ mod tests {
             interests.put(unsubscribe(&name), false);
         }
         assert!(taken(&interests).is_empty());
-        assert_eq!(interests.inner.lock().expect("not poisoned").interests.len(), 0);
+        assert_eq!(
+            interests
+                .inner
+                .lock()
+                .expect("not poisoned")
+                .interests
+                .len(),
+            0
+        );
     }
 
     #[test]
-    fn after_the_reader_has_ended_nothing_is_kept() {
+    fn closed_inbox_drops_interests() {
         let interests = InterestInbox::new();
         interests.put(subscribe("a", 1), true);
         interests.close();

@@ -1,5 +1,5 @@
-//! One worker: name a record's items, drop what nobody wants, extract the wanted fields once, post
-//! the update to the shards that want it.
+//! A mapping worker: determines a record's items, skips records without subscribers, extracts the
+//! needed fields once, and posts the update to the interested shards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::interest::Interest;
 use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard::ShardEvent;
 
-/// Withdrawn items that are forgotten before the next records; more of them if many wait.
+/// Withdrawn items removed before the next records; more if many are pending.
 const WITHDRAWN_PER_ITERATION: usize = 1_000;
 
-/// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
+/// A worker's own routing table and buffers; workers share nothing.
 pub(super) struct Mapper {
     connection: Arc<KafkaConnection>,
-    /// The connection's position in the configuration.
+    /// Index of the connection in the configuration.
     number: u16,
-    /// The worker's position in the connection.
+    /// Index of the worker in the connection.
     index: usize,
     senders: ShardSenders,
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
-    /// Items that shards want no more, to be forgotten in slices.
+    /// Items to be removed in slices, because shards have withdrawn their interest.
     withdrawn: VecDeque<Interest>,
     last: Option<LastValueStore>,
-    /// After a restart from stored offsets, for a while.
+    /// Records counted for late subscriptions, after a restart from stored offsets.
     passed: Option<PassedRecords>,
     skips: Skips,
 }
@@ -49,7 +49,7 @@ impl Drop for Mapper {
 }
 
 impl Mapper {
-    /// With `last_bytes` above 0, the last record of every item is kept.
+    /// Creates a worker; with `last_bytes` above 0 it stores the last record of every item.
     pub(super) fn new(
         connection: Arc<KafkaConnection>,
         number: u16,
@@ -72,8 +72,8 @@ impl Mapper {
         }
     }
 
-    /// To be called when records have been taken from Kafka and before they are mapped: a record
-    /// written after a client got its `SUBOK` then finds the interest that its shard left before.
+    /// Applies pending interests. Must be called after records were polled and before they are
+    /// mapped, so that records written after a client's `SUBOK` find its interest.
     pub(super) fn apply_interests(&mut self) {
         let now = Instant::now();
         self.skips.sum_up(&self.connection.config.name, now);
@@ -103,7 +103,7 @@ impl Mapper {
         }
     }
 
-    /// Begins or ends to count records for subscriptions that come late.
+    /// Starts or stops counting records for late subscriptions.
     fn update_late_window(&mut self, now: Instant) {
         let is_late = self.connection.late.is_open();
         match &self.passed {
@@ -113,9 +113,10 @@ impl Mapper {
         }
     }
 
-    /// Counts the records of an item that passed before a shard wanted it.
+    /// Counts the records of an item that were read before a shard's interest in it.
     fn count_passed(&self, interest: &Interest) {
-        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, interest) else {
+        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, interest)
+        else {
             return;
         };
         let targets = self.table.route(name).map_or(&[][..], Route::targets);
@@ -125,8 +126,8 @@ impl Mapper {
         }
     }
 
-    /// Forgets a part of the items that shards want no more: records wait meanwhile, and updates
-    /// for such an item are dropped by its shard.
+    /// Removes some of the withdrawn items. Records are delayed meanwhile, and shards drop updates
+    /// for such items.
     fn forget_withdrawn(&mut self) {
         let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_ITERATION);
         let count = count.min(self.withdrawn.len());
@@ -138,7 +139,7 @@ impl Mapper {
         }
     }
 
-    /// Tells a shard that begins to want an item, or more fields of it, the values it has now.
+    /// Sends the current values to a shard with a new interest in an item or in more of its fields.
     fn send_backfill(&mut self, interest: &Interest) {
         let Interest::Subscribe {
             name,
@@ -164,7 +165,7 @@ impl Mapper {
         self.senders.send(*shard, event, counters);
     }
 
-    /// Sends a shard that begins to want rows or last updates those that are there.
+    /// Sends stored rows or last updates to a shard with a new interest in them.
     fn send_past(&self, interest: &Interest) {
         let counters = &self.connection.workers[self.index].counters;
         for event in self.table.answers(interest) {
@@ -172,7 +173,7 @@ impl Mapper {
         }
     }
 
-    /// The wanted fields of an item's last record.
+    /// Returns the requested fields of an item's last record.
     fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<CachedValues> {
         let (mapping, values) = (&self.connection.config.mapping, &mut self.values);
         let read = |record: &RecordView<'_>| mapping.field_values(record, fields, values).is_ok();
@@ -224,7 +225,7 @@ impl Mapper {
         }
         let update = Arc::new(self.values.freeze());
         if self.senders.shards() > 1 {
-            // Another shard may come to want the item.
+            // Another shard may subscribe to the item later.
             for route in &routes {
                 route.keep(&update, &fields);
                 route.cache_row(&update, &fields);
@@ -260,7 +261,7 @@ impl Mapper {
             tracing::warn!(
                 connection = %config.name, topic = record.topic, partition = record.partition,
                 offset = record.offset, %error,
-                "all items are unsubscribed (record.extraction.error.strategy)"
+                "unsubscribed all items because of record.extraction.error.strategy"
             );
             let connection = self.number;
             self.senders
@@ -269,7 +270,7 @@ impl Mapper {
     }
 }
 
-/// The fields that any of the routes wants; `None` if there is no route.
+/// Returns the union of the fields of all routes; `None` without routes.
 fn wanted(routes: &[&Route]) -> Option<Arc<FieldSet>> {
     let (first, others) = routes.split_first()?;
     if others.is_empty() {
