@@ -20,7 +20,7 @@ pub(crate) struct KafkaConnection {
     /// Diff formats of its values.
     pub(crate) diffs: ConnectionDiffs,
     pub(crate) workers: Vec<WorkerHandle>,
-    pub(crate) demand: SubscribedItems,
+    pub(crate) subscribed_items: SubscribedItems,
     pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
 }
@@ -50,7 +50,7 @@ impl KafkaConnection {
             workers: std::iter::repeat_with(worker)
                 .take(threads.max(1))
                 .collect(),
-            demand: SubscribedItems::default(),
+            subscribed_items: SubscribedItems::default(),
             late: LateWindow::default(),
             state: ConnectionState::default(),
         }
@@ -65,9 +65,9 @@ impl KafkaConnection {
         }
         // After the interests, so that a thread that sees the count finds them in the inboxes.
         if first {
-            self.demand.add();
+            self.subscribed_items.add();
         } else if withdrawn {
-            self.demand.remove();
+            self.subscribed_items.remove();
         }
     }
 

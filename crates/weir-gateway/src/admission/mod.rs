@@ -3,9 +3,9 @@
 
 mod addresses;
 mod bucket;
-mod held;
 mod limit;
 mod origin;
+mod subscription_usage;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -116,7 +116,7 @@ impl Ingest {
         drop(mappers);
         drop(posted);
         let mut reader = source.reader();
-        if self.connection.demand.was_ever_subscribed() {
+        if self.connection.subscribed_items.was_ever_subscribed() {
             let positions = reader.positions();
             reader.commit(&positions)?;
             if !reader.await_commits(LAST_COMMIT_TIMEOUT) {
@@ -197,11 +197,11 @@ impl<'a> PollState<'_, 'a> {
             if reader.needs_renewal() {
                 return Ok(IngestEnd::Renewal);
             }
-            if self.progress.paused && connection.demand.is_none() {
+            if self.progress.paused && connection.subscribed_items.is_none() {
                 reader.serve()?;
                 // Without records, this only removes withdrawn items.
                 self.mappers.map(&mut batch);
-                connection.demand.wait(POLL_TIMEOUT);
+                connection.subscribed_items.wait(POLL_TIMEOUT);
             } else {
                 self.poll_once(reader, &mut batch)?;
             }
@@ -220,12 +220,15 @@ impl<'a> PollState<'_, 'a> {
         reader: &mut KafkaReader<'a>,
         batch: &mut Vec<LentRecord<'a>>,
     ) -> Result<(), SourceError> {
-        let demand = &self.ingest.connection.demand;
-        if !demand.is_none() {
+        let subscribed_items = &self.ingest.connection.subscribed_items;
+        if !subscribed_items.is_none() {
             self.release(reader)?;
         }
         reader.poll(POLL_TIMEOUT, POLL_RECORDS, batch)?;
-        if self.ingest.last_bytes == 0 && demand.is_none() && demand.was_ever_subscribed() {
+        if self.ingest.last_bytes == 0
+            && subscribed_items.is_none()
+            && subscribed_items.was_ever_subscribed()
+        {
             // The last subscriber has left. Unseen records stay for the next subscriber, starting
             // with those polled after the unsubscription.
             reader.hold(batch)?;
@@ -266,7 +269,9 @@ impl<'a> PollState<'_, 'a> {
 
     fn commit(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let connection = &self.ingest.connection;
-        if connection.config.group_id.is_none() || !connection.demand.was_ever_subscribed() {
+        if connection.config.group_id.is_none()
+            || !connection.subscribed_items.was_ever_subscribed()
+        {
             return Ok(());
         }
         if let Some((offsets, pending)) = self.checkpoint.take() {

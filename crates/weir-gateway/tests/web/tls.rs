@@ -146,6 +146,6 @@ fn invalid_certificate_is_rejected_with_file_name() {
         said(SEPARATE_TLS)
     );
     install(&files, "server");
-    let error = said(&format!("{SEPARATE_TLS}\nhandshake_ms = 5"));
+    let error = said(&format!("{SEPARATE_TLS}\nhandshake_timeout_ms = 5"));
     assert!(error.contains("tls.handshake_timeout_ms = 5"), "{error}");
 }
