@@ -344,7 +344,7 @@ impl TestEnv {
                 fields,
             } => {
                 let known = self.shard.items.get_mut(key);
-                if known.is_some_and(|known| !known.knows_all()) {
+                if known.is_some_and(|known| !known.has_all_values()) {
                     self.note_known(item, &row, &fields);
                 }
                 self.shard.backfill(&mut self.wire, key, update, &fields);
