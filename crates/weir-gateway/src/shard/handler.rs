@@ -57,7 +57,13 @@ impl ServerHandler for Shard {
         let bound = self.sessions.get_mut(key);
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
             self.metrics.heartbeat.begin(CONNECTION_LOST);
-            limited!(debug, "connection lost", session = %entry.core.id(), ?reason, "session lost its connection");
+            limited!(
+                debug,
+                "connection lost",
+                session = %entry.core.id(),
+                ?reason,
+                "session lost its connection"
+            );
             self.lost(io, key);
         }
     }

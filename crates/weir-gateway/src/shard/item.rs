@@ -68,7 +68,7 @@ pub(super) enum InterestUpdate {
     More(ItemInterest),
 }
 
-/// What a shard needs of an item.
+/// The needs of a shard for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ItemInterest {
     pub(super) item: ItemKey,

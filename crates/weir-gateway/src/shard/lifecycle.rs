@@ -180,7 +180,12 @@ impl Shard {
         let mut lines = Vec::new();
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
-            limited!(debug, "inactive client", session = %entry.core.id(), "client inactivity timeout expired");
+            limited!(
+                debug,
+                "inactive client",
+                session = %entry.core.id(),
+                "client inactivity timeout expired"
+            );
             wire.close(conn, None, true);
             return self.lost(wire, key);
         }
@@ -210,7 +215,12 @@ impl Shard {
 
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
-            limited!(debug, "session expired", session = %entry.core.id(), "unbound session timed out");
+            limited!(
+                debug,
+                "session expired",
+                session = %entry.core.id(),
+                "unbound session timed out"
+            );
         }
         self.counters.sessions_expired += 1;
         if let Some(conn) = self.remove_session(key) {

@@ -58,8 +58,10 @@ impl SessionWriter {
         }
     }
 
-    /// Sends or queues `count` data notifications. Returns `Behind` if the client lags: the caller
-    /// queues deferrable values and sends them later. Returns `Gone` if a limit is exceeded.
+    /// Sends or queues `count` data notifications.
+    ///
+    /// If the client lags, [`TrySend::Behind`] is returned for a deferrable frame, and the caller
+    /// queues its values. [`TrySend::Gone`] is returned if a queue is full.
     pub(super) fn data(
         &mut self,
         wire: &mut impl Wire,

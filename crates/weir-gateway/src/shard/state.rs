@@ -33,7 +33,7 @@ use crate::connection::KafkaConnection;
 use crate::latency::PendingAges;
 use crate::metrics::{ShardCounters, ShardMetrics};
 
-/// What the watchdog names as the activity of a shard that is stuck.
+/// Activities that the watchdog logs for a shard that is stuck.
 pub(crate) const ACTIVITIES: &[&str] =
     &["a subscription", "an unsubscription", "a lost connection"];
 pub(super) const SUBSCRIBE: Activity = Activity(Activity::FIRST_OWN);

@@ -1,4 +1,4 @@
-//! Subscriptions come and go, and change their frequency.
+//! Adds and removes subscriptions, and changes their frequency.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::admission::AdmissionLimit;
 use crate::interest::RowTableConfig;
 use crate::resolve::{Resolved, SubscriptionError, resolve};
 
-/// A refusal with the code's own text.
+/// Returns a refusal with the text of its code.
 pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
     SubscriptionError {
         code,
@@ -46,7 +46,7 @@ impl Shard {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err(no_memory());
         }
-        // Names cost work also if they are refused.
+        // Resolving names costs CPU time, even if they are refused.
         self.item_work += add.group.len() / TEXT_PER_ITEM;
         let Resolved { connection, items } = resolve(
             add,
@@ -130,7 +130,7 @@ impl Shard {
             let class = class(index);
             match name {
                 Some(name) => self.join(key, &(connection, name), class, retention, add.snapshot),
-                // Nothing will ever come, so this is all of it.
+                // No update will ever come, so the snapshot is complete.
                 None if add.snapshot != Snapshot::No && delivery.has_end_of_snapshot() => {
                     push_end_of_snapshot(out, add.sub_id, class.position);
                 }
@@ -142,7 +142,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Checks that no item of a subscription has too many frame classes.
+    /// Checks that no item of a subscription exceeds the limit of frame classes.
     fn items_may_grow<'a>(
         &self,
         connection: u16,
@@ -157,7 +157,7 @@ impl Shard {
                 self.shared.guard.note(AdmissionLimit::FrameClasses);
                 return Err(SubscriptionError {
                     code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
-                    message: "an item has too many different subscriptions, try again later"
+                    message: "too many different subscriptions to one item, try again later"
                         .to_owned(),
                 });
             }
@@ -165,7 +165,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Ingest workers of a connection who may know rows of an item that this shard does not.
+    /// Returns the number of ingest workers of a connection that may have rows of an item from
+    /// before this shard's interest.
     fn workers_with_rows(&self, connection: u16) -> usize {
         match self.shared.shards {
             0 | 1 => 0,
@@ -176,7 +177,7 @@ impl Shard {
         }
     }
 
-    /// Enters a session into an item's class, and asks ingest for what is new.
+    /// Adds a session to an item's class, and reports new interest to ingest.
     fn join(
         &mut self,
         key: SessionKey,
@@ -226,7 +227,8 @@ impl Shard {
         }
     }
 
-    /// Changes a subscription's frequency; `None` changes nothing, the answer says what holds.
+    /// Changes the frequency limit of a subscription; `None` changes nothing. The response contains
+    /// the limit in effect.
     pub(super) fn reconfigure(
         &mut self,
         key: SessionKey,
@@ -303,18 +305,18 @@ impl Shard {
     }
 }
 
-/// How a newcomer gets its snapshot.
+/// Snapshot of a new subscriber.
 struct SnapshotPlan {
-    /// What can be told now, in the order of the backlog.
+    /// The part that can be sent now.
     lagging: Option<LaggingItem>,
-    /// Something of it will come later.
+    /// `true` if a part of the snapshot is outstanding.
     awaits: bool,
-    /// When it may be told.
+    /// Time from which the available part may be sent.
     due_ms: u64,
 }
 
 impl super::session::SessionEntry {
-    /// The snapshot of an item, as far as it is known.
+    /// Returns the snapshot of an item, as far as it is known.
     fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<SnapshotPlan> {
         let lagging = |queue| LaggingItem {
             sub_id: class.sub_id,
@@ -332,7 +334,8 @@ impl super::session::SessionEntry {
             });
         };
         let awaits = fill(&mut queue, item, class, asked);
-        // What is older must be told first. Rows may come in any order before their end.
+        // Older updates must be sent first. Rows may come in any order before the end of the
+        // snapshot.
         let is_delayed = awaits && class.delivery.payload_source() == PayloadSource::Event;
         Some(SnapshotPlan {
             lagging: (queue.len() > 0).then(|| lagging(Some(queue))),
@@ -342,7 +345,7 @@ impl super::session::SessionEntry {
     }
 }
 
-/// Puts the snapshot of an item into a queue; whether something of it is still to come.
+/// Queues the snapshot of an item. Returns `true` if a part of it is outstanding.
 fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
     match class.delivery.payload_source() {
         PayloadSource::State => {

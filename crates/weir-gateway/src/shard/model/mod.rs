@@ -142,8 +142,8 @@ impl TestEnv {
             let wish_box = &self.connection.workers[worker].wishes;
             wish_box.take(|wish| wishes.push(wish));
             for wish in wishes {
-                self.tell_known(worker, &wish);
-                self.tell_past(worker, &wish);
+                self.send_backfill(worker, &wish);
+                self.send_past(worker, &wish);
                 self.tables[worker].apply(wish);
             }
         }
@@ -302,7 +302,7 @@ impl TestEnv {
         }
         if want.kind.is_distinct() && item.history.is_none() {
             item.history = Some(VecDeque::new());
-            item.told.clear();
+            item.backfill.clear();
             item.pending_history_workers = if self.has_other_shard { WORKERS } else { 0 };
         }
         let now_ms = self.wire.now_ms();
@@ -408,13 +408,13 @@ impl TestEnv {
         let item = &mut self.items[number];
         for update in &told.updates {
             let (row, fields) = (as_row(&update.values), FieldSet::clone(&update.fields));
-            item.told.push((update.record_ms, row, fields));
+            item.backfill.push((update.record_ms, row, fields));
         }
         item.pending_history_workers -= 1;
         if item.pending_history_workers > 0 {
             return;
         }
-        let mut told = std::mem::take(&mut item.told);
+        let mut told = std::mem::take(&mut item.backfill);
         told.sort_by_key(|(at_ms, ..)| *at_ms);
         let told = told.split_off(told.len().saturating_sub(HISTORY));
         let history = item.history.as_mut().expect("somebody needs it");
