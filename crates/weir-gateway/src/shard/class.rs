@@ -51,7 +51,7 @@ pub(super) struct ClassMember {
     pub(super) awaits_snapshot: bool,
 }
 
-/// What a subscriber has received of an item.
+/// State of a subscriber with respect to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberState {
     /// Nothing to which a delta could refer: the next update is sent with all fields.

@@ -204,7 +204,10 @@ mod tests {
         /// The classes behave like a linearly searched list, with and without an index.
         #[test]
         fn classes_behave_like_a_list(
-            steps in proptest::collection::vec((0usize..3, 0u32..8, 0usize..3, any::<bool>()), 1..120),
+            steps in proptest::collection::vec(
+                (0usize..3, 0u32..8, 0usize..3, any::<bool>()),
+                1..120,
+            ),
         ) {
             let schemas = [vec![0], vec![0, 3], vec![70]]
                 .map(|fields: Vec<u16>| Arc::new(FieldSchema::of(fields.into_iter().map(Some))));

@@ -149,7 +149,9 @@ proptest! {
                 }
                 Op::Hasten(at, due) => {
                     backlog.advance_due(SESSION, (at, 1), due);
-                    if let Some(index) = model.iter().position(|one| one.at == at && due < one.due && one.due != NEVER) {
+                    let is_later = |one: &Naive| one.due > due && one.due != NEVER;
+                    let found = model.iter().position(|one| one.at == at && is_later(one));
+                    if let Some(index) = found {
                         let one = model.remove(index);
                         model.push(Naive { due, ..one });
                     }
@@ -181,7 +183,8 @@ proptest! {
                             Some(false) => {
                                 let queue = lagging.queue.as_mut().expect("item has a queue");
                                 while let Some(index) = queue.next(now) {
-                                    let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
+                                    let entry = queue.get(index);
+                                    let is_loss = matches!(entry, Some(QueuedUpdate::Lost(_)));
                                     queue.take(index);
                                     if !is_loss {
                                         break;

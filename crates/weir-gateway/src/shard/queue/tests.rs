@@ -8,7 +8,8 @@ use crate::interest::RowTableConfig;
 const ADAPTERS: &str = r#"<adapters_conf id="S"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">l</param></metadata_provider>
-<data_provider name="C"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<data_provider name="C">
+<adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
 <param name="bootstrap.servers">nowhere:9092</param><param name="map.t.to">item</param>
 <param name="record.value.evaluator.type">KVP</param><param name="field.key">#{KEY}</param>
 <param name="field.command">#{VALUE.c}</param><param name="field.v">#{VALUE.v}</param>
