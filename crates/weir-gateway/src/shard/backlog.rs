@@ -144,8 +144,8 @@ impl Backlog {
         self.advance_due(session, at, 0);
     }
 
-    /// Sets the timer of a session. Returns `true` if the new time is earlier than the previous
-    /// one.
+    /// Moves the timer of a session forward to `at_ms`. Returns `false` if it fires earlier
+    /// already.
     pub(super) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
         let waiting = self.sessions.get_mut(&session);
         let earlier = waiting.filter(|waiting| at_ms < waiting.timer_ms);

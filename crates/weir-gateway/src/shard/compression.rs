@@ -10,9 +10,11 @@ use crate::compression::Compression;
 /// Counters of messages that could be compressed, counted once per shared message.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CompressionCounters {
+    /// Compressed messages.
     pub(crate) messages: u64,
     /// Size of the compressed messages before compression.
     pub(crate) bytes_before: u64,
+    /// Size of the compressed messages after compression.
     pub(crate) bytes_after: u64,
     /// Compressed, but the result was not smaller.
     pub(crate) useless: u64,

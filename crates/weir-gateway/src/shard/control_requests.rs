@@ -31,7 +31,7 @@ impl Shard {
         if let Some(cause) = &control.cause {
             let (session, op) = (Truncated(&control.session), Truncated(&control.op));
             let cause = Truncated(cause);
-            limited!(debug, "control request", ?session, %cause, ?op, "control");
+            limited!(debug, "control request", ?session, %cause, ?op, "received control request");
         }
         let mut notifications = std::mem::take(&mut self.notifications);
         notifications.clear();

@@ -31,7 +31,9 @@ impl ClassDiffs {
 /// Counters of changed values, counted once per shared frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DiffCounters {
+    /// Values encoded as JSON Patch.
     pub(crate) json_patch: u64,
+    /// Values encoded as TLCP-diff.
     pub(crate) tlcp_diff: u64,
     /// Compared, but the diff was not clearly smaller, or not exact.
     pub(crate) useless: u64,

@@ -231,8 +231,9 @@ impl<W: Wire> FanOut<'_, W> {
             let has_limits = member.has_frequency_limit || session.bandwidth.is_some();
             let at = (class.sub_id, class.position);
             if has_limits {
-                if let Some(wait) = session.send_delay(at, frequency_scope(emission), self.now_ms) {
-                    self.start_lagging(class, member, emission, Some(wait));
+                if let Some(delay) = session.send_delay(at, frequency_scope(emission), self.now_ms)
+                {
+                    self.start_lagging(class, member, emission, Some(delay));
                     continue;
                 }
             }
@@ -240,8 +241,8 @@ impl<W: Wire> FanOut<'_, W> {
             match (self.writer).data(self.wire, session, frame, 1, policy) {
                 TrySend::Queued => {
                     // A deleted row has no values to which a delta could refer.
-                    let values = Arc::ptr_eq(emission.values, emission.whole);
-                    if values || member.state == MemberState::UpToDate {
+                    let has_values = Arc::ptr_eq(emission.values, emission.whole);
+                    if has_values || member.state == MemberState::UpToDate {
                         member.state = MemberState::UpToDate;
                     }
                     member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
@@ -294,11 +295,11 @@ impl<W: Wire> FanOut<'_, W> {
         class: &FrameClass,
         member: &mut ClassMember,
         emission: &Emission<'_>,
-        wait: Option<SendDelay>,
+        delay: Option<SendDelay>,
     ) {
         let is_up_to_date = member.state == MemberState::UpToDate;
         member.state = MemberState::Lagging;
-        // The snapshot is what is queued now.
+        // The queued values are its snapshot now.
         member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
         let lagging = LaggingItem {
             sub_id: class.sub_id,
@@ -307,7 +308,7 @@ impl<W: Wire> FanOut<'_, W> {
             queue: self.new_queue(class, member),
         };
         let queues = lagging.queue.is_some();
-        let due_ms = match wait {
+        let due_ms = match delay {
             Some(SendDelay::Item(at_ms)) => at_ms,
             Some(SendDelay::Session(_)) | None => self.now_ms,
         };
@@ -315,7 +316,7 @@ impl<W: Wire> FanOut<'_, W> {
         if queues {
             self.queue_update(class, member, emission);
         }
-        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = wait {
+        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = delay {
             self.wake_at(member.session, at_ms);
         }
     }

@@ -79,7 +79,7 @@ impl Shard {
             session = ?Truncated(&bind.session),
             cause = ?Truncated(&bind.cause),
             recovery_from = ?bind.recovery_from,
-            "bind_session"
+            "received bind_session"
         );
         let ip = client_ip(wire, responses.conn);
         let now_ms = wire.now_ms();

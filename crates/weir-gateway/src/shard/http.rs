@@ -13,7 +13,7 @@ use super::dialect::Dialect;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
 use super::wire::Wire;
 
-/// Handles one HTTP request to a client address.
+/// Handles one HTTP request of a client.
 pub(super) fn respond(
     shard: &mut Shard,
     wire: &mut impl Wire,

@@ -180,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Appends an update, in modes other than COMMAND. `bytes_max` is the limit for all updates.
+    /// Appends an update, in modes other than COMMAND. `bytes_max` is the limit of this queue.
     pub(super) fn push(&mut self, values: &Arc<FrozenValues>, bytes_max: usize) -> OverflowCounts {
         let is_full = self.updates > 0 && self.bytes + cost(values) > bytes_max;
         match self.delivery {
@@ -223,7 +223,7 @@ impl Queue {
         }
     }
 
-    /// Appends a row change. `bytes_max` is the limit for all updates.
+    /// Appends a row change. `bytes_max` is the limit of this queue.
     pub(super) fn push_row(&mut self, change: &RowChange, bytes_max: usize) -> OverflowCounts {
         if self.resync_pending {
             self.add_loss(1);

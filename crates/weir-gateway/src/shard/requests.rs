@@ -184,7 +184,7 @@ impl Shard {
             cid = ?Truncated(&create.cid),
             cause = ?Truncated(&create.cause),
             replaces = ?Truncated(&create.old_session),
-            "create_session"
+            "received create_session"
         );
         if let Some(old) = &create.old_session {
             self.discard_replaced(wire, old);

@@ -63,10 +63,10 @@ pub(crate) enum RowStep {
 pub(crate) struct RowChange {
     pub(crate) key: Arc<str>,
     pub(crate) command: RowCommand,
-    /// Values of all who have received `before`.
+    /// Values after the change, for subscribers that have received `before`.
     pub(crate) values: Arc<FrozenValues>,
     pub(crate) before: Option<Arc<FrozenValues>>,
-    /// Values for other subscribers: of a deleted row only its key.
+    /// Values after the change, for other subscribers. A deleted row has only its key.
     pub(crate) whole: Arc<FrozenValues>,
     /// The row was not stored because the table is full: its earlier values are unknown.
     pub(crate) is_unstored: bool,

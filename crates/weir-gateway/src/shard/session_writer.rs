@@ -60,8 +60,8 @@ impl SessionWriter {
 
     /// Sends or queues `count` data notifications.
     ///
-    /// If the client lags, [`TrySend::Behind`] is returned for a deferrable frame, and the caller
-    /// queues its values. [`TrySend::Gone`] is returned if a queue is full.
+    /// A deferrable frame is not queued while the client lags; then the caller queues its values.
+    /// No frame is queued if the queue is full or the connection is closed.
     pub(super) fn data(
         &mut self,
         wire: &mut impl Wire,

@@ -231,7 +231,11 @@ impl ModelClient {
     }
 
     /// Records a backfill of updates from before the history of an item.
-    pub(super) fn backfill_history(&mut self, number: usize, sent: &[(i64, ModelRow, FieldSet)]) {
+    pub(super) fn backfill_history(
+        &mut self,
+        number: usize,
+        updates: &[(i64, ModelRow, FieldSet)],
+    ) {
         for one in self.active_mut().filter(|one| one.want.item == number) {
             let Some(most) = one.awaits_past.take() else {
                 continue;
@@ -241,7 +245,9 @@ impl ModelClient {
                 "the snapshot is sent first: {one:?}"
             );
             let wanted = one.want.wanted();
-            let read = sent.iter().filter(|(.., fields)| wanted.is_subset(fields));
+            let read = updates
+                .iter()
+                .filter(|(.., fields)| wanted.is_subset(fields));
             let rows: Vec<Values> = read.map(|(_, row, _)| one.want.project(row)).collect();
             for values in rows.into_iter().rev().take(most) {
                 one.newest.get_or_insert_with(|| values.clone());
