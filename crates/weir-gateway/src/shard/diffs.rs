@@ -118,7 +118,7 @@ mod tests {
             ..DiffSettings::default()
         }));
         let mut encoder = Encoder::new(1_000_000);
-        let text = "a text that is long enough for any format ".repeat(3);
+        let text = "a text that is long enough for TLCP-diff ".repeat(3);
         let json = |n: u32| format!(r#"{{"n":{n},"text":"{text}"}}"#);
         let plain = |n: u32| format!("{n} {text}");
         let mut encode = |before: [&str; 2], values: [&str; 2]| {

@@ -116,8 +116,7 @@ fn tlcp(
                     Ok(Request::CreateSession(_) | Request::BindSession(_))
                         if !request.takes_chunks =>
                     {
-                        let text =
-                            "sessions require HTTP/1.1, also between proxies and the gateway";
+                        let text = "sessions require HTTP/1.1 from clients and proxies";
                         shard.counters.sessions_refused += 1;
                         write_conerr(&mut responses.lines, SessionCode::MALFORMED, text);
                         MessageOutcome::Respond

@@ -293,7 +293,7 @@ const POLL: &str = "&LS_polling=true&LS_polling_millis=300&LS_idle_millis=8000&L
 fn streams_over_http_1_0_are_refused() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
-    let refusal = ["CONERR,67,sessions require HTTP/1.1, also between proxies and the gateway"];
+    let refusal = ["CONERR,67,sessions require HTTP/1.1 from clients and proxies"];
     for (number, name, body) in [
         (2, "create_session", "LS_adapter_set=Set".to_owned()),
         (3, "bind_session", format!("LS_session={id}")),
