@@ -87,6 +87,7 @@ impl Shard {
         self.arm_session_timers(wire);
     }
 
+    /// Sends the queued updates of one item.
     fn send_item(
         &mut self,
         wire: &mut impl Wire,
@@ -159,6 +160,7 @@ struct CatchUpWriter<'a, W> {
 }
 
 impl<W: Wire> CatchUpWriter<'_, W> {
+    /// Sends the latest values of an item.
     fn send_latest(
         &mut self,
         class: &FrameClass,
@@ -215,6 +217,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         })
     }
 
+    /// Sends a frame that is subject to limits.
     fn send(
         &mut self,
         class: &FrameClass,
@@ -235,6 +238,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
+    /// Sends the entries of a queue in order.
     fn send_queue(
         &mut self,
         class: &FrameClass,
@@ -272,6 +276,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
+    /// Sends one entry of a queue.
     fn send_entry(
         &mut self,
         class: &FrameClass,
@@ -319,6 +324,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
+    /// Sends a notice about the item.
     fn send_notice(&mut self, class: &FrameClass, notice: ItemNotice) -> CatchUpProgress {
         if let Some(wait) = self.delay(class, FrequencyScope::Free) {
             return wait;

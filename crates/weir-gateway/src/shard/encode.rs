@@ -62,6 +62,7 @@ pub(super) fn update_frame(
     }
 }
 
+/// Returns an update with all fields.
 fn full_frame(class: &FrameClass, values: &FrozenValues, encoder: &mut Encoder) -> Frame {
     begin_update(class, encoder);
     push_full_payload(&mut encoder.line, class.schema.project(values));

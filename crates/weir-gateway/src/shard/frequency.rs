@@ -50,6 +50,7 @@ pub(super) enum SendDelay {
 }
 
 impl<'a> FrequencyScope<'a> {
+    /// Returns the scope of a row command. Only updates of rows are limited.
     pub(super) fn row(key: &'a Arc<str>, command: RowCommand) -> Self {
         match command {
             RowCommand::Update => Self::Row(key),
@@ -96,6 +97,7 @@ impl FrequencyLimit {
         }
     }
 
+    /// Returns the time from which updates of a scope may be sent; `None` if they may be sent now.
     pub(super) fn wait_until_ms(
         &self,
         position: u32,
@@ -110,6 +112,7 @@ impl FrequencyLimit {
         }
     }
 
+    /// Records that an update was sent.
     pub(super) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
@@ -145,6 +148,7 @@ pub(super) struct SessionTimers {
 }
 
 impl SessionTimers {
+    /// Adds a time at which a session may continue.
     pub(super) fn set(&mut self, session: SessionKey, at_ms: u64) {
         self.due.push(Reverse((at_ms, session.to_bits())));
     }
@@ -206,45 +210,33 @@ mod tests {
 
     #[test]
     fn rows_have_separate_timers_which_expire() {
-        let mut frequency_limit = FrequencyLimit {
+        let mut limit = FrequencyLimit {
             frequency: Some(2.0),
             ..FrequencyLimit::default()
         };
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        frequency_limit.note_sent(3, FrequencyScope::Row(&a), 1_000);
+        limit.note_sent(3, FrequencyScope::Row(&a), 1_000);
         assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
             Some(1_500)
         );
+        assert_eq!(limit.wait_until_ms(3, FrequencyScope::Row(&b), 1_100), None);
+        assert_eq!(limit.wait_until_ms(2, FrequencyScope::Row(&a), 1_100), None);
+        assert_eq!(limit.wait_until_ms(3, FrequencyScope::Free, 1_100), None);
+        limit.set_frequency(Some(10.0), 1_100);
         assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&b), 1_100),
-            None
-        );
-        assert_eq!(
-            frequency_limit.wait_until_ms(2, FrequencyScope::Row(&a), 1_100),
-            None
-        );
-        assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Free, 1_100),
-            None
-        );
-        frequency_limit.set_frequency(Some(10.0), 1_100);
-        assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
             Some(1_200)
         );
         for number in 0..10_000u64 {
             let key: Arc<str> = number.to_string().into();
-            frequency_limit.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
+            limit.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
         }
         assert!(
-            frequency_limit.items[0].rows.len() <= 500,
+            limit.items[0].rows.len() <= 500,
             "100 ms of 1000 rows per second, plus spare capacity"
         );
-        frequency_limit.set_frequency(None, 20_000);
-        assert_eq!(
-            frequency_limit.wait_until_ms(1, FrequencyScope::Item, 1_000),
-            None
-        );
+        limit.set_frequency(None, 20_000);
+        assert_eq!(limit.wait_until_ms(1, FrequencyScope::Item, 1_000), None);
     }
 }

@@ -103,8 +103,8 @@ impl Shard {
         let framing = responses.transport.framing();
         let line_max = self.dialects.line_max(responses.conn, framing, line_bytes);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
-        let waits = entry.journal.as_ref();
-        if waits.is_some_and(|journal| !journal.is_readable(line_max)) {
+        let journal = entry.journal.as_ref();
+        if journal.is_some_and(|journal| !journal.is_readable(line_max)) {
             // The client could not read the line on this connection either. It creates a new
             // session instead.
             let code = SessionCode::RECOVERY_UNAVAILABLE;
@@ -221,6 +221,7 @@ impl Shard {
         }
     }
 
+    /// Binds a connection from another shard to its session.
     fn bind_adopted(
         &mut self,
         wire: &mut impl Wire,

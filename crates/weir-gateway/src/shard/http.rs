@@ -64,6 +64,7 @@ pub(super) fn tlcp_response(lines: Vec<u8>, origin: Option<&str>) -> Response {
     with_cors(response, origin)
 }
 
+/// Handles a WebSocket upgrade.
 fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
     if !request.wants_websocket() {
         let text = "this path requires a WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
@@ -83,6 +84,7 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
     RequestOutcome::Reply(Response::text(400, text))
 }
 
+/// Handles a CORS preflight request.
 fn preflight(request: &HttpRequest<'_>) -> Response {
     let response = Response::text(204, "")
         .with_header("Access-Control-Allow-Methods", "GET, POST")
@@ -93,6 +95,7 @@ fn preflight(request: &HttpRequest<'_>) -> Response {
     }
 }
 
+/// Handles the TLCP requests in an HTTP request.
 fn tlcp(
     shard: &mut Shard,
     wire: &mut impl Wire,

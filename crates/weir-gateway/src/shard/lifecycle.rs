@@ -64,8 +64,8 @@ impl Shard {
             },
             StreamBinding::WebSocket => false,
         };
-        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
-        if done && !waits {
+        let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        if done && !has_unsent {
             self.send_loop(wire, key, false);
         }
     }
@@ -213,6 +213,7 @@ impl Shard {
         }
     }
 
+    /// Ends a session that was not bound in time.
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
             limited!(

@@ -34,6 +34,7 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
+    /// Returns `true` if responses to a message of this connection are outstanding.
     pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
         !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
     }

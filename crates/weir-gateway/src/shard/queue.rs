@@ -157,6 +157,7 @@ impl Queue {
         self.append_row(key, RowCommand::Add, values, 0);
     }
 
+    /// Appends the end of the snapshot.
     pub(super) fn push_end(&mut self) {
         match self.resync_pending {
             true => self.end_pending = true,
@@ -402,6 +403,7 @@ impl Queue {
         self.entries.is_empty()
     }
 
+    /// Drops all removed entries and numbers the others again.
     fn compact(&mut self) {
         self.entries.retain(|entry| {
             visit();

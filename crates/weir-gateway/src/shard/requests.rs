@@ -108,6 +108,7 @@ impl Shard {
         (entry.conn == conn || !entry.is_bound()).then_some(key)
     }
 
+    /// Handles one request: executes it here, or adds it to those for other shards.
     pub(super) fn handle_request(
         &mut self,
         wire: &mut impl Wire,
@@ -172,6 +173,7 @@ impl Shard {
         (known && place.shard != self.number).then_some(place.shard)
     }
 
+    /// Handles `create_session`.
     fn create(
         &mut self,
         wire: &mut impl Wire,

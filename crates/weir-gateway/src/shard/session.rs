@@ -225,13 +225,13 @@ impl SessionEntry {
         if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
             return Some(SendDelay::Session(until_ms));
         }
-        let frequency_limit = self
+        let limit = self
             .core
             .subscription(sub_id)?
             .handle
             .frequency_limit
             .as_ref()?;
-        frequency_limit
+        limit
             .wait_until_ms(position, scope, now_ms)
             .map(SendDelay::Item)
     }
@@ -242,15 +242,13 @@ impl SessionEntry {
         if delivery.conflates_to_latest() {
             return None;
         }
-        let frequency_limit = self
+        let limit = self
             .core
             .subscription(sub_id)?
             .handle
             .frequency_limit
             .as_ref();
-        let buffer = frequency_limit
-            .map(|frequency_limit| frequency_limit.buffer)
-            .filter(|buffer| *buffer > 0);
+        let buffer = limit.map(|limit| limit.buffer).filter(|buffer| *buffer > 0);
         Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
     }
 
@@ -266,10 +264,8 @@ impl SessionEntry {
             bucket.spend(bytes, now_ms);
         }
         let subscription = self.core.subscription_mut(sub_id);
-        if let Some(frequency_limit) =
-            subscription.and_then(|one| one.handle.frequency_limit.as_mut())
-        {
-            frequency_limit.note_sent(position, scope, now_ms);
+        if let Some(limit) = subscription.and_then(|one| one.handle.frequency_limit.as_mut()) {
+            limit.note_sent(position, scope, now_ms);
         }
     }
 }

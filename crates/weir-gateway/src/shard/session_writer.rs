@@ -70,8 +70,8 @@ impl SessionWriter {
         count: u32,
         policy: QueuePolicy,
     ) -> TrySend {
-        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
-        let sent = match waits {
+        let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        let sent = match has_unsent {
             true => None,
             false => self.transmit(wire, entry, frame, policy),
         };
@@ -266,6 +266,7 @@ impl SessionWriter {
         true
     }
 
+    /// Adds an unsent frame to the journal.
     fn queue_unsent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
         let before = entry.core.data_count();
         let journal = entry
@@ -280,6 +281,7 @@ impl SessionWriter {
         TrySend::Queued
     }
 
+    /// Stores a sent frame for recovery.
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
         if self.limits.bytes == 0 {
             return;

@@ -204,6 +204,7 @@ impl Shard {
         }
     }
 
+    /// Ends all subscriptions to items of a Kafka connection.
     pub(super) fn force_unsubscribe(&mut self, wire: &mut impl Wire, connection: u16) {
         let mut lines = Vec::new();
         for key in self.sessions.keys() {
@@ -240,6 +241,7 @@ impl Shard {
         }
     }
 
+    /// Publishes the counters and refills the budgets.
     pub(super) fn publish(&mut self, io: &ServerIo) {
         self.counters.sessions = self.sessions.len() as u64;
         self.count_transports(io.now_ms());

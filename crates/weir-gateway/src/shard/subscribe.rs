@@ -16,7 +16,7 @@ use super::item::{InterestUpdate, Item, ItemName};
 use super::item_history::Retention;
 use super::keys::SessionKey;
 use super::queue::Queue;
-use super::session::{AdapterSet, ItemSubscription};
+use super::session::{AdapterSet, ItemSubscription, SessionEntry};
 use super::teardown::TEXT_PER_ITEM;
 use crate::admission::AdmissionLimit;
 use crate::interest::RowTableConfig;
@@ -31,6 +31,7 @@ pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
 }
 
 impl Shard {
+    /// Makes a subscription, and appends its confirmation to `out`.
     pub(super) fn subscribe(
         &mut self,
         key: SessionKey,
@@ -73,14 +74,12 @@ impl Shard {
             delivery,
             diffs,
         };
-        self.items_may_grow(connection, &items, class)?;
+        self.check_frame_classes(connection, &items, class)?;
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
         let frequency_limit = FrequencyLimit::of(add);
-        let frequency = frequency_limit
-            .as_ref()
-            .and_then(|frequency_limit| frequency_limit.frequency);
+        let frequency = frequency_limit.as_ref().and_then(|limit| limit.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
         let subscription = Subscription {
             sub_id: add.sub_id,
@@ -143,7 +142,7 @@ impl Shard {
     }
 
     /// Checks that no item of a subscription exceeds the limit of frame classes.
-    fn items_may_grow<'a>(
+    fn check_frame_classes<'a>(
         &self,
         connection: u16,
         items: &[Option<Arc<str>>],
@@ -186,7 +185,7 @@ impl Shard {
         retention: Retention,
         snapshot: Snapshot,
     ) {
-        let (place, asked) = self.items.add(name, class, key, retention);
+        let (place, change) = self.items.add(name, class, key, retention);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -198,21 +197,20 @@ impl Shard {
             *slot = Some(place);
         }
         let frequency_limit = subscribed.frequency_limit.as_ref();
-        let paced =
-            frequency_limit.is_some_and(|frequency_limit| frequency_limit.frequency.is_some());
+        let has_frequency_limit = frequency_limit.is_some_and(|limit| limit.frequency.is_some());
         if let Some(item) = self.items.at_mut(place.slot) {
-            let waits = match snapshot {
+            let plan = match snapshot {
                 Snapshot::No => None,
                 _ => entry.snapshot(item, class, snapshot),
             };
             let members = item.class_mut(class).map(|found| &mut found.members);
             if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
-                member.has_frequency_limit = paced;
-                if let Some(waits) = waits {
-                    member.awaits_snapshot = waits.awaits;
-                    if let Some(lagging) = waits.lagging {
+                member.has_frequency_limit = has_frequency_limit;
+                if let Some(plan) = plan {
+                    member.awaits_snapshot = plan.awaits;
+                    if let Some(lagging) = plan.lagging {
                         member.state = MemberState::Lagging;
-                        self.backlog.push(key, lagging, waits.due_ms);
+                        self.backlog.push(key, lagging, plan.due_ms);
                     }
                 }
             }
@@ -220,7 +218,7 @@ impl Shard {
         let ingest = &self.shared.connections[usize::from(name.0)];
         ingest.late.note();
         let name = Arc::clone(&name.1);
-        match asked {
+        match change {
             InterestUpdate::Nothing => {}
             InterestUpdate::New(interest) => self.interests.subscribe(ingest, name, interest),
             InterestUpdate::More(interest) => self.interests.change(ingest, name, interest),
@@ -250,7 +248,7 @@ impl Shard {
         let before = subscribed
             .frequency_limit
             .as_ref()
-            .and_then(|frequency_limit| frequency_limit.frequency);
+            .and_then(|limit| limit.frequency);
         let frequency = match wanted {
             None => before,
             Some(Frequency::PerSecond(frequency)) => Some(frequency),
@@ -280,6 +278,7 @@ impl Shard {
         Ok(())
     }
 
+    /// Ends a subscription, and appends its confirmation to `out`.
     pub(super) fn unsubscribe(
         &mut self,
         key: SessionKey,
@@ -315,7 +314,7 @@ struct SnapshotPlan {
     due_ms: u64,
 }
 
-impl super::session::SessionEntry {
+impl SessionEntry {
     /// Returns the snapshot of an item, as far as it is known.
     fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<SnapshotPlan> {
         let lagging = |queue| LaggingItem {
