@@ -13,11 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::addresses::AddressTable;
 use self::bucket::RateBucket;
-pub(crate) use self::held::HeldCounts;
-use self::held::HeldInAll;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;
+pub(crate) use self::subscription_usage::HeldCounts;
+use self::subscription_usage::HeldInAll;
 use crate::config::GatewayLimits;
 use crate::overload::Overload;
 

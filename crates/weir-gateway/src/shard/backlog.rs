@@ -1,9 +1,9 @@
-//! Items whose clients lag: values, not bytes, by session and item.
+//! Items with queued updates, as values and not as bytes, by session and item.
 //!
-//! While a client does not read, or may not be sent to yet, its items are kept here, each with the
-//! values the client saw last. What is sent later is encoded against those. No operation costs more
-//! because more waits: sums are kept, items are found by hash, and taken in the order of the
-//! instants from which they may be sent.
+//! While a client does not read, or a limit delays its updates, its items are stored here, each
+//! with the values that the client received last. Later updates are encoded as deltas to those. The
+//! cost of an operation does not depend on the number of queued updates: totals are maintained,
+//! items are found by hash and sent in the order of their due times.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use super::keys::SessionKey;
 use super::queue::{OverflowCounts, Queue};
 use super::work::visit;
 
-/// Not before [`Backlog::release`].
+/// Due time of an item that waits for [`Backlog::release`].
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Number and position of an item's subscription.
+/// Number of a subscription, and position of an item in it.
 pub(super) type ItemAt = (u32, u32);
 
-/// One item of a subscription of which the client has not got everything.
+/// Item of a subscription with unsent updates.
 #[derive(Debug)]
 pub(super) struct LaggingItem {
     pub(super) sub_id: u32,
-    /// The item's position in the subscription, from 1.
+    /// Position of the item in the subscription, from 1.
     pub(super) position: u32,
-    /// What the client saw last, `None` if it must get all fields.
+    /// Values that the client received last; `None` if the next update must have all fields.
     pub(super) seen: Option<Arc<FrozenValues>>,
-    /// What it has not got, in order; `None`: whatever is newest when it can be sent.
+    /// Unsent updates in order; `None` if only the latest value is sent.
     pub(super) queue: Option<Box<Queue>>,
 }
 
@@ -40,10 +40,10 @@ impl LaggingItem {
     }
 }
 
-/// When an item may be sent, and the number by which those of one instant follow each other.
+/// Due time of an item, and a number that orders items with the same due time.
 type SendOrder = (u64, u64);
 
-/// The items of one session.
+/// Lagging items of one session.
 #[derive(Debug)]
 pub(super) struct LaggingItems {
     items: HashMap<ItemAt, (SendOrder, LaggingItem)>,
@@ -51,12 +51,12 @@ pub(super) struct LaggingItems {
     last_number: u64,
     /// Bytes of all queues.
     bytes: usize,
-    /// When its alarm rings; `u64::MAX` without one.
+    /// Time of the session's timer; `u64::MAX` if none is set.
     timer_ms: u64,
 }
 
-/// The items that wait; at most one entry per subscribed item, and per session as many bytes of
-/// updates as may wait.
+/// Lagging items of all sessions: at most one entry per subscribed item, and at most `queue_bytes`
+/// of updates per session.
 #[derive(Debug)]
 pub(super) struct Backlog {
     sessions: HashMap<SessionKey, LaggingItems>,
@@ -71,7 +71,7 @@ impl Backlog {
         }
     }
 
-    /// Sessions with items that wait.
+    /// Returns the number of sessions with lagging items.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -84,7 +84,7 @@ impl Backlog {
             .push(lagging, due_ms);
     }
 
-    /// Adds to the queue of an item; `add` gets the number of bytes that the queue may have.
+    /// Changes the queue of an item. `add` gets the maximum number of bytes of that queue.
     pub(super) fn append(
         &mut self,
         session: SessionKey,
@@ -107,7 +107,8 @@ impl Backlog {
         overflow
     }
 
-    /// Lets an item be sent from `due_ms` on, if that is earlier than before and not [`NEVER`].
+    /// Makes an item due at `due_ms`, if that is earlier than before and its due time is not
+    /// [`NEVER`].
     pub(super) fn advance_due(&mut self, session: SessionKey, at: ItemAt, due_ms: u64) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             let known = waiting.items.get(&at);
@@ -117,7 +118,7 @@ impl Backlog {
         }
     }
 
-    /// Lets an item be sent that was held back, after `complete` has completed its queue.
+    /// Makes an item due that waited for its backfill, after `complete` has completed its queue.
     pub(super) fn release(
         &mut self,
         session: SessionKey,
@@ -133,7 +134,7 @@ impl Backlog {
         }
     }
 
-    /// Has an item looked at again at once, after its limit of frequency has changed.
+    /// Makes an item due at once, after a change of its frequency limit.
     pub(super) fn retry_delayed(&mut self, session: SessionKey, at: ItemAt) {
         let waiting = self.sessions.get_mut(&session);
         let lagging = waiting.and_then(|waiting| waiting.items.get_mut(&at));
@@ -143,21 +144,22 @@ impl Backlog {
         self.advance_due(session, at, 0);
     }
 
-    /// Whether the session's alarm must be set to an earlier instant.
+    /// Moves the timer of a session forward to `at_ms`. Returns `false` if it fires earlier
+    /// already.
     pub(super) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
         let waiting = self.sessions.get_mut(&session);
         let earlier = waiting.filter(|waiting| at_ms < waiting.timer_ms);
         earlier.map(|waiting| waiting.timer_ms = at_ms).is_some()
     }
 
-    /// The session's alarm has rung.
+    /// Clears the timer of a session after it has fired.
     pub(super) fn on_fired(&mut self, session: SessionKey) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             waiting.timer_ms = u64::MAX;
         }
     }
 
-    /// Takes out all that waits for a session.
+    /// Removes and returns the lagging items of a session.
     pub(super) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
         self.sessions.remove(&session)
     }
@@ -216,14 +218,16 @@ impl LaggingItems {
         }
     }
 
-    /// Returns the instant from which the first item may be sent.
+    /// Returns the due time of the first item.
     pub(super) fn next_ms(&self) -> u64 {
         self.order.first().map_or(NEVER, |((due_ms, _), _)| *due_ms)
     }
 
-    /// Has `send` send the first item if it may be sent now. `send` returns `Ok` with the instant
-    /// from which the rest of the item may be sent, `None` if that is nothing, or an error if
-    /// nothing else may be sent either; the item keeps its turn then.
+    /// Calls `send` for the first item, if it is due.
+    ///
+    /// `send` returns the time from which the rest of the item may be sent, or `None` if nothing is
+    /// left. It returns an error if nothing of the session may be sent; then the item keeps its
+    /// position.
     pub(super) fn send_first<E>(
         &mut self,
         now_ms: u64,

@@ -1,4 +1,4 @@
-//! Sends what waits in the backlog, as far as the connection takes it and limits allow it now.
+//! Sends updates from the backlog, as far as the connection accepts them and limits allow it.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use super::timer_tokens::SESSION_TIMERS;
 use super::wire::Wire;
 use crate::metrics::ShardCounters;
 
-/// How far one item came.
+/// Result of sending one lagging item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CatchUpProgress {
     All,
-    /// The rest may be sent at that instant.
+    /// The rest may be sent from this time on.
     Until(u64),
-    /// Nothing of this session may be sent before that instant.
+    /// Nothing of this session may be sent before this time.
     SessionUntil(u64),
-    /// The connection takes no more.
+    /// The send queue of the connection is full.
     Blocked,
 }
 
 impl Shard {
-    /// Sends what waits for a session.
+    /// Sends the queued updates of a session.
     pub(super) fn catch_up(&mut self, wire: &mut impl Wire, session: SessionKey) {
         let Some(mut waiting) = self.backlog.take(session) else {
             return;
@@ -47,7 +47,7 @@ impl Shard {
                     CatchUpProgress::All => Ok(None),
                     CatchUpProgress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
                     CatchUpProgress::SessionUntil(at_ms) => Err(at_ms),
-                    // The connection calls when it takes more.
+                    // The event loop reports when the socket is writable again.
                     CatchUpProgress::Blocked => Err(NEVER),
                 }
             });
@@ -63,7 +63,7 @@ impl Shard {
         }
     }
 
-    /// Has a session catch up at an instant.
+    /// Schedules a session to catch up at `at_ms`.
     pub(super) fn wake_at(&mut self, wire: &mut impl Wire, session: SessionKey, at_ms: u64) {
         if self.backlog.wake_at(session, at_ms) {
             self.session_timers.set(session, at_ms);
@@ -77,7 +77,7 @@ impl Shard {
         }
     }
 
-    /// Those who waited for an instant that has come.
+    /// Sends the updates of sessions whose time has come.
     pub(super) fn on_session_timers(&mut self, wire: &mut impl Wire) {
         self.session_timers.on_fired();
         while let Some(session) = self.session_timers.next(wire.now_ms()) {
@@ -87,6 +87,7 @@ impl Shard {
         self.arm_session_timers(wire);
     }
 
+    /// Sends the queued updates of one item.
     fn send_item(
         &mut self,
         wire: &mut impl Wire,
@@ -149,7 +150,7 @@ impl Shard {
     }
 }
 
-/// Sends to one session.
+/// Sends queued updates to one session.
 struct CatchUpWriter<'a, W> {
     wire: &'a mut W,
     entry: &'a mut SessionEntry,
@@ -159,6 +160,7 @@ struct CatchUpWriter<'a, W> {
 }
 
 impl<W: Wire> CatchUpWriter<'_, W> {
+    /// Sends the latest values of an item.
     fn send_latest(
         &mut self,
         class: &FrameClass,
@@ -173,7 +175,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         self.send_values(class, seen, newest, FrequencyScope::Item)
     }
 
-    /// An update, unless it changes nothing.
+    /// Sends an update, unless it changes nothing.
     fn send_values(
         &mut self,
         class: &FrameClass,
@@ -192,7 +194,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                     let now_ms = self.wire.now_ms();
                     self.writer.note_too_long(self.entry, frame.bytes(), now_ms);
                     self.counters.too_long += 1;
-                    // The next one goes out whole.
+                    // The next update is sent with all fields.
                     *seen = None;
                 }
                 return progress;
@@ -206,7 +208,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         CatchUpProgress::All
     }
 
-    /// Returns why nothing may be sent yet. Looked at before a frame is made for nothing.
+    /// Returns the reason why nothing may be sent yet. It is checked before a frame is encoded.
     fn delay(&mut self, class: &FrameClass, scope: FrequencyScope<'_>) -> Option<CatchUpProgress> {
         let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
         Some(match self.entry.send_delay(at, scope, now_ms)? {
@@ -215,6 +217,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         })
     }
 
+    /// Sends a frame that is subject to limits.
     fn send(
         &mut self,
         class: &FrameClass,
@@ -235,6 +238,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
+    /// Sends the entries of a queue in order.
     fn send_queue(
         &mut self,
         class: &FrameClass,
@@ -272,6 +276,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
+    /// Sends one entry of a queue.
     fn send_entry(
         &mut self,
         class: &FrameClass,
@@ -300,7 +305,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                 let scope = FrequencyScope::row(key, *command);
                 match (command, &seen) {
                     (RowCommand::Delete, None) => {
-                        // The next one goes out whole again: this has no values but the key's.
+                        // The next update is sent with all fields: this one has only the key.
                         let progress = self.send_values(class, seen, &values, scope);
                         *seen = None;
                         progress
@@ -319,6 +324,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
+    /// Sends a notice about the item.
     fn send_notice(&mut self, class: &FrameClass, notice: ItemNotice) -> CatchUpProgress {
         if let Some(wait) = self.delay(class, FrequencyScope::Free) {
             return wait;

@@ -1,7 +1,8 @@
-//! Frame classes: subscribers of an item that share schema, subscription number, position,
-//! delivery and diffs.
-//! They receive the same bytes, which are encoded once. Typical clients (one subscription, one item)
-//! all fall into one class.
+//! Frame classes: subscribers of an item with the same field schema, subscription number, position,
+//! delivery mode and diffs.
+//!
+//! They receive the same bytes, which are encoded once. Typical clients, with one subscription to
+//! one item, are all in one class.
 
 use std::sync::Arc;
 
@@ -13,22 +14,22 @@ use super::keys::SessionKey;
 use super::schema::FieldSchema;
 use super::work::visit;
 
-/// Subscribers that get the same bytes.
+/// Subscribers that receive identical bytes.
 #[derive(Debug)]
 pub(super) struct FrameClass {
     pub(super) schema: Arc<FieldSchema>,
     pub(super) sub_id: u32,
-    /// The item's position in the subscription, from 1.
+    /// Position of the item in the subscription, from 1.
     pub(super) position: u32,
     pub(super) delivery: DeliveryMode,
-    /// `None` if its members get none.
+    /// Diffs of the class; `None` if its members accept none.
     pub(super) diffs: Option<Box<ClassDiffs>>,
     pub(super) members: Vec<ClassMember>,
-    /// Where the next pass begins, so that no client is always the last one.
+    /// Member at which the next fan-out starts, so that no client is always last.
     pub(super) start: usize,
 }
 
-/// What tells a class of an item from the others.
+/// Key of a class among those of an item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassKey<'a> {
     pub(super) schema: &'a Arc<FieldSchema>,
@@ -43,26 +44,28 @@ pub(super) struct ClassKey<'a> {
 pub(super) struct ClassMember {
     pub(super) session: SessionKey,
     pub(super) state: MemberState,
-    /// A frequency limit holds.
+    /// `true` if a frequency limit applies.
     pub(super) has_frequency_limit: bool,
-    /// Its snapshot is not complete: values nobody here knows yet, or the rows' end of snapshot.
+    /// `true` while the snapshot is incomplete: values that are not known yet, or the end of the
+    /// snapshot of rows.
     pub(super) awaits_snapshot: bool,
 }
 
-/// What a subscriber has got of an item.
+/// State of a subscriber with respect to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberState {
-    /// Nothing that changes could refer to: the next update goes out whole.
+    /// Nothing to which a delta could refer: the next update is sent with all fields.
     New,
-    /// The last update, so that it can be sent changes only.
+    /// The last update, so that a delta can be sent.
     UpToDate,
-    /// Something older: what it has not got waits in the backlog.
+    /// An older update. Newer ones are queued in the backlog.
     Lagging,
 }
 
 impl ClassMember {
-    /// Whether it gets what was there before the shard wanted it; `changes` tells that it changes
-    /// what others have got. A row it is not told leaves it behind what others have got last.
+    /// Returns `true` if the member receives a backfill. `changes` is `true` if the backfill
+    /// changes values that members may have received. A member that does not receive a row gets the
+    /// next update with all fields, because its last values differ from those of the class.
     pub(super) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
         if self.awaits_snapshot
             || (delivery.payload_source() == PayloadSource::State && self.state != MemberState::New)
@@ -113,8 +116,8 @@ impl FrameClass {
             }
     }
 
-    /// An update went by without all fields of this class. What its members have seen is no longer
-    /// the item's last update, so the next one goes out whole.
+    /// Makes the next update a full one for all members. An update without all fields of this class
+    /// was skipped, so the members have not received the item's last update.
     pub(super) fn require_full(&mut self) {
         for member in &mut self.members {
             if member.state == MemberState::UpToDate {

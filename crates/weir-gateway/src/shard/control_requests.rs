@@ -1,4 +1,4 @@
-//! Control requests: subscriptions come and go, sessions end. And messages, which are all refused.
+//! Handles control requests, and refuses client messages.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -14,8 +14,8 @@ use super::wire::Wire;
 use crate::resolve::SubscriptionError;
 
 impl Shard {
-    /// Carries out a control request for a session of this shard. The answer goes before what the
-    /// request causes, also where both go the same way.
+    /// Handles a control request for a session of this shard. The response is sent before the
+    /// notifications that the request causes.
     pub(super) fn control(
         &mut self,
         wire: &mut impl Wire,
@@ -31,7 +31,7 @@ impl Shard {
         if let Some(cause) = &control.cause {
             let (session, op) = (Truncated(&control.session), Truncated(&control.op));
             let cause = Truncated(cause);
-            limited!(debug, "control request", ?session, %cause, ?op, "control");
+            limited!(debug, "control request", ?session, %cause, ?op, "received control request");
         }
         let mut notifications = std::mem::take(&mut self.notifications);
         notifications.clear();
@@ -72,7 +72,7 @@ impl Shard {
         self.notifications = notifications;
     }
 
-    /// What a request does to the session as a whole.
+    /// Applies a request that concerns the session as a whole.
     fn affect(&mut self, wire: &mut impl Wire, key: SessionKey, op: &ControlOp<'_>) {
         match op {
             ControlOp::Add(_) | ControlOp::Delete { .. } | ControlOp::Reconf { .. } => {}
@@ -101,8 +101,9 @@ impl Shard {
         }
     }
 
-    /// Refuses a client message. The request is accepted and the message fails: an SDK tells its
-    /// application code and text of that only. Whoever does not ask for the outcome is told none.
+    /// Refuses a client message. The request is accepted and the message fails, because an SDK
+    /// reports code and text to its application only for a failed message. Without a requested
+    /// outcome, no failure is sent.
     pub(super) fn refuse_message(
         &mut self,
         wire: &mut impl Wire,

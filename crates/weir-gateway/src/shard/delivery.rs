@@ -1,48 +1,48 @@
-//! What the mode of a subscription means for its updates.
+//! Delivery modes: what the subscription mode and limits mean for updates.
 
 use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
-/// What subscribers are owed.
+/// Updates that a subscriber receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum DeliveryMode {
-    /// Every update as it came (RAW; DISTINCT, `unfiltered`): a field it does not have is null.
+    /// Every update as it was extracted (RAW; DISTINCT, `unfiltered`). An absent field is null.
     Events,
-    /// As events; of those that wait the oldest may be dropped (DISTINCT).
+    /// As `Events`, but the oldest queued update may be dropped (DISTINCT).
     List,
-    /// The values after every update (MERGE, `unfiltered`).
+    /// The item's values after every update (MERGE, `unfiltered`).
     States,
-    /// The newest values; older ones may be left out (MERGE).
+    /// The latest values; older ones may be conflated (MERGE).
     Newest,
-    /// As newest, but several may wait (MERGE with a buffer size above 1).
+    /// As `Newest`, but several updates may be queued (MERGE with a buffer size above 1).
     Buffered,
-    /// Rows of a table; updates of a row that wait are merged (COMMAND).
+    /// Rows of a table; queued updates of one row are merged (COMMAND).
     Rows,
-    /// Rows of a table, every change of them (COMMAND, `unfiltered`).
+    /// Rows of a table, with every change (COMMAND, `unfiltered`).
     AllRows,
 }
 
-/// What the bytes of a delivery are made of.
+/// Values from which the bytes of an update are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PayloadSource {
-    /// The update.
+    /// Values of the update.
     Event,
-    /// The values after it.
+    /// Values of the item after the update.
     State,
-    /// The row it changes.
+    /// Values of the row that the update changes.
     Row,
 }
 
-/// How urgent a frame is.
+/// Queue policy of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueuePolicy {
-    /// It is queued as bytes as long as there is any room.
+    /// The frame is queued as bytes as long as the send queue has capacity.
     Always,
-    /// Whoever has it waits while the client lags.
+    /// The values are queued in the backlog while the client lags.
     Deferrable,
 }
 
 impl DeliveryMode {
-    /// What a subscription request asks for.
+    /// Returns the delivery mode that a subscription request selects.
     pub(super) fn of(add: &Add<'_>) -> Self {
         let unfiltered = add.requested_max_frequency == Frequency::Unfiltered;
         let one = matches!(
@@ -60,6 +60,7 @@ impl DeliveryMode {
         }
     }
 
+    /// Returns the values from which updates are encoded.
     pub(super) fn payload_source(self) -> PayloadSource {
         match self {
             Self::Events | Self::List => PayloadSource::Event,
@@ -68,12 +69,13 @@ impl DeliveryMode {
         }
     }
 
-    /// Whether a snapshot that is asked for has an end that is told. (RAW has none at all.)
+    /// Returns `true` if the end of a requested snapshot is sent. RAW has no snapshot at all.
     pub(super) fn has_end_of_snapshot(self) -> bool {
         self.payload_source() != PayloadSource::State
     }
 
-    /// Updates that may be merged or left out wait as values, not as bytes.
+    /// Returns the queue policy. Updates that may be merged or dropped are queued as values, not as
+    /// bytes.
     pub(super) fn queue_policy(self) -> QueuePolicy {
         match self {
             Self::Events | Self::States | Self::AllRows => QueuePolicy::Always,
@@ -81,12 +83,12 @@ impl DeliveryMode {
         }
     }
 
-    /// Whether no more waits than whatever is newest.
+    /// Returns `true` if at most the latest value is queued.
     pub(super) fn conflates_to_latest(self) -> bool {
         self == Self::Newest
     }
 
-    /// Whether an update that changes nothing is sent.
+    /// Returns `true` if updates that change nothing are sent.
     pub(super) fn sends_unchanged(self) -> bool {
         !matches!(self, Self::Newest | Self::Buffered)
     }

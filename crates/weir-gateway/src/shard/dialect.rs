@@ -1,5 +1,4 @@
-//! What is known of the client behind a connection: the version of the protocol it speaks, and how
-//! long a line it can read.
+//! Properties of the client behind a connection: its protocol version and its line length limits.
 
 use std::collections::HashMap;
 
@@ -9,7 +8,7 @@ use weir_tlcp::server::LineLimits;
 
 use super::frame::Framing;
 
-/// What the client of a connection speaks and reads.
+/// Protocol version and line limits of the client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) version: Version,
@@ -26,7 +25,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns what follows from the `User-Agent` of a client.
+    /// Returns the dialect that follows from the version and `User-Agent` of a client.
     pub(super) fn of(version: Version, user_agent: Option<&str>) -> Self {
         let lines = user_agent.map_or(LineLimits::NONE, LineLimits::of_user_agent);
         Self { version, lines }

@@ -1,12 +1,12 @@
-//! The end of a gateway: sessions are told to start over elsewhere, spread over a time, so that the
-//! others do not get all clients at once.
+//! The drain schedule. When the gateway shuts down, it ends sessions over a period, so that other
+//! gateways do not receive all clients at once.
 
 use super::keys::SessionKey;
 
-/// A drain on its way.
+/// State of a drain in progress.
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// Sessions still to be ended.
+    /// Sessions that have not ended yet.
     pub(super) keys: Vec<SessionKey>,
     pub(super) total: usize,
     pub(super) began_ms: u64,
@@ -14,7 +14,8 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// How many sessions must have been ended by now: the first at once, the last before the end.
+    /// Returns the number of sessions that must have ended by `now_ms`: the first at once, the last
+    /// before the end of the period.
     pub(super) fn due_count(&self, now_ms: u64) -> usize {
         let elapsed_ms = now_ms.saturating_sub(self.began_ms);
         if elapsed_ms >= self.spread_ms {
@@ -30,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_spread_evenly() {
+    fn session_ends_are_spread_evenly() {
         let drain = |total, spread_ms| Drain {
             keys: Vec::new(),
             total,

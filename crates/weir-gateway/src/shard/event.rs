@@ -11,83 +11,84 @@ use super::item_history::PastUpdate;
 use super::responses::RequestTransport;
 use crate::interest::ItemKey;
 
-/// What other threads tell a shard.
+/// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]
 pub(crate) enum ShardEvent {
-    /// An item has a new event.
+    /// Update of an item.
     Update {
         item: ItemKey,
         update: Arc<FrozenValues>,
-        /// What was extracted; other fields are absent although the record may have them.
+        /// Fields that were extracted. Other fields are absent, even if the record has them.
         fields: Arc<FieldSet>,
-        /// When the record was written, in milliseconds since 1970; -1 if it does not say so.
+        /// Time of the record in milliseconds since 1970; -1 if unknown.
         record_ms: i64,
     },
-    /// The present values of an item that the shard has begun to want, or wants more fields of.
+    /// Current values of an item in which the shard has a new interest, or an interest in more
+    /// fields.
     Known {
         item: ItemKey,
         update: Arc<FrozenValues>,
-        /// What was extracted.
+        /// Fields that were extracted.
         fields: Arc<FieldSet>,
     },
-    /// The rows of an item that one worker knows from before the shard began to want them.
+    /// Rows of an item that one worker had stored before the shard's interest began.
     Rows(Box<RowBackfill>),
-    /// The last updates of an item that one worker knows from before the shard began to want them.
+    /// Last updates of an item that one worker had stored before the shard's interest began.
     History(Box<ToldHistory>),
-    /// A connection takes its items away from everybody.
+    /// Removal of all subscriptions to the items of a Kafka connection.
     ForceUnsubscribe { connection: u16 },
-    /// A connection that is to be the stream of a session of this shard.
+    /// Connection that becomes the stream connection of a session of this shard.
     Handover(Box<Handover>),
-    /// Requests about sessions of this shard that came in elsewhere.
+    /// Requests for sessions of this shard that another shard received.
     Requests(Box<ForwardedRequests>),
-    /// The answers to such requests.
+    /// Responses to forwarded requests.
     Response(Box<ForwardedResponse>),
-    /// A session of this shard that its client has given up.
+    /// End of a session of this shard that its client has replaced.
     DiscardSession(SessionRef<'static>),
-    /// Say goodbye to all sessions, spread over a time, then stop, at most so much later.
+    /// End of all sessions, spread over `spread_ms`. The shard stops at most `within_ms` later.
     Drain { spread_ms: u64, within_ms: u64 },
 }
 
-/// See [`ShardEvent::Rows`].
+/// Rows of an item from one worker; see [`ShardEvent::Rows`].
 #[derive(Debug)]
 pub(crate) struct RowBackfill {
     pub(crate) item: ItemKey,
-    /// Of the wish that it answers.
+    /// Generation of the interest to which this is the response.
     pub(crate) generation: u32,
     pub(crate) rows: Vec<Arc<FrozenValues>>,
-    /// More is to come before the snapshot is complete.
+    /// `true` if the snapshot is not complete yet.
     pub(crate) in_snapshot: bool,
 }
 
-/// See [`ShardEvent::History`].
+/// Updates of an item from one worker; see [`ShardEvent::History`].
 #[derive(Debug)]
 pub(crate) struct ToldHistory {
     pub(crate) item: ItemKey,
-    /// Of the wish that it answers.
+    /// Generation of the interest to which this is the response.
     pub(crate) generation: u32,
-    /// The oldest first.
+    /// Updates, oldest first.
     pub(crate) updates: Vec<PastUpdate>,
 }
 
-/// Requests for one shard.
+/// Requests forwarded to one shard.
 #[derive(Debug)]
 pub(crate) struct ForwardedRequests {
     pub(super) from: u16,
-    pub(super) job: u64,
+    pub(super) forward_id: u64,
     pub(super) part: usize,
     pub(super) transport: RequestTransport,
     pub(super) requests: Vec<Request<'static>>,
 }
 
-/// What came of an errand.
+/// Responses to [`ForwardedRequests`].
 #[derive(Debug)]
 pub(crate) struct ForwardedResponse {
-    pub(super) job: u64,
+    pub(super) forward_id: u64,
     pub(super) part: usize,
     pub(super) lines: Vec<u8>,
 }
 
-/// A connection on its way to the shard that keeps the session it asks for.
+/// Connection that moves to the shard of the session to which it binds.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(super) bind: BindSession<'static>,
@@ -96,7 +97,7 @@ pub(crate) struct Handover {
     pub(super) connection: Detached,
 }
 
-/// Where a connection goes that is about to leave.
+/// Destination of a connection that is about to leave the shard.
 #[derive(Debug)]
 pub(super) struct HandoverTarget {
     pub(super) shard: u16,

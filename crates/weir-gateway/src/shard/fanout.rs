@@ -1,5 +1,7 @@
-//! The hot path: one update to all its subscribers. Encodes once per frame class and form, then
-//! queues the same bytes for every member; nothing is allocated per client.
+//! The hot path: sends one update to all subscribers of its item.
+//!
+//! Each update is encoded once per frame class and form. All members of a class are sent the same
+//! bytes; nothing is allocated per client.
 
 use std::sync::Arc;
 
@@ -25,8 +27,8 @@ use crate::interest::ItemKey;
 use crate::metrics::ShardCounters;
 
 impl Shard {
-    /// Queues an update for every subscriber of its item. `extracted` are the fields that were
-    /// read from its record.
+    /// Queues an update for every subscriber of its item. `extracted` are the fields that were read
+    /// from its record.
     pub(super) fn fan_out(
         &mut self,
         wire: &mut impl Wire,
@@ -45,7 +47,8 @@ impl Shard {
                 PayloadSource::State => &item.known,
             };
             if !class.schema.wanted().is_subset(fields) {
-                // Read before this class asked for its fields: its members joined later.
+                // The record was read before this class requested its fields: its members joined
+                // later.
                 class.require_full();
             } else if let Some(emission) = transition.emission(class.delivery) {
                 fan_out.send_to_class(class, &emission);
@@ -62,9 +65,8 @@ impl Shard {
         self.arm_session_timers(wire);
     }
 
-    /// Takes in the present values of an item, from before this shard wanted it or some of their
-    /// fields. They are no update: only those get them who wait for their snapshot, and those whose
-    /// values they complete.
+    /// Stores values of an item from before this shard's interest in them. They are not an update:
+    /// they go only to subscribers that wait for a snapshot or for missing fields.
     pub(super) fn backfill(
         &mut self,
         wire: &mut impl Wire,
@@ -73,7 +75,7 @@ impl Shard {
         fields: &Arc<FieldSet>,
     ) {
         let (items, mut fan_out) = self.split_fan_out(wire);
-        let Some(item) = items.get_mut(key).filter(|item| !item.knows_all()) else {
+        let Some(item) = items.get_mut(key).filter(|item| !item.has_all_values()) else {
             return;
         };
         let transition = item.backfill(values, fields);
@@ -88,23 +90,24 @@ impl Shard {
         self.arm_session_timers(wire);
     }
 
-    /// Takes in the rows that a worker knows from before this shard wanted them. They go to those
-    /// who wait for their snapshot, whose end is told when all workers have answered.
-    pub(super) fn backfill_rows(&mut self, wire: &mut impl Wire, told: &RowBackfill) {
+    /// Stores the rows that a worker had before this shard's interest in them. They go to
+    /// subscribers that wait for their snapshot. The end of the snapshot is sent when all workers
+    /// have responded.
+    pub(super) fn backfill_rows(&mut self, wire: &mut impl Wire, backfill: &RowBackfill) {
         let (items, mut fan_out) = self.split_fan_out(wire);
-        let Some(item) = items.get_mut(told.item) else {
+        let Some(item) = items.get_mut(backfill.item) else {
             return;
         };
         let Some(table) = item
             .table_mut()
-            .filter(|table| table.awaits_backfill(told.generation))
+            .filter(|table| table.awaits_backfill(backfill.generation))
         else {
             return;
         };
-        let (rows, counts) = (told.rows.iter(), &mut fan_out.counters.rows);
+        let (rows, counts) = (backfill.rows.iter(), &mut fan_out.counters.rows);
         let backfilled: Vec<BackfilledRow> =
             rows.filter_map(|row| table.backfill(row, counts)).collect();
-        let is_complete = table.note_backfill(told.in_snapshot);
+        let is_complete = table.note_backfill(backfill.in_snapshot);
         for class in &mut item.classes {
             if class.delivery.payload_source() != PayloadSource::Row {
                 continue;
@@ -113,7 +116,7 @@ impl Shard {
                 let emission = Emission::of_row(change);
                 let previous = previous.as_ref();
                 if previous.is_some_and(|previous| class.schema.differs(previous, &change.values)) {
-                    // Also for those who have seen what it was until now.
+                    // Send it also to members that have received the previous row.
                     fan_out.send_to_class(class, &emission);
                 } else {
                     fan_out.send_to_class(class, &emission.as_backfill());
@@ -126,15 +129,17 @@ impl Shard {
         self.arm_session_timers(wire);
     }
 
-    /// Takes in updates from before this shard kept a history of their item. When all workers have
-    /// answered, those who wait for their snapshot get them, and then what has come since.
-    pub(super) fn backfill_history(&mut self, wire: &mut impl Wire, told: ToldHistory) {
+    /// Stores updates from before this shard's history of their item. When all workers have
+    /// responded, the updates go to subscribers that wait for their snapshot, followed by the
+    /// updates queued since.
+    pub(super) fn backfill_history(&mut self, wire: &mut impl Wire, backfill: ToldHistory) {
         let (items, fan_out) = self.split_fan_out(wire);
-        let Some(item) = items.get_mut(told.item) else {
+        let Some(item) = items.get_mut(backfill.item) else {
             return;
         };
         let history = item.retained.as_mut().map(|retained| &mut retained.history);
-        let past = history.and_then(|history| history.note_backfill(told.generation, told.updates));
+        let past = history
+            .and_then(|history| history.note_backfill(backfill.generation, backfill.updates));
         let Some(past) = past else {
             return;
         };
@@ -163,7 +168,7 @@ impl Shard {
         }
     }
 
-    /// A pass over the subscribers of an item, and the table the item is taken from.
+    /// Returns the item table and a fan-out over the rest of the shard's state.
     fn split_fan_out<'a, W: Wire>(
         &'a mut self,
         wire: &'a mut W,
@@ -182,7 +187,7 @@ impl Shard {
     }
 }
 
-/// One pass over the subscribers of an item.
+/// The state that a fan-out to the subscribers of an item needs.
 struct FanOut<'a, W> {
     wire: &'a mut W,
     sessions: &'a mut Sessions,
@@ -195,7 +200,7 @@ struct FanOut<'a, W> {
 }
 
 impl<W: Wire> FanOut<'_, W> {
-    /// Sends an update to the members of a class, beginning with another one each time.
+    /// Sends an update to the members of a class, starting with another member each time.
     fn send_to_class(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
         let mut members = std::mem::take(&mut class.members);
         let start = class.start % members.len().max(1);
@@ -226,17 +231,18 @@ impl<W: Wire> FanOut<'_, W> {
             let has_limits = member.has_frequency_limit || session.bandwidth.is_some();
             let at = (class.sub_id, class.position);
             if has_limits {
-                if let Some(wait) = session.send_delay(at, frequency_scope(emission), self.now_ms) {
-                    self.start_lagging(class, member, emission, Some(wait));
+                if let Some(delay) = session.send_delay(at, frequency_scope(emission), self.now_ms)
+                {
+                    self.start_lagging(class, member, emission, Some(delay));
                     continue;
                 }
             }
             let policy = class.delivery.queue_policy();
             match (self.writer).data(self.wire, session, frame, 1, policy) {
                 TrySend::Queued => {
-                    // A row that is deleted has no values that changes could refer to.
-                    let values = Arc::ptr_eq(emission.values, emission.whole);
-                    if values || member.state == MemberState::UpToDate {
+                    // A deleted row has no values to which a delta could refer.
+                    let has_values = Arc::ptr_eq(emission.values, emission.whole);
+                    if has_values || member.state == MemberState::UpToDate {
                         member.state = MemberState::UpToDate;
                     }
                     member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
@@ -248,7 +254,8 @@ impl<W: Wire> FanOut<'_, W> {
                 }
                 TrySend::Behind => self.start_lagging(class, member, emission, None),
                 TrySend::Gone => {
-                    // No room, or no connection: then another one may come.
+                    // The send queue is full, or the connection is closed; then the client may bind
+                    // again.
                     self.wire.notify_writable(session.conn);
                     self.start_lagging(class, member, emission, None);
                 }
@@ -258,8 +265,8 @@ impl<W: Wire> FanOut<'_, W> {
         class.start = start + 1;
     }
 
-    /// An update is longer than a member's client reads: it is told of the loss, and gets the next one
-    /// whole.
+    /// Reports an update that is longer than the member's client can read as lost. The next update
+    /// is sent with all fields.
     fn report_too_long(
         &mut self,
         class: &FrameClass,
@@ -271,8 +278,8 @@ impl<W: Wire> FanOut<'_, W> {
             return;
         };
         self.writer.note_too_long(session, bytes, self.now_ms);
-        let told = notice_frame(class, ItemNotice::Lost(1), self.encoder);
-        let sent = (self.writer).data(self.wire, session, &told, 1, QueuePolicy::Always);
+        let notice = notice_frame(class, ItemNotice::Lost(1), self.encoder);
+        let sent = (self.writer).data(self.wire, session, &notice, 1, QueuePolicy::Always);
         if sent != TrySend::Queued {
             self.wire.notify_writable(session.conn);
             return self.start_lagging(class, member, emission, None);
@@ -282,17 +289,17 @@ impl<W: Wire> FanOut<'_, W> {
         self.counters.too_long += 1;
     }
 
-    /// The first update that a member does not get now.
+    /// Queues the first update that cannot be sent to a member now.
     fn start_lagging(
         &mut self,
         class: &FrameClass,
         member: &mut ClassMember,
         emission: &Emission<'_>,
-        wait: Option<SendDelay>,
+        delay: Option<SendDelay>,
     ) {
         let is_up_to_date = member.state == MemberState::UpToDate;
         member.state = MemberState::Lagging;
-        // What waits now is its snapshot.
+        // The queued values are its snapshot now.
         member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
         let lagging = LaggingItem {
             sub_id: class.sub_id,
@@ -301,7 +308,7 @@ impl<W: Wire> FanOut<'_, W> {
             queue: self.new_queue(class, member),
         };
         let queues = lagging.queue.is_some();
-        let due_ms = match wait {
+        let due_ms = match delay {
             Some(SendDelay::Item(at_ms)) => at_ms,
             Some(SendDelay::Session(_)) | None => self.now_ms,
         };
@@ -309,7 +316,7 @@ impl<W: Wire> FanOut<'_, W> {
         if queues {
             self.queue_update(class, member, emission);
         }
-        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = wait {
+        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = delay {
             self.wake_at(member.session, at_ms);
         }
     }
@@ -325,7 +332,7 @@ impl<W: Wire> FanOut<'_, W> {
         session.new_queue(class.sub_id, class.delivery)
     }
 
-    /// A further update for a member that has not got an earlier one.
+    /// Queues an update for a lagging member.
     fn queue_update(&mut self, class: &FrameClass, member: &ClassMember, emission: &Emission<'_>) {
         if class.delivery.conflates_to_latest() {
             self.counters.conflated += 1;
@@ -340,7 +347,8 @@ impl<W: Wire> FanOut<'_, W> {
                 });
         self.count_overflow(overflow);
         if let (true, Some(change)) = (member.has_frequency_limit, emission.row) {
-            // Rows are paced one by one, so this one may be due before those that wait.
+            // Each row has its own frequency limit, so this row may be due before those in the
+            // queue.
             let scope = FrequencyScope::row(&change.key, change.command);
             let session = self.sessions.get_mut(member.session);
             let at_ms = match session.and_then(|session| session.send_delay(at, scope, self.now_ms))
@@ -359,7 +367,7 @@ impl<W: Wire> FanOut<'_, W> {
         self.counters.lost += overflow.lost;
     }
 
-    /// Tells the members of a class something that is no update.
+    /// Sends a notice to the members of a class.
     fn send_notice(&mut self, class: &mut FrameClass, notice: ItemNotice) {
         if class.delivery.payload_source() != PayloadSource::Row {
             return;
@@ -383,7 +391,8 @@ impl<W: Wire> FanOut<'_, W> {
                 let lagging = LaggingItem {
                     sub_id: class.sub_id,
                     position: class.position,
-                    // What it has seen is not known here; the next row goes out whole.
+                    // The last values sent are not known here; the next row is sent with all
+                    // fields.
                     seen: None,
                     queue: self.new_queue(class, member),
                 };
@@ -402,7 +411,7 @@ impl<W: Wire> FanOut<'_, W> {
     }
 }
 
-/// What a limit of frequency means for an update.
+/// Returns the scope of the frequency limit that applies to an update.
 fn frequency_scope<'a>(emission: &Emission<'a>) -> FrequencyScope<'a> {
     match emission.row {
         Some(change) => FrequencyScope::row(&change.key, change.command),

@@ -1,5 +1,5 @@
-//! Requests for sessions that another shard keeps: they travel by mail, and their answers come back
-//! to the connection they came in on, in the order of its requests.
+//! Forwards requests for sessions of other shards. The responses return to the connection of the
+//! requests, in the order of the requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,85 +15,86 @@ use super::teardown::ITEMS_PER_ITERATION;
 use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, ShardEvent, http};
 
-/// Messages of one WebSocket that may wait for the answer to an earlier one.
-const PUT_OFF_MAX: usize = 64;
-/// Bytes of them.
-const PUT_OFF_BYTES_MAX: usize = 256 * 1024;
+/// Maximum number of messages of one WebSocket that wait for the response to an earlier one.
+const DEFERRED_MAX: usize = 64;
+/// Maximum number of bytes of these messages.
+const DEFERRED_BYTES_MAX: usize = 256 * 1024;
 
 impl Shard {
-    /// Sends the foreign requests of a message to their shards.
+    /// Sends the requests for sessions of other shards to these shards.
     pub(super) fn forward_requests(&mut self, responses: ResponseBatch) {
-        self.forwarding.last += 1;
-        let job = self.forwarding.last;
+        self.forwarding.last_id += 1;
+        let forward_id = self.forwarding.last_id;
         let mut parts: Vec<Vec<u8>> = Vec::new();
-        let mut errands: Vec<(u16, ForwardedRequests)> = Vec::new();
+        let mut batches: Vec<(u16, ForwardedRequests)> = Vec::new();
         for (before, shard, request) in responses.remote {
-            match errands.last_mut() {
-                Some((last, errand)) if *last == shard && before.is_empty() => {
-                    errand.requests.push(request);
+            match batches.last_mut() {
+                Some((last, forwarded)) if *last == shard && before.is_empty() => {
+                    forwarded.requests.push(request);
                     continue;
                 }
                 _ => parts.push(before),
             }
-            let errand = ForwardedRequests {
+            let forwarded = ForwardedRequests {
                 from: self.number,
-                job,
+                forward_id,
                 part: parts.len(),
                 transport: responses.transport.clone(),
                 requests: vec![request],
             };
             parts.push(Vec::new());
-            errands.push((shard, errand));
+            batches.push((shard, forwarded));
         }
         parts.push(responses.lines);
-        let waiting = PendingForward {
+        let pending = PendingForward {
             conn: responses.conn,
             transport: responses.transport,
             parts,
-            missing: errands.len(),
-            put_off: VecDeque::new(),
-            put_off_bytes: 0,
+            missing: batches.len(),
+            deferred: VecDeque::new(),
+            deferred_bytes: 0,
         };
-        self.forwarding.by_conn.insert(responses.conn, job);
-        self.forwarding.jobs.insert(job, waiting);
-        for (shard, errand) in errands {
-            self.send_event(shard, ShardEvent::Requests(Box::new(errand)));
+        self.forwarding.by_conn.insert(responses.conn, forward_id);
+        self.forwarding.by_id.insert(forward_id, pending);
+        for (shard, forwarded) in batches {
+            self.send_event(shard, ShardEvent::Requests(Box::new(forwarded)));
         }
     }
 
-    /// Keeps a message for later, unless its sender overdoes it.
-    pub(super) fn put_off(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        let job = self.forwarding.by_conn.get(&conn).copied();
-        let Some(job) = job.and_then(|job| self.forwarding.jobs.get_mut(&job)) else {
+    /// Queues a message until the response to an earlier one is complete. Ends a client that
+    /// exceeds the limits.
+    pub(super) fn defer(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
+        let forward_id = self.forwarding.by_conn.get(&conn).copied();
+        let Some(pending) = forward_id.and_then(|id| self.forwarding.by_id.get_mut(&id)) else {
             return;
         };
-        job.put_off_bytes += text.len();
-        if job.put_off.len() >= PUT_OFF_MAX || job.put_off_bytes > PUT_OFF_BYTES_MAX {
+        pending.deferred_bytes += text.len();
+        if pending.deferred.len() >= DEFERRED_MAX || pending.deferred_bytes > DEFERRED_BYTES_MAX {
             return self.drop_slow_client(wire, conn);
         }
-        job.put_off.push_back(text.to_owned());
+        pending.deferred.push_back(text.to_owned());
     }
 
-    /// Carries out an errand of another shard, in a later iteration if this one has joined and
-    /// released many items.
-    pub(super) fn receive_requests(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
-        self.forwarding.incoming.push_back(errand);
+    /// Executes requests of another shard, in a later iteration if this one has joined and released
+    /// many items.
+    pub(super) fn receive_requests(&mut self, wire: &mut impl Wire, forwarded: ForwardedRequests) {
+        self.forwarding.incoming.push_back(forwarded);
         self.run_pending_requests(wire);
     }
 
     pub(super) fn run_pending_requests(&mut self, wire: &mut impl Wire) {
         while self.item_work < ITEMS_PER_ITERATION {
-            let Some(errand) = self.forwarding.incoming.pop_front() else {
+            let Some(forwarded) = self.forwarding.incoming.pop_front() else {
                 return;
             };
-            self.run_forwarded(wire, errand);
+            self.run_forwarded(wire, forwarded);
         }
     }
 
-    /// Carries out what another shard was asked for.
-    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, errand: ForwardedRequests) {
-        let mut responses = ResponseBatch::on(NO_CONNECTION, errand.transport, Vec::new());
-        for request in &errand.requests {
+    /// Executes requests that another shard has forwarded.
+    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, forwarded: ForwardedRequests) {
+        let mut responses = ResponseBatch::on(NO_CONNECTION, forwarded.transport, Vec::new());
+        for request in &forwarded.requests {
             let named = match request {
                 Request::Control(control) => control.session.as_ref(),
                 Request::Message(message) => message.session.as_ref(),
@@ -103,47 +104,47 @@ impl Shard {
             let key = named.and_then(|id| self.sessions.find(self.number, id.as_str()));
             self.carry_out(wire, key, request, &mut responses);
         }
-        let outcome = ForwardedResponse {
-            job: errand.job,
-            part: errand.part,
+        let response = ForwardedResponse {
+            forward_id: forwarded.forward_id,
+            part: forwarded.part,
             lines: responses.lines,
         };
-        self.send_event(errand.from, ShardEvent::Response(Box::new(outcome)));
+        self.send_event(forwarded.from, ShardEvent::Response(Box::new(response)));
     }
 
-    /// A piece of an answer has come.
-    pub(super) fn receive_response(&mut self, wire: &mut impl Wire, outcome: ForwardedResponse) {
-        let Some(job) = self.forwarding.jobs.get_mut(&outcome.job) else {
+    /// Adds the response of another shard. Sends all responses when they are complete.
+    pub(super) fn receive_response(&mut self, wire: &mut impl Wire, response: ForwardedResponse) {
+        let Some(pending) = self.forwarding.by_id.get_mut(&response.forward_id) else {
             return;
         };
-        if let Some(part) = job.parts.get_mut(outcome.part) {
-            *part = outcome.lines;
+        if let Some(part) = pending.parts.get_mut(response.part) {
+            *part = response.lines;
         }
-        job.missing -= 1;
-        if job.missing > 0 {
+        pending.missing -= 1;
+        if pending.missing > 0 {
             return;
         }
-        let Some(job) = self.forwarding.jobs.remove(&outcome.job) else {
+        let Some(pending) = self.forwarding.by_id.remove(&response.forward_id) else {
             return;
         };
-        self.forwarding.by_conn.remove(&job.conn);
-        let lines = job.parts.concat();
-        match &job.transport {
+        self.forwarding.by_conn.remove(&pending.conn);
+        let lines = pending.parts.concat();
+        match &pending.transport {
             RequestTransport::Http { origin } => {
-                wire.reply(job.conn, &http::tlcp_response(lines, origin.as_deref()));
+                wire.reply(pending.conn, &http::tlcp_response(lines, origin.as_deref()));
             }
             RequestTransport::WebSocket => {
-                if !lines.is_empty() && !wire.send_text(job.conn, &lines) {
-                    self.drop_slow_client(wire, job.conn);
+                if !lines.is_empty() && !wire.send_text(pending.conn, &lines) {
+                    self.drop_slow_client(wire, pending.conn);
                 }
             }
         }
-        for text in job.put_off {
-            self.handle_message(wire, job.conn, &text);
+        for text in pending.deferred {
+            self.handle_message(wire, pending.conn, &text);
         }
     }
 
-    /// Posts to another shard; what finds its inbox full goes out later, in order.
+    /// Posts an event to another shard. If its mailbox is full, the event is sent later, in order.
     pub(super) fn send_event(&mut self, shard: u16, event: ShardEvent) {
         self.forwarding.outgoing.push_back((shard, event));
         self.send_outgoing();
@@ -163,7 +164,7 @@ impl Shard {
         }
     }
 
-    /// Tries again what has found an inbox full.
+    /// Retries events that found a mailbox full.
     pub(super) fn retry_sends(&mut self, io: &mut ServerIo) {
         if !self.forwarding.outgoing.is_empty() {
             self.send_outgoing();

@@ -1,5 +1,4 @@
-//! How fast sessions may be sent to: the bandwidth of a session, the frequency of a subscription, and
-//! the one timer that wakes those who wait for either.
+//! Frequency limits of subscriptions, and the timer for all sessions that wait for a limit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,45 +11,46 @@ use weir_tlcp::server::{FrequencyTimer, period_us};
 
 use super::keys::SessionKey;
 
-/// Limits of one subscription; only those have one that asked for it.
+/// Limits of one subscription; absent if the client has requested none.
 #[derive(Debug, Default)]
 pub(super) struct FrequencyLimit {
-    /// Updates that may wait per item; 0: what the mode's default is.
+    /// Maximum number of queued updates per item; 0: the default of the mode.
     pub(super) buffer: usize,
-    /// Updates per second and item; `None` without a limit.
+    /// Updates per second and item; `None` if unlimited.
     pub(super) frequency: Option<f64>,
-    /// By position; empty until the first update under a limit.
+    /// Timers by position; empty until the first limited update.
     items: Vec<ItemTimers>,
 }
 
 #[derive(Debug, Default)]
 struct ItemTimers {
     timer: FrequencyTimer,
-    /// Mode COMMAND: of each row that was updated of late.
+    /// Mode COMMAND: timers of recently updated rows.
     rows: HashMap<Arc<str>, FrequencyTimer>,
 }
 
-/// What a limit of frequency applies to.
+/// Updates that share a frequency limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FrequencyScope<'a> {
-    /// The item.
+    /// Updates of the item.
     Item,
-    /// One row's updates.
+    /// Updates of one row.
     Row(&'a Arc<str>),
-    /// Nothing: only bandwidth counts.
+    /// None: only the bandwidth limit applies.
     Free,
 }
 
-/// Why nothing may be sent yet, and until when.
+/// Time before which nothing may be sent, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendDelay {
     /// The session has used up its bandwidth.
     Session(u64),
-    /// The item, or the row, was updated just now.
+    /// The item or row was updated recently.
     Item(u64),
 }
 
 impl<'a> FrequencyScope<'a> {
+    /// Returns the scope of a row command. Only updates of rows are limited.
     pub(super) fn row(key: &'a Arc<str>, command: RowCommand) -> Self {
         match command {
             RowCommand::Update => Self::Row(key),
@@ -60,7 +60,7 @@ impl<'a> FrequencyScope<'a> {
 }
 
 impl FrequencyLimit {
-    /// What a subscription request asks for, if it is not the default.
+    /// Returns the limits that a subscription request contains, if they differ from the default.
     pub(super) fn of(add: &Add<'_>) -> Option<Box<Self>> {
         let buffer = match add.requested_buffer_size {
             Some(BufferSize::Limited(most)) => most as usize,
@@ -81,7 +81,7 @@ impl FrequencyLimit {
         })
     }
 
-    /// Takes another frequency.
+    /// Changes the frequency limit.
     pub(super) fn set_frequency(&mut self, frequency: Option<f64>, now_ms: u64) {
         self.frequency = frequency;
         match frequency {
@@ -97,6 +97,7 @@ impl FrequencyLimit {
         }
     }
 
+    /// Returns the time from which updates of a scope may be sent; `None` if they may be sent now.
     pub(super) fn wait_until_ms(
         &self,
         position: u32,
@@ -111,6 +112,7 @@ impl FrequencyLimit {
         }
     }
 
+    /// Records that an update was sent.
     pub(super) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
@@ -124,9 +126,9 @@ impl FrequencyLimit {
             FrequencyScope::Item => timer.note_sent(period_us, now_ms),
             FrequencyScope::Row(key) => {
                 if rows.len() == rows.capacity() {
-                    // Rows that are due again need not be remembered.
+                    // Rows that are due again need no timer.
                     rows.retain(|_, timer| timer.wait_until_ms(now_ms).is_some());
-                    // With room for as many, so that this is not done again for a few.
+                    // Reserve as many again, so that this is not repeated for a few rows.
                     rows.reserve(rows.len() + 1);
                 }
                 let timer = rows.entry(Arc::clone(key)).or_default();
@@ -137,20 +139,22 @@ impl FrequencyLimit {
     }
 }
 
-/// Sessions that wait for an instant.
+/// Times at which sessions may continue to send.
 #[derive(Debug, Default)]
 pub(super) struct SessionTimers {
     due: BinaryHeap<Reverse<(u64, u64)>>,
-    /// For when the event loop was asked last; 0 if it has answered since.
+    /// Time of the event loop timer that is set; 0 if none is.
     armed_ms: u64,
 }
 
 impl SessionTimers {
+    /// Adds a time at which a session may continue.
     pub(super) fn set(&mut self, session: SessionKey, at_ms: u64) {
         self.due.push(Reverse((at_ms, session.to_bits())));
     }
 
-    /// The instant to ask the event loop for, if it must be asked anew.
+    /// Returns the time for which an event loop timer must be set, if the current one is not early
+    /// enough.
     pub(super) fn arm(&mut self) -> Option<u64> {
         let Reverse((at_ms, _)) = self.due.peek()?;
         let known = self.armed_ms > 0 && self.armed_ms <= *at_ms;
@@ -161,12 +165,12 @@ impl SessionTimers {
         Some(*at_ms)
     }
 
-    /// The event loop has answered.
+    /// Records that the event loop timer has fired.
     pub(super) fn on_fired(&mut self) {
         self.armed_ms = 0;
     }
 
-    /// A session whose instant has come.
+    /// Removes and returns a session whose time has come.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<SessionKey> {
         let Reverse((at_ms, session)) = *self.due.peek()?;
         (at_ms <= now_ms).then(|| {
@@ -181,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_event_loop_is_asked_for_the_earliest_instant_only() {
+    fn only_the_earliest_time_arms_the_timer() {
         let key = |index| SessionKey { index, serial: 1 };
         let mut session_timers = SessionTimers::default();
         assert_eq!(session_timers.arm(), None);
@@ -205,46 +209,34 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_paced_one_by_one_and_forgotten() {
-        let mut frequency_limit = FrequencyLimit {
+    fn rows_have_separate_timers_which_expire() {
+        let mut limit = FrequencyLimit {
             frequency: Some(2.0),
             ..FrequencyLimit::default()
         };
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        frequency_limit.note_sent(3, FrequencyScope::Row(&a), 1_000);
+        limit.note_sent(3, FrequencyScope::Row(&a), 1_000);
         assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
             Some(1_500)
         );
+        assert_eq!(limit.wait_until_ms(3, FrequencyScope::Row(&b), 1_100), None);
+        assert_eq!(limit.wait_until_ms(2, FrequencyScope::Row(&a), 1_100), None);
+        assert_eq!(limit.wait_until_ms(3, FrequencyScope::Free, 1_100), None);
+        limit.set_frequency(Some(10.0), 1_100);
         assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&b), 1_100),
-            None
-        );
-        assert_eq!(
-            frequency_limit.wait_until_ms(2, FrequencyScope::Row(&a), 1_100),
-            None
-        );
-        assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Free, 1_100),
-            None
-        );
-        frequency_limit.set_frequency(Some(10.0), 1_100);
-        assert_eq!(
-            frequency_limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
             Some(1_200)
         );
         for number in 0..10_000u64 {
             let key: Arc<str> = number.to_string().into();
-            frequency_limit.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
+            limit.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
         }
         assert!(
-            frequency_limit.items[0].rows.len() <= 500,
-            "100 ms of 1000 rows a second, and some room"
+            limit.items[0].rows.len() <= 500,
+            "100 ms of 1000 rows per second, plus spare capacity"
         );
-        frequency_limit.set_frequency(None, 20_000);
-        assert_eq!(
-            frequency_limit.wait_until_ms(1, FrequencyScope::Item, 1_000),
-            None
-        );
+        limit.set_frequency(None, 20_000);
+        assert_eq!(limit.wait_until_ms(1, FrequencyScope::Item, 1_000), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The calls of the event loop.
+//! The event handler of a shard: calls that the event loop makes.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHand
 use super::event::ShardEvent;
 use super::http;
 use super::keys::SessionKey;
-use super::state::{LOST, Shard};
+use super::state::{CONNECTION_LOST, Shard};
 use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
@@ -53,11 +53,17 @@ impl ServerHandler for Shard {
     fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason) {
         self.dialects.remove(conn);
         let key = SessionKey::from_bits(tag);
-        // A connection that was its stream once says nothing about a session.
+        // The session of a connection that was replaced continues on another connection.
         let bound = self.sessions.get_mut(key);
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
-            self.metrics.heartbeat.begin(LOST);
-            limited!(debug, "connection lost", session = %entry.core.id(), ?reason, "session lost its connection");
+            self.metrics.heartbeat.begin(CONNECTION_LOST);
+            limited!(
+                debug,
+                "connection lost",
+                session = %entry.core.id(),
+                ?reason,
+                "session lost its connection"
+            );
             self.lost(io, key);
         }
     }
@@ -104,8 +110,8 @@ impl ServerHandler for Shard {
             ShardEvent::History(backfill) => self.backfill_history(io, *backfill),
             ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
-            ShardEvent::Requests(errand) => self.receive_requests(io, *errand),
-            ShardEvent::Response(outcome) => self.receive_response(io, *outcome),
+            ShardEvent::Requests(requests) => self.receive_requests(io, *requests),
+            ShardEvent::Response(response) => self.receive_response(io, *response),
             ShardEvent::DiscardSession(id) => self.discard_replaced(io, &id),
             ShardEvent::Drain {
                 spread_ms,

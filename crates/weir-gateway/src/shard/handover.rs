@@ -1,5 +1,5 @@
-//! `create_session` and `bind_session` give a session its stream, whichever shard has accepted the
-//! connection: it moves to the shard that keeps the session.
+//! Binds sessions to stream connections. A connection that another shard has accepted moves to the
+//! shard of its session.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -17,9 +17,9 @@ use super::session::{OtherBinding, Poll, StreamBinding};
 use super::wire::Wire;
 use super::{Shard, ShardEvent, http};
 
-/// Bytes of an HTTP answer after which the client has to bind anew, if it does not say.
+/// Default length of a stream in an HTTP response, in bytes. Then the client has to bind again.
 const STREAM_BYTES: u64 = 4_000_000;
-/// The least and the most that a client may ask for: browsers keep a whole answer in memory.
+/// Bounds of the length that a client may request: browsers hold a whole response in memory.
 const STREAM_BYTES_MIN: u64 = 1_000;
 const STREAM_BYTES_MAX: u64 = 50_000_000;
 
@@ -29,7 +29,7 @@ fn not_found() -> SessionRefusal {
 }
 
 impl Shard {
-    /// A session that is not there is told as not found: an SDK then starts a fresh one at once.
+    /// Handles `bind_session`. If the session does not exist, an SDK creates a new one at once.
     pub(super) fn bind(
         &mut self,
         wire: &mut impl Wire,
@@ -64,7 +64,7 @@ impl Shard {
         })
     }
 
-    /// Gives a session of this shard another stream.
+    /// Binds a session of this shard to a connection.
     fn attach(
         &mut self,
         wire: &mut impl Wire,
@@ -79,7 +79,7 @@ impl Shard {
             session = ?Truncated(&bind.session),
             cause = ?Truncated(&bind.cause),
             recovery_from = ?bind.recovery_from,
-            "bind_session"
+            "received bind_session"
         );
         let ip = client_ip(wire, responses.conn);
         let now_ms = wire.now_ms();
@@ -103,14 +103,12 @@ impl Shard {
         let framing = responses.transport.framing();
         let line_max = self.dialects.line_max(responses.conn, framing, line_bytes);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
-        let waits = entry.journal.as_ref();
-        if waits.is_some_and(|journal| !journal.is_readable(line_max)) {
-            // The SDK would lose this connection too; it starts over with a fresh session instead.
+        let journal = entry.journal.as_ref();
+        if journal.is_some_and(|journal| !journal.is_readable(line_max)) {
+            // The client could not read the line on this connection either. It creates a new
+            // session instead.
             let code = SessionCode::RECOVERY_UNAVAILABLE;
-            return Err((
-                code,
-                "what waits has a line too long for this client".into(),
-            ));
+            return Err((code, "an unsent line is too long for this client".into()));
         }
         let config = &self.shared.session;
         entry
@@ -123,8 +121,10 @@ impl Shard {
         Ok(self.connect(wire, key, &bind.stream, &[], responses))
     }
 
-    /// Makes a connection the stream of a session: first the head, which the reply has, then
-    /// `notes`, what waits, and what lags. A stream the session has is given up without a word.
+    /// Makes a connection the stream connection of a session.
+    ///
+    /// It sends the head in `responses`, `notifications`, unsent frames of the journal and updates
+    /// of lagging items, in this order. The previous stream connection is closed without notice.
     pub(super) fn connect(
         &mut self,
         wire: &mut impl Wire,
@@ -185,7 +185,7 @@ impl Shard {
         outcome
     }
 
-    /// The connection has left the loop.
+    /// Sends a detached connection to the shard of its session.
     pub(super) fn send_handover(&mut self, connection: Detached) {
         let handover_target = self.handover_target.take();
         let Some(HandoverTarget {
@@ -206,7 +206,7 @@ impl Shard {
         self.send_event(shard, ShardEvent::Handover(Box::new(handover)));
     }
 
-    /// A connection from another shard, for a session of this one.
+    /// Takes over a connection from another shard and binds it to a session of this shard.
     pub(super) fn accept_handover(&mut self, io: &mut ServerIo, handover: Handover) {
         let Handover {
             bind,
@@ -221,6 +221,7 @@ impl Shard {
         }
     }
 
+    /// Binds a connection from another shard to its session.
     fn bind_adopted(
         &mut self,
         wire: &mut impl Wire,

@@ -1,4 +1,5 @@
-//! TLCP over HTTP: the WebSocket upgrade, requests with their answers, and streams as bodies.
+//! TLCP over HTTP: WebSocket upgrades, requests and their responses, and streams in response
+//! bodies.
 
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, RequestOutcome};
@@ -12,7 +13,7 @@ use super::dialect::Dialect;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
 use super::wire::Wire;
 
-/// Answers one request on the data port.
+/// Handles one HTTP request of a client.
 pub(super) fn respond(
     shard: &mut Shard,
     wire: &mut impl Wire,
@@ -40,7 +41,7 @@ pub(super) fn respond(
     RequestOutcome::Reply(with_cors(response, request.header("origin")))
 }
 
-/// Browsers hide an answer without these headers, and the SDK would retry for ever.
+/// Adds CORS headers. Without them browsers hide the response, and the SDK would retry forever.
 fn with_cors(response: Response, origin: Option<&str>) -> Response {
     match origin {
         Some(origin) => response
@@ -51,21 +52,22 @@ fn with_cors(response: Response, origin: Option<&str>) -> Response {
     }
 }
 
-/// Lines as an answer; without lines, the head of one whose lines come later.
+/// Returns lines as a response. Without lines it is the head of a streamed response.
 pub(super) fn tlcp_response(lines: Vec<u8>, origin: Option<&str>) -> Response {
     let response = Response::text(200, lines)
         .with_header("Cache-Control", "no-store, no-cache, no-transform")
         .with_header("Pragma", "no-cache")
-        // Browsers would look at the first kilobyte of a stream before they show any of it.
+        // Otherwise browsers buffer the first kilobyte of a stream for content sniffing.
         .with_header("X-Content-Type-Options", "nosniff")
-        // Proxies must not collect a stream before they pass it on.
+        // Proxies must not buffer a stream.
         .with_header("X-Accel-Buffering", "no");
     with_cors(response, origin)
 }
 
+/// Handles a WebSocket upgrade.
 fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
     if !request.wants_websocket() {
-        let text = "this path speaks WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
+        let text = "this path requires a WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
         return RequestOutcome::Reply(with_cors(response, request.header("origin")));
     }
@@ -78,10 +80,11 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
             deflate: shard.shared.compression.enabled,
         };
     }
-    let text = format!("offer the WebSocket subprotocol {WEBSOCKET_SUBPROTOCOL}\n");
+    let text = format!("unsupported WebSocket subprotocol: use {WEBSOCKET_SUBPROTOCOL}\n");
     RequestOutcome::Reply(Response::text(400, text))
 }
 
+/// Handles a CORS preflight request.
 fn preflight(request: &HttpRequest<'_>) -> Response {
     let response = Response::text(204, "")
         .with_header("Access-Control-Allow-Methods", "GET, POST")
@@ -92,6 +95,7 @@ fn preflight(request: &HttpRequest<'_>) -> Response {
     }
 }
 
+/// Handles the TLCP requests in an HTTP request.
 fn tlcp(
     shard: &mut Shard,
     wire: &mut impl Wire,
@@ -99,7 +103,7 @@ fn tlcp(
     name: &str,
     request: &HttpRequest<'_>,
 ) -> RequestOutcome {
-    // The version is a matter of each request here.
+    // Over HTTP, each request has its own version.
     let user_agent = request.header("user-agent");
     shard
         .dialects
@@ -115,7 +119,7 @@ fn tlcp(
                     Ok(Request::CreateSession(_) | Request::BindSession(_))
                         if !request.takes_chunks =>
                     {
-                        let text = "sessions need HTTP/1.1 from proxies too";
+                        let text = "sessions require HTTP/1.1 from clients and proxies";
                         shard.counters.sessions_refused += 1;
                         write_conerr(&mut responses.lines, SessionCode::MALFORMED, text);
                         MessageOutcome::Respond

@@ -1,4 +1,4 @@
-//! The shard's item table: who subscribes to which item, and what the item's last values are.
+//! The item table of a shard: the subscribers and the last values of its items.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::schema::FieldSchema;
 use super::transition::Transition;
 use crate::interest::{HistoryInterest, ItemKey, RowInterest};
 
-/// An item's identity: the connection's number and the canonical name.
+/// Identity of an item: the number of the Kafka connection and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
 
 /// Items with at least one subscriber in this shard.
@@ -24,14 +24,14 @@ pub(super) type ItemName = (u16, Arc<str>);
 pub(super) struct ItemTable {
     items: Slab<Item>,
     by_name: HashMap<ItemName, u32>,
-    /// Next epoch; never the same for two items that use one slot after the other.
+    /// Next epoch. Two items that use the same slot in succession have different epochs.
     epoch: u32,
-    /// Number of the last table that was made.
+    /// Number of the last row table or history that was created.
     generation: u32,
     size: TableSize,
 }
 
-/// What an item table holds, for an estimate of its memory.
+/// Sizes of an item table, from which its memory is estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TableSize {
     pub(super) classes: usize,
@@ -39,36 +39,36 @@ pub(super) struct TableSize {
     pub(super) name_bytes: usize,
 }
 
-/// One item and those who want it.
+/// An item and its subscribers.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) name: ItemName,
     pub(super) epoch: u32,
-    /// Fields that ingest was asked for; never fewer than the classes have.
+    /// Fields that ingest extracts; a superset of the fields of all classes.
     pub(super) fields: FieldSet,
-    /// Last update, what subscribers to events have seen if they are in step.
+    /// Last update, which up-to-date subscribers to events have received.
     last: Option<Arc<FrozenValues>>,
-    /// Current values: the last update over the earlier ones.
+    /// Current values: the last update merged over the earlier ones.
     pub(super) state: Option<Arc<FrozenValues>>,
-    /// The fields whose current values are known.
+    /// Fields whose current values are known.
     pub(super) known: Arc<FieldSet>,
     pub(super) classes: Classes,
-    /// What only some modes need.
+    /// Row table and history, which only some modes need.
     pub(super) retained: Option<Box<ItemHistory>>,
 }
 
-/// What ingest must be told about an item after somebody joined it.
+/// Interest to report to ingest after a subscriber joined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InterestUpdate {
-    /// It knows all.
+    /// Nothing has changed.
     Nothing,
-    /// The item is new here.
+    /// The item is new in this shard.
     New(ItemInterest),
-    /// More of it is wanted; all that is.
+    /// More is needed; this is the whole interest.
     More(ItemInterest),
 }
 
-/// What is wanted of an item.
+/// The needs of a shard for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ItemInterest {
     pub(super) item: ItemKey,
@@ -79,16 +79,16 @@ pub(super) struct ItemInterest {
     pub(super) history: Option<HistoryInterest>,
 }
 
-/// What a removal changed elsewhere.
+/// Effects of a removal.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
-    /// This session's place for the same class moved to the removed one's.
+    /// Session whose member slot of the same class moved to the removed one.
     pub(super) moved: Option<SessionKey>,
-    /// The item has no subscribers left and is forgotten.
+    /// The item has no subscribers left and was removed.
     pub(super) emptied: Option<(ItemName, ItemKey)>,
-    /// Nobody wants some of the item's fields any more; those that are left.
+    /// Some fields of the item are no longer needed; this is the remaining interest.
     pub(super) narrowed: Option<(ItemName, ItemInterest)>,
-    /// Rows that nobody needs any more.
+    /// Number of removed rows.
     pub(super) rows: usize,
 }
 
@@ -111,12 +111,12 @@ impl ItemTable {
         self.items.len()
     }
 
-    /// The item in a slot.
+    /// Returns the item in a slot.
     pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
         self.items.get_mut(slot as usize)
     }
 
-    /// The item an update is for, unless its slot has changed hands since.
+    /// Returns the item with this key, unless its slot is used by another item now.
     pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
         self.items
             .get_mut(key.slot as usize)
@@ -163,7 +163,7 @@ impl ItemTable {
         (MemberSlot { slot, member }, change)
     }
 
-    /// Returns `true` if a subscriber would need a frame class that the item may not have.
+    /// Returns `true` if the subscriber would exceed the limit of frame classes per item.
     pub(super) fn is_full(&self, name: &ItemName, key: ClassKey<'_>, classes_max: usize) -> bool {
         let slot = self.by_name.get(name);
         let item = slot.and_then(|slot| self.items.get(*slot as usize));
@@ -191,7 +191,7 @@ impl ItemTable {
         slot
     }
 
-    /// Removes a subscriber by its place, in constant time: the class's last member takes it.
+    /// Removes a subscriber in constant time: the last member of the class moves to its place.
     pub(super) fn remove(&mut self, place: MemberSlot, key: ClassKey<'_>) -> Removal {
         let mut removal = Removal::default();
         let slot = place.slot as usize;
@@ -215,7 +215,7 @@ impl ItemTable {
         if class_gone {
             self.size.classes -= 1;
             item.classes.remove(index);
-            removal.rows = item.forget_unneeded();
+            removal.rows = item.remove_unneeded();
         } else if class.members.capacity() > 64
             && class.members.len() * 4 < class.members.capacity()
         {
@@ -234,7 +234,7 @@ impl ItemTable {
             removal.emptied = Some((item.name, key));
             self.shrink();
         } else if class_gone {
-            // A field left behind by its last subscriber could still fail the item's records.
+            // An unused field could still cause extraction of the item's records to fail.
             let narrowed = item.narrow(key.schema.wanted()) || retains_less;
             removal.narrowed = narrowed.then(|| {
                 let (slot, epoch) = (place.slot, item.epoch);
@@ -244,8 +244,8 @@ impl ItemTable {
         removal
     }
 
-    /// Returns memory when few items are left of many. Slots keep their numbers, so only those
-    /// behind the last item in use can go.
+    /// Releases memory when few of many items are left. Slot numbers do not change, so only slots
+    /// after the last used one are released.
     fn shrink(&mut self) {
         if shrinks(self.by_name.len(), self.by_name.capacity()) {
             self.by_name.shrink_to(2 * self.by_name.len());
@@ -254,14 +254,14 @@ impl ItemTable {
     }
 }
 
-/// Returns `true` if a table of `capacity` entries is worth shrinking to twice its `len`.
+/// Returns `true` if a table of `capacity` entries should shrink to twice its `len`.
 pub(crate) fn shrinks(len: usize, capacity: usize) -> bool {
     capacity > 1_024 && len < capacity / 8
 }
 
 impl Item {
-    /// Adds fields to those asked for; false if they were there. Their present values, if there
-    /// are any, may be older than records on their way without them, so they are not known.
+    /// Adds extracted fields; returns `false` if all were extracted already. The current values of
+    /// new fields are unknown, because records in transit may lack them.
     fn widen(&mut self, wanted: &FieldSet) -> bool {
         if wanted.is_subset(&self.fields) {
             return false;
@@ -272,12 +272,12 @@ impl Item {
         self.fields.union_with(wanted)
     }
 
-    /// Takes back those fields of a class that went which no other has; false if there are none.
+    /// Removes fields in `gone` that no class uses; returns `false` if there are none.
     fn narrow(&mut self, gone: &FieldSet) -> bool {
         self.classes.narrow(&mut self.fields, gone)
     }
 
-    /// What is wanted of it now.
+    /// Returns the current interest.
     fn interest(&self, item: ItemKey) -> ItemInterest {
         let (rows, history) = self.retention();
         ItemInterest {
@@ -288,7 +288,7 @@ impl Item {
         }
     }
 
-    /// Returns what workers keep of it for other shards, as far as this shard knows.
+    /// Returns the interest in rows and in the history.
     fn retention(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
         let history = self
             .retained
@@ -297,8 +297,8 @@ impl Item {
         (self.table().map(RowTable::interest), history)
     }
 
-    /// Begins to keep what a subscriber needs; what is kept already stays. Returns `true` if
-    /// workers are to be asked for what was before.
+    /// Starts to store what a subscriber needs; existing data is retained. Returns `true` if
+    /// workers must send earlier data.
     fn retain(&mut self, keep: Retention, schema: &FieldSchema, generation: u32) -> bool {
         match keep {
             Retention::Values => false,
@@ -319,8 +319,9 @@ impl Item {
         }
     }
 
-    /// Forgets the table and the history if no class is left that needs them; the rows forgotten.
-    fn forget_unneeded(&mut self) -> usize {
+    /// Removes the row table and the history if no class needs them. Returns the number of removed
+    /// rows.
+    fn remove_unneeded(&mut self) -> usize {
         let (events, rows) = (
             self.classes.has(PayloadSource::Event),
             self.classes.has(PayloadSource::Row),
@@ -338,12 +339,12 @@ impl Item {
         table.map_or(0, |table| table.len())
     }
 
-    /// The class with this key.
+    /// Returns the class with this key.
     pub(super) fn class_mut(&mut self, key: ClassKey<'_>) -> Option<&mut FrameClass> {
         self.table_and_class_mut(key).1
     }
 
-    /// The item's rows, and the class with this key.
+    /// Returns the item's rows and the class with this key.
     pub(super) fn table_and_class_mut(
         &mut self,
         key: ClassKey<'_>,
@@ -356,11 +357,11 @@ impl Item {
         (table, at.and_then(|at| self.classes.get_mut(at)))
     }
 
-    /// Takes in an update of which the fields `extracted` were read.
+    /// Applies an update of which the fields `extracted` were read.
     ///
-    /// A field that was read but is not in the record keeps its value. So does one that this
-    /// shard has asked for and that a worker which does not know it yet has not read. Any other
-    /// is unknown from now on.
+    /// A field that was read but is not in the record keeps its value. The same holds for a field
+    /// that this shard needs and a worker has not read, because it does not know the interest yet.
+    /// All other fields become unknown.
     pub(super) fn advance(
         &mut self,
         event: Arc<FrozenValues>,
@@ -381,13 +382,13 @@ impl Item {
         }
     }
 
-    /// Whether the present values of all wanted fields are known.
-    pub(super) fn knows_all(&self) -> bool {
+    /// Returns `true` if the current values of all needed fields are known.
+    pub(super) fn has_all_values(&self) -> bool {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }
 
-    /// Takes in values that are no update, as far as they are not known: those that are may be newer,
-    /// where several workers read the item's records.
+    /// Adds values that are not an update, as far as they are unknown. Known values may be newer,
+    /// if several workers read the item's records.
     pub(super) fn backfill(
         &mut self,
         values: Arc<FrozenValues>,
@@ -418,7 +419,7 @@ impl Item {
         }
     }
 
-    /// The values after and before an update.
+    /// Returns the values after and before an update.
     fn merge(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -445,7 +446,7 @@ impl Item {
         (state, state_before)
     }
 
-    /// What subscribers of a delivery who are in step have got last.
+    /// Returns the values that up-to-date members with this payload source have received.
     pub(super) fn last(&self, payload_source: PayloadSource) -> Option<&Arc<FrozenValues>> {
         match payload_source {
             PayloadSource::Event => self.last.as_ref(),
@@ -462,25 +463,25 @@ impl Item {
         self.retained.as_mut()?.table.as_mut()
     }
 
-    /// The last updates with all fields of a schema, oldest first, at most so many.
+    /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
     pub(super) fn history(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let retained = self.retained.as_ref();
         retained.map_or_else(Vec::new, |retained| retained.history.list(schema, most))
     }
 
-    /// Returns the number of updates that are kept.
+    /// Returns the maximum number of stored updates.
     pub(super) fn history_max(&self) -> usize {
         let retained = self.retained.as_ref();
         retained.map_or(0, |retained| retained.history.most())
     }
 
-    /// Returns `true` if workers are still to send updates from before the history began.
+    /// Returns `true` if workers have not yet sent all updates from before the history began.
     pub(super) fn awaits_history(&self) -> bool {
         let retained = self.retained.as_ref();
         retained.is_some_and(|retained| retained.history.is_awaited())
     }
 
-    /// The current values, if they are known for all fields of a schema.
+    /// Returns the current values if they are known for all fields of a schema.
     pub(super) fn snapshot(&self, schema: &FieldSchema) -> Option<&Arc<FrozenValues>> {
         self.state
             .as_ref()
@@ -519,12 +520,12 @@ mod tests {
     fn new(change: InterestUpdate) -> ItemKey {
         match change {
             InterestUpdate::New(interest) => interest.item,
-            other => panic!("the item is new, but {other:?}"),
+            other => panic!("the item must be new: {other:?}"),
         }
     }
 
     #[test]
-    fn ingest_is_asked_again_when_a_schema_has_more_fields() {
+    fn interest_grows_and_shrinks_with_schemas() {
         let mut table = ItemTable::new();
         let (some, retained) = (
             Arc::new(FieldSchema::of([Some(1), None, Some(0)])),
@@ -545,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_lives_as_long_as_its_subscribers() {
+    fn item_is_removed_with_its_last_subscriber() {
         let mut table = ItemTable::new();
         let schema = Arc::new(FieldSchema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
@@ -571,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_apart_by_what_changes_the_bytes() {
+    fn classes_differ_by_schema_subscription_and_position() {
         let mut table = ItemTable::new();
         let (one, two) = (
             Arc::new(FieldSchema::of([Some(0)])),

@@ -1,6 +1,6 @@
-//! Keys into the tables of a shard.
+//! Keys of a shard's tables.
 
-/// Names a session of this shard; the serial tells a slot's users apart.
+/// Key of a session of this shard. The serial distinguishes sessions that use the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SessionKey {
     pub(super) index: u32,
@@ -8,7 +8,7 @@ pub(super) struct SessionKey {
 }
 
 impl SessionKey {
-    /// As a number that is never 0, for connection tags and timers.
+    /// Returns the key as a number that is never 0, for connection tags and timers.
     pub(super) fn to_bits(self) -> u64 {
         u64::from(self.serial) << 32 | u64::from(self.index)
     }
@@ -21,10 +21,10 @@ impl SessionKey {
     }
 }
 
-/// Where a subscription's item stands in the table.
+/// Position of a subscriber in the item table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemberSlot {
     pub(super) slot: u32,
-    /// Index in the class's member list; changes when another member leaves.
+    /// Index in the member list of the class. It changes when another member leaves.
     pub(super) member: u32,
 }

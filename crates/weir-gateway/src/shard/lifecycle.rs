@@ -1,4 +1,4 @@
-//! A session's way through its life: lines on its stream, streams that end, time that runs out.
+//! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -15,7 +15,7 @@ use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, ShardEvent};
 
 impl Shard {
-    /// Sends data notifications to one session, each of them one line.
+    /// Sends data notifications, one per line, to one session.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
@@ -28,7 +28,7 @@ impl Shard {
         }
     }
 
-    /// Writes lines that are no data notifications, if the session has a stream.
+    /// Writes lines that are not data notifications, if the session has a stream.
     pub(super) fn write_control_lines(
         &mut self,
         wire: &mut impl Wire,
@@ -41,8 +41,8 @@ impl Shard {
         }
     }
 
-    /// The connection takes more: what waits goes on its way, the oldest first. A poll that has
-    /// got all there is ends, unless it may wait for more.
+    /// Sends unsent frames and lagging items after the connection has become writable. Ends a poll
+    /// that has received all its data.
     pub(super) fn resume(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let entry = self.sessions.get_mut(key);
         if entry.is_some_and(|entry| self.writer.drain_pending(wire, entry)) {
@@ -51,7 +51,7 @@ impl Shard {
         }
     }
 
-    /// Ends a poll that has got something, or has waited long enough.
+    /// Ends a poll that has received data or has timed out.
     pub(super) fn end_poll_if_due(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let now_ms = wire.now_ms();
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -64,21 +64,21 @@ impl Shard {
             },
             StreamBinding::WebSocket => false,
         };
-        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
-        if done && !waits {
+        let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        if done && !has_unsent {
             self.send_loop(wire, key, false);
         }
     }
 
-    /// A client that does not read: its queue is full, and mode RAW may not drop silently. It is
-    /// told to start over, which an SDK does at once.
+    /// Ends the session of a client that does not read: its queue is full, and mode RAW may not
+    /// drop updates without notice. An SDK creates a new session at once.
     pub(super) fn end_slow(&mut self, wire: &mut impl Wire, key: SessionKey) {
         self.counters.slow_ended += 1;
         let text = "too slow: the update queue is full";
         self.end_session(wire, key, SessionCode::EXPIRED, text, true);
     }
 
-    /// Ends a session with `END` and closes its connection; `now` drops what is queued.
+    /// Ends a session with `END` and closes its connection. `now` discards unsent output.
     pub(super) fn end_session(
         &mut self,
         wire: &mut impl Wire,
@@ -97,7 +97,7 @@ impl Shard {
         wire.close(conn, last, now);
     }
 
-    /// Ends a session on its client's request.
+    /// Ends a session at the request of its client.
     pub(super) fn destroy(
         &mut self,
         wire: &mut impl Wire,
@@ -119,7 +119,7 @@ impl Shard {
         wire.set_tag(conn, 0);
     }
 
-    /// Takes a session from its stream with `LOOP`; it is kept for another bind.
+    /// Ends the stream of a session with `LOOP`; the session remains for another bind.
     pub(super) fn send_loop(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
         let entry = self.sessions.get_mut(key);
         if entry.is_some_and(|entry| !self.writer.send_loop(wire, entry, close_socket)) {
@@ -127,8 +127,7 @@ impl Shard {
         }
     }
 
-    /// A session's connection is gone, without a word: the client may come back for what it has
-    /// not got.
+    /// Unbinds a session whose connection was lost. The client may recover it.
     pub(super) fn lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let wait_ms = self.shared.limits.recovery_ms;
         if wait_ms == 0 || self.is_draining() {
@@ -140,8 +139,7 @@ impl Shard {
         }
     }
 
-    /// A client has started over and tells which session it has given up: that one need not wait
-    /// for its time to run out.
+    /// Ends a session that its client has replaced by a new one, before it times out.
     pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
         if let Some(shard) = self.remote_shard(old) {
             let id = old.clone().into_owned();
@@ -149,14 +147,14 @@ impl Shard {
         }
         if let Some(key) = self.sessions.find(self.number, old) {
             let session = Truncated(old);
-            limited!(debug, "session replaced", %session, "session was replaced by its client");
+            limited!(debug, "session replaced", %session, "client replaced its session");
             if let Some(conn) = self.remove_session(key) {
                 wire.close(conn, None, true);
             }
         }
     }
 
-    /// The session's timer has run out.
+    /// Handles the timer of a session.
     pub(super) fn wake(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let now_ms = wire.now_ms();
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -182,7 +180,12 @@ impl Shard {
         let mut lines = Vec::new();
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
-            limited!(debug, "inactive client", session = %entry.core.id(), "client broke its promise to be heard");
+            limited!(
+                debug,
+                "inactive client",
+                session = %entry.core.id(),
+                "client inactivity timeout expired"
+            );
             wire.close(conn, None, true);
             return self.lost(wire, key);
         }
@@ -196,7 +199,7 @@ impl Shard {
         }
     }
 
-    /// A poll that has not ended because the connection is full ends when it has room.
+    /// Checks a poll again later that could not end because the send queue is full.
     fn recheck_poll(&mut self, wire: &mut impl Wire, key: SessionKey) {
         const RECHECK_MS: u64 = 1_000;
         let now_ms = wire.now_ms();
@@ -210,9 +213,15 @@ impl Shard {
         }
     }
 
+    /// Ends a session that was not bound in time.
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
-            limited!(debug, "session expired", session = %entry.core.id(), "session was not bound again");
+            limited!(
+                debug,
+                "session expired",
+                session = %entry.core.id(),
+                "unbound session timed out"
+            );
         }
         self.counters.sessions_expired += 1;
         if let Some(conn) = self.remove_session(key) {
@@ -220,15 +229,15 @@ impl Shard {
         }
     }
 
-    /// Ends the polls that have got something.
+    /// Ends the polls that have received data.
     pub(super) fn end_polls_with_data(&mut self, wire: &mut impl Wire) {
         for key in std::mem::take(&mut self.writer.polls_with_data) {
             self.end_poll_if_due(wire, key);
         }
     }
 
-    /// Forgets a session and all it has subscribed to, many items in several iterations. The
-    /// connection stays.
+    /// Ends a session and releases its items, in several iterations if there are many. The
+    /// connection stays open.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let entry = self.sessions.end(key)?;
         self.writer.forget(entry);

@@ -1,4 +1,4 @@
-//! One shard: an event loop's handler with its own sessions, items and subscriptions.
+//! One shard: the handler of an event loop, with its own sessions, items and subscriptions.
 
 mod admission;
 mod backlog;

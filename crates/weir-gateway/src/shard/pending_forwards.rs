@@ -1,4 +1,4 @@
-//! Requests that other shards carry out and whose responses are outstanding.
+//! State of requests that are forwarded to other shards, or received from them.
 
 use std::collections::VecDeque;
 
@@ -8,37 +8,38 @@ use weir_net::server::ConnId;
 use super::event::{ForwardedRequests, ShardEvent};
 use super::responses::RequestTransport;
 
-/// One message whose answer is not complete.
+/// A message whose responses are not complete.
 #[derive(Debug)]
 pub(super) struct PendingForward {
     pub(super) conn: ConnId,
     pub(super) transport: RequestTransport,
-    /// The answer, piece by piece.
+    /// Parts of the response, in order.
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) missing: usize,
-    /// Messages that came meanwhile.
-    pub(super) put_off: VecDeque<String>,
-    pub(super) put_off_bytes: usize,
+    /// Later messages of the connection.
+    pub(super) deferred: VecDeque<String>,
+    pub(super) deferred_bytes: usize,
 }
 
-/// All that is on its way; at most one job per connection.
+/// All forwarded requests; at most one message per connection.
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
-    pub(super) jobs: HashMap<u64, PendingForward>,
+    pub(super) by_id: HashMap<u64, PendingForward>,
     pub(super) by_conn: HashMap<ConnId, u64>,
-    pub(super) last: u64,
-    /// Mails that found an inbox full, the oldest first.
+    pub(super) last_id: u64,
+    /// Events that found a mailbox full, oldest first.
     pub(super) outgoing: VecDeque<(u16, ShardEvent)>,
-    /// Errands of other shards for a later iteration; at most one per connection of theirs.
+    /// Requests of other shards for a later iteration; at most one per connection of theirs.
     pub(super) incoming: VecDeque<ForwardedRequests>,
 }
 
 impl Forwarding {
+    /// Returns `true` if responses to a message of this connection are outstanding.
     pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
         !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
     }
 
-    /// Returns `true` if errands of other shards wait for a later iteration.
+    /// Returns `true` if requests of other shards wait for a later iteration.
     pub(super) fn has_incoming(&self) -> bool {
         !self.incoming.is_empty()
     }

@@ -1,5 +1,5 @@
-//! What waits for one item of one subscription while its client may not or can not be sent to: updates
-//! as shared values, never as bytes, merged or dropped as the mode allows.
+//! Updates queued for one item of one subscription while its client lags or a limit delays them.
+//! They are shared values, never bytes, and are merged or dropped as the mode allows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,68 +12,68 @@ use super::delivery::DeliveryMode;
 use super::row_table::RowChange;
 use super::work::visit;
 
-/// What an update costs besides its texts.
+/// Bytes that an update counts in addition to its texts.
 const ENTRY_BYTES: usize = 64;
 
-/// One thing to be told.
+/// Entry of a queue.
 #[derive(Debug)]
 pub(super) enum QueuedUpdate {
-    /// An update of the snapshot; neither paced nor dropped.
+    /// Update of the snapshot; exempt from the frequency limit and never dropped.
     Snapshot(Arc<FrozenValues>),
     Update(Arc<FrozenValues>),
     Row {
         key: Arc<str>,
         command: RowCommand,
         values: Arc<FrozenValues>,
-        /// What it counts for; 0 if the table has the values anyway.
+        /// Bytes that it counts; 0 if the row table holds the values anyway.
         bytes: usize,
     },
-    /// So many updates were dropped here.
+    /// This number of updates was lost here.
     Lost(u64),
-    /// All rows are gone.
+    /// All rows were removed.
     Clear,
     EndOfSnapshot,
-    /// Told, or not worth telling any more.
+    /// Sent, or obsolete.
     Removed,
 }
 
-/// Things to be told, in order.
+/// Entries to be sent, in order.
 #[derive(Debug)]
 pub(super) struct Queue {
     delivery: DeliveryMode,
-    /// Updates that may wait.
+    /// Maximum number of queued updates.
     updates_max: usize,
     entries: VecDeque<QueuedUpdate>,
-    /// Slots that are [`QueuedUpdate::Gone`].
+    /// Number of [`QueuedUpdate::Removed`] entries.
     removed: usize,
     /// Index before which there is no [`QueuedUpdate::Update`].
     oldest: usize,
     updates: usize,
-    /// Updates of the snapshot that may still come.
+    /// Number of snapshot updates that may still be added at the front.
     backfill_max: usize,
     bytes: usize,
-    /// Number of the first slot since the beginning.
+    /// Number of the first entry, counted since the queue was created.
     first: u64,
-    /// Of each key, the slot that is about it last.
+    /// Number of the last entry of each row, by row key.
     latest: HashMap<Arc<str>, u64>,
-    /// Number of the first slot that was never put off.
+    /// Number of the first entry that was never delayed.
     undelayed_from: u64,
-    /// Slots that were put off: the instants from which they may be sent, and their numbers.
+    /// Delayed entries: the time from which each may be sent, and its number.
     delayed: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Rows were lost: the table must be told anew.
+    /// Rows were lost: the whole table must be sent again.
     resync_pending: bool,
-    /// The end of the snapshot was lost with them.
+    /// The end of the snapshot was lost with the rows.
     end_pending: bool,
 }
 
-/// What became of updates that were not queued as they came.
+/// Updates that were not queued unchanged.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OverflowCounts {
     /// Merged into a newer or older one.
     pub(super) conflated: u64,
     /// Dropped as the oldest.
     pub(super) dropped: u64,
-    /// Lost; the client will be told.
+    /// Lost; reported to the client.
     pub(super) lost: u64,
 }
 
@@ -98,7 +98,7 @@ fn cost(values: &FrozenValues) -> usize {
 }
 
 impl Queue {
-    /// A queue in which at most `most` updates wait, where the delivery has such a limit.
+    /// Creates a queue for at most `updates_max` updates, if the delivery mode has such a limit.
     pub(super) fn new(delivery: DeliveryMode, updates_max: usize) -> Self {
         Self {
             delivery,
@@ -122,7 +122,7 @@ impl Queue {
         self.entries.len()
     }
 
-    /// What the updates in it count for.
+    /// Returns the bytes of the queued updates.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -131,17 +131,17 @@ impl Queue {
         self.entries.get(index)
     }
 
-    /// An update of the snapshot.
+    /// Appends an update of the snapshot.
     pub(super) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
         self.entries.push_back(QueuedUpdate::Snapshot(values));
     }
 
-    /// Leaves room for `most` further updates of the snapshot at the front.
+    /// Allows `updates_max` further snapshot updates at the front.
     pub(super) fn reserve_backfill(&mut self, updates_max: usize) {
         self.backfill_max = updates_max;
     }
 
-    /// An update from before those of the snapshot; left out if there is no room for it.
+    /// Inserts a snapshot update before the others, unless the allowance is used up.
     pub(super) fn push_backfill(&mut self, values: &Arc<FrozenValues>) {
         if self.backfill_max > 0 {
             self.backfill_max -= 1;
@@ -152,11 +152,12 @@ impl Queue {
         }
     }
 
-    /// A row of the snapshot.
+    /// Appends a row of the snapshot.
     pub(super) fn push_snapshot_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
         self.append_row(key, RowCommand::Add, values, 0);
     }
 
+    /// Appends the end of the snapshot.
     pub(super) fn push_end(&mut self) {
         match self.resync_pending {
             true => self.end_pending = true,
@@ -164,7 +165,7 @@ impl Queue {
         }
     }
 
-    /// All rows are gone, and with them what would have been told about them.
+    /// Records that all rows were removed, and drops the queued updates of rows.
     pub(super) fn push_clear(&mut self) {
         let lost = match self.entries.front() {
             Some(QueuedUpdate::Lost(lost)) => Some(*lost),
@@ -180,7 +181,7 @@ impl Queue {
         }
     }
 
-    /// An update, where updates and not rows are told; `room` is how many bytes may wait.
+    /// Appends an update, in modes other than COMMAND. `bytes_max` is the limit of this queue.
     pub(super) fn push(&mut self, values: &Arc<FrozenValues>, bytes_max: usize) -> OverflowCounts {
         let is_full = self.updates > 0 && self.bytes + cost(values) > bytes_max;
         match self.delivery {
@@ -206,7 +207,7 @@ impl Queue {
                 OverflowCounts::conflated(1)
             }
             DeliveryMode::States if is_full => {
-                // The newest state is owed in any case; what it replaces is lost.
+                // The newest state must be sent; the state that it replaces is lost.
                 self.pop_update();
                 self.add_loss(1);
                 self.append(values);
@@ -223,7 +224,7 @@ impl Queue {
         }
     }
 
-    /// A change of a row.
+    /// Appends a row change. `bytes_max` is the limit of this queue.
     pub(super) fn push_row(&mut self, change: &RowChange, bytes_max: usize) -> OverflowCounts {
         if self.resync_pending {
             self.add_loss(1);
@@ -246,7 +247,7 @@ impl Queue {
         OverflowCounts::default()
     }
 
-    /// Merges a change into what waits about its row, if that is allowed.
+    /// Merges a change into the queued change of its row, if that is allowed.
     fn merge(&mut self, change: &RowChange, newer: &Arc<FrozenValues>) -> Option<OverflowCounts> {
         let number = *self.latest.get(&change.key)?;
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
@@ -262,7 +263,7 @@ impl Queue {
         match (*command, change.command) {
             (RowCommand::Add, RowCommand::Delete) => {
                 self.take(index);
-                // Else gaps would pile up while nothing is told.
+                // Without this, removed entries would accumulate while nothing is sent.
                 self.trim();
                 Some(OverflowCounts::conflated(2))
             }
@@ -273,7 +274,7 @@ impl Queue {
                 if change.command == RowCommand::Delete {
                     *command = RowCommand::Delete;
                     if number < self.undelayed_from {
-                        // No limit of frequency holds for it.
+                        // Deletions are exempt from the frequency limit.
                         self.delayed.push(Reverse((0, number)));
                     }
                 }
@@ -283,7 +284,7 @@ impl Queue {
         }
     }
 
-    /// Too many rows wait: all are lost, and the table will be told anew.
+    /// Drops all rows because too many are queued. The whole table will be sent again.
     fn drop_rows(&mut self) -> OverflowCounts {
         let lost = self.updates as u64 + 1;
         self.end_pending = self.take_end();
@@ -293,12 +294,12 @@ impl Queue {
         OverflowCounts::lost(lost)
     }
 
-    /// Whether the table must be told anew, by [`Self::resync`].
+    /// Returns `true` if the whole table must be sent again, by [`Self::resync`].
     pub(super) fn needs_resync(&self) -> bool {
         self.resync_pending
     }
 
-    /// Has the whole table told, in place of the changes that were lost.
+    /// Queues the whole table in place of the lost changes.
     pub(super) fn resync(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
         self.resync_pending = false;
         self.entries.push_back(QueuedUpdate::Clear);
@@ -310,7 +311,7 @@ impl Queue {
         }
     }
 
-    /// Takes out what has been told.
+    /// Removes an entry that was sent.
     pub(super) fn take(&mut self, index: usize) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
@@ -333,8 +334,8 @@ impl Queue {
         }
     }
 
-    /// Returns the index of the slot that is to be sent next: one that was put off and is due,
-    /// else the first that was not put off.
+    /// Returns the index of the next entry to send: a delayed entry that is due, otherwise the
+    /// first one that was never delayed.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<usize> {
         self.skip_removed();
         if let Some(Reverse((at_ms, number))) = self.delayed.peek() {
@@ -353,7 +354,7 @@ impl Queue {
         }
     }
 
-    /// Puts off the slot that [`Self::next`] has returned.
+    /// Delays the entry that [`Self::next`] has returned until `at_ms`.
     pub(super) fn delay(&mut self, index: usize, at_ms: u64) {
         let number = self.first + index as u64;
         match number < self.undelayed_from {
@@ -363,14 +364,14 @@ impl Queue {
         self.delayed.push(Reverse((at_ms, number)));
     }
 
-    /// Returns the instant from which the first slot that was put off may be sent.
+    /// Returns the time from which the first delayed entry may be sent.
     pub(super) fn next_delayed_ms(&mut self) -> u64 {
         self.skip_removed();
         let next = self.delayed.peek();
         next.map_or(u64::MAX, |Reverse((at_ms, _))| *at_ms)
     }
 
-    /// Has all slots looked at again, after the limit of frequency has changed.
+    /// Makes all delayed entries due, after a change of the frequency limit.
     pub(super) fn retry_delayed(&mut self) {
         self.undelayed_from = self.first;
         self.delayed.clear();
@@ -387,7 +388,7 @@ impl Queue {
         }
     }
 
-    /// Forgets what has been told; true if nothing is left.
+    /// Drops removed entries at the front. Returns `true` if the queue is empty.
     pub(super) fn trim(&mut self) -> bool {
         while let Some(QueuedUpdate::Removed) = self.entries.front() {
             visit();
@@ -402,6 +403,7 @@ impl Queue {
         self.entries.is_empty()
     }
 
+    /// Drops all removed entries and numbers the others again.
     fn compact(&mut self) {
         self.entries.retain(|entry| {
             visit();
@@ -465,7 +467,7 @@ impl Queue {
             match self.entries.get(self.oldest) {
                 Some(QueuedUpdate::Update(_)) => break self.take(self.oldest),
                 Some(_) => self.oldest += 1,
-                // It cannot be: there are as many as were counted.
+                // Unreachable: the number of updates is counted.
                 None => break self.updates = 0,
             }
         }

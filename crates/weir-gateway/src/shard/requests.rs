@@ -1,5 +1,5 @@
-//! TLCP requests, over whatever they come: sessions begin, controls are carried out, answers are
-//! collected.
+//! Handles TLCP requests of any transport: creates sessions, executes control requests, collects
+//! responses.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -23,11 +23,11 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
 }
 
 impl Shard {
-    /// Handles one WebSocket message: requests in order, answers in order.
+    /// Handles one WebSocket message. The responses are in the order of the requests.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
         if self.forwarding.is_waiting(conn) {
-            // Answers keep their order, so this message has to wait for another shard.
-            return self.put_off(wire, conn, text);
+            // Responses keep their order, so this message waits for the response of another shard.
+            return self.defer(wire, conn, text);
         }
         let lines = std::mem::take(&mut self.response_buffer);
         let mut responses = ResponseBatch::on(conn, RequestTransport::WebSocket, lines);
@@ -53,7 +53,7 @@ impl Shard {
         self.response_buffer = responses.lines;
     }
 
-    /// Sends the answers so far if they go the way of what a session is sent next.
+    /// Sends the responses so far if they share a connection with the next lines of a session.
     pub(super) fn flush_before(
         &mut self,
         wire: &mut impl Wire,
@@ -66,7 +66,7 @@ impl Shard {
         }
     }
 
-    /// Sends the answers so far; over HTTP they are one answer in the end.
+    /// Sends the responses so far. Over HTTP all responses are sent together at the end.
     fn flush(&mut self, wire: &mut impl Wire, responses: &mut ResponseBatch) {
         if responses.transport != RequestTransport::WebSocket {
             return;
@@ -77,7 +77,7 @@ impl Shard {
         responses.lines.clear();
     }
 
-    /// A client that floods the gateway with requests and does not read the answers.
+    /// Ends a client that sends requests without reading the responses.
     pub(super) fn drop_slow_client(&mut self, wire: &mut impl Wire, conn: ConnId) {
         match self.session_of(wire, conn) {
             Some(key) => self.end_slow(wire, key),
@@ -85,15 +85,15 @@ impl Shard {
         }
     }
 
-    /// The session whose stream this connection is.
+    /// Returns the session whose stream connection is `conn`.
     pub(super) fn session_of(&mut self, wire: &mut impl Wire, conn: ConnId) -> Option<SessionKey> {
         let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
         let entry = self.sessions.get_mut(key)?;
         entry.is_bound_to(conn).then_some(key)
     }
 
-    /// The session that a request is about: the one it names, else the last one bound on its
-    /// connection, unless that has another stream now.
+    /// Returns the session that a request addresses: the session it names, otherwise the last one
+    /// bound on its connection, unless that session has another stream now.
     fn addressed(
         &mut self,
         wire: &mut impl Wire,
@@ -108,6 +108,7 @@ impl Shard {
         (entry.conn == conn || !entry.is_bound()).then_some(key)
     }
 
+    /// Handles one request: executes it here, or adds it to those for other shards.
     pub(super) fn handle_request(
         &mut self,
         wire: &mut impl Wire,
@@ -120,7 +121,7 @@ impl Shard {
                 return MessageOutcome::Respond;
             }
             Request::Wsok => {
-                let text = "wsok is for WebSocket";
+                let text = "wsok requires a WebSocket";
                 write_error(&mut responses.lines, ControlCode::MALFORMED, text);
                 return MessageOutcome::Respond;
             }
@@ -141,7 +142,7 @@ impl Shard {
         MessageOutcome::Respond
     }
 
-    /// A request about a session of this shard, or about none.
+    /// Executes a request for a session of this shard, or for no session.
     pub(super) fn carry_out(
         &mut self,
         wire: &mut impl Wire,
@@ -156,7 +157,7 @@ impl Shard {
         match request {
             Request::Control(control) => self.control(wire, key, control, responses),
             Request::Message(message) => self.refuse_message(wire, key, message, responses),
-            // Only HTTP needs an answer; a session that is not there is no error.
+            // Only HTTP requires a response. An unknown session is not an error.
             Request::Heartbeat(_) if responses.transport != RequestTransport::WebSocket => {
                 write_reqok(&mut responses.lines, None);
             }
@@ -164,7 +165,7 @@ impl Shard {
         }
     }
 
-    /// The shard that keeps a session, if it is another one.
+    /// Returns the shard of a session, if it is another one.
     pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
         let place = SessionId::location_of(id)?;
         let peers = self.shared.peers.get()?;
@@ -172,6 +173,7 @@ impl Shard {
         (known && place.shard != self.number).then_some(place.shard)
     }
 
+    /// Handles `create_session`.
     fn create(
         &mut self,
         wire: &mut impl Wire,
@@ -184,7 +186,7 @@ impl Shard {
             cid = ?Truncated(&create.cid),
             cause = ?Truncated(&create.cause),
             replaces = ?Truncated(&create.old_session),
-            "create_session"
+            "received create_session"
         );
         if let Some(old) = &create.old_session {
             self.discard_replaced(wire, old);
@@ -205,8 +207,9 @@ impl Shard {
         }
     }
 
-    /// Makes a session and carries out the controls that come with it; it has no stream yet. The
-    /// head is appended to the reply, what the controls cause is returned.
+    /// Creates a session without a stream and executes the control requests that come with it.
+    /// Appends the session's head to `responses` and returns the data notifications that the
+    /// requests cause.
     fn open(
         &mut self,
         wire: &mut impl Wire,
@@ -239,14 +242,14 @@ impl Shard {
                 ControlOp::Add(add) => self.subscribe(key, add, &mut notifications),
                 _ => Err(SubscriptionError {
                     code: ControlCode::BAD_VALUE,
-                    message: "only LS_op=add goes with create_session".to_owned(),
+                    message: "create_session accepts only LS_op=add".to_owned(),
                 }),
             };
             if let Err(refusal) = done {
                 self.remove_session(key);
                 responses.lines.truncate(begin);
                 if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
-                    // There may be room later, and 64 would stop an SDK for good.
+                    // The condition may be temporary, and code 64 would stop an SDK for good.
                     return Err((SessionCode::RETRY_LATER, refusal.message.into()));
                 }
                 return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
@@ -256,7 +259,7 @@ impl Shard {
         Ok((key, notifications))
     }
 
-    /// Whether a connection can be the stream that is asked for.
+    /// Checks that a connection can become a stream connection.
     pub(super) fn check_stream(
         &mut self,
         wire: &mut impl Wire,
@@ -269,20 +272,21 @@ impl Shard {
         Ok(())
     }
 
-    /// What a new session needs, over whatever it is created.
+    /// Checks a request for a new session, for all transports.
     fn check_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
         let set = if create.adapter_set == self.shared.set_id {
             AdapterSet::Served
         } else if self.shared.simulator.is_some() && create.adapter_set == simulator::ADAPTER_SET {
             AdapterSet::LoadTests
         } else {
-            let text = format!("no adapter set \"{}\" here", create.adapter_set);
+            let text = format!("adapter set \"{}\" does not exist", create.adapter_set);
             return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));
         };
         self.check_capacity().map(|()| set)
     }
 
-    /// 5 and 6 make SDKs come back later; 7 to 10 would stop them for good.
+    /// Checks the limits on sessions. Codes 5 and 6 make SDKs retry later; 7 to 10 would stop them
+    /// for good.
     fn check_capacity(&self) -> Result<(), SessionRefusal> {
         if self.is_draining() {
             let text = "the gateway is shutting down";

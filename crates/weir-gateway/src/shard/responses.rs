@@ -1,4 +1,4 @@
-//! The response to the requests of one connection.
+//! Responses to the requests of one connection.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,29 @@ use weir_tlcp::request::Request;
 
 use super::frame::Framing;
 
-/// What becomes of the connection after a message.
+/// Effect of a message on its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageOutcome {
-    /// It gets its answer.
+    /// The responses are sent.
     Respond,
-    /// The answer has begun: it is a session's stream.
+    /// The connection becomes the stream connection of a session.
     Stream,
-    /// To another shard; what it has sent after this message goes with it.
+    /// The connection moves to another shard, with the input after this message.
     HandOver,
 }
 
-/// What a request came by.
+/// Transport of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestTransport {
     WebSocket,
-    /// With the `Origin` that the answer must name.
+    /// HTTP, with the `Origin` that the response must name.
     Http {
         origin: Option<Box<str>>,
     },
 }
 
 impl RequestTransport {
-    /// How a stream is framed that comes this way.
+    /// Returns the framing of a stream over this transport.
     pub(super) fn framing(&self) -> Framing {
         match self {
             Self::WebSocket => Framing::WebSocket,
@@ -39,18 +39,18 @@ impl RequestTransport {
     }
 }
 
-/// The lines that answer the requests of one connection, until they are sent.
+/// Response lines of one connection that are not sent yet.
 #[derive(Debug)]
 pub(super) struct ResponseBatch {
     pub(super) conn: ConnId,
     pub(super) transport: RequestTransport,
     pub(super) lines: Vec<u8>,
-    /// Requests that other shards must answer, each with the lines before it.
+    /// Requests for sessions of other shards, each with the lines before it.
     pub(super) remote: Vec<(Vec<u8>, u16, Request<'static>)>,
 }
 
 impl ResponseBatch {
-    /// With a buffer that may have been used before.
+    /// Creates a batch that reuses a buffer.
     pub(super) fn on(conn: ConnId, transport: RequestTransport, mut lines: Vec<u8>) -> Self {
         lines.clear();
         Self {
@@ -62,5 +62,5 @@ impl ResponseBatch {
     }
 }
 
-/// Why a session does not begin.
+/// Code and text of a refused session.
 pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);

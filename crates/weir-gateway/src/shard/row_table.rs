@@ -1,7 +1,7 @@
-//! Mode COMMAND: the rows of an item, and what a record does to them.
+//! The rows of an item in mode COMMAND, and the effect of a record on them.
 //!
-//! Rows are kept so that a later subscriber gets all of them, that a field a record lacks keeps its
-//! value, and that ADD and UPDATE are what they say, whatever a producer writes.
+//! Rows are stored so that later subscribers receive all of them, that a field which is absent from
+//! a record keeps its value, and that ADD and UPDATE are correct whatever a producer writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand}
 
 use crate::interest::{RowInterest, RowTableConfig};
 
-/// What tables count; the keys are those that are there.
+/// Counters of row tables. `keys` is the number of stored rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
     pub(crate) keys: u64,
-    /// Updates of keys that did not fit.
+    /// Updates of rows that were not stored because the table was full.
     pub(crate) left_out: u64,
-    /// Records left out.
+    /// Records without effect: rejected by the command mode, or about unknown rows.
     pub(crate) refused: u64,
 }
 
-/// The rows of one item.
+/// Rows of one item.
 #[derive(Debug)]
 pub(crate) struct RowTable {
     rules: RowTableConfig,
-    /// The fields that every row has been read with.
+    /// Fields that every row has been read with.
     fields: FieldSet,
-    /// By age, so that they can be listed in the order of their ADD.
+    /// Rows by age, so that they can be listed in the order of their ADD.
     rows: BTreeMap<u64, CommandRow>,
     ages: HashMap<Arc<str>, u64>,
     next_age: u64,
-    /// Some keys did not fit: those that are not known may exist all the same.
+    /// Some rows were not stored: unknown rows may exist.
     is_incomplete: bool,
-    /// No record has said yet that the snapshot is complete.
+    /// No record has completed the snapshot yet.
     in_snapshot: bool,
-    /// What subscribers in step have got last, of whatever key.
+    /// Values that up-to-date subscribers have received last, of any row.
     last: Option<Arc<FrozenValues>>,
-    /// Tells the table from others of the same item, before or after it.
+    /// Number that distinguishes the table from earlier and later ones of the same item.
     generation: u32,
-    /// Ingest workers that have not told yet which rows they know.
+    /// Number of ingest workers that have not sent their rows yet.
     pending_workers: usize,
 }
 
-/// One row, its command always `ADD` or `UPDATE`.
+/// One row. Its command is always `ADD` or `UPDATE`.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandRow {
     pub(crate) key: Arc<str>,
     pub(crate) values: Arc<FrozenValues>,
 }
 
-/// What a record does.
+/// Effect of a record.
 #[derive(Debug)]
 pub(crate) enum RowStep {
     Row(RowChange),
@@ -58,30 +58,30 @@ pub(crate) enum RowStep {
     EndOfSnapshot,
 }
 
-/// A change of one row.
+/// Change of one row.
 #[derive(Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Arc<str>,
     pub(crate) command: RowCommand,
-    /// What everybody has got then who has `before`.
+    /// Values after the change, for subscribers that have received `before`.
     pub(crate) values: Arc<FrozenValues>,
     pub(crate) before: Option<Arc<FrozenValues>>,
-    /// What others get: of a row that is deleted, no more than its key.
+    /// Values after the change, for other subscribers. A deleted row has only its key.
     pub(crate) whole: Arc<FrozenValues>,
-    /// The key did not fit into the table: what was said about it before is not known.
+    /// The row was not stored because the table is full: its earlier values are unknown.
     pub(crate) is_unstored: bool,
 }
 
-/// A row from before the table.
+/// A row from before the table was created.
 #[derive(Debug)]
 pub(crate) struct BackfilledRow {
     pub(crate) change: RowChange,
-    /// As it was told until now: a record has come meanwhile that did not have all of it.
+    /// Values sent before, if a record without all fields of the row came in the meantime.
     pub(crate) previous: Option<Arc<FrozenValues>>,
 }
 
 impl RowTable {
-    /// A table without rows; records of which not all of `fields` were read are not for it.
+    /// Creates an empty table. Records of which not all of `fields` were read are ignored.
     pub(crate) fn new(rules: RowTableConfig, fields: FieldSet) -> Self {
         Self {
             rules,
@@ -97,12 +97,12 @@ impl RowTable {
         }
     }
 
-    /// Has the table wait for the rows that so many workers know from before it.
+    /// Makes the table wait for the earlier rows of `workers` workers.
     pub(crate) fn await_rows(&mut self, generation: u32, workers: usize) {
         (self.generation, self.pending_workers) = (generation, workers);
     }
 
-    /// What ingest is asked for.
+    /// Returns the interest to report to ingest.
     pub(crate) fn interest(&self) -> RowInterest {
         RowInterest {
             generation: self.generation,
@@ -110,12 +110,12 @@ impl RowTable {
         }
     }
 
-    /// Whether rows of this generation are waited for.
+    /// Returns `true` if rows of this generation are outstanding.
     pub(crate) fn awaits_backfill(&self, generation: u32) -> bool {
         self.pending_workers > 0 && self.generation == generation
     }
 
-    /// A worker has told the rows it knows; true if the snapshot is complete now.
+    /// Records that a worker has sent its rows. Returns `true` if the snapshot is complete now.
     pub(crate) fn note_backfill(&mut self, in_snapshot: bool) -> bool {
         self.pending_workers = self.pending_workers.saturating_sub(1);
         self.in_snapshot = in_snapshot;
@@ -130,17 +130,17 @@ impl RowTable {
         self.rows.values()
     }
 
-    /// Whether more of the snapshot is to come.
+    /// Returns `true` if the snapshot is not complete.
     pub(crate) fn in_snapshot(&self) -> bool {
         self.in_snapshot || self.pending_workers > 0
     }
 
-    /// What subscribers in step have got last.
+    /// Returns the values that up-to-date subscribers have received last.
     pub(crate) fn last(&self) -> Option<&Arc<FrozenValues>> {
         self.last.as_ref()
     }
 
-    /// Takes in an update of which the fields `extracted` were read; `None` if it is left out.
+    /// Applies an update of which the fields `extracted` were read; `None` if it has no effect.
     pub(crate) fn advance(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -158,7 +158,7 @@ impl RowTable {
         step
     }
 
-    /// Takes in a row that a worker knows.
+    /// Adds a row from a worker.
     pub(crate) fn backfill(
         &mut self,
         row: &Arc<FrozenValues>,
@@ -192,7 +192,7 @@ impl RowTable {
             }
             CommandEvent::EndOfSnapshot => {
                 self.in_snapshot = false;
-                // Rows that are still to be told come before the end.
+                // Outstanding rows are sent before the end.
                 (self.pending_workers == 0).then_some(RowStep::EndOfSnapshot)
             }
             CommandEvent::Row { key, command } => {
@@ -225,7 +225,7 @@ impl RowTable {
         };
         let whole = Arc::new(event.map(named)?);
         let before = self.last.clone();
-        // Clients show nothing of the rest, so it costs least unchanged.
+        // Clients show no other field of a deleted row, so unchanged values cost least.
         let values = before.as_ref().and_then(|last| whole.over(last, |_| true));
         let values = values.map_or_else(|| Arc::clone(&whole), Arc::new);
         self.last = before.is_some().then(|| Arc::clone(&values));
@@ -293,7 +293,7 @@ impl RowTable {
         key
     }
 
-    /// A row's values as they go out with another command than they have come with.
+    /// Returns the values of a row with another command.
     pub(crate) fn with_command(
         &self,
         values: &Arc<FrozenValues>,

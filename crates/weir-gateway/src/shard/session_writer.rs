@@ -1,5 +1,7 @@
-//! The one way for data notifications: queued for the stream or held until there is one, counted,
-//! and remembered for a client that loses its connection.
+//! The only path of data notifications to a session.
+//!
+//! It queues them on the stream connection, or in the journal while there is none, counts them, and
+//! stores them for recovery.
 
 use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
@@ -14,25 +16,26 @@ use super::session::{OtherBinding, SessionEntry, StreamBinding};
 use super::timer_tokens::END_POLLS;
 use super::wire::{NO_CONNECTION, Wire};
 
-/// Bytes of an HTTP body that its `LOOP` line takes.
+/// Bytes reserved for the `LOOP` line of an HTTP body.
 const LOOP_BYTES: u64 = 8;
 
-/// What sending needs to know.
+/// Limits and totals of all sessions' output.
 #[derive(Debug)]
 pub(super) struct SessionWriter {
-    /// Bytes that may wait for a session without a stream.
+    /// Maximum number of bytes queued for a session without a stream.
     unbound_bytes_max: usize,
-    /// Milliseconds that a session is kept after `LOOP`.
+    /// Time for which a session is stored after `LOOP`, in milliseconds.
     unbound_ms: u64,
     limits: JournalLimits,
     pub(super) compressor: Compressor,
-    /// Polls that have got data: they end soon, with what comes until then.
+    /// Polls that have received data. They end in the next iteration, with the data queued until
+    /// then.
     pub(super) polls_with_data: Vec<SessionKey>,
-    /// Bytes that all journals keep.
+    /// Bytes in all journals.
     pub(super) journal_bytes: usize,
-    /// Sessions without a stream.
+    /// Number of sessions without a stream.
     pub(super) unbound: u64,
-    /// Until when updates that are too long are not logged.
+    /// Time until which further too long updates are not logged.
     pub(super) too_long_quiet_ms: u64,
 }
 
@@ -55,8 +58,10 @@ impl SessionWriter {
         }
     }
 
-    /// Puts `count` data notifications on their way. `Behind`: offer them, or something newer, when
-    /// the client has caught up; only for what can wait. `Gone`: there is no room.
+    /// Sends or queues `count` data notifications.
+    ///
+    /// A deferrable frame is not queued while the client lags; then the caller queues its values.
+    /// No frame is queued if the queue is full or the connection is closed.
     pub(super) fn data(
         &mut self,
         wire: &mut impl Wire,
@@ -65,8 +70,8 @@ impl SessionWriter {
         count: u32,
         policy: QueuePolicy,
     ) -> TrySend {
-        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
-        let sent = match waits {
+        let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        let sent = match has_unsent {
             true => None,
             false => self.transmit(wire, entry, frame, policy),
         };
@@ -84,8 +89,8 @@ impl SessionWriter {
         }
     }
 
-    /// Queues a frame on the session's stream. `None` if it has none, be it that the frame would be
-    /// too much for this answer: the stream has got its `LOOP` then.
+    /// Queues a frame on the session's stream connection. Returns `None` if there is none, or if
+    /// the frame exceeds the rest of the HTTP response; the stream has ended with `LOOP` then.
     fn transmit(
         &mut self,
         wire: &mut impl Wire,
@@ -94,7 +99,7 @@ impl SessionWriter {
         policy: QueuePolicy,
     ) -> Option<TrySend> {
         let bytes = frame.lines().len() as u64;
-        if !self.has_left(wire, entry, bytes) {
+        if !self.has_body_capacity(wire, entry, bytes) {
             return None;
         }
         let chunk = match (entry.framing()?, entry.window) {
@@ -119,7 +124,7 @@ impl SessionWriter {
                 OtherBinding::Poll(poll) => {
                     if !std::mem::replace(&mut poll.has_data, true) {
                         if self.polls_with_data.is_empty() {
-                            // It ends a moment later, with what comes until then.
+                            // The poll ends in the next iteration, with the data queued until then.
                             wire.set_timer(wire.now_ms(), END_POLLS);
                         }
                         self.polls_with_data.push(entry.key());
@@ -131,9 +136,14 @@ impl SessionWriter {
         Some(sent)
     }
 
-    /// Whether an HTTP answer may have so many bytes more; if not it ends here. What is too much
-    /// for any answer goes out alone.
-    fn has_left(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, bytes: u64) -> bool {
+    /// Returns `true` if the HTTP response has room for `bytes` more. Otherwise the response ends
+    /// here. A frame that exceeds every response is sent alone.
+    fn has_body_capacity(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        bytes: u64,
+    ) -> bool {
         if let StreamBinding::Other(other) = &entry.binding {
             if let OtherBinding::Http { left, fresh } = **other {
                 if !fresh && bytes + LOOP_BYTES > left {
@@ -145,15 +155,15 @@ impl SessionWriter {
         true
     }
 
-    /// Writes lines that are no data notifications, if there is a stream; false if the connection
-    /// does not take them.
+    /// Writes lines that are not data notifications, if there is a stream. Returns `false` if the
+    /// connection does not accept them.
     pub(super) fn write_control_lines(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
         lines: &[u8],
     ) -> bool {
-        if lines.is_empty() || !self.has_left(wire, entry, lines.len() as u64) {
+        if lines.is_empty() || !self.has_body_capacity(wire, entry, lines.len() as u64) {
             return true;
         }
         let Some(framing) = entry.framing() else {
@@ -167,8 +177,8 @@ impl SessionWriter {
         wire.send(entry.conn, framing.frame(lines))
     }
 
-    /// Ends a stream with `LOOP`; the session is kept for another bind. False if the connection
-    /// does not take even that.
+    /// Ends a stream with `LOOP`; the session remains for another bind. Returns `false` if the
+    /// connection does not accept the line.
     pub(super) fn send_loop(
         &mut self,
         wire: &mut impl Wire,
@@ -205,7 +215,7 @@ impl SessionWriter {
         taken
     }
 
-    /// Leaves a session without a stream, for at most so long.
+    /// Leaves a session without a stream for at most `wait_ms`.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, wait_ms: u64) {
         if entry.is_bound() {
             self.unbound += 1;
@@ -213,7 +223,8 @@ impl SessionWriter {
         entry.unbind(wire, wait_ms);
     }
 
-    /// A session gets a stream; `window`: it takes compressed messages.
+    /// Binds a session to a stream connection. `window` is set if the connection accepts compressed
+    /// messages.
     pub(super) fn bind(
         &mut self,
         entry: &mut SessionEntry,
@@ -227,7 +238,7 @@ impl SessionWriter {
         entry.window = window;
     }
 
-    /// Sends what has waited, as far as the connection takes it; whether all of it is out.
+    /// Sends queued frames as far as the connection accepts them. Returns `true` if all were sent.
     pub(super) fn drain_pending(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry) -> bool {
         let now_ms = wire.now_ms();
         let mut wrote = false;
@@ -255,6 +266,7 @@ impl SessionWriter {
         true
     }
 
+    /// Adds an unsent frame to the journal.
     fn queue_unsent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
         let before = entry.core.data_count();
         let journal = entry
@@ -269,6 +281,7 @@ impl SessionWriter {
         TrySend::Queued
     }
 
+    /// Stores a sent frame for recovery.
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
         if self.limits.bytes == 0 {
             return;
@@ -282,7 +295,7 @@ impl SessionWriter {
         self.journal_bytes = self.journal_bytes + journal.bytes() - bytes;
     }
 
-    /// Forgets what need not be kept any more.
+    /// Removes frames that are no longer needed for recovery.
     pub(super) fn trim_journal(&mut self, entry: &mut SessionEntry, now_ms: u64) {
         let Some(journal) = &mut entry.journal else {
             return;
@@ -295,7 +308,7 @@ impl SessionWriter {
         }
     }
 
-    /// A session is gone.
+    /// Removes the totals of a session that has ended.
     pub(super) fn forget(&mut self, entry: &SessionEntry) {
         self.journal_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
         if !entry.is_bound() {
@@ -303,17 +316,17 @@ impl SessionWriter {
         }
     }
 
-    /// Logs an update that is too long for its client, one in so many milliseconds.
+    /// Logs an update that is too long for its client, at most once per interval.
     pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
-        const PAUSE_MS: u64 = 10_000;
+        const LOG_INTERVAL_MS: u64 = 10_000;
         if now_ms < self.too_long_quiet_ms {
             return;
         }
-        self.too_long_quiet_ms = now_ms + PAUSE_MS;
+        self.too_long_quiet_ms = now_ms + LOG_INTERVAL_MS;
         let (session, most) = (entry.core.id(), entry.line_max);
         tracing::warn!(
             %session, bytes, most,
-            "an update is longer than its client reads and was left out; more are counted, not logged"
+            "dropped an update that is too long for its client; further ones are only counted"
         );
     }
 }

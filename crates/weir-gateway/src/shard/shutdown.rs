@@ -1,4 +1,4 @@
-//! The drain of a shard, step by step.
+//! Steps of the drain of a shard.
 
 use weir_net::server::ServerIo;
 use weir_tlcp::codes::SessionCode;
@@ -8,7 +8,7 @@ use super::drain::Drain;
 use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP};
 use super::wire::Wire;
 
-/// Time between two steps.
+/// Time between two steps in milliseconds.
 const STEP_MS: u64 = 20;
 
 impl Shard {
@@ -16,7 +16,7 @@ impl Shard {
         self.drain.is_some()
     }
 
-    /// Begins: nobody is accepted any more, and what is left at the end of both times is cut off.
+    /// Starts the drain: stops accepting connections, and stops the event loop after both times.
     pub(super) fn drain(&mut self, io: &mut ServerIo, spread_ms: u64, within_ms: u64) {
         io.stop_accepting();
         io.set_timer(io.now_ms() + spread_ms + within_ms, DRAIN_OVER);
@@ -34,7 +34,7 @@ impl Shard {
         self.drain_step(wire);
     }
 
-    /// Ends the sessions whose turn it is.
+    /// Ends the sessions that are due.
     pub(super) fn drain_step(&mut self, wire: &mut impl Wire) {
         let now_ms = wire.now_ms();
         let Some(drain) = &mut self.drain else {
@@ -47,13 +47,13 @@ impl Shard {
             wire.set_timer(now_ms + STEP_MS, DRAIN_STEP);
         }
         for key in due {
-            // 48 makes SDKs come back at once, to whichever gateway the balancer offers.
+            // On code 48, SDKs reconnect at once, to the gateway that the load balancer selects.
             let text = "the gateway is shutting down";
             self.end_session(wire, key, SessionCode::EXPIRED, text, false);
         }
     }
 
-    /// Whether all sessions have been ended.
+    /// Returns `true` if all sessions have ended.
     pub(super) fn is_drained(&self) -> bool {
         self.drain
             .as_ref()

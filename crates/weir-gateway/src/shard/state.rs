@@ -33,14 +33,14 @@ use crate::connection::KafkaConnection;
 use crate::latency::PendingAges;
 use crate::metrics::{ShardCounters, ShardMetrics};
 
-/// What the watchdog says of a shard that is stuck with one of these.
+/// Activities that the watchdog logs for a shard that is stuck.
 pub(crate) const ACTIVITIES: &[&str] =
     &["a subscription", "an unsubscription", "a lost connection"];
 pub(super) const SUBSCRIBE: Activity = Activity(Activity::FIRST_OWN);
 pub(super) const UNSUBSCRIBE: Activity = Activity(Activity::FIRST_OWN + 1);
-pub(super) const LOST: Activity = Activity(Activity::FIRST_OWN + 2);
+pub(super) const CONNECTION_LOST: Activity = Activity(Activity::FIRST_OWN + 2);
 
-/// What all shards know and none changes.
+/// Immutable state shared by all shards.
 #[derive(Debug)]
 pub(crate) struct ShardContext {
     pub(crate) set_id: String,
@@ -49,18 +49,18 @@ pub(crate) struct ShardContext {
     pub(crate) limits: GatewayLimits,
     pub(crate) unknown_names: UnknownNames,
     pub(crate) guard: Arc<Admission>,
-    /// What the start item of the published simulator says, if it is served.
+    /// Response of the start item of the published load test simulator, if it is served.
     pub(crate) simulator: Option<Simulator>,
     pub(crate) compression: Compression,
-    /// Bytes of values that each shard compares per second at most.
+    /// Maximum number of value bytes that each shard compares per second.
     pub(crate) diff_bytes_per_second: u64,
-    /// How many there are.
+    /// Number of shards.
     pub(crate) shards: usize,
-    /// The shards' inboxes, set once all of them exist.
+    /// Mailboxes of the shards, set once all of them exist.
     pub(crate) peers: OnceLock<Vec<MailboxSender<ShardEvent>>>,
 }
 
-/// The handler of one event loop.
+/// Handler of one event loop.
 pub(crate) struct Shard {
     pub(super) number: u16,
     pub(super) shared: Arc<ShardContext>,
@@ -75,31 +75,31 @@ pub(crate) struct Shard {
     pub(super) metrics: Arc<ShardMetrics>,
     pub(super) drain: Option<Drain>,
     pub(super) forwarding: Forwarding,
-    /// The connection in hand goes there when its message is dealt with.
+    /// Shard to which the current connection moves after its message is handled.
     pub(super) handover_target: Option<HandoverTarget>,
-    /// Makes `U` lines.
+    /// Encoder of `U` lines.
     pub(super) encoder: Encoder,
-    /// Updates of this pass over the connections, for their latency.
+    /// Updates of this flush round, whose delivery ages are not recorded yet.
     pub(super) sent: PendingAges,
-    /// What the guard counts sessions under, where it does.
+    /// Admission ids of the sessions that admission counts.
     pub(super) admission_ids: HashMap<SessionKey, AdmissionId>,
-    /// Of connections whose client is not like most.
+    /// Dialects of the connections that do not use the default.
     pub(super) dialects: Dialects,
-    /// Sessions that have ended and still have items.
+    /// Ended sessions that still have items.
     pub(super) ended_sessions: VecDeque<SessionKey>,
-    /// Items joined and released in this iteration.
+    /// Number of items joined and released in this iteration.
     pub(super) item_work: usize,
-    /// Of these, the ones charged to the input budget, or to no peer.
+    /// Number of these items that are charged to the input budget of a peer, or to no peer.
     pub(super) charged_work: usize,
-    /// Bytes that the guard counts for this shard's subscriptions and items.
+    /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
     pub(super) held: HeldCounts,
-    /// When field lists that no subscription uses were forgotten.
+    /// Time of the last sweep of unused field schemas.
     pub(super) swept_ms: u64,
-    /// When sessions were counted by transport.
+    /// Time of the last count of sessions by transport.
     pub(super) transport_count_ms: u64,
-    /// Scratch for the lines that answer one message.
+    /// Buffer for the response lines of one message, reused.
     pub(super) response_buffer: Vec<u8>,
-    /// Scratch for the data notifications that one request causes.
+    /// Buffer for the data notifications caused by one request, reused.
     pub(super) notifications: Vec<u8>,
 }
 
@@ -143,7 +143,7 @@ impl Shard {
         }
     }
 
-    /// Takes a subscription's items out of the table.
+    /// Removes the items of a subscription from the item table.
     pub(super) fn release(
         &mut self,
         session: SessionKey,
@@ -178,7 +178,7 @@ impl Shard {
         self.count_held();
     }
 
-    /// Takes one subscriber of an item out of the table.
+    /// Removes one subscriber of an item from the item table.
     pub(super) fn release_item(&mut self, place: MemberSlot, class: ClassKey<'_>) {
         self.item_work += 1;
         let Removal {
@@ -204,6 +204,7 @@ impl Shard {
         }
     }
 
+    /// Ends all subscriptions to items of a Kafka connection.
     pub(super) fn force_unsubscribe(&mut self, wire: &mut impl Wire, connection: u16) {
         let mut lines = Vec::new();
         for key in self.sessions.keys() {
@@ -229,7 +230,7 @@ impl Shard {
         }
     }
 
-    /// What was queued has been written as far as sockets took it.
+    /// Records the delivery ages of the updates that were queued before this flush round.
     pub(super) fn count_sent(&mut self) {
         if !self.sent.is_empty() {
             let now = SystemTime::now()
@@ -240,6 +241,7 @@ impl Shard {
         }
     }
 
+    /// Publishes the counters and refills the budgets.
     pub(super) fn publish(&mut self, io: &ServerIo) {
         self.counters.sessions = self.sessions.len() as u64;
         self.count_transports(io.now_ms());

@@ -1,4 +1,4 @@
-//! Subscriptions come and go, and change their frequency.
+//! Adds and removes subscriptions, and changes their frequency.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::item::{InterestUpdate, Item, ItemName};
 use super::item_history::Retention;
 use super::keys::SessionKey;
 use super::queue::Queue;
-use super::session::{AdapterSet, ItemSubscription};
+use super::session::{AdapterSet, ItemSubscription, SessionEntry};
 use super::teardown::TEXT_PER_ITEM;
 use crate::admission::AdmissionLimit;
 use crate::interest::RowTableConfig;
 use crate::resolve::{Resolved, SubscriptionError, resolve};
 
-/// A refusal with the code's own text.
+/// Returns a refusal with the text of its code.
 pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
     SubscriptionError {
         code,
@@ -31,6 +31,7 @@ pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
 }
 
 impl Shard {
+    /// Makes a subscription, and appends its confirmation to `out`.
     pub(super) fn subscribe(
         &mut self,
         key: SessionKey,
@@ -46,7 +47,7 @@ impl Shard {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err(no_memory());
         }
-        // Names cost work also if they are refused.
+        // Resolving names costs CPU time, even if they are refused.
         self.item_work += add.group.len() / TEXT_PER_ITEM;
         let Resolved { connection, items } = resolve(
             add,
@@ -73,14 +74,12 @@ impl Shard {
             delivery,
             diffs,
         };
-        self.items_may_grow(connection, &items, class)?;
+        self.check_frame_classes(connection, &items, class)?;
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
         let frequency_limit = FrequencyLimit::of(add);
-        let frequency = frequency_limit
-            .as_ref()
-            .and_then(|frequency_limit| frequency_limit.frequency);
+        let frequency = frequency_limit.as_ref().and_then(|limit| limit.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
         let subscription = Subscription {
             sub_id: add.sub_id,
@@ -130,7 +129,7 @@ impl Shard {
             let class = class(index);
             match name {
                 Some(name) => self.join(key, &(connection, name), class, retention, add.snapshot),
-                // Nothing will ever come, so this is all of it.
+                // No update will ever come, so the snapshot is complete.
                 None if add.snapshot != Snapshot::No && delivery.has_end_of_snapshot() => {
                     push_end_of_snapshot(out, add.sub_id, class.position);
                 }
@@ -142,8 +141,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Checks that no item of a subscription has too many frame classes.
-    fn items_may_grow<'a>(
+    /// Checks that no item of a subscription exceeds the limit of frame classes.
+    fn check_frame_classes<'a>(
         &self,
         connection: u16,
         items: &[Option<Arc<str>>],
@@ -157,7 +156,7 @@ impl Shard {
                 self.shared.guard.note(AdmissionLimit::FrameClasses);
                 return Err(SubscriptionError {
                     code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
-                    message: "an item has too many different subscriptions, try again later"
+                    message: "too many different subscriptions to one item, try again later"
                         .to_owned(),
                 });
             }
@@ -165,7 +164,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Ingest workers of a connection who may know rows of an item that this shard does not.
+    /// Returns the number of ingest workers of a connection that may have rows of an item from
+    /// before this shard's interest.
     fn workers_with_rows(&self, connection: u16) -> usize {
         match self.shared.shards {
             0 | 1 => 0,
@@ -176,7 +176,7 @@ impl Shard {
         }
     }
 
-    /// Enters a session into an item's class, and asks ingest for what is new.
+    /// Adds a session to an item's class, and reports new interest to ingest.
     fn join(
         &mut self,
         key: SessionKey,
@@ -185,7 +185,7 @@ impl Shard {
         retention: Retention,
         snapshot: Snapshot,
     ) {
-        let (place, asked) = self.items.add(name, class, key, retention);
+        let (place, change) = self.items.add(name, class, key, retention);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -197,21 +197,20 @@ impl Shard {
             *slot = Some(place);
         }
         let frequency_limit = subscribed.frequency_limit.as_ref();
-        let paced =
-            frequency_limit.is_some_and(|frequency_limit| frequency_limit.frequency.is_some());
+        let has_frequency_limit = frequency_limit.is_some_and(|limit| limit.frequency.is_some());
         if let Some(item) = self.items.at_mut(place.slot) {
-            let waits = match snapshot {
+            let plan = match snapshot {
                 Snapshot::No => None,
                 _ => entry.snapshot(item, class, snapshot),
             };
             let members = item.class_mut(class).map(|found| &mut found.members);
             if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
-                member.has_frequency_limit = paced;
-                if let Some(waits) = waits {
-                    member.awaits_snapshot = waits.awaits;
-                    if let Some(lagging) = waits.lagging {
+                member.has_frequency_limit = has_frequency_limit;
+                if let Some(plan) = plan {
+                    member.awaits_snapshot = plan.awaits;
+                    if let Some(lagging) = plan.lagging {
                         member.state = MemberState::Lagging;
-                        self.backlog.push(key, lagging, waits.due_ms);
+                        self.backlog.push(key, lagging, plan.due_ms);
                     }
                 }
             }
@@ -219,14 +218,15 @@ impl Shard {
         let ingest = &self.shared.connections[usize::from(name.0)];
         ingest.late.note();
         let name = Arc::clone(&name.1);
-        match asked {
+        match change {
             InterestUpdate::Nothing => {}
             InterestUpdate::New(interest) => self.interests.subscribe(ingest, name, interest),
             InterestUpdate::More(interest) => self.interests.change(ingest, name, interest),
         }
     }
 
-    /// Changes a subscription's frequency; `None` changes nothing, the answer says what holds.
+    /// Changes the frequency limit of a subscription; `None` changes nothing. The response contains
+    /// the limit in effect.
     pub(super) fn reconfigure(
         &mut self,
         key: SessionKey,
@@ -248,7 +248,7 @@ impl Shard {
         let before = subscribed
             .frequency_limit
             .as_ref()
-            .and_then(|frequency_limit| frequency_limit.frequency);
+            .and_then(|limit| limit.frequency);
         let frequency = match wanted {
             None => before,
             Some(Frequency::PerSecond(frequency)) => Some(frequency),
@@ -278,6 +278,7 @@ impl Shard {
         Ok(())
     }
 
+    /// Ends a subscription, and appends its confirmation to `out`.
     pub(super) fn unsubscribe(
         &mut self,
         key: SessionKey,
@@ -303,18 +304,18 @@ impl Shard {
     }
 }
 
-/// How a newcomer gets its snapshot.
+/// Snapshot of a new subscriber.
 struct SnapshotPlan {
-    /// What can be told now, in the order of the backlog.
+    /// The part that can be sent now.
     lagging: Option<LaggingItem>,
-    /// Something of it will come later.
+    /// `true` if a part of the snapshot is outstanding.
     awaits: bool,
-    /// When it may be told.
+    /// Time from which the available part may be sent.
     due_ms: u64,
 }
 
-impl super::session::SessionEntry {
-    /// The snapshot of an item, as far as it is known.
+impl SessionEntry {
+    /// Returns the snapshot of an item, as far as it is known.
     fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<SnapshotPlan> {
         let lagging = |queue| LaggingItem {
             sub_id: class.sub_id,
@@ -332,7 +333,8 @@ impl super::session::SessionEntry {
             });
         };
         let awaits = fill(&mut queue, item, class, asked);
-        // What is older must be told first. Rows may come in any order before their end.
+        // Older updates must be sent first. Rows may come in any order before the end of the
+        // snapshot.
         let is_delayed = awaits && class.delivery.payload_source() == PayloadSource::Event;
         Some(SnapshotPlan {
             lagging: (queue.len() > 0).then(|| lagging(Some(queue))),
@@ -342,7 +344,7 @@ impl super::session::SessionEntry {
     }
 }
 
-/// Puts the snapshot of an item into a queue; whether something of it is still to come.
+/// Queues the snapshot of an item. Returns `true` if a part of it is outstanding.
 fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
     match class.delivery.payload_source() {
         PayloadSource::State => {

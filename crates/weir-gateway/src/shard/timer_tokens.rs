@@ -1,9 +1,10 @@
-//! Tokens of the timers of a shard. All others are sessions.
+//! Timer tokens of a shard. Other tokens are session keys.
 
-/// Timer tokens; those of sessions are never that small.
+/// End of the drain. Session keys are never this small.
 pub(super) const DRAIN_OVER: u64 = 0;
+/// Next step of the drain.
 pub(super) const DRAIN_STEP: u64 = 1;
-/// Polls that have got something are to end.
+/// End of the polls that have received data.
 pub(super) const END_POLLS: u64 = 2;
-/// Timer token of the alarms; no session has this key.
+/// Timers of lagging sessions; no session has this key.
 pub(super) const SESSION_TIMERS: u64 = u64::MAX;

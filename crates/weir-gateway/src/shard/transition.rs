@@ -1,4 +1,4 @@
-//! What one update is to the subscribers of an item, by what they are owed.
+//! The effect of one update on an item and on its subscribers, by delivery mode.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use weir_mapping::FrozenValues;
 use super::delivery::{DeliveryMode, PayloadSource};
 use super::row_table::{RowChange, RowStep};
 
-/// An update's way into an item: what subscribers get, and what those in step have seen before.
+/// State change of an item: the values that subscribers receive, and those they received before.
 #[derive(Debug)]
 pub(super) struct Transition {
     pub(super) event: Arc<FrozenValues>,
@@ -17,23 +17,23 @@ pub(super) struct Transition {
     pub(super) row: Option<RowStep>,
 }
 
-/// What a step is to the subscribers of one delivery.
+/// A transition as seen by the subscribers of one delivery mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Emission<'a> {
-    /// What those in step have got afterwards.
+    /// Values of up-to-date members after the transition.
     pub(super) values: &'a Arc<FrozenValues>,
-    /// What they have got before.
+    /// Values of up-to-date members before the transition.
     pub(super) before: Option<&'a Arc<FrozenValues>>,
-    /// What those get who are not in step.
+    /// Values for members that are not up to date.
     pub(super) whole: &'a Arc<FrozenValues>,
     pub(super) row: Option<&'a RowChange>,
-    /// Else it is what was there before: for those who wait for their snapshot, and as far as it
-    /// changes what others have got.
+    /// `false` for a backfill. It goes only to members that wait for their snapshot, and to members
+    /// whose values it changes.
     pub(super) is_live: bool,
 }
 
 impl Transition {
-    /// What the subscribers of a delivery are told; `None` if that is nothing.
+    /// Returns what the subscribers of a delivery mode receive; `None` if that is nothing.
     pub(super) fn emission(&self, delivery: DeliveryMode) -> Option<Emission<'_>> {
         let (values, before) = match delivery.payload_source() {
             PayloadSource::Event => (&self.event, self.event_before.as_ref()),
@@ -56,7 +56,7 @@ impl Transition {
 }
 
 impl<'a> Emission<'a> {
-    /// The same as no news.
+    /// Returns the emission as a backfill.
     pub(super) fn as_backfill(self) -> Self {
         Self {
             is_live: false,
@@ -64,7 +64,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// A change of a row.
+    /// Returns the emission of a row change.
     pub(super) fn of_row(change: &'a RowChange) -> Self {
         Self {
             values: &change.values,

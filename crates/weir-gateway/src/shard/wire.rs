@@ -1,4 +1,4 @@
-//! What a shard needs of the network, so that it also runs without one.
+//! Network operations that a shard uses. Tests replace them.
 
 use std::net::IpAddr;
 
@@ -9,10 +9,10 @@ use weir_net::websocket::DeflateWindow;
 
 use super::frame::message;
 
-/// Stands for no connection.
+/// Connection id that no connection has.
 pub(super) const NO_CONNECTION: ConnId = ConnId::from_parts(u32::MAX, 0);
 
-/// Connections and timers; see [`Io`] for the meaning of each.
+/// Connections and timers; see [`ServerIo`] for the operations.
 pub(super) trait Wire {
     fn now_ms(&self) -> u64;
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool;

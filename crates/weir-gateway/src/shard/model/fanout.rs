@@ -1,5 +1,7 @@
-//! One item with many subscribers that take everything: each gets each update. The same test shows
-//! what a delivery costs, as the instructions of `Shard::fan_out` under callgrind.
+//! Delivery of updates of one item to many subscribers that accept everything.
+//!
+//! The same test measures the cost of a delivery, as the instructions of `Shard::fan_out` under
+//! callgrind.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +18,7 @@ use crate::interest::Interest;
 const SUBSCRIBERS: usize = 1_000;
 const UPDATES: usize = 50;
 
-/// Connections that take everything at once.
+/// Connections that accept everything at once.
 #[derive(Default)]
 struct Sink {
     tags: HashMap<ConnId, u64>,
@@ -86,7 +88,7 @@ fn deliver_all(mode: &str) {
             key = Some(item);
         }
     });
-    let key = key.expect("the item is wanted");
+    let key = key.expect("interest in the item");
     let all = Arc::new(FieldSet::all(FIELDS.len()));
     sink.deliveries = 0;
     for number in 0..UPDATES {
@@ -119,7 +121,7 @@ impl TestEnv {
         let all = FieldSet::all(FIELDS.len());
         mapping
             .field_values(&view, &all, &mut values)
-            .expect("all are there");
+            .expect("all fields are present");
         values.freeze()
     }
 }

@@ -1,7 +1,9 @@
-//! The real shard against a naive model of its clients, under random schedules of records, lag,
-//! subscribing, unsubscribing and limits. Whatever the schedule: a MERGE client sees states in order
-//! and ends in the newest one; a client that is owed every update gets all in order, or is told how
-//! many it has lost; a COMMAND client ends with the same rows as the item.
+//! Tests the shard against a simple model of its clients, under random schedules of records, lag,
+//! subscriptions and limits.
+//!
+//! Under any schedule, a MERGE client receives states in order and ends with the latest one. A
+//! client that must receive every update receives all in order, or the number of lost ones. A
+//! COMMAND client ends with the same rows as the item.
 
 mod client;
 mod compressed;
@@ -43,34 +45,37 @@ use crate::connection::KafkaConnection;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
-/// So little that it is not always enough.
+/// Small enough to be exceeded at times.
 const RECOVERY_BYTES: usize = 2_000;
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">log4j.properties</param></metadata_provider>
-<data_provider name="Data"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<data_provider name="Data">
+<adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
 <param name="bootstrap.servers">nowhere:9092</param>
-<param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
+<param name="item-template.item">item-#{key=KEY}</param>
+<param name="map.topic.to">item-template.item</param>
 <param name="fields.skip.failed.mapping.enable">true</param>
 <param name="record.consume.with.num.threads">2</param>
 <param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param>
 <param name="field.c">#{HEADERS.c}</param><param name="field.key">#{HEADERS.key}</param>
 <param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
 
-/// Test environment around the shard, and what is expected of it.
+/// A shard and its expected state.
 struct TestEnv {
     shard: Shard,
     wire: MemoryWire,
     connection: Arc<KafkaConnection>,
-    /// Per ingest worker: who wants what.
+    /// Routing table per ingest worker.
     tables: [RoutingTable; WORKERS],
-    /// Per ingest worker: what it has posted.
+    /// Posted events per ingest worker.
     events: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
     clients: Vec<ModelClient>,
     items: [Item; ITEMS],
-    /// Another shard wants all fields, rows and last updates of all items from the beginning.
+    /// `true` if another shard has an interest in all fields, rows and last updates of all items
+    /// from the start.
     has_other_shard: bool,
-    /// Per ingest worker and item: the last records.
+    /// Last records, per ingest worker and item.
     records: [[VecDeque<ModelRow>; ITEMS]; WORKERS],
 }
 
@@ -82,7 +87,7 @@ impl TestEnv {
     fn limited(has_other_shard: bool, limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
-        let config = parsed.expect("a good file").connections.remove(0);
+        let config = parsed.expect("valid file").connections.remove(0);
         let connection = Arc::new(KafkaConnection::new(config, &differences::settings()));
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
@@ -142,8 +147,8 @@ impl TestEnv {
             let wish_box = &self.connection.workers[worker].interests;
             wish_box.take(|wish| wishes.push(wish));
             for wish in wishes {
-                self.tell_known(worker, &wish);
-                self.tell_past(worker, &wish);
+                self.send_backfill(worker, &wish);
+                self.send_past(worker, &wish);
                 self.tables[worker].apply(wish);
             }
         }
@@ -166,7 +171,7 @@ impl TestEnv {
                         false => SCHEMAS[schema],
                     },
                     kind: KINDS[kind],
-                    // There is none in mode RAW, whatever is asked for.
+                    // Mode RAW has no snapshot.
                     snapshot: snapshot && KINDS[kind].mode() != "RAW",
                 };
                 self.subscribe(client, sub_id, want);
@@ -177,7 +182,7 @@ impl TestEnv {
                         "control\r\nLS_reqId=1&LS_op=delete&LS_subId={sub_id}&LS_ack=false"
                     );
                     self.request(client, &text);
-                    self.forget_unwanted();
+                    self.remove_unneeded();
                 }
             }
             Op::Produce { item, row } => self.produce(item, row),
@@ -207,17 +212,17 @@ impl TestEnv {
                 }
             }
             Op::Cut { client } => self.cut(client),
-            Op::Return => (0..CLIENTS).for_each(|client| self.come_back(client)),
+            Op::Return => (0..CLIENTS).for_each(|client| self.reconnect(client)),
             Op::Flush => self.wire.flush_all(),
             Op::Pass { millis } => self.pass(millis),
         }
         self.settle();
-        self.forget_unwanted();
+        self.remove_unneeded();
     }
 
-    /// As the event loop does when a connection is lost.
+    /// Loses a connection, as the event loop does.
     fn cut(&mut self, client: usize) {
-        // A session of which the client does not know would stay until its time runs out.
+        // A session unknown to its client would stay until it times out.
         if !self.wire.is_connected(client) || !self.clients[client].has_session() {
             return;
         }
@@ -229,9 +234,9 @@ impl TestEnv {
         }
     }
 
-    /// A client whose connection is lost goes on with its session or, where that is not possible
-    /// any more, begins another one.
-    fn come_back(&mut self, client: usize) {
+    /// Reconnects a client. It continues its session or, where that is not possible, creates
+    /// another one.
+    fn reconnect(&mut self, client: usize) {
         if !self.wire.is_cut(client) {
             return;
         }
@@ -247,9 +252,9 @@ impl TestEnv {
         }
     }
 
-    /// Who has room catches up; who has got something reads it.
+    /// Sends all unsent output for which there is capacity, and lets the clients read.
     fn settle(&mut self) {
-        while let Some((_, tag)) = self.wire.roomy() {
+        while let Some((_, tag)) = self.wire.next_writable() {
             self.shard
                 .resume(&mut self.wire, SessionKey::from_bits(tag));
             self.wire.flush_all();
@@ -261,7 +266,7 @@ impl TestEnv {
         }
     }
 
-    /// Time passes in steps, each no longer than a tick.
+    /// Advances the time in steps of at most one tick.
     fn pass(&mut self, millis: u64) {
         let until_ms = self.wire.now_ms() + millis;
         while self.wire.now_ms() < until_ms {
@@ -289,7 +294,7 @@ impl TestEnv {
             want.snapshot,
             want.kind.limits(),
         );
-        // Values of a field that nobody wanted any more may be too old.
+        // Values of a field that was not needed may be too old.
         for index in 0..FIELDS.len() {
             if want.has(index) && !self.is_wanted(want.item, index) {
                 self.items[want.item].known[index] = None;
@@ -302,7 +307,7 @@ impl TestEnv {
         }
         if want.kind.is_distinct() && item.history.is_none() {
             item.history = Some(VecDeque::new());
-            item.told.clear();
+            item.backfill.clear();
             item.pending_history_workers = if self.has_other_shard { WORKERS } else { 0 };
         }
         let now_ms = self.wire.now_ms();
@@ -319,7 +324,7 @@ impl TestEnv {
         self.wants(item).any(|want| want.has(index))
     }
 
-    /// The shard takes one mail, the model takes it too.
+    /// Delivers one event to the shard and to the model.
     fn deliver(&mut self, worker: usize) {
         let Some((item, event, row)) = self.events[worker].pop_front() else {
             return;
@@ -331,7 +336,7 @@ impl TestEnv {
                 fields,
                 ..
             } => {
-                // An item that changed hands since is another one.
+                // Events of an earlier item in the same slot are ignored.
                 if self.shard.items.get_mut(key).is_some() {
                     self.note_update(item, &row, &fields);
                 }
@@ -344,30 +349,30 @@ impl TestEnv {
                 fields,
             } => {
                 let known = self.shard.items.get_mut(key);
-                if known.is_some_and(|known| !known.knows_all()) {
+                if known.is_some_and(|known| !known.has_all_values()) {
                     self.note_known(item, &row, &fields);
                 }
                 self.shard.backfill(&mut self.wire, key, update, &fields);
             }
-            ShardEvent::Rows(told) => {
-                let known = self.shard.items.get_mut(told.item);
+            ShardEvent::Rows(backfill) => {
+                let known = self.shard.items.get_mut(backfill.item);
                 let table = known.and_then(|item| item.table_mut());
-                if table.is_some_and(|table| table.awaits_backfill(told.generation)) {
-                    self.note_rows(item, &told);
+                if table.is_some_and(|table| table.awaits_backfill(backfill.generation)) {
+                    self.note_rows(item, &backfill);
                 }
-                self.shard.backfill_rows(&mut self.wire, &told);
+                self.shard.backfill_rows(&mut self.wire, &backfill);
             }
-            ShardEvent::History(told) => {
-                let known = self.shard.items.get_mut(told.item);
+            ShardEvent::History(backfill) => {
+                let known = self.shard.items.get_mut(backfill.item);
                 let retained = known.and_then(|item| item.retained.as_ref());
                 if retained
-                    .is_some_and(|retained| retained.history.awaits_backfill(told.generation))
+                    .is_some_and(|retained| retained.history.awaits_backfill(backfill.generation))
                 {
-                    self.note_history(item, &told);
+                    self.note_history(item, &backfill);
                 }
-                self.shard.backfill_history(&mut self.wire, *told);
+                self.shard.backfill_history(&mut self.wire, *backfill);
             }
-            other => unreachable!("nobody posts {other:?} here"),
+            other => unreachable!("unexpected event {other:?}"),
         }
         self.note_ends();
     }
@@ -386,12 +391,12 @@ impl TestEnv {
         }
     }
 
-    fn note_rows(&mut self, number: usize, told: &RowBackfill) {
+    fn note_rows(&mut self, number: usize, backfill: &RowBackfill) {
         let item = &mut self.items[number];
-        for row in &told.rows {
+        for row in &backfill.rows {
             let row = as_row(row);
             let change = item.rows.as_mut().and_then(|rows| rows.apply(&row));
-            let change = change.expect("a row is told with its key");
+            let change = change.expect("row has a key");
             for client in &mut self.clients {
                 client.backfill_row(number, &row, &change);
             }
@@ -399,36 +404,39 @@ impl TestEnv {
         item.pending_workers -= 1;
         if item.pending_workers == 0 {
             for client in &mut self.clients {
-                client.know_rows(number);
+                client.complete_rows(number);
             }
         }
     }
 
-    fn note_history(&mut self, number: usize, told: &ToldHistory) {
+    fn note_history(&mut self, number: usize, backfill: &ToldHistory) {
         let item = &mut self.items[number];
-        for update in &told.updates {
+        for update in &backfill.updates {
             let (row, fields) = (as_row(&update.values), FieldSet::clone(&update.fields));
-            item.told.push((update.record_ms, row, fields));
+            item.backfill.push((update.record_ms, row, fields));
         }
         item.pending_history_workers -= 1;
         if item.pending_history_workers > 0 {
             return;
         }
-        let mut told = std::mem::take(&mut item.told);
-        told.sort_by_key(|(at_ms, ..)| *at_ms);
-        let told = told.split_off(told.len().saturating_sub(HISTORY));
-        let history = item.history.as_mut().expect("somebody needs it");
-        for (_, row, fields) in told.iter().rev() {
+        let mut backfill = std::mem::take(&mut item.backfill);
+        backfill.sort_by_key(|(at_ms, ..)| *at_ms);
+        let backfill = backfill.split_off(backfill.len().saturating_sub(HISTORY));
+        let history = item
+            .history
+            .as_mut()
+            .expect("a subscriber needs the history");
+        for (_, row, fields) in backfill.iter().rev() {
             if history.len() < HISTORY {
                 history.push_front((row.clone(), fields.clone()));
             }
         }
         for client in &mut self.clients {
-            client.backfill_history(number, &told);
+            client.backfill_history(number, &backfill);
         }
     }
 
-    /// What is known of an item after values have come.
+    /// Merges values into the expected values of an item.
     fn merge(&mut self, number: usize, row: &ModelRow, fields: &FieldSet) {
         let wanted: FieldSet = (0..FIELDS.len())
             .filter(|index| self.is_wanted(number, *index))
@@ -469,7 +477,7 @@ impl TestEnv {
         }
     }
 
-    fn forget_unwanted(&mut self) {
+    fn remove_unneeded(&mut self) {
         for number in 0..ITEMS {
             let has = |of: fn(&SubscriptionSpec) -> bool| self.wants(number).any(of);
             let (any, rows) = (has(|_| true), has(|want| want.kind.is_command()));
@@ -487,7 +495,7 @@ impl TestEnv {
         }
     }
 
-    /// Everybody reads everything; then everything must be as expected.
+    /// Delivers all output and compares the final state.
     fn finish(&mut self) {
         for worker in 0..WORKERS {
             let count = self.events[worker].len();
@@ -510,7 +518,7 @@ impl TestEnv {
         assert_eq!(
             self.shard.backlog.len(),
             0,
-            "nothing waits for a client that reads"
+            "no lagging item is left for a reading client"
         );
         let rows = self.items.iter().filter_map(|item| item.rows.as_ref());
         let rows: usize = rows.map(Rows::len).sum();
@@ -531,7 +539,7 @@ impl TestEnv {
     }
 }
 
-/// A limit as a request says it.
+/// Returns a limit in the notation of requests.
 fn limit(number: u32) -> String {
     match number {
         0 => "unlimited".to_owned(),
@@ -543,7 +551,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn clients_see_what_their_mode_promises(
+    fn clients_receive_what_their_mode_guarantees(
         has_other_shard in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {
@@ -553,10 +561,10 @@ proptest! {
     }
 }
 
-/// A client without a snapshot is told of a record that lacks a field before what the row was is
-/// learned: then it is told the row again.
+/// A client without a snapshot receives a record that lacks a field, before the earlier row arrives
+/// in a backfill. Then it receives the row again.
 #[test]
-fn a_row_is_told_again_when_more_of_it_is_learned() {
+fn backfilled_row_is_sent_again() {
     let command = KINDS.iter().position(|kind| kind.is_command());
     let subscribe = |client, kind| Op::Subscribe {
         client,
@@ -579,6 +587,6 @@ fn a_row_is_told_again_when_more_of_it_is_learned() {
         count: 1,
     });
     env.run(produce(None));
-    env.run(subscribe(1, command.expect("a kind in mode COMMAND")));
+    env.run(subscribe(1, command.expect("COMMAND kind")));
     env.finish();
 }
