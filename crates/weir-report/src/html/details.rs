@@ -18,7 +18,7 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
     out.push_str("<section id=\"parts\">\n<h2>Resource usage by process role</h2>\n");
     let headings = [
         "Cell",
-        "part",
+        "role",
         "cores",
         "CPU µs/msg",
         "start MB",
