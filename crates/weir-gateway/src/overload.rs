@@ -1,25 +1,10 @@
-//! Keeps memory from ending: a thread samples what the process uses, and above the limit new
-//! sessions and subscriptions are refused. It also logs which limits were met, as sums.
+//! The state of the memory limit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_net::memory::{MemoryMeter, MemoryUse};
+use weir_net::memory::MemoryUse;
 
-use crate::admission::{Admission, AdmissionLimit};
-
-/// Bounds of the time between two samples of memory.
-const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(100);
-const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Memory that the process may take in a second, in bytes. A sample costs as much CPU time as tens
-/// of deliveries, so samples are rare while the limit is far.
-const GROWTH_BYTES_PER_S: f64 = (1_u64 << 30) as f64;
-/// How often limits that were met are logged.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Whether memory is about to end. Read by all event loops, written by one thread.
+/// State of the memory limit, read by all event loops and written by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Overload {
     is_on: AtomicBool,
@@ -40,8 +25,8 @@ impl Overload {
         }
     }
 
-    /// Takes in a sample; returns the state that begins with it, if it changes. It begins at the
-    /// limit and ends at nine tenths of it, so that it does not flicker.
+    /// Records a sample; returns the new state if it changes. Overload starts at the limit and ends
+    /// at nine tenths of it, to prevent rapid changes.
     pub(crate) fn observe(&self, memory: MemoryUse) -> Option<bool> {
         self.used.store(memory.used, Ordering::Relaxed);
         self.max.store(memory.max, Ordering::Relaxed);
@@ -55,79 +40,12 @@ impl Overload {
     }
 }
 
-/// Samples memory and logs met limits until `stop` is disconnected.
-pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver<()>) {
-    let mut logged = [0; AdmissionLimit::ALL.len()];
-    let mut logged_at: Option<Instant> = None;
-    loop {
-        let memory = meter.sample();
-        if let Some(memory) = memory {
-            let MemoryUse { used, max } = memory;
-            match guard.overload.observe(memory) {
-                Some(true) => tracing::warn!(
-                    used,
-                    max,
-                    "memory limit reached, new sessions and subscriptions are refused"
-                ),
-                Some(false) => tracing::info!(used, max, "memory is below its limit again"),
-                None => {}
-            }
-        }
-        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_met(guard, &mut logged) {
-            logged_at = Some(Instant::now());
-        }
-        match stop.recv_timeout(interval(memory)) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
-}
-
-/// Returns the time until the next sample: memory cannot reach its limit before.
-fn interval(memory: Option<MemoryUse>) -> Duration {
-    let free = memory.map_or(u64::MAX, |memory| memory.max.saturating_sub(memory.used));
-    let seconds = free as f64 / GROWTH_BYTES_PER_S;
-    let (min, max) = (SAMPLE_INTERVAL_MIN, SAMPLE_INTERVAL_MAX);
-    Duration::from_secs_f64(seconds.clamp(min.as_secs_f64(), max.as_secs_f64()))
-}
-
-/// Logs the limits met since the last call, a line each; returns `true` if there are any.
-fn log_met(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
-    let mut any = false;
-    for (limit, before) in AdmissionLimit::ALL.iter().zip(logged) {
-        let count = guard.met(*limit);
-        let refused = count - std::mem::replace(before, count);
-        if refused == 0 {
-            continue;
-        }
-        any = true;
-        let limit = limit.label();
-        match guard
-            .take_origin()
-            .filter(|_| limit == AdmissionLimit::Origin.label())
-        {
-            Some(origin) => tracing::warn!(limit, refused, origin, "limit met"),
-            None => tracing::warn!(limit, refused, "limit met"),
-        }
-    }
-    any
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_frequent_near_the_limit() {
-        let at = |used| interval(Some(MemoryUse { used, max: 4 << 30 }));
-        assert_eq!(at(1 << 30), SAMPLE_INTERVAL_MAX);
-        assert_eq!(at(7 << 29), Duration::from_millis(500));
-        assert_eq!(at(5 << 30), SAMPLE_INTERVAL_MIN);
-        assert_eq!(interval(None), SAMPLE_INTERVAL_MAX);
-    }
-
-    #[test]
-    fn overload_begins_at_the_limit_and_ends_below_it() {
+    fn overload_has_hysteresis() {
         let overload = Overload::default();
         let seen = |used| overload.observe(MemoryUse { used, max: 1_000 });
         assert_eq!((seen(999), overload.is_on()), (None, false));

@@ -1,4 +1,4 @@
-//! What the guard says to requests, in the words of HTTP and TLCP.
+//! Applies admission limits to requests and responds with the errors of HTTP and TLCP.
 
 use std::sync::Arc;
 
@@ -8,43 +8,46 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use super::Shard;
 use super::item::TableSize;
-use super::requests::{SessionRefusal, TOO_MANY};
+use super::keys::SessionKey;
+use super::responses::SessionRefusal;
 use super::schema::SchemaCache;
-use super::session::SessionKey;
 use super::wire::Wire;
 use crate::admission::{AdmissionId, AdmissionLimit, HeldCounts};
 use crate::resolve::SubscriptionError;
 
-/// Sessions that are counted every turn.
-const QUICK: usize = 256;
-/// How often more of them are counted.
-const CENSUS_MS: u64 = 1_000;
+/// Number of sessions up to which transports are counted in every iteration.
+const ALWAYS_COUNTED_MAX: usize = 256;
+/// Interval between counts of more sessions.
+const TRANSPORT_COUNT_INTERVAL_MS: u64 = 1_000;
 
 impl Shard {
-    /// The answer to a request that is not looked at: 403 for a page of another origin, 429 for one too
-    /// many. Without the headers of CORS a browser shows neither to the page.
+    /// Returns the response to a rejected request: 403 for a forbidden origin, 429 above the
+    /// request rate. The responses have no CORS headers, so a browser does not show them to the
+    /// page.
     pub(super) fn reject_request(
         &mut self,
         io: &mut ServerIo,
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> Option<Response> {
-        let guard = &self.shared.guard;
+        let admission = &self.shared.guard;
         let (origin, host) = (request.header("origin"), request.header("host"));
-        if origin.is_some_and(|origin| !guard.origins.allow(origin, host)) {
-            guard.note_origin(origin.unwrap_or_default());
-            let text = "this origin is not allowed here: list it in allowed_origins\n";
+        if origin.is_some_and(|origin| !admission.origins.allow(origin, host)) {
+            admission.note_origin(origin.unwrap_or_default());
+            let text = "this origin is not allowed: add it to allowed_origins\n";
             return Some(Response::text(403, text));
         }
-        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
+        let (admission_id, now_ms) = (io.ticket(conn), io.now_ms());
         let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
-        guard.requests(ticket, 1 + self.lines(body), now_ms).err()?;
+        admission
+            .requests(admission_id, 1 + self.lines(body), now_ms)
+            .err()?;
         let response = Response::text(429, "too many requests, try again later\n");
         Some(response.with_header("Retry-After", "1"))
     }
 
-    /// Returns the number of line ends, each of which may begin one more request; 0 where requests
-    /// have no rate.
+    /// Returns the number of line ends, each of which may start one more request. Returns 0 if
+    /// there is no limit on requests.
     pub(super) fn lines(&self, text: &[u8]) -> u32 {
         if !self.shared.guard.has_request_rate() {
             return 0;
@@ -52,11 +55,17 @@ impl Shard {
         text.iter().filter(|byte| **byte == b'\n').count() as u32
     }
 
-    /// Counts requests or frames of a WebSocket; `true` if they are more than it may send. Then it ends. Its SDK comes back, and meets the limit
-    /// of new sessions if it does so all the time.
+    /// Counts requests or frames of a WebSocket. Returns `true` and ends the session if the rate
+    /// limit is exceeded. The SDK reconnects, and the limit on new sessions applies if this happens
+    /// often.
     pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
-        let (ticket, now_ms) = (io.ticket(conn), io.now_ms());
-        if self.shared.guard.requests(ticket, requests, now_ms).is_ok() {
+        let (admission_id, now_ms) = (io.ticket(conn), io.now_ms());
+        if self
+            .shared
+            .guard
+            .requests(admission_id, requests, now_ms)
+            .is_ok()
+        {
             return false;
         }
         let key = io
@@ -64,42 +73,48 @@ impl Shard {
             .filter(|tag| *tag != 0)
             .map(SessionKey::from_bits);
         match key.filter(|key| self.sessions.get_mut(*key).is_some()) {
-            Some(key) => self.finish(io, key, SessionCode::EXPIRED, "too many requests", true),
+            Some(key) => self.end_session(io, key, SessionCode::EXPIRED, "too many requests", true),
             None => io.close(conn, None, true),
         }
         true
     }
 
-    /// Counts a session that begins; the guard is told of its end by [`Self::remove_session`].
+    /// Counts a new session. [`Self::remove_session`] reports its end.
     pub(super) fn begin_counted(
         &mut self,
         wire: &mut impl Wire,
         conn: ConnId,
     ) -> Result<AdmissionId, SessionRefusal> {
-        let ticket = wire.ticket(conn);
-        match self.shared.guard.begin_session(ticket, wire.now_ms()) {
-            Ok(()) => Ok(ticket),
+        let admission_id = wire.admission_id(conn);
+        match self.shared.guard.begin_session(admission_id, wire.now_ms()) {
+            Ok(()) => Ok(admission_id),
             Err(_) => Err((SessionCode::RETRY_LATER, TOO_MANY.into())),
         }
     }
 
-    /// A connection that comes from another shard is counted anew: there it has left.
-    pub(super) fn enter_adopted(&mut self, io: &mut ServerIo, conn: ConnId) {
+    /// Counts a connection from another shard, which has stopped counting it.
+    pub(super) fn admit_adopted(&mut self, io: &mut ServerIo, conn: ConnId) {
         let peer = io.peer(conn);
-        let ticket = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
-        io.set_admission_id(conn, ticket.unwrap_or(0));
+        let admission_id = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
+        io.set_admission_id(conn, admission_id.unwrap_or(0));
     }
 
-    /// Counts sessions by transport: often where it is quick, once a second where they are many.
+    /// Counts sessions by transport: in every iteration if there are few, otherwise once per
+    /// interval.
     pub(super) fn count_transports(&mut self, now_ms: u64) {
-        if self.sessions.len() <= QUICK || now_ms >= self.census_ms.saturating_add(CENSUS_MS) {
-            self.census_ms = now_ms;
+        if self.sessions.len() <= ALWAYS_COUNTED_MAX
+            || now_ms
+                >= self
+                    .transport_count_ms
+                    .saturating_add(TRANSPORT_COUNT_INTERVAL_MS)
+        {
+            self.transport_count_ms = now_ms;
             self.counters.by_transport = self.sessions.by_transport();
         }
     }
 
-    /// Checks whether there is room for a subscription: in its session, for its address, in all.
-    pub(super) fn may_subscribe(
+    /// Checks the limits on a subscription: of its session, of its address, and of the gateway.
+    pub(super) fn check_subscription(
         &mut self,
         key: SessionKey,
         items: &[Option<Arc<str>>],
@@ -114,7 +129,9 @@ impl Shard {
         let held: usize = subscriptions.map(|one| one.handle.places.len()).sum();
         if most > 0 && held + items.len() > most {
             self.shared.guard.note(AdmissionLimit::SessionItems);
-            return Err(no_room(&format!("more than {most} items in one session")));
+            return Err(over_limit(&format!(
+                "more than {most} items in one session"
+            )));
         }
         let names: usize = items.iter().flatten().map(|name| name.len()).sum();
         let size = TableSize {
@@ -129,12 +146,13 @@ impl Shard {
                 + self.table_bytes(items.len(), size)
                 + SchemaCache::estimate(schema),
         };
-        let ticket = self.tickets.get(&key).copied().unwrap_or(0);
-        let admitted = self.shared.guard.may_hold(ticket, wanted);
-        admitted.map_err(|limit| no_room(text_of(limit)))
+        let admission_id = self.admission_ids.get(&key).copied().unwrap_or(0);
+        let admitted = self.shared.guard.may_hold(admission_id, wanted);
+        admitted.map_err(|limit| over_limit(limit_text(limit)))
     }
 
-    /// Tells the guard what this shard holds now; returns the bytes it holds more than before.
+    /// Reports the subscriptions and items of this shard to admission. Returns the increase in
+    /// bytes.
     pub(super) fn count_held(&mut self) -> usize {
         let items = self.items.len();
         let subscriptions = usize::try_from(self.counters.subscriptions).unwrap_or(usize::MAX);
@@ -150,20 +168,20 @@ impl Shard {
         held.bytes.saturating_sub(before.bytes)
     }
 
-    /// Charges a client's address for a subscription that has been made.
+    /// Charges a client's address for a new subscription.
     pub(super) fn charge_subscription(&mut self, key: SessionKey, sub_id: u32) {
         let bytes = u32::try_from(self.count_held()).unwrap_or(u32::MAX);
-        let Some(ticket) = self.tickets.get(&key) else {
+        let Some(admission_id) = self.admission_ids.get(&key) else {
             return;
         };
-        self.shared.guard.charge(*ticket, bytes as usize);
+        self.shared.guard.charge(*admission_id, bytes as usize);
         let entry = self.sessions.get_mut(key);
         if let Some(one) = entry.and_then(|entry| entry.core.subscription_mut(sub_id)) {
             one.handle.charged = bytes;
         }
     }
 
-    /// Estimate of the memory that so many items of this size take here and in ingest.
+    /// Returns an estimate of the memory of `items` items in this shard and in ingest.
     fn table_bytes(&self, items: usize, size: TableSize) -> usize {
         let connections = self.shared.connections.iter();
         let workers = connections.map(|one| one.workers.len()).max().unwrap_or(1);
@@ -174,32 +192,36 @@ impl Shard {
     }
 }
 
-fn no_room(text: &str) -> SubscriptionError {
+fn over_limit(text: &str) -> SubscriptionError {
     SubscriptionError {
         code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
         message: text.to_owned(),
     }
 }
 
-/// The refusal before memory ends.
+/// Returns the refusal of a subscription when memory is short.
 pub(super) fn no_memory() -> SubscriptionError {
-    no_room(NO_MEMORY)
+    over_limit(NO_MEMORY)
 }
 
-fn text_of(limit: AdmissionLimit) -> &'static str {
+fn limit_text(limit: AdmissionLimit) -> &'static str {
     match limit {
         AdmissionLimit::Memory => NO_MEMORY,
-        AdmissionLimit::Subscriptions => "too many subscriptions here, try again later",
-        AdmissionLimit::AddressSubscriptionBytes => "too many subscriptions of this address",
-        _ => "too many items here, try again later",
+        AdmissionLimit::Subscriptions => "too many subscriptions, try again later",
+        AdmissionLimit::AddressSubscriptionBytes => "too many subscriptions from this address",
+        _ => "too many items, try again later",
     }
 }
 
-/// Text of refusals before memory ends.
+/// Text of the refusal when the session limit is reached.
+pub(super) const TOO_MANY: &str = "too many sessions, try again later";
+
+/// Text of refusals when memory is short.
 pub(super) const NO_MEMORY: &str = "the gateway is short of memory, try again later";
 
-/// Estimates of memory, above what was measured with distinct items of one subscriber each (0.8 kB
-/// in all): an item, its route in one ingest worker, a frame class, a member with its place, a subscription without its items.
+/// Estimates of memory, above the measured values for items with one subscriber each, which take
+/// 0.8 kB in total. They are for an item, its route in one ingest worker, a frame class, a member
+/// with its place, and a subscription without its items.
 const ITEM_BYTES: usize = 500;
 const ROUTE_BYTES: usize = 600;
 const CLASS_BYTES: usize = 150;

@@ -1,9 +1,9 @@
-//! Items whose clients lag: values, not bytes, by session and item.
+//! Items with queued updates, as values and not as bytes, by session and item.
 //!
-//! While a client does not read, or may not be sent to yet, its items are kept here, each with the
-//! values the client saw last. What is sent later is encoded against those. No operation costs more
-//! because more waits: sums are kept, items are found by hash, and taken in the order of the
-//! instants from which they may be sent.
+//! While a client does not read, or a limit delays its updates, its items are stored here, each
+//! with the values that the client received last. Later updates are encoded as deltas to those. The
+//! cost of an operation does not depend on the number of queued updates: totals are maintained,
+//! items are found by hash and sent in the order of their due times.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,52 +11,52 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::FrozenValues;
 
+use super::keys::SessionKey;
 use super::queue::{OverflowCounts, Queue};
-use super::session::SessionKey;
 use super::work::visit;
 
-/// Not before [`Backlog::release`].
+/// Due time of an item that waits for [`Backlog::release`].
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Number and position of an item's subscription.
-pub(super) type At = (u32, u32);
+/// Number of a subscription, and position of an item in it.
+pub(super) type ItemAt = (u32, u32);
 
-/// One item of a subscription of which the client has not got everything.
+/// Item of a subscription with unsent updates.
 #[derive(Debug)]
-pub(super) struct Behind {
+pub(super) struct LaggingItem {
     pub(super) sub_id: u32,
-    /// The item's position in the subscription, from 1.
+    /// Position of the item in the subscription, from 1.
     pub(super) position: u32,
-    /// What the client saw last, `None` if it must get all fields.
+    /// Values that the client received last; `None` if the next update must have all fields.
     pub(super) seen: Option<Arc<FrozenValues>>,
-    /// What it has not got, in order; `None`: whatever is newest when it can be sent.
+    /// Unsent updates in order; `None` if only the latest value is sent.
     pub(super) queue: Option<Box<Queue>>,
 }
 
-impl Behind {
+impl LaggingItem {
     fn bytes(&self) -> usize {
         visit();
         self.queue.as_ref().map_or(0, |queue| queue.bytes())
     }
 }
 
-/// When an item may be sent, and the number by which those of one instant follow each other.
-type Turn = (u64, u64);
+/// Due time of an item, and a number that orders items with the same due time.
+type SendOrder = (u64, u64);
 
-/// The items of one session.
+/// Lagging items of one session.
 #[derive(Debug)]
 pub(super) struct LaggingItems {
-    items: HashMap<At, (Turn, Behind)>,
-    order: BTreeSet<(Turn, At)>,
-    last_turn: u64,
+    items: HashMap<ItemAt, (SendOrder, LaggingItem)>,
+    order: BTreeSet<(SendOrder, ItemAt)>,
+    last_number: u64,
     /// Bytes of all queues.
     bytes: usize,
-    /// When its alarm rings; `u64::MAX` without one.
-    alarm_ms: u64,
+    /// Time of the session's timer; `u64::MAX` if none is set.
+    timer_ms: u64,
 }
 
-/// The items that wait; at most one entry per subscribed item, and per session as many bytes of
-/// updates as may wait.
+/// Lagging items of all sessions: at most one entry per subscribed item, and at most `queue_bytes`
+/// of updates per session.
 #[derive(Debug)]
 pub(super) struct Backlog {
     sessions: HashMap<SessionKey, LaggingItems>,
@@ -71,93 +71,95 @@ impl Backlog {
         }
     }
 
-    /// Sessions with items that wait.
+    /// Returns the number of sessions with lagging items.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
 
     /// Adds an item that may be sent from `due_ms` on.
-    pub(super) fn push(&mut self, session: SessionKey, behind: Behind, due_ms: u64) {
+    pub(super) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
         waiting
             .or_insert_with(LaggingItems::new)
-            .push(behind, due_ms);
+            .push(lagging, due_ms);
     }
 
-    /// Adds to the queue of an item; `add` gets the number of bytes that the queue may have.
+    /// Changes the queue of an item. `add` gets the maximum number of bytes of that queue.
     pub(super) fn append(
         &mut self,
         session: SessionKey,
-        at: At,
+        at: ItemAt,
         add: impl FnOnce(&mut Queue, usize) -> OverflowCounts,
     ) -> OverflowCounts {
         let Some(waiting) = self.sessions.get_mut(&session) else {
             return OverflowCounts::default();
         };
-        let Some((_, behind)) = waiting.items.get_mut(&at) else {
+        let Some((_, lagging)) = waiting.items.get_mut(&at) else {
             return OverflowCounts::default();
         };
-        let before = behind.bytes();
-        let Some(queue) = &mut behind.queue else {
+        let before = lagging.bytes();
+        let Some(queue) = &mut lagging.queue else {
             return OverflowCounts::default();
         };
         let others = waiting.bytes - before;
-        let shed = add(queue, self.queue_bytes.saturating_sub(others));
-        waiting.bytes = others + behind.bytes();
-        shed
+        let overflow = add(queue, self.queue_bytes.saturating_sub(others));
+        waiting.bytes = others + lagging.bytes();
+        overflow
     }
 
-    /// Lets an item be sent from `due_ms` on, if that is earlier than before and not [`NEVER`].
-    pub(super) fn hasten(&mut self, session: SessionKey, at: At, due_ms: u64) {
+    /// Makes an item due at `due_ms`, if that is earlier than before and its due time is not
+    /// [`NEVER`].
+    pub(super) fn advance_due(&mut self, session: SessionKey, at: ItemAt, due_ms: u64) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             let known = waiting.items.get(&at);
-            if known.is_some_and(|(turn, _)| due_ms < turn.0 && turn.0 != NEVER) {
+            if known.is_some_and(|(send_order, _)| due_ms < send_order.0 && send_order.0 != NEVER) {
                 waiting.set_due(at, due_ms);
             }
         }
     }
 
-    /// Lets an item be sent that was held back, after `complete` has completed its queue.
+    /// Makes an item due that waited for its backfill, after `complete` has completed its queue.
     pub(super) fn release(
         &mut self,
         session: SessionKey,
-        at: At,
+        at: ItemAt,
         complete: impl FnOnce(&mut Queue),
     ) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             let known = waiting.items.get_mut(&at);
-            if let Some(queue) = known.and_then(|(_, behind)| behind.queue.as_mut()) {
+            if let Some(queue) = known.and_then(|(_, lagging)| lagging.queue.as_mut()) {
                 complete(queue);
             }
             waiting.set_due(at, 0);
         }
     }
 
-    /// Has an item looked at again at once, after its limit of frequency has changed.
-    pub(super) fn look_again(&mut self, session: SessionKey, at: At) {
+    /// Makes an item due at once, after a change of its frequency limit.
+    pub(super) fn retry_delayed(&mut self, session: SessionKey, at: ItemAt) {
         let waiting = self.sessions.get_mut(&session);
-        let behind = waiting.and_then(|waiting| waiting.items.get_mut(&at));
-        if let Some(queue) = behind.and_then(|(_, behind)| behind.queue.as_mut()) {
-            queue.look_again();
+        let lagging = waiting.and_then(|waiting| waiting.items.get_mut(&at));
+        if let Some(queue) = lagging.and_then(|(_, lagging)| lagging.queue.as_mut()) {
+            queue.retry_delayed();
         }
-        self.hasten(session, at, 0);
+        self.advance_due(session, at, 0);
     }
 
-    /// Whether the session's alarm must be set to an earlier instant.
+    /// Moves the timer of a session forward to `at_ms`. Returns `false` if it fires earlier
+    /// already.
     pub(super) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
         let waiting = self.sessions.get_mut(&session);
-        let earlier = waiting.filter(|waiting| at_ms < waiting.alarm_ms);
-        earlier.map(|waiting| waiting.alarm_ms = at_ms).is_some()
+        let earlier = waiting.filter(|waiting| at_ms < waiting.timer_ms);
+        earlier.map(|waiting| waiting.timer_ms = at_ms).is_some()
     }
 
-    /// The session's alarm has rung.
-    pub(super) fn rang(&mut self, session: SessionKey) {
+    /// Clears the timer of a session after it has fired.
+    pub(super) fn on_fired(&mut self, session: SessionKey) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
-            waiting.alarm_ms = u64::MAX;
+            waiting.timer_ms = u64::MAX;
         }
     }
 
-    /// Takes out all that waits for a session.
+    /// Removes and returns the lagging items of a session.
     pub(super) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
         self.sessions.remove(&session)
     }
@@ -169,7 +171,7 @@ impl Backlog {
     }
 
     /// Removes one item.
-    pub(super) fn remove(&mut self, session: SessionKey, at: At) {
+    pub(super) fn remove(&mut self, session: SessionKey, at: ItemAt) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             waiting.remove(at);
             if waiting.items.is_empty() {
@@ -184,56 +186,58 @@ impl LaggingItems {
         Self {
             items: HashMap::new(),
             order: BTreeSet::new(),
-            last_turn: 0,
+            last_number: 0,
             bytes: 0,
-            alarm_ms: u64::MAX,
+            timer_ms: u64::MAX,
         }
     }
 
-    fn push(&mut self, behind: Behind, due_ms: u64) {
-        let at = (behind.sub_id, behind.position);
+    fn push(&mut self, lagging: LaggingItem, due_ms: u64) {
+        let at = (lagging.sub_id, lagging.position);
         self.remove(at);
-        self.last_turn += 1;
-        let turn = (due_ms, self.last_turn);
-        self.bytes += behind.bytes();
-        self.order.insert((turn, at));
-        self.items.insert(at, (turn, behind));
+        self.last_number += 1;
+        let send_order = (due_ms, self.last_number);
+        self.bytes += lagging.bytes();
+        self.order.insert((send_order, at));
+        self.items.insert(at, (send_order, lagging));
     }
 
-    fn remove(&mut self, at: At) {
-        if let Some((turn, behind)) = self.items.remove(&at) {
-            self.order.remove(&(turn, at));
-            self.bytes -= behind.bytes();
+    fn remove(&mut self, at: ItemAt) {
+        if let Some((send_order, lagging)) = self.items.remove(&at) {
+            self.order.remove(&(send_order, at));
+            self.bytes -= lagging.bytes();
         }
     }
 
-    fn set_due(&mut self, at: At, due_ms: u64) {
-        if let Some((turn, _)) = self.items.get_mut(&at) {
-            self.order.remove(&(*turn, at));
-            self.last_turn += 1;
-            *turn = (due_ms, self.last_turn);
-            self.order.insert((*turn, at));
+    fn set_due(&mut self, at: ItemAt, due_ms: u64) {
+        if let Some((send_order, _)) = self.items.get_mut(&at) {
+            self.order.remove(&(*send_order, at));
+            self.last_number += 1;
+            *send_order = (due_ms, self.last_number);
+            self.order.insert((*send_order, at));
         }
     }
 
-    /// Returns the instant from which the first item may be sent.
+    /// Returns the due time of the first item.
     pub(super) fn next_ms(&self) -> u64 {
         self.order.first().map_or(NEVER, |((due_ms, _), _)| *due_ms)
     }
 
-    /// Has `send` send the first item if it may be sent now. `send` returns `Ok` with the instant
-    /// from which the rest of the item may be sent, `None` if that is nothing, or an error if
-    /// nothing else may be sent either; the item keeps its turn then.
+    /// Calls `send` for the first item, if it is due.
+    ///
+    /// `send` returns the time from which the rest of the item may be sent, or `None` if nothing is
+    /// left. It returns an error if nothing of the session may be sent; then the item keeps its
+    /// position.
     pub(super) fn send_first<E>(
         &mut self,
         now_ms: u64,
-        send: impl FnOnce(&mut Behind) -> Result<Option<u64>, E>,
+        send: impl FnOnce(&mut LaggingItem) -> Result<Option<u64>, E>,
     ) -> Option<Result<(), E>> {
         let (_, at) = *self.order.first().filter(|((due, _), _)| *due <= now_ms)?;
-        let (_, behind) = self.items.get_mut(&at)?;
-        let before = behind.bytes();
-        let sent = send(behind);
-        self.bytes = self.bytes - before + behind.bytes();
+        let (_, lagging) = self.items.get_mut(&at)?;
+        let before = lagging.bytes();
+        let sent = send(lagging);
+        self.bytes = self.bytes - before + lagging.bytes();
         Some(sent.map(|rest| match rest {
             None => self.remove(at),
             Some(due_ms) => self.set_due(at, due_ms),

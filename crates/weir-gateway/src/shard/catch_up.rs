@@ -1,4 +1,4 @@
-//! Sends what waits in the backlog, as far as the connection takes it and limits allow it now.
+//! Sends updates from the backlog, as far as the connection accepts them and limits allow it.
 
 use std::sync::Arc;
 
@@ -6,48 +6,48 @@ use weir_mapping::{FrozenValues, RowCommand};
 use weir_net::server::TrySend;
 
 use super::Shard;
-use super::backlog::{Behind, NEVER};
-use super::class::{ClassKey, FrameClass, MemberState, PayloadSource};
+use super::backlog::{LaggingItem, NEVER};
+use super::class::{ClassKey, FrameClass, MemberState};
+use super::delivery::{PayloadSource, QueuePolicy};
 use super::diffs::Encoder;
 use super::encode::{ItemNotice, notice_frame, update_frame};
 use super::frame::Frame;
 use super::frequency::{FrequencyScope, SendDelay};
+use super::keys::SessionKey;
 use super::queue::{Queue, QueuedUpdate};
 use super::row_table::RowTable;
-use super::session::{SessionEntry, SessionKey};
-use super::session_writer::{QueuePolicy, SessionWriter};
+use super::session::SessionEntry;
+use super::session_writer::SessionWriter;
+use super::timer_tokens::SESSION_TIMERS;
 use super::wire::Wire;
 use crate::metrics::ShardCounters;
 
-/// Timer token of the alarms; no session has this key.
-pub(super) const ALARM: u64 = u64::MAX;
-
-/// How far one item came.
+/// Result of sending one lagging item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CatchUpProgress {
     All,
-    /// The rest may be sent at that instant.
+    /// The rest may be sent from this time on.
     Until(u64),
-    /// Nothing of this session may be sent before that instant.
+    /// Nothing of this session may be sent before this time.
     SessionUntil(u64),
-    /// The connection takes no more.
+    /// The send queue of the connection is full.
     Blocked,
 }
 
 impl Shard {
-    /// Sends what waits for a session.
+    /// Sends the queued updates of a session.
     pub(super) fn catch_up(&mut self, wire: &mut impl Wire, session: SessionKey) {
         let Some(mut waiting) = self.backlog.take(session) else {
             return;
         };
         let now_ms = wire.now_ms();
         let next_ms = loop {
-            let sent = waiting.send_first(now_ms, |behind| {
-                match self.send_item(wire, session, behind) {
+            let sent = waiting.send_first(now_ms, |lagging| {
+                match self.send_item(wire, session, lagging) {
                     CatchUpProgress::All => Ok(None),
                     CatchUpProgress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
                     CatchUpProgress::SessionUntil(at_ms) => Err(at_ms),
-                    // The connection calls when it takes more.
+                    // The event loop reports when the socket is writable again.
                     CatchUpProgress::Blocked => Err(NEVER),
                 }
             });
@@ -63,44 +63,45 @@ impl Shard {
         }
     }
 
-    /// Has a session catch up at an instant.
+    /// Schedules a session to catch up at `at_ms`.
     pub(super) fn wake_at(&mut self, wire: &mut impl Wire, session: SessionKey, at_ms: u64) {
         if self.backlog.wake_at(session, at_ms) {
-            self.alarms.set(session, at_ms);
+            self.session_timers.set(session, at_ms);
         }
         self.arm_session_timers(wire);
     }
 
     pub(super) fn arm_session_timers(&mut self, wire: &mut impl Wire) {
-        if let Some(at_ms) = self.alarms.arm() {
-            wire.set_timer(at_ms, ALARM);
+        if let Some(at_ms) = self.session_timers.arm() {
+            wire.set_timer(at_ms, SESSION_TIMERS);
         }
     }
 
-    /// Those who waited for an instant that has come.
-    pub(super) fn on_alarm(&mut self, wire: &mut impl Wire) {
-        self.alarms.rang();
-        while let Some(session) = self.alarms.next(wire.now_ms()) {
-            self.backlog.rang(session);
+    /// Sends the updates of sessions whose time has come.
+    pub(super) fn on_session_timers(&mut self, wire: &mut impl Wire) {
+        self.session_timers.on_fired();
+        while let Some(session) = self.session_timers.next(wire.now_ms()) {
+            self.backlog.on_fired(session);
             self.catch_up(wire, session);
         }
         self.arm_session_timers(wire);
     }
 
+    /// Sends the queued updates of one item.
     fn send_item(
         &mut self,
         wire: &mut impl Wire,
         session: SessionKey,
-        behind: &mut Behind,
+        lagging: &mut LaggingItem,
     ) -> CatchUpProgress {
         let Some(entry) = self.sessions.get_mut(session) else {
             return CatchUpProgress::All;
         };
-        let Some(subscription) = entry.core.subscription(behind.sub_id) else {
+        let Some(subscription) = entry.core.subscription(lagging.sub_id) else {
             return CatchUpProgress::All;
         };
         let subscribed = &subscription.handle;
-        let place = subscribed.places.get(behind.position as usize - 1);
+        let place = subscribed.places.get(lagging.position as usize - 1);
         let Some((place, item)) =
             place.and_then(|place| Some(((*place)?, self.items.at_mut((*place)?.slot)?)))
         else {
@@ -110,55 +111,56 @@ impl Shard {
         let diffs = subscribed.diffs.clone();
         let key = ClassKey {
             schema: &schema,
-            sub_id: behind.sub_id,
-            position: behind.position,
+            sub_id: lagging.sub_id,
+            position: lagging.position,
             delivery: subscribed.delivery,
             diffs: diffs.as_ref(),
         };
-        let newest = match behind.queue {
+        let newest = match lagging.queue {
             None => item.snapshot(&schema).map(Arc::clone),
-            Some(_) => item.last(key.delivery.basis()).map(Arc::clone),
+            Some(_) => item.last(key.delivery.payload_source()).map(Arc::clone),
         };
         let (table, class) = item.table_and_class_mut(key);
         let Some(class) = class else {
             return CatchUpProgress::All;
         };
-        let mut post = CatchUpWriter {
+        let mut catch_up = CatchUpWriter {
             wire,
             entry,
-            courier: &mut self.courier,
+            writer: &mut self.writer,
             counters: &mut self.counters,
             encoder: &mut self.encoder,
         };
-        let told = match &mut behind.queue {
-            None => post.send_latest(class, &mut behind.seen, newest.as_ref()),
-            Some(queue) => post.send_queue(class, &mut behind.seen, queue, table),
+        let progress = match &mut lagging.queue {
+            None => catch_up.send_latest(class, &mut lagging.seen, newest.as_ref()),
+            Some(queue) => catch_up.send_queue(class, &mut lagging.seen, queue, table),
         };
-        let in_step = match (&behind.seen, &newest) {
+        let is_up_to_date = match (&lagging.seen, &newest) {
             (Some(seen), Some(newest)) => Arc::ptr_eq(seen, newest),
             _ => false,
         };
         if let Some(member) = class.members.get_mut(place.member as usize) {
-            member.progress = match told {
-                CatchUpProgress::All if in_step => MemberState::InStep,
+            member.state = match progress {
+                CatchUpProgress::All if is_up_to_date => MemberState::UpToDate,
                 CatchUpProgress::All => MemberState::New,
-                _ => MemberState::Behind,
+                _ => MemberState::Lagging,
             };
         }
-        told
+        progress
     }
 }
 
-/// Sends to one session.
+/// Sends queued updates to one session.
 struct CatchUpWriter<'a, W> {
     wire: &'a mut W,
     entry: &'a mut SessionEntry,
-    courier: &'a mut SessionWriter,
+    writer: &'a mut SessionWriter,
     counters: &'a mut ShardCounters,
     encoder: &'a mut Encoder,
 }
 
 impl<W: Wire> CatchUpWriter<'_, W> {
+    /// Sends the latest values of an item.
     fn send_latest(
         &mut self,
         class: &FrameClass,
@@ -173,32 +175,31 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         self.send_values(class, seen, newest, FrequencyScope::Item)
     }
 
-    /// An update, unless it changes nothing.
+    /// Sends an update, unless it changes nothing.
     fn send_values(
         &mut self,
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
         values: &Arc<FrozenValues>,
-        what: FrequencyScope<'_>,
+        scope: FrequencyScope<'_>,
     ) -> CatchUpProgress {
-        if let Some(wait) = self.wait(class, what) {
+        if let Some(wait) = self.delay(class, scope) {
             return wait;
         }
         match update_frame(class, seen.as_ref(), values, self.encoder) {
             None => self.counters.conflated += 1,
             Some(frame) if frame.bytes() > self.entry.line_max as usize => {
-                let told = self.send_notice(class, ItemNotice::Lost(1));
-                if told == CatchUpProgress::All {
+                let progress = self.send_notice(class, ItemNotice::Lost(1));
+                if progress == CatchUpProgress::All {
                     let now_ms = self.wire.now_ms();
-                    self.courier
-                        .note_too_long(self.entry, frame.bytes(), now_ms);
+                    self.writer.note_too_long(self.entry, frame.bytes(), now_ms);
                     self.counters.too_long += 1;
-                    // The next one goes out whole.
+                    // The next update is sent with all fields.
                     *seen = None;
                 }
-                return told;
+                return progress;
             }
-            Some(frame) => match self.send(class, &frame, what) {
+            Some(frame) => match self.send(class, &frame, scope) {
                 CatchUpProgress::All => self.counters.updates_out += 1,
                 not_yet => return not_yet,
             },
@@ -207,35 +208,37 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         CatchUpProgress::All
     }
 
-    /// Returns why nothing may be sent yet. Looked at before a frame is made for nothing.
-    fn wait(&mut self, class: &FrameClass, what: FrequencyScope<'_>) -> Option<CatchUpProgress> {
+    /// Returns the reason why nothing may be sent yet. It is checked before a frame is encoded.
+    fn delay(&mut self, class: &FrameClass, scope: FrequencyScope<'_>) -> Option<CatchUpProgress> {
         let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
-        Some(match self.entry.wait(at, what, now_ms)? {
+        Some(match self.entry.send_delay(at, scope, now_ms)? {
             SendDelay::Session(at_ms) => CatchUpProgress::SessionUntil(at_ms),
             SendDelay::Item(at_ms) => CatchUpProgress::Until(at_ms),
         })
     }
 
+    /// Sends a frame that is subject to limits.
     fn send(
         &mut self,
         class: &FrameClass,
         frame: &Frame,
-        what: FrequencyScope<'_>,
+        scope: FrequencyScope<'_>,
     ) -> CatchUpProgress {
         let (at, now_ms) = ((class.sub_id, class.position), self.wire.now_ms());
         match self
-            .courier
-            .data(self.wire, self.entry, frame, 1, QueuePolicy::CanWait)
+            .writer
+            .data(self.wire, self.entry, frame, 1, QueuePolicy::Deferrable)
         {
             TrySend::Queued => {
                 let bytes = frame.lines().len();
-                self.entry.note_paced(at, what, bytes, now_ms);
+                self.entry.note_sent(at, scope, bytes, now_ms);
                 CatchUpProgress::All
             }
             TrySend::Behind | TrySend::Gone => CatchUpProgress::Blocked,
         }
     }
 
+    /// Sends the entries of a queue in order.
     fn send_queue(
         &mut self,
         class: &FrameClass,
@@ -255,8 +258,10 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                     }
                 }
                 // Another row may be due already.
-                CatchUpProgress::Until(at_ms) if class.delivery.basis() == PayloadSource::Row => {
-                    queue.put_off(index, at_ms);
+                CatchUpProgress::Until(at_ms)
+                    if class.delivery.payload_source() == PayloadSource::Row =>
+                {
+                    queue.delay(index, at_ms);
                 }
                 not_yet => {
                     queue.trim();
@@ -264,23 +269,24 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                 }
             }
         }
-        let later_ms = queue.later_ms();
+        let next_delayed_ms = queue.next_delayed_ms();
         match queue.trim() {
             true => CatchUpProgress::All,
-            false => CatchUpProgress::Until(later_ms),
+            false => CatchUpProgress::Until(next_delayed_ms),
         }
     }
 
+    /// Sends one entry of a queue.
     fn send_entry(
         &mut self,
         class: &FrameClass,
         seen: &mut Option<Arc<FrozenValues>>,
-        slot: Option<&QueuedUpdate>,
+        entry: Option<&QueuedUpdate>,
         table: Option<&RowTable>,
     ) -> CatchUpProgress {
-        match slot {
-            None | Some(QueuedUpdate::Gone) => CatchUpProgress::All,
-            Some(QueuedUpdate::Past(values)) => {
+        match entry {
+            None | Some(QueuedUpdate::Removed) => CatchUpProgress::All,
+            Some(QueuedUpdate::Snapshot(values)) => {
                 self.send_values(class, seen, values, FrequencyScope::Free)
             }
             Some(QueuedUpdate::Update(values)) => {
@@ -296,20 +302,20 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                     Some(table) => table.with_command(values, *command),
                     None => Arc::clone(values),
                 };
-                let what = FrequencyScope::row(key, *command);
+                let scope = FrequencyScope::row(key, *command);
                 match (command, &seen) {
                     (RowCommand::Delete, None) => {
-                        // The next one goes out whole again: this has no values but the key's.
-                        let told = self.send_values(class, seen, &values, what);
+                        // The next update is sent with all fields: this one has only the key.
+                        let progress = self.send_values(class, seen, &values, scope);
                         *seen = None;
-                        told
+                        progress
                     }
                     (RowCommand::Delete, Some(last)) => {
                         let rest = values.over(last, |_| true);
                         let values = rest.map_or(values, Arc::new);
-                        self.send_values(class, seen, &values, what)
+                        self.send_values(class, seen, &values, scope)
                     }
-                    _ => self.send_values(class, seen, &values, what),
+                    _ => self.send_values(class, seen, &values, scope),
                 }
             }
             Some(QueuedUpdate::Lost(lost)) => self.send_notice(class, ItemNotice::Lost(*lost)),
@@ -318,11 +324,12 @@ impl<W: Wire> CatchUpWriter<'_, W> {
         }
     }
 
-    fn send_notice(&mut self, class: &FrameClass, mark: ItemNotice) -> CatchUpProgress {
-        if let Some(wait) = self.wait(class, FrequencyScope::Free) {
+    /// Sends a notice about the item.
+    fn send_notice(&mut self, class: &FrameClass, notice: ItemNotice) -> CatchUpProgress {
+        if let Some(wait) = self.delay(class, FrequencyScope::Free) {
             return wait;
         }
-        let frame = notice_frame(class, mark, self.encoder);
+        let frame = notice_frame(class, notice, self.encoder);
         self.send(class, &frame, FrequencyScope::Free)
     }
 }

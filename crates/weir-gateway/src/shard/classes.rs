@@ -1,20 +1,23 @@
-//! The frame classes of one item. Few are searched one by one; many have an index, so that
-//! finding, adding and removing one costs the same however many there are.
+//! The frame classes of one item.
+//!
+//! A few classes are searched linearly. More have an index, so that finding, adding and removing a
+//! class takes constant time.
 
 use std::sync::Arc;
 
 use foldhash::HashMap;
 use weir_mapping::FieldSet;
 
-use super::class::{ClassKey, DeliveryMode, FrameClass, PayloadSource};
+use super::class::{ClassKey, FrameClass};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::work::visit;
 
-/// Classes from which on they are indexed.
+/// Number of classes from which an index is used.
 const INDEXED_FROM: usize = 9;
-/// Classes down to which the index is kept.
+/// Number of classes at which the index is removed.
 const INDEXED_DOWN_TO: usize = 4;
 
-/// The classes of an item, each with at least one member.
+/// Classes of an item, each with at least one member.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     list: Vec<FrameClass>,
@@ -24,13 +27,13 @@ pub(super) struct Classes {
 #[derive(Debug, Default)]
 struct ClassIndex {
     by_id: HashMap<ClassId, u32>,
-    /// By field, the number of classes that want it.
+    /// Number of classes with each field, by field index.
     wanting: Vec<u32>,
-    /// By basis, the number of classes that have it.
-    by_basis: [u32; 3],
+    /// Number of classes by payload source.
+    by_source: [u32; 3],
 }
 
-/// The identity of a class. The addresses are those of objects that the class keeps alive.
+/// Identity of a class. The addresses are those of objects that the class keeps alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ClassId {
     schema: usize,
@@ -64,7 +67,7 @@ impl ClassIndex {
 
     fn add(&mut self, class: &FrameClass, at: usize) {
         self.by_id.insert(ClassId::of(class.key()), at as u32);
-        self.by_basis[class.delivery.basis() as usize] += 1;
+        self.by_source[class.delivery.payload_source() as usize] += 1;
         for field in class.schema.wanted().iter() {
             if self.wanting.len() <= field {
                 self.wanting.resize(field + 1, 0);
@@ -75,7 +78,7 @@ impl ClassIndex {
 
     fn remove(&mut self, class: &FrameClass) {
         self.by_id.remove(&ClassId::of(class.key()));
-        self.by_basis[class.delivery.basis() as usize] -= 1;
+        self.by_source[class.delivery.payload_source() as usize] -= 1;
         for field in class.schema.wanted().iter() {
             self.wanting[field] -= 1;
         }
@@ -91,7 +94,7 @@ impl Classes {
         self.list.is_empty()
     }
 
-    /// Returns where the class with this key is.
+    /// Returns the position of the class with this key.
     pub(super) fn find(&self, key: ClassKey<'_>) -> Option<usize> {
         match &self.index {
             None => self.list.iter().position(|class| class.is(key)),
@@ -106,7 +109,7 @@ impl Classes {
         self.list.get_mut(at)
     }
 
-    /// Returns the class with this key, which is made if there is none.
+    /// Returns the class with this key and creates it if it does not exist.
     pub(super) fn get_or_add(&mut self, key: ClassKey<'_>) -> &mut FrameClass {
         let at = self.find(key).unwrap_or_else(|| {
             let class = FrameClass::new(key);
@@ -126,7 +129,7 @@ impl Classes {
         &mut self.list[at]
     }
 
-    /// Removes a class; the last one takes its place.
+    /// Removes a class; the last class takes its position.
     pub(super) fn remove(&mut self, at: usize) {
         let class = self.list.swap_remove(at);
         let Some(index) = &mut self.index else {
@@ -142,19 +145,19 @@ impl Classes {
         }
     }
 
-    /// Returns `true` if any class has this basis.
-    pub(super) fn has(&self, basis: PayloadSource) -> bool {
+    /// Returns `true` if any class has this payload source.
+    pub(super) fn has(&self, payload_source: PayloadSource) -> bool {
         match &self.index {
             None => self
                 .list
                 .iter()
-                .any(|class| class.delivery.basis() == basis),
-            Some(index) => index.by_basis[basis as usize] > 0,
+                .any(|class| class.delivery.payload_source() == payload_source),
+            Some(index) => index.by_source[payload_source as usize] > 0,
         }
     }
 
-    /// Takes those of `fields` away that no class wants; only fields of `gone` can be such.
-    /// Returns `true` if there were any.
+    /// Removes from `fields` the fields that no class has; only fields in `gone` are checked.
+    /// Returns `true` if any field was removed.
     pub(super) fn narrow(&self, fields: &mut FieldSet, gone: &FieldSet) -> bool {
         let wants = |field| match &self.index {
             Some(index) => index.wanting.get(field).is_some_and(|count| *count > 0),
@@ -198,10 +201,13 @@ mod tests {
     ];
 
     proptest! {
-        /// With and without an index the classes are those of a list that is searched.
+        /// The classes behave like a linearly searched list, with and without an index.
         #[test]
-        fn classes_behave_as_a_list(
-            steps in proptest::collection::vec((0usize..3, 0u32..8, 0usize..3, any::<bool>()), 1..120),
+        fn classes_behave_like_a_list(
+            steps in proptest::collection::vec(
+                (0usize..3, 0u32..8, 0usize..3, any::<bool>()),
+                1..120,
+            ),
         ) {
             let schemas = [vec![0], vec![0, 3], vec![70]]
                 .map(|fields: Vec<u16>| Arc::new(FieldSchema::of(fields.into_iter().map(Some))));
@@ -235,7 +241,7 @@ mod tests {
                 prop_assert_eq!(&fields, &wanted);
                 for (index, delivery) in DELIVERIES.iter().enumerate() {
                     let has = model.iter().any(|(_, _, one)| *one == index);
-                    prop_assert_eq!(classes.has(delivery.basis()), has);
+                    prop_assert_eq!(classes.has(delivery.payload_source()), has);
                 }
                 prop_assert_eq!(classes.len(), model.len());
             }
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_cost_the_same_however_many_classes() {
+    fn lookup_cost_is_independent_of_class_count() {
         let schema = Arc::new(FieldSchema::of([Some(0)]));
         let key = |sub_id| ClassKey {
             schema: &schema,

@@ -1,5 +1,5 @@
-//! Compresses messages, within a budget. What is made here is shared by all who may have it, so
-//! nothing of it belongs to a connection.
+//! Compresses messages within a budget. Compressed messages do not depend on a connection and are
+//! shared.
 
 use bytes::Bytes;
 use weir_net::websocket::{Deflater, HEADER_BYTES_MAX, push_deflated_server_text};
@@ -7,14 +7,16 @@ use weir_tlcp::diff::DiffBudget;
 
 use crate::compression::Compression;
 
-/// What became of messages that could have been compressed, counted once for all who share them.
+/// Counters of messages that could be compressed, counted once per shared message.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CompressionCounters {
+    /// Compressed messages.
     pub(crate) messages: u64,
-    /// Of those messages, before and after.
+    /// Size of the compressed messages before compression.
     pub(crate) bytes_before: u64,
+    /// Size of the compressed messages after compression.
     pub(crate) bytes_after: u64,
-    /// Compressed in vain: it would not have been shorter.
+    /// Compressed, but the result was not smaller.
     pub(crate) useless: u64,
     /// Not compressed, because the budget was spent.
     pub(crate) over_budget: u64,
@@ -22,10 +24,10 @@ pub(crate) struct CompressionCounters {
     pub(crate) sent: u64,
 }
 
-/// The compressor of one shard.
+/// Compressor of one shard.
 #[derive(Debug)]
 pub(super) struct Compressor {
-    /// Absent if nothing is to be compressed: it takes 300 KB.
+    /// Absent if compression is disabled: it takes 300 KB.
     deflater: Option<Box<Deflater>>,
     min_bytes: usize,
     budget: DiffBudget,
@@ -43,12 +45,12 @@ impl Compressor {
         }
     }
 
-    /// Time has passed, in which budget has accrued.
+    /// Adds the budget for the time since the last call.
     pub(super) fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
     }
 
-    /// Lines as one compressed message; `None` if they are to be sent as they are.
+    /// Compresses lines into one message; returns `None` if they must be sent uncompressed.
     pub(super) fn message(&mut self, lines: &[u8]) -> Option<Bytes> {
         let deflater = self.deflater.as_mut()?;
         if lines.len() < self.min_bytes {
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_compressed_once_and_shared() {
+    fn message_is_compressed_once_and_shared() {
         let mut compressor = compressor(100, 1_000_000);
         let lines = "U,1,1,some value|some value|some value\r\n".repeat(20);
         let frame = Frame::of(lines.as_bytes());
@@ -104,18 +106,18 @@ mod tests {
         };
         let mut inflater = Inflater::new();
         assert_eq!(inflater.inflate(payload, 10_000), Ok(lines.as_bytes()));
-        // The other form is as before.
+        // The uncompressed form is unchanged.
         assert_eq!(frame.lines(), lines.as_bytes());
         assert_eq!(frame.message()[0], 0x81);
     }
 
     #[test]
-    fn what_is_short_or_useless_or_too_much_goes_as_it_is() {
+    fn short_incompressible_and_over_budget_messages_stay_plain() {
         let mut compressor = compressor(90, 1_000);
         let is_plain = |compressor: &mut Compressor, lines: &str| {
             let frame = Frame::of(lines.as_bytes());
             let plain = frame.compressed(compressor);
-            assert_eq!(frame.compressed(compressor), plain, "the answer is kept");
+            assert_eq!(frame.compressed(compressor), plain, "the result is stored");
             plain == frame.message()
         };
         let counts = |compressor: &Compressor| {
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn without_settings_nothing_is_compressed() {
+    fn compression_is_off_by_default() {
         let mut compressor = Compressor::new(&Compression::default());
         assert_eq!(compressor.message(&[b'a'; 1_000]), None);
     }

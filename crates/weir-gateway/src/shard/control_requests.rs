@@ -1,4 +1,4 @@
-//! Control requests: subscriptions come and go, sessions end. And messages, which are all refused.
+//! Handles control requests, and refuses client messages.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -6,69 +6,73 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, Message};
 use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
 
-use super::requests::Reply;
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::responses::ResponseBatch;
+use super::state::{SUBSCRIBE, Shard, UNSUBSCRIBE};
 use super::subscribe::refusal;
 use super::wire::Wire;
-use super::{SUBSCRIBE, Shard, UNSUBSCRIBE};
 use crate::resolve::SubscriptionError;
 
 impl Shard {
-    /// Carries out a control request for a session of this shard. The answer goes before what the
-    /// request causes, also where both go the same way.
+    /// Handles a control request for a session of this shard. The response is sent before the
+    /// notifications that the request causes.
     pub(super) fn control(
         &mut self,
         wire: &mut impl Wire,
         key: Option<SessionKey>,
         control: &Control<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) {
         let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
         let Some(key) = known else {
             let refusal = refusal(ControlCode::SESSION_NOT_FOUND);
-            return self.refuse(control, &refusal, &mut reply.lines);
+            return self.refuse(control, &refusal, &mut responses.lines);
         };
         if let Some(cause) = &control.cause {
             let (session, op) = (Truncated(&control.session), Truncated(&control.op));
             let cause = Truncated(cause);
-            limited!(debug, "control request", ?session, %cause, ?op, "control");
+            limited!(debug, "control request", ?session, %cause, ?op, "received control request");
         }
-        let mut notes = std::mem::take(&mut self.notes);
-        notes.clear();
+        let mut notifications = std::mem::take(&mut self.notifications);
+        notifications.clear();
         let done = match &control.op {
             ControlOp::Add(add) => {
                 self.metrics.heartbeat.begin(SUBSCRIBE);
-                self.subscribe(key, add, &mut notes)
+                self.subscribe(key, add, &mut notifications)
             }
             ControlOp::Delete { sub_id } => {
                 self.metrics.heartbeat.begin(UNSUBSCRIBE);
-                self.unsubscribe(key, *sub_id, &mut notes)
+                self.unsubscribe(key, *sub_id, &mut notifications)
             }
             ControlOp::Reconf {
                 sub_id,
                 requested_max_frequency: wanted,
-            } => self.reconfigure(key, *sub_id, *wanted, wire.now_ms(), &mut notes),
+            } => self.reconfigure(key, *sub_id, *wanted, wire.now_ms(), &mut notifications),
             ControlOp::Destroy { .. }
             | ControlOp::ForceRebind { .. }
             | ControlOp::Constrain { .. } => Ok(()),
         };
         match done {
             Ok(()) => {
-                acknowledge(control.request_id.as_deref(), control.ack, &mut reply.lines);
-                self.flush_before(wire, key, reply);
-                if !notes.is_empty() {
-                    self.notify(wire, key, &notes);
+                acknowledge(
+                    control.request_id.as_deref(),
+                    control.ack,
+                    &mut responses.lines,
+                );
+                self.flush_before(wire, key, responses);
+                if !notifications.is_empty() {
+                    self.notify(wire, key, &notifications);
                 }
                 self.affect(wire, key, &control.op);
                 // Snapshots follow the confirmations of their subscriptions.
                 self.catch_up(wire, key);
             }
-            Err(refusal) => self.refuse(control, &refusal, &mut reply.lines),
+            Err(refusal) => self.refuse(control, &refusal, &mut responses.lines),
         }
-        self.notes = notes;
+        self.notifications = notifications;
     }
 
-    /// What a request does to the session as a whole.
+    /// Applies a request that concerns the session as a whole.
     fn affect(&mut self, wire: &mut impl Wire, key: SessionKey, op: &ControlOp<'_>) {
         match op {
             ControlOp::Add(_) | ControlOp::Delete { .. } | ControlOp::Reconf { .. } => {}
@@ -81,7 +85,7 @@ impl Shard {
                 self.destroy(wire, key, code, cause_message, *close_socket);
             }
             ControlOp::ForceRebind { close_socket, .. } => {
-                self.loop_away(wire, key, *close_socket);
+                self.send_loop(wire, key, *close_socket);
             }
             ControlOp::Constrain {
                 requested_max_bandwidth: wanted,
@@ -92,33 +96,34 @@ impl Shard {
                     entry.limit_bandwidth(wire.now_ms());
                     entry.core.write_cons(&mut line);
                 }
-                self.tell(wire, key, &line);
+                self.write_control_lines(wire, key, &line);
             }
         }
     }
 
-    /// Refuses a client message. The request is accepted and the message fails: an SDK tells its
-    /// application code and text of that only. Whoever does not ask for the outcome is told none.
+    /// Refuses a client message. The request is accepted and the message fails, because an SDK
+    /// reports code and text to its application only for a failed message. Without a requested
+    /// outcome, no failure is sent.
     pub(super) fn refuse_message(
         &mut self,
         wire: &mut impl Wire,
         key: Option<SessionKey>,
         message: &Message<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) {
         self.counters.requests_refused += 1;
         let id = message.request_id.as_deref();
         let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
         let Some(key) = known else {
             let code = ControlCode::SESSION_NOT_FOUND;
-            let lines = &mut reply.lines;
+            let lines = &mut responses.lines;
             return id
                 .into_iter()
                 .for_each(|id| write_reqerr(lines, id, code, code.text()));
         };
-        acknowledge(id, message.ack, &mut reply.lines);
+        acknowledge(id, message.ack, &mut responses.lines);
         if let Some(prog) = message.prog.filter(|_| message.outcome) {
-            self.flush_before(wire, key, reply);
+            self.flush_before(wire, key, responses);
             let (mut note, sequence) = (Vec::new(), message.sequence.as_deref());
             let text = "this gateway takes no messages";
             write_msgfail(&mut note, sequence, prog, ControlCode::UNSUPPORTED, text);

@@ -1,16 +1,14 @@
-//! What is known of the client behind a connection: the version of the protocol it speaks, and how
-//! long a line it can read.
+//! Properties of the client behind a connection: its protocol version and its line length limits.
+
+use std::collections::HashMap;
 
 use weir_net::server::ConnId;
 use weir_tlcp::Version;
 use weir_tlcp::server::LineLimits;
 
-use super::Shard;
 use super::frame::Framing;
-use super::session::SessionEntry;
-use super::session_writer::SessionWriter;
 
-/// What the client of a connection speaks and reads.
+/// Protocol version and line limits of the client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) version: Version,
@@ -27,56 +25,56 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns what follows from the `User-Agent` of a client.
+    /// Returns the dialect that follows from the version and `User-Agent` of a client.
     pub(super) fn of(version: Version, user_agent: Option<&str>) -> Self {
         let lines = user_agent.map_or(LineLimits::NONE, LineLimits::of_user_agent);
         Self { version, lines }
     }
 }
 
-impl Shard {
-    /// Remembers the dialect of a connection until it is gone; most have the usual one.
-    pub(super) fn hears(&mut self, conn: ConnId, dialect: Dialect) {
+/// Dialects of the connections of a shard that differ from the default.
+#[derive(Debug, Default)]
+pub(super) struct Dialects(HashMap<ConnId, Dialect>);
+
+impl Dialects {
+    /// Stores the dialect of a connection until [`Self::remove`].
+    pub(super) fn insert(&mut self, conn: ConnId, dialect: Dialect) {
         if dialect != Dialect::default() {
-            self.dialects.insert(conn, dialect);
+            self.0.insert(conn, dialect);
         }
     }
 
-    /// Returns the version of a request, which names it if it came over HTTP.
-    pub(super) fn version(&self, named: Option<Version>, conn: ConnId) -> Version {
-        named.unwrap_or_else(|| self.dialect(conn).version)
+    /// Removes and returns the dialect of a connection.
+    pub(super) fn remove(&mut self, conn: ConnId) -> Dialect {
+        self.0.remove(&conn).unwrap_or_default()
     }
 
-    /// Returns how many bytes a line may have that goes out by this connection.
-    pub(super) fn line_max(&self, conn: ConnId, framing: Framing) -> u32 {
-        let lines = self.dialect(conn).lines;
-        let known = match framing {
+    /// Returns the version of a request: `named` if the request names one, as over HTTP.
+    pub(super) fn version(&self, named: Option<Version>, conn: ConnId) -> Version {
+        named.unwrap_or_else(|| self.get(conn).version)
+    }
+
+    /// Returns the length limit, in bytes, of lines that are sent over a connection. `line_bytes`
+    /// is the configured limit; 0 is none.
+    pub(super) fn line_max(&self, conn: ConnId, framing: Framing, line_bytes: u32) -> u32 {
+        let lines = self.get(conn).lines;
+        let client_max = match framing {
             Framing::WebSocket => lines.websocket,
             Framing::Chunk => lines.http,
         };
-        match self.shared.limits.line_bytes {
-            0 => known,
-            most => known.min(most),
+        match line_bytes {
+            0 => client_max,
+            configured => client_max.min(configured),
         }
     }
 
-    fn dialect(&self, conn: ConnId) -> Dialect {
-        self.dialects.get(&conn).copied().unwrap_or_default()
+    /// Returns the stored dialects.
+    #[cfg(test)]
+    pub(super) fn stored(&self) -> &HashMap<ConnId, Dialect> {
+        &self.0
     }
-}
 
-impl SessionWriter {
-    /// Logs an update that is too long for its client, one in so many milliseconds.
-    pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
-        const PAUSE_MS: u64 = 10_000;
-        if now_ms < self.too_long_quiet_ms {
-            return;
-        }
-        self.too_long_quiet_ms = now_ms + PAUSE_MS;
-        let (session, most) = (entry.core.id(), entry.line_max);
-        tracing::warn!(
-            %session, bytes, most,
-            "an update is longer than its client reads and was left out; more are counted, not logged"
-        );
+    fn get(&self, conn: ConnId) -> Dialect {
+        self.0.get(&conn).copied().unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of updates: a buffer that is used again and again, and what makes diffs of values.
+//! Encodes lines of updates in a reusable buffer, with diffs of values.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOutcome, DiffSettings, FieldDi
 use weir_tlcp::server::push_delta_payload_by;
 use weir_tlcp::text::push_value;
 
-/// What one frame class is told as diffs; absent in classes whose members get none.
+/// Diffs of one frame class; absent in classes whose members accept none.
 #[derive(Debug)]
 pub(super) struct ClassDiffs {
     pub(super) settings: Arc<DiffSettings>,
-    /// Positions (from 0) of the fields of which some member may have got a JSON Patch, so that it may
-    /// not get a TLCP-diff. Never taken back: members may have got a value at different updates.
-    /// Inside a cell, because a class is read while its members are written to.
+    /// Positions, from 0, of fields of which some member may have received a JSON Patch, so that
+    /// they may not get a TLCP-diff. Positions are never removed, because members may have received
+    /// values of different updates. It is a cell because the class is borrowed while its members
+    /// change.
     patched: RefCell<FieldSet>,
 }
 
@@ -27,21 +28,23 @@ impl ClassDiffs {
     }
 }
 
-/// What became of changed values, counted once for all who share a frame.
+/// Counters of changed values, counted once per shared frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DiffCounters {
+    /// Values encoded as JSON Patch.
     pub(crate) json_patch: u64,
+    /// Values encoded as TLCP-diff.
     pub(crate) tlcp_diff: u64,
-    /// Compared in vain: the diff would not have been clearly shorter, or not exact.
+    /// Compared, but the diff was not clearly smaller, or not exact.
     pub(crate) useless: u64,
     /// Not compared, because the budget was spent.
     pub(crate) over_budget: u64,
 }
 
-/// Builds the lines of one shard.
+/// Encoder of the lines of one shard.
 #[derive(Debug)]
 pub(super) struct Encoder {
-    /// The line in hand.
+    /// The current line.
     pub(super) line: Vec<u8>,
     budget: DiffBudget,
     scratch: String,
@@ -58,13 +61,13 @@ impl Encoder {
         }
     }
 
-    /// Time has passed, in which budget has accrued.
+    /// Adds the budget for the time since the last call.
     pub(super) fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
     }
 
-    /// Appends what changed to the line, as diffs where they may be sent and are worth it; false if
-    /// nothing did.
+    /// Appends changed values to the line, as diffs where allowed and smaller. Returns `false` if
+    /// nothing changed.
     pub(super) fn push_delta<'a>(
         &mut self,
         class: &ClassDiffs,
@@ -109,16 +112,16 @@ mod tests {
     use weir_tlcp::diff::DiffOrder;
 
     #[test]
-    fn a_field_that_was_patched_gets_no_text_diff_any_more() {
+    fn patched_field_gets_no_text_diff() {
         let class = ClassDiffs::new(&Arc::new(DiffSettings {
             order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff]),
             ..DiffSettings::default()
         }));
         let mut encoder = Encoder::new(1_000_000);
-        let text = "a text that is long enough for everybody ".repeat(3);
+        let text = "a text that is long enough for TLCP-diff ".repeat(3);
         let json = |n: u32| format!(r#"{{"n":{n},"text":"{text}"}}"#);
         let plain = |n: u32| format!("{n} {text}");
-        let mut told = |before: [&str; 2], values: [&str; 2]| {
+        let mut encode = |before: [&str; 2], values: [&str; 2]| {
             encoder.line.clear();
             assert!(encoder.push_delta(
                 &class,
@@ -127,14 +130,14 @@ mod tests {
             ));
             String::from_utf8(encoder.line.clone()).expect("UTF-8")
         };
-        let line = told([&json(1), &plain(1)], [&json(2), &plain(2)]);
+        let line = encode([&json(1), &plain(1)], [&json(2), &plain(2)]);
         assert_eq!(
             line,
             r#"^P[{"op":"replace","path":"/n","value":2}]|^Tab2bEu"#
         );
-        let line = told([&json(2), &plain(2)], [&plain(3), &plain(3)]);
+        let line = encode([&json(2), &plain(2)], [&plain(3), &plain(3)]);
         assert_eq!(line, format!("{}|^Tab3bEu", plain(3)));
-        let line = told([&plain(3), &plain(3)], [&plain(4), &plain(4)]);
+        let line = encode([&plain(3), &plain(3)], [&plain(4), &plain(4)]);
         assert_eq!(line, format!("{}|^Tab4bEu", plain(4)));
         let counters = encoder.counters;
         assert_eq!((counters.json_patch, counters.tlcp_diff), (1, 3));

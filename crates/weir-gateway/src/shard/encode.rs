@@ -1,4 +1,4 @@
-//! From values to the frames of a class.
+//! Encodes values as frames of a class.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::diffs::Encoder;
 use super::frame::Frame;
 use super::transition::Emission;
 
-/// The two forms of an update within a class, each made when first needed.
+/// The two forms of an update within a class, each encoded when first needed.
 pub(super) struct EncodedForms<'a> {
     class: &'a FrameClass,
     emission: &'a Emission<'a>,
     full: Option<Frame>,
-    /// `None` inside: nothing to tell to those in step.
+    /// Inner `None`: nothing to send to members that are up to date.
     delta: Option<Option<Frame>>,
 }
 
@@ -32,10 +32,10 @@ impl<'a> EncodedForms<'a> {
         }
     }
 
-    /// What a member with this progress gets; `None` if that is nothing.
-    pub(super) fn get(&mut self, progress: MemberState, encoder: &mut Encoder) -> Option<&Frame> {
+    /// Returns the frame for a member in this state; `None` if there is nothing to send.
+    pub(super) fn get(&mut self, state: MemberState, encoder: &mut Encoder) -> Option<&Frame> {
         let (class, emission) = (self.class, self.emission);
-        match emission.before.filter(|_| progress == MemberState::InStep) {
+        match emission.before.filter(|_| state == MemberState::UpToDate) {
             Some(before) => self
                 .delta
                 .get_or_insert_with(|| delta_frame(class, before, emission.values, encoder))
@@ -48,8 +48,8 @@ impl<'a> EncodedForms<'a> {
     }
 }
 
-/// An update against what the client has got, or with every field if it has got nothing; `None` if
-/// there is nothing to tell.
+/// Returns an update as a delta to `seen`, or with all fields if `seen` is `None`. Returns `None`
+/// if nothing is to be sent.
 pub(super) fn update_frame(
     class: &FrameClass,
     seen: Option<&Arc<FrozenValues>>,
@@ -62,13 +62,15 @@ pub(super) fn update_frame(
     }
 }
 
+/// Returns an update with all fields.
 fn full_frame(class: &FrameClass, values: &FrozenValues, encoder: &mut Encoder) -> Frame {
     begin_update(class, encoder);
     push_full_payload(&mut encoder.line, class.schema.project(values));
     framed_update(encoder)
 }
 
-/// An update with changes only; `None` if there is none and the mode leaves such updates out.
+/// Returns an update with changed fields only. Returns `None` if nothing changed and the delivery
+/// mode skips such updates.
 fn delta_frame(
     class: &FrameClass,
     before: &FrozenValues,
@@ -95,22 +97,22 @@ fn framed_update(encoder: &mut Encoder) -> Frame {
     Frame::of(&encoder.line)
 }
 
-/// What is told about an item besides updates.
+/// Notification about an item that is not an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemNotice {
-    /// All rows are gone.
+    /// All rows were removed.
     Clear,
     EndOfSnapshot,
-    /// So many updates were dropped here.
+    /// This number of updates was lost here.
     Lost(u64),
 }
 
-/// A mark as the members of a class get it.
-pub(super) fn notice_frame(class: &FrameClass, mark: ItemNotice, encoder: &mut Encoder) -> Frame {
+/// Returns the frame of a notice for the members of a class.
+pub(super) fn notice_frame(class: &FrameClass, notice: ItemNotice, encoder: &mut Encoder) -> Frame {
     let line = &mut encoder.line;
     line.clear();
     let (sub_id, position) = (class.sub_id, class.position);
-    match mark {
+    match notice {
         ItemNotice::Clear => push_clear_snapshot(line, sub_id, position),
         ItemNotice::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
         ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),

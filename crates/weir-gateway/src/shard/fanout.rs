@@ -1,30 +1,34 @@
-//! The hot path: one update to all its subscribers. Encodes once per frame class and form, then
-//! queues the same bytes for every member; nothing is allocated per client.
+//! The hot path: sends one update to all subscribers of its item.
+//!
+//! Each update is encoded once per frame class and form. All members of a class are sent the same
+//! bytes; nothing is allocated per client.
 
 use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::TrySend;
 
-use super::backlog::{Backlog, Behind};
-use super::class::{ClassMember, FrameClass, MemberState, PayloadSource};
+use super::backlog::{Backlog, LaggingItem};
+use super::class::{ClassMember, FrameClass, MemberState};
+use super::delivery::{PayloadSource, QueuePolicy};
 use super::diffs::Encoder;
 use super::encode::{EncodedForms, ItemNotice, notice_frame};
 use super::frequency::{FrequencyScope, SendDelay, SessionTimers};
 use super::item::ItemTable;
+use super::keys::SessionKey;
 use super::queue::{OverflowCounts, Queue};
 use super::row_table::{BackfilledRow, RowStep};
-use super::session::{SessionKey, Sessions};
-use super::session_writer::{QueuePolicy, SessionWriter};
+use super::session::Sessions;
+use super::session_writer::SessionWriter;
 use super::transition::Emission;
 use super::wire::Wire;
 use super::{RowBackfill, Shard, ToldHistory};
+use crate::interest::ItemKey;
 use crate::metrics::ShardCounters;
-use crate::routing::ItemKey;
 
 impl Shard {
-    /// Queues an update for every subscriber of its item. `extracted` are the fields that were
-    /// read from its record.
+    /// Queues an update for every subscriber of its item. `extracted` are the fields that were read
+    /// from its record.
     pub(super) fn fan_out(
         &mut self,
         wire: &mut impl Wire,
@@ -32,25 +36,28 @@ impl Shard {
         update: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
     ) {
-        let (items, mut pass) = self.pass(wire);
+        let (items, mut fan_out) = self.split_fan_out(wire);
         let Some(item) = items.get_mut(key) else {
             return;
         };
-        let step = item.advance(update, extracted, &mut pass.counters.rows);
+        let transition = item.advance(update, extracted, &mut fan_out.counters.rows);
         for class in &mut item.classes {
-            let fields = match class.delivery.basis() {
+            let fields = match class.delivery.payload_source() {
                 PayloadSource::Event | PayloadSource::Row => extracted,
                 PayloadSource::State => &item.known,
             };
             if !class.schema.wanted().is_subset(fields) {
-                // Read before this class asked for its fields: its members joined later.
-                class.miss();
-            } else if let Some(emission) = step.emission(class.delivery) {
-                pass.send_to_class(class, &emission);
+                // The record was read before this class requested its fields: its members joined
+                // later.
+                class.require_full();
+            } else if let Some(emission) = transition.emission(class.delivery) {
+                fan_out.send_to_class(class, &emission);
             } else {
-                match step.row {
-                    Some(RowStep::Clear) => pass.mark(class, ItemNotice::Clear),
-                    Some(RowStep::EndOfSnapshot) => pass.mark(class, ItemNotice::EndOfSnapshot),
+                match transition.row {
+                    Some(RowStep::Clear) => fan_out.send_notice(class, ItemNotice::Clear),
+                    Some(RowStep::EndOfSnapshot) => {
+                        fan_out.send_notice(class, ItemNotice::EndOfSnapshot)
+                    }
                     Some(RowStep::Row(_)) | None => {}
                 }
             }
@@ -58,97 +65,100 @@ impl Shard {
         self.arm_session_timers(wire);
     }
 
-    /// Takes in the present values of an item, from before this shard wanted it or some of their
-    /// fields. They are no update: only those get them who wait for their snapshot, and those whose
-    /// values they complete.
-    pub(super) fn learn(
+    /// Stores values of an item from before this shard's interest in them. They are not an update:
+    /// they go only to subscribers that wait for a snapshot or for missing fields.
+    pub(super) fn backfill(
         &mut self,
         wire: &mut impl Wire,
         key: ItemKey,
         values: Arc<FrozenValues>,
         fields: &Arc<FieldSet>,
     ) {
-        let (items, mut pass) = self.pass(wire);
-        let Some(item) = items.get_mut(key).filter(|item| !item.knows_all()) else {
+        let (items, mut fan_out) = self.split_fan_out(wire);
+        let Some(item) = items.get_mut(key).filter(|item| !item.has_all_values()) else {
             return;
         };
-        let step = item.learn(values, fields);
+        let transition = item.backfill(values, fields);
         for class in &mut item.classes {
-            let is_state = class.delivery.basis() == PayloadSource::State;
+            let is_state = class.delivery.payload_source() == PayloadSource::State;
             if is_state && class.schema.wanted().is_subset(&item.known) {
-                if let Some(emission) = step.emission(class.delivery) {
-                    pass.send_to_class(class, &emission.past());
+                if let Some(emission) = transition.emission(class.delivery) {
+                    fan_out.send_to_class(class, &emission.as_backfill());
                 }
             }
         }
         self.arm_session_timers(wire);
     }
 
-    /// Takes in the rows that a worker knows from before this shard wanted them. They go to those
-    /// who wait for their snapshot, whose end is told when all workers have answered.
-    pub(super) fn backfill_rows(&mut self, wire: &mut impl Wire, told: &RowBackfill) {
-        let (items, mut pass) = self.pass(wire);
-        let Some(item) = items.get_mut(told.item) else {
+    /// Stores the rows that a worker had before this shard's interest in them. They go to
+    /// subscribers that wait for their snapshot. The end of the snapshot is sent when all workers
+    /// have responded.
+    pub(super) fn backfill_rows(&mut self, wire: &mut impl Wire, backfill: &RowBackfill) {
+        let (items, mut fan_out) = self.split_fan_out(wire);
+        let Some(item) = items.get_mut(backfill.item) else {
             return;
         };
         let Some(table) = item
             .table_mut()
-            .filter(|table| table.awaits(told.generation))
+            .filter(|table| table.awaits_backfill(backfill.generation))
         else {
             return;
         };
-        let (rows, counts) = (told.rows.iter(), &mut pass.counters.rows);
-        let learned: Vec<BackfilledRow> = rows.filter_map(|row| table.learn(row, counts)).collect();
-        let is_complete = table.hear(told.in_snapshot);
+        let (rows, counts) = (backfill.rows.iter(), &mut fan_out.counters.rows);
+        let backfilled: Vec<BackfilledRow> =
+            rows.filter_map(|row| table.backfill(row, counts)).collect();
+        let is_complete = table.note_backfill(backfill.in_snapshot);
         for class in &mut item.classes {
-            if class.delivery.basis() != PayloadSource::Row {
+            if class.delivery.payload_source() != PayloadSource::Row {
                 continue;
             }
-            for BackfilledRow { change, told } in &learned {
+            for BackfilledRow { change, previous } in &backfilled {
                 let emission = Emission::of_row(change);
-                let told = told.as_ref();
-                if told.is_some_and(|told| class.schema.differs(told, &change.values)) {
-                    // Also for those who have seen what it was until now.
-                    pass.send_to_class(class, &emission);
+                let previous = previous.as_ref();
+                if previous.is_some_and(|previous| class.schema.differs(previous, &change.values)) {
+                    // Send it also to members that have received the previous row.
+                    fan_out.send_to_class(class, &emission);
                 } else {
-                    pass.send_to_class(class, &emission.past());
+                    fan_out.send_to_class(class, &emission.as_backfill());
                 }
             }
             if is_complete {
-                pass.mark(class, ItemNotice::EndOfSnapshot);
+                fan_out.send_notice(class, ItemNotice::EndOfSnapshot);
             }
         }
         self.arm_session_timers(wire);
     }
 
-    /// Takes in updates from before this shard kept a history of their item. When all workers have
-    /// answered, those who wait for their snapshot get them, and then what has come since.
-    pub(super) fn learn_history(&mut self, wire: &mut impl Wire, told: ToldHistory) {
-        let (items, pass) = self.pass(wire);
-        let Some(item) = items.get_mut(told.item) else {
+    /// Stores updates from before this shard's history of their item. When all workers have
+    /// responded, the updates go to subscribers that wait for their snapshot, followed by the
+    /// updates queued since.
+    pub(super) fn backfill_history(&mut self, wire: &mut impl Wire, backfill: ToldHistory) {
+        let (items, fan_out) = self.split_fan_out(wire);
+        let Some(item) = items.get_mut(backfill.item) else {
             return;
         };
-        let history = item.more.as_mut().map(|more| &mut more.history);
-        let past = history.and_then(|history| history.hear(told.generation, told.updates));
+        let history = item.retained.as_mut().map(|retained| &mut retained.history);
+        let past = history
+            .and_then(|history| history.note_backfill(backfill.generation, backfill.updates));
         let Some(past) = past else {
             return;
         };
         let mut ready = Vec::new();
         for class in &mut item.classes {
-            if class.delivery.basis() != PayloadSource::Event {
+            if class.delivery.payload_source() != PayloadSource::Event {
                 continue;
             }
             let (wanted, at) = (class.schema.wanted(), (class.sub_id, class.position));
             let read = past.iter().filter(|one| wanted.is_subset(&one.fields));
             let read: Vec<_> = read.map(|one| &one.values).collect();
             for member in &mut class.members {
-                if !std::mem::take(&mut member.awaits) {
+                if !std::mem::take(&mut member.awaits_snapshot) {
                     continue;
                 }
-                pass.backlog.release(member.session, at, |queue| {
+                fan_out.backlog.release(member.session, at, |queue| {
                     read.iter()
                         .rev()
-                        .for_each(|values| queue.push_front(values));
+                        .for_each(|values| queue.push_backfill(values));
                 });
                 ready.push(member.session);
             }
@@ -158,52 +168,55 @@ impl Shard {
         }
     }
 
-    /// A pass over the subscribers of an item, and the table the item is taken from.
-    fn pass<'a, W: Wire>(&'a mut self, wire: &'a mut W) -> (&'a mut ItemTable, FanOut<'a, W>) {
-        let pass = FanOut {
+    /// Returns the item table and a fan-out over the rest of the shard's state.
+    fn split_fan_out<'a, W: Wire>(
+        &'a mut self,
+        wire: &'a mut W,
+    ) -> (&'a mut ItemTable, FanOut<'a, W>) {
+        let fan_out = FanOut {
             now_ms: wire.now_ms(),
             wire,
             sessions: &mut self.sessions,
             backlog: &mut self.backlog,
-            alarms: &mut self.alarms,
-            courier: &mut self.courier,
+            session_timers: &mut self.session_timers,
+            writer: &mut self.writer,
             counters: &mut self.counters,
             encoder: &mut self.encoder,
         };
-        (&mut self.items, pass)
+        (&mut self.items, fan_out)
     }
 }
 
-/// One pass over the subscribers of an item.
+/// The state that a fan-out to the subscribers of an item needs.
 struct FanOut<'a, W> {
     wire: &'a mut W,
     sessions: &'a mut Sessions,
     backlog: &'a mut Backlog,
-    alarms: &'a mut SessionTimers,
-    courier: &'a mut SessionWriter,
+    session_timers: &'a mut SessionTimers,
+    writer: &'a mut SessionWriter,
     counters: &'a mut ShardCounters,
     encoder: &'a mut Encoder,
     now_ms: u64,
 }
 
 impl<W: Wire> FanOut<'_, W> {
-    /// Sends an update to the members of a class, beginning with another one each time.
+    /// Sends an update to the members of a class, starting with another member each time.
     fn send_to_class(&mut self, class: &mut FrameClass, emission: &Emission<'_>) {
         let mut members = std::mem::take(&mut class.members);
         let start = class.start % members.len().max(1);
-        let before = emission.before.filter(|_| !emission.is_news);
+        let before = emission.before.filter(|_| !emission.is_live);
         let changes = before.is_none_or(|before| class.schema.differs(before, emission.values));
         let mut forms = EncodedForms::new(class, emission);
         let (second, first) = members.split_at_mut(start);
         for member in first.iter_mut().chain(second) {
-            if !emission.is_news && !member.wants_backfill(class.delivery, changes) {
+            if !emission.is_live && !member.wants_backfill(class.delivery, changes) {
                 continue;
             }
-            if member.progress == MemberState::Behind {
-                self.queue_up(class, member, emission);
+            if member.state == MemberState::Lagging {
+                self.queue_update(class, member, emission);
                 continue;
             }
-            let Some(frame) = forms.get(member.progress, self.encoder) else {
+            let Some(frame) = forms.get(member.state, self.encoder) else {
                 self.counters.unchanged += 1;
                 continue;
             };
@@ -212,36 +225,38 @@ impl<W: Wire> FanOut<'_, W> {
             };
             if frame.bytes() > session.line_max as usize {
                 let bytes = frame.bytes();
-                self.leave_out(class, member, emission, bytes);
+                self.report_too_long(class, member, emission, bytes);
                 continue;
             }
-            let has_limits = member.paced || session.bandwidth.is_some();
+            let has_limits = member.has_frequency_limit || session.bandwidth.is_some();
             let at = (class.sub_id, class.position);
             if has_limits {
-                if let Some(wait) = session.wait(at, paced(emission), self.now_ms) {
-                    self.start_lagging(class, member, emission, Some(wait));
+                if let Some(delay) = session.send_delay(at, frequency_scope(emission), self.now_ms)
+                {
+                    self.start_lagging(class, member, emission, Some(delay));
                     continue;
                 }
             }
-            let urgency = class.delivery.urgency();
-            match (self.courier).data(self.wire, session, frame, 1, urgency) {
+            let policy = class.delivery.queue_policy();
+            match (self.writer).data(self.wire, session, frame, 1, policy) {
                 TrySend::Queued => {
-                    // A row that is deleted has no values that changes could refer to.
-                    let values = Arc::ptr_eq(emission.values, emission.whole);
-                    if values || member.progress == MemberState::InStep {
-                        member.progress = MemberState::InStep;
+                    // A deleted row has no values to which a delta could refer.
+                    let has_values = Arc::ptr_eq(emission.values, emission.whole);
+                    if has_values || member.state == MemberState::UpToDate {
+                        member.state = MemberState::UpToDate;
                     }
-                    member.awaits &= class.delivery.basis() == PayloadSource::Row;
+                    member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
                     self.counters.updates_out += 1;
                     if has_limits {
                         let bytes = frame.lines().len();
-                        session.note_paced(at, paced(emission), bytes, self.now_ms);
+                        session.note_sent(at, frequency_scope(emission), bytes, self.now_ms);
                     }
                 }
                 TrySend::Behind => self.start_lagging(class, member, emission, None),
                 TrySend::Gone => {
-                    // No room, or no connection: then another one may come.
-                    self.wire.want_room(session.conn);
+                    // The send queue is full, or the connection is closed; then the client may bind
+                    // again.
+                    self.wire.notify_writable(session.conn);
                     self.start_lagging(class, member, emission, None);
                 }
             }
@@ -250,9 +265,9 @@ impl<W: Wire> FanOut<'_, W> {
         class.start = start + 1;
     }
 
-    /// An update is longer than a member's client reads: it is told of the loss, and gets the next one
-    /// whole.
-    fn leave_out(
+    /// Reports an update that is longer than the member's client can read as lost. The next update
+    /// is sent with all fields.
+    fn report_too_long(
         &mut self,
         class: &FrameClass,
         member: &mut ClassMember,
@@ -262,53 +277,53 @@ impl<W: Wire> FanOut<'_, W> {
         let Some(session) = self.sessions.get_mut(member.session) else {
             return;
         };
-        self.courier.note_too_long(session, bytes, self.now_ms);
-        let told = notice_frame(class, ItemNotice::Lost(1), self.encoder);
-        let sent = (self.courier).data(self.wire, session, &told, 1, QueuePolicy::Must);
+        self.writer.note_too_long(session, bytes, self.now_ms);
+        let notice = notice_frame(class, ItemNotice::Lost(1), self.encoder);
+        let sent = (self.writer).data(self.wire, session, &notice, 1, QueuePolicy::Always);
         if sent != TrySend::Queued {
-            self.wire.want_room(session.conn);
+            self.wire.notify_writable(session.conn);
             return self.start_lagging(class, member, emission, None);
         }
-        member.progress = MemberState::New;
-        member.awaits &= class.delivery.basis() == PayloadSource::Row;
+        member.state = MemberState::New;
+        member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
         self.counters.too_long += 1;
     }
 
-    /// The first update that a member does not get now.
+    /// Queues the first update that cannot be sent to a member now.
     fn start_lagging(
         &mut self,
         class: &FrameClass,
         member: &mut ClassMember,
         emission: &Emission<'_>,
-        wait: Option<SendDelay>,
+        delay: Option<SendDelay>,
     ) {
-        let in_step = member.progress == MemberState::InStep;
-        member.progress = MemberState::Behind;
-        // What waits now is its snapshot.
-        member.awaits &= class.delivery.basis() == PayloadSource::Row;
-        let behind = Behind {
+        let is_up_to_date = member.state == MemberState::UpToDate;
+        member.state = MemberState::Lagging;
+        // The queued values are its snapshot now.
+        member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
+        let lagging = LaggingItem {
             sub_id: class.sub_id,
             position: class.position,
-            seen: emission.before.filter(|_| in_step).map(Arc::clone),
+            seen: emission.before.filter(|_| is_up_to_date).map(Arc::clone),
             queue: self.new_queue(class, member),
         };
-        let queues = behind.queue.is_some();
-        let due_ms = match wait {
+        let queues = lagging.queue.is_some();
+        let due_ms = match delay {
             Some(SendDelay::Item(at_ms)) => at_ms,
             Some(SendDelay::Session(_)) | None => self.now_ms,
         };
-        self.backlog.push(member.session, behind, due_ms);
+        self.backlog.push(member.session, lagging, due_ms);
         if queues {
-            self.queue_up(class, member, emission);
+            self.queue_update(class, member, emission);
         }
-        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = wait {
+        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = delay {
             self.wake_at(member.session, at_ms);
         }
     }
 
     fn wake_at(&mut self, session: SessionKey, at_ms: u64) {
         if self.backlog.wake_at(session, at_ms) {
-            self.alarms.set(session, at_ms);
+            self.session_timers.set(session, at_ms);
         }
     }
 
@@ -317,72 +332,75 @@ impl<W: Wire> FanOut<'_, W> {
         session.new_queue(class.sub_id, class.delivery)
     }
 
-    /// A further update for a member that has not got an earlier one.
-    fn queue_up(&mut self, class: &FrameClass, member: &ClassMember, emission: &Emission<'_>) {
+    /// Queues an update for a lagging member.
+    fn queue_update(&mut self, class: &FrameClass, member: &ClassMember, emission: &Emission<'_>) {
         if class.delivery.conflates_to_latest() {
             self.counters.conflated += 1;
             return;
         }
         let at = (class.sub_id, class.position);
-        let shed = self
-            .backlog
-            .append(member.session, at, |queue, room| match emission.row {
-                Some(change) => queue.push_row(change, room),
-                None => queue.push(emission.values, room),
-            });
-        self.count(shed);
-        if let (true, Some(change)) = (member.paced, emission.row) {
-            // Rows are paced one by one, so this one may be due before those that wait.
-            let what = FrequencyScope::row(&change.key, change.command);
+        let overflow =
+            self.backlog
+                .append(member.session, at, |queue, bytes_max| match emission.row {
+                    Some(change) => queue.push_row(change, bytes_max),
+                    None => queue.push(emission.values, bytes_max),
+                });
+        self.count_overflow(overflow);
+        if let (true, Some(change)) = (member.has_frequency_limit, emission.row) {
+            // Each row has its own frequency limit, so this row may be due before those in the
+            // queue.
+            let scope = FrequencyScope::row(&change.key, change.command);
             let session = self.sessions.get_mut(member.session);
-            let at_ms = match session.and_then(|session| session.wait(at, what, self.now_ms)) {
+            let at_ms = match session.and_then(|session| session.send_delay(at, scope, self.now_ms))
+            {
                 None => self.now_ms,
                 Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) => at_ms,
             };
-            self.backlog.hasten(member.session, at, at_ms);
+            self.backlog.advance_due(member.session, at, at_ms);
             self.wake_at(member.session, at_ms);
         }
     }
 
-    fn count(&mut self, shed: OverflowCounts) {
-        self.counters.conflated += shed.conflated;
-        self.counters.dropped += shed.dropped;
-        self.counters.lost += shed.lost;
+    fn count_overflow(&mut self, overflow: OverflowCounts) {
+        self.counters.conflated += overflow.conflated;
+        self.counters.dropped += overflow.dropped;
+        self.counters.lost += overflow.lost;
     }
 
-    /// Tells the members of a class something that is no update.
-    fn mark(&mut self, class: &mut FrameClass, mark: ItemNotice) {
-        if class.delivery.basis() != PayloadSource::Row {
+    /// Sends a notice to the members of a class.
+    fn send_notice(&mut self, class: &mut FrameClass, notice: ItemNotice) {
+        if class.delivery.payload_source() != PayloadSource::Row {
             return;
         }
-        let frame = notice_frame(class, mark, self.encoder);
+        let frame = notice_frame(class, notice, self.encoder);
         let mut members = std::mem::take(&mut class.members);
         for member in &mut members {
-            if mark == ItemNotice::EndOfSnapshot && !std::mem::take(&mut member.awaits) {
+            if notice == ItemNotice::EndOfSnapshot && !std::mem::take(&mut member.awaits_snapshot) {
                 continue;
             }
-            if member.progress != MemberState::Behind {
+            if member.state != MemberState::Lagging {
                 let Some(session) = self.sessions.get_mut(member.session) else {
                     continue;
                 };
-                let sent = (self.courier).data(self.wire, session, &frame, 1, QueuePolicy::Must);
+                let sent = (self.writer).data(self.wire, session, &frame, 1, QueuePolicy::Always);
                 if sent == TrySend::Queued {
                     continue;
                 }
-                self.wire.want_room(session.conn);
-                member.progress = MemberState::Behind;
-                let behind = Behind {
+                self.wire.notify_writable(session.conn);
+                member.state = MemberState::Lagging;
+                let lagging = LaggingItem {
                     sub_id: class.sub_id,
                     position: class.position,
-                    // What it has seen is not known here; the next row goes out whole.
+                    // The last values sent are not known here; the next row is sent with all
+                    // fields.
                     seen: None,
                     queue: self.new_queue(class, member),
                 };
-                self.backlog.push(member.session, behind, self.now_ms);
+                self.backlog.push(member.session, lagging, self.now_ms);
             }
             let at = (class.sub_id, class.position);
             self.backlog.append(member.session, at, |queue, _| {
-                match mark {
+                match notice {
                     ItemNotice::Clear => queue.push_clear(),
                     _ => queue.push_end(),
                 }
@@ -393,8 +411,8 @@ impl<W: Wire> FanOut<'_, W> {
     }
 }
 
-/// What a limit of frequency means for an update.
-fn paced<'a>(emission: &Emission<'a>) -> FrequencyScope<'a> {
+/// Returns the scope of the frequency limit that applies to an update.
+fn frequency_scope<'a>(emission: &Emission<'a>) -> FrequencyScope<'a> {
     match emission.row {
         Some(change) => FrequencyScope::row(&change.key, change.command),
         None => FrequencyScope::Item,

@@ -1,4 +1,4 @@
-//! What goes out to clients: the same lines, framed for a WebSocket or as a piece of an HTTP body.
+//! Encoded lines, framed as a WebSocket message or as a chunk of an HTTP body.
 
 use std::cell::OnceCell;
 
@@ -7,31 +7,31 @@ use weir_net::{http1, websocket};
 
 use super::compression::Compressor;
 
-/// How a connection frames lines.
+/// Framing of lines on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// One text message.
     WebSocket,
-    /// One chunk of an HTTP answer.
+    /// One chunk of an HTTP response.
     Chunk,
 }
 
-/// Lines that may go to many clients: encoded once per framing, shared by all of them.
+/// Lines for any number of clients. They are encoded once per framing and shared.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     message: Bytes,
     chunk: OnceCell<Bytes>,
-    /// `None` inside: it is sent as it is, also to those who take compressed messages.
+    /// Compressed message. Inner `None`: the uncompressed message is sent instead.
     compressed: OnceCell<Option<Bytes>>,
 }
 
 impl Frame {
-    /// Whole lines, line ends included.
+    /// Creates a frame from complete lines, including line ends.
     pub(super) fn of(lines: &[u8]) -> Self {
         Self::from_message(message(lines))
     }
 
-    /// A WebSocket message as it travels.
+    /// Creates a frame from a WebSocket message with its header.
     pub(super) fn from_message(message: Bytes) -> Self {
         Self {
             message,
@@ -40,22 +40,22 @@ impl Frame {
         }
     }
 
-    /// The lines alone.
+    /// Returns the lines.
     pub(super) fn lines(&self) -> &[u8] {
         websocket::server_text_payload(&self.message)
     }
 
-    /// Bytes as a WebSocket message: a few more than those of its lines.
+    /// Returns the length of the WebSocket message: the lines and the frame header.
     pub(super) fn bytes(&self) -> usize {
         self.message.len()
     }
 
-    /// As a WebSocket message, which is also the form in which lines are remembered.
+    /// Returns the WebSocket message. Frames are stored in this form.
     pub(super) fn message(&self) -> Bytes {
         self.message.clone()
     }
 
-    /// As a WebSocket message for those who take compressed ones.
+    /// Returns the WebSocket message for clients that accept compressed messages.
     pub(super) fn compressed(&self, compressor: &mut Compressor) -> Bytes {
         let made = || compressor.message(self.lines());
         match self.compressed.get_or_init(made) {
@@ -67,7 +67,7 @@ impl Frame {
         }
     }
 
-    /// As a connection wants it.
+    /// Returns the frame in the framing of a connection.
     pub(super) fn framed(&self, framing: Framing) -> Bytes {
         match framing {
             Framing::WebSocket => self.message(),
@@ -80,7 +80,7 @@ impl Frame {
 }
 
 impl Framing {
-    /// Lines for one client only.
+    /// Frames lines for one client.
     pub(super) fn frame(self, lines: &[u8]) -> Bytes {
         match self {
             Self::WebSocket => message(lines),
@@ -89,7 +89,7 @@ impl Framing {
     }
 }
 
-/// Lines as one WebSocket message.
+/// Frames lines as one WebSocket message.
 pub(super) fn message(lines: &[u8]) -> Bytes {
     let mut framed = Vec::with_capacity(lines.len() + websocket::HEADER_BYTES_MAX);
     websocket::push_server_text(&mut framed, lines);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_in_every_framing() {
+    fn lines_are_equal_in_every_framing() {
         for length in [2, 125, 126, 65_535, 65_536] {
             let lines = vec![b'x'; length];
             let frame = Frame::of(&lines);

@@ -1,5 +1,4 @@
-//! How fast sessions may be sent to: the bandwidth of a session, the frequency of a subscription, and
-//! the one timer that wakes those who wait for either.
+//! Frequency limits of subscriptions, and the timer for all sessions that wait for a limit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,51 +7,50 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::RowCommand;
 use weir_tlcp::request::{Add, BufferSize, Frequency};
-use weir_tlcp::server::{FrequencyTimer, TokenBucket, period_us};
+use weir_tlcp::server::{FrequencyTimer, period_us};
 
-use super::class::DeliveryMode;
-use super::queue::Queue;
-use super::session::{SessionEntry, SessionKey};
+use super::keys::SessionKey;
 
-/// Limits of one subscription; only those have one that asked for it.
+/// Limits of one subscription; absent if the client has requested none.
 #[derive(Debug, Default)]
 pub(super) struct FrequencyLimit {
-    /// Updates that may wait per item; 0: what the mode's default is.
+    /// Maximum number of queued updates per item; 0: the default of the mode.
     pub(super) buffer: usize,
-    /// Updates per second and item; `None` without a limit.
+    /// Updates per second and item; `None` if unlimited.
     pub(super) frequency: Option<f64>,
-    /// By position; empty until the first update under a limit.
+    /// Timers by position; empty until the first limited update.
     items: Vec<ItemTimers>,
 }
 
 #[derive(Debug, Default)]
 struct ItemTimers {
-    pace: FrequencyTimer,
-    /// Mode COMMAND: of each row that was updated of late.
+    timer: FrequencyTimer,
+    /// Mode COMMAND: timers of recently updated rows.
     rows: HashMap<Arc<str>, FrequencyTimer>,
 }
 
-/// What a limit of frequency applies to.
+/// Updates that share a frequency limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FrequencyScope<'a> {
-    /// The item.
+    /// Updates of the item.
     Item,
-    /// One row's updates.
+    /// Updates of one row.
     Row(&'a Arc<str>),
-    /// Nothing: only bandwidth counts.
+    /// None: only the bandwidth limit applies.
     Free,
 }
 
-/// Why nothing may be sent yet, and until when.
+/// Time before which nothing may be sent, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendDelay {
     /// The session has used up its bandwidth.
     Session(u64),
-    /// The item, or the row, was updated just now.
+    /// The item or row was updated recently.
     Item(u64),
 }
 
 impl<'a> FrequencyScope<'a> {
+    /// Returns the scope of a row command. Only updates of rows are limited.
     pub(super) fn row(key: &'a Arc<str>, command: RowCommand) -> Self {
         match command {
             RowCommand::Update => Self::Row(key),
@@ -62,7 +60,7 @@ impl<'a> FrequencyScope<'a> {
 }
 
 impl FrequencyLimit {
-    /// What a subscription request asks for, if it is not the default.
+    /// Returns the limits that a subscription request contains, if they differ from the default.
     pub(super) fn of(add: &Add<'_>) -> Option<Box<Self>> {
         let buffer = match add.requested_buffer_size {
             Some(BufferSize::Limited(most)) => most as usize,
@@ -83,32 +81,39 @@ impl FrequencyLimit {
         })
     }
 
-    /// Takes another frequency.
+    /// Changes the frequency limit.
     pub(super) fn set_frequency(&mut self, frequency: Option<f64>, now_ms: u64) {
         self.frequency = frequency;
         match frequency {
             None => self.items = Vec::new(),
             Some(frequency) => {
                 for item in &mut self.items {
-                    item.pace.cut(period_us(frequency), now_ms);
-                    for pace in item.rows.values_mut() {
-                        pace.cut(period_us(frequency), now_ms);
+                    item.timer.cut(period_us(frequency), now_ms);
+                    for timer in item.rows.values_mut() {
+                        timer.cut(period_us(frequency), now_ms);
                     }
                 }
             }
         }
     }
 
-    fn wait(&self, position: u32, what: FrequencyScope<'_>, now_ms: u64) -> Option<u64> {
+    /// Returns the time from which updates of a scope may be sent; `None` if they may be sent now.
+    pub(super) fn wait_until_ms(
+        &self,
+        position: u32,
+        scope: FrequencyScope<'_>,
+        now_ms: u64,
+    ) -> Option<u64> {
         let item = self.items.get(position as usize - 1)?;
-        match what {
-            FrequencyScope::Item => item.pace.wait_until_ms(now_ms),
+        match scope {
+            FrequencyScope::Item => item.timer.wait_until_ms(now_ms),
             FrequencyScope::Row(key) => item.rows.get(key)?.wait_until_ms(now_ms),
             FrequencyScope::Free => None,
         }
     }
 
-    fn note_sent(&mut self, position: u32, what: FrequencyScope<'_>, now_ms: u64) {
+    /// Records that an update was sent.
+    pub(super) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
         };
@@ -116,93 +121,40 @@ impl FrequencyLimit {
         if self.items.len() <= index {
             self.items.resize_with(index + 1, ItemTimers::default);
         }
-        let ItemTimers { pace, rows } = &mut self.items[index];
-        match what {
-            FrequencyScope::Item => pace.note_sent(period_us, now_ms),
+        let ItemTimers { timer, rows } = &mut self.items[index];
+        match scope {
+            FrequencyScope::Item => timer.note_sent(period_us, now_ms),
             FrequencyScope::Row(key) => {
                 if rows.len() == rows.capacity() {
-                    // Rows that are due again need not be remembered.
-                    rows.retain(|_, pace| pace.wait_until_ms(now_ms).is_some());
-                    // With room for as many, so that this is not done again for a few.
+                    // Rows that are due again need no timer.
+                    rows.retain(|_, timer| timer.wait_until_ms(now_ms).is_some());
+                    // Reserve as many again, so that this is not repeated for a few rows.
                     rows.reserve(rows.len() + 1);
                 }
-                let pace = rows.entry(Arc::clone(key)).or_default();
-                pace.note_sent(period_us, now_ms);
+                let timer = rows.entry(Arc::clone(key)).or_default();
+                timer.note_sent(period_us, now_ms);
             }
             FrequencyScope::Free => {}
         }
     }
 }
 
-impl SessionEntry {
-    /// Takes over what the session's core says about bandwidth.
-    pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
-        match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
-            (None, _) => self.bandwidth = None,
-            (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
-            (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
-        }
-    }
-
-    /// Whether something must wait.
-    pub(super) fn wait(
-        &mut self,
-        (sub_id, position): (u32, u32),
-        what: FrequencyScope<'_>,
-        now_ms: u64,
-    ) -> Option<SendDelay> {
-        let bandwidth = self.bandwidth.as_mut();
-        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
-            return Some(SendDelay::Session(until_ms));
-        }
-        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref()?;
-        pacing.wait(position, what, now_ms).map(SendDelay::Item)
-    }
-
-    /// A queue for what waits for one item of a subscription; `None` where the newest is enough.
-    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
-        if delivery.conflates_to_latest() {
-            return None;
-        }
-        let pacing = self.core.subscription(sub_id)?.handle.pacing.as_ref();
-        let buffer = pacing
-            .map(|pacing| pacing.buffer)
-            .filter(|buffer| *buffer > 0);
-        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
-    }
-
-    /// Something was sent to a session that has limits.
-    pub(super) fn note_paced(
-        &mut self,
-        (sub_id, position): (u32, u32),
-        what: FrequencyScope<'_>,
-        bytes: usize,
-        now_ms: u64,
-    ) {
-        if let Some(bucket) = &mut self.bandwidth {
-            bucket.spend(bytes, now_ms);
-        }
-        let subscription = self.core.subscription_mut(sub_id);
-        if let Some(pacing) = subscription.and_then(|one| one.handle.pacing.as_mut()) {
-            pacing.note_sent(position, what, now_ms);
-        }
-    }
-}
-
-/// Sessions that wait for an instant.
+/// Times at which sessions may continue to send.
 #[derive(Debug, Default)]
 pub(super) struct SessionTimers {
     due: BinaryHeap<Reverse<(u64, u64)>>,
-    /// For when the event loop was asked last; 0 if it has answered since.
+    /// Time of the event loop timer that is set; 0 if none is.
     armed_ms: u64,
 }
 
 impl SessionTimers {
+    /// Adds a time at which a session may continue.
     pub(super) fn set(&mut self, session: SessionKey, at_ms: u64) {
         self.due.push(Reverse((at_ms, session.to_bits())));
     }
 
-    /// The instant to ask the event loop for, if it must be asked anew.
+    /// Returns the time for which an event loop timer must be set, if the current one is not early
+    /// enough.
     pub(super) fn arm(&mut self) -> Option<u64> {
         let Reverse((at_ms, _)) = self.due.peek()?;
         let known = self.armed_ms > 0 && self.armed_ms <= *at_ms;
@@ -213,12 +165,12 @@ impl SessionTimers {
         Some(*at_ms)
     }
 
-    /// The event loop has answered.
-    pub(super) fn rang(&mut self) {
+    /// Records that the event loop timer has fired.
+    pub(super) fn on_fired(&mut self) {
         self.armed_ms = 0;
     }
 
-    /// A session whose instant has come.
+    /// Removes and returns a session whose time has come.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<SessionKey> {
         let Reverse((at_ms, session)) = *self.due.peek()?;
         (at_ms <= now_ms).then(|| {
@@ -233,46 +185,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_event_loop_is_asked_for_the_earliest_instant_only() {
+    fn only_the_earliest_time_arms_the_timer() {
         let key = |index| SessionKey { index, serial: 1 };
-        let mut alarms = SessionTimers::default();
-        assert_eq!(alarms.arm(), None);
-        alarms.set(key(1), 500);
-        assert_eq!((alarms.arm(), alarms.arm()), (Some(500), None));
-        alarms.set(key(2), 300);
-        alarms.set(key(3), 400);
-        assert_eq!((alarms.arm(), alarms.arm()), (Some(300), None));
-        alarms.rang();
-        assert_eq!(alarms.next(299), None);
-        assert_eq!(alarms.next(450), Some(key(2)));
-        assert_eq!(alarms.next(450), Some(key(3)));
-        assert_eq!(alarms.next(450), None);
-        assert_eq!(alarms.arm(), Some(500));
+        let mut session_timers = SessionTimers::default();
+        assert_eq!(session_timers.arm(), None);
+        session_timers.set(key(1), 500);
+        assert_eq!(
+            (session_timers.arm(), session_timers.arm()),
+            (Some(500), None)
+        );
+        session_timers.set(key(2), 300);
+        session_timers.set(key(3), 400);
+        assert_eq!(
+            (session_timers.arm(), session_timers.arm()),
+            (Some(300), None)
+        );
+        session_timers.on_fired();
+        assert_eq!(session_timers.next(299), None);
+        assert_eq!(session_timers.next(450), Some(key(2)));
+        assert_eq!(session_timers.next(450), Some(key(3)));
+        assert_eq!(session_timers.next(450), None);
+        assert_eq!(session_timers.arm(), Some(500));
     }
 
     #[test]
-    fn rows_are_paced_one_by_one_and_forgotten() {
-        let mut pacing = FrequencyLimit {
+    fn rows_have_separate_timers_which_expire() {
+        let mut limit = FrequencyLimit {
             frequency: Some(2.0),
             ..FrequencyLimit::default()
         };
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        pacing.note_sent(3, FrequencyScope::Row(&a), 1_000);
-        assert_eq!(pacing.wait(3, FrequencyScope::Row(&a), 1_100), Some(1_500));
-        assert_eq!(pacing.wait(3, FrequencyScope::Row(&b), 1_100), None);
-        assert_eq!(pacing.wait(2, FrequencyScope::Row(&a), 1_100), None);
-        assert_eq!(pacing.wait(3, FrequencyScope::Free, 1_100), None);
-        pacing.set_frequency(Some(10.0), 1_100);
-        assert_eq!(pacing.wait(3, FrequencyScope::Row(&a), 1_100), Some(1_200));
+        limit.note_sent(3, FrequencyScope::Row(&a), 1_000);
+        assert_eq!(
+            limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            Some(1_500)
+        );
+        assert_eq!(limit.wait_until_ms(3, FrequencyScope::Row(&b), 1_100), None);
+        assert_eq!(limit.wait_until_ms(2, FrequencyScope::Row(&a), 1_100), None);
+        assert_eq!(limit.wait_until_ms(3, FrequencyScope::Free, 1_100), None);
+        limit.set_frequency(Some(10.0), 1_100);
+        assert_eq!(
+            limit.wait_until_ms(3, FrequencyScope::Row(&a), 1_100),
+            Some(1_200)
+        );
         for number in 0..10_000u64 {
             let key: Arc<str> = number.to_string().into();
-            pacing.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
+            limit.note_sent(1, FrequencyScope::Row(&key), 2_000 + number);
         }
         assert!(
-            pacing.items[0].rows.len() <= 500,
-            "100 ms of 1000 rows a second, and some room"
+            limit.items[0].rows.len() <= 500,
+            "100 ms of 1000 rows per second, plus spare capacity"
         );
-        pacing.set_frequency(None, 20_000);
-        assert_eq!(pacing.wait(1, FrequencyScope::Item, 1_000), None);
+        limit.set_frequency(None, 20_000);
+        assert_eq!(limit.wait_until_ms(1, FrequencyScope::Item, 1_000), None);
     }
 }

@@ -1,5 +1,5 @@
-//! `create_session` and `bind_session` give a session its stream, whichever shard has accepted the
-//! connection: it moves to the shard that keeps the session.
+//! Binds sessions to stream connections. A connection that another shard has accepted moves to the
+//! shard of its session.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -8,36 +8,20 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
 use weir_tlcp::server::{write_conerr, write_prog};
 
-use super::dialect::Dialect;
+use super::event::{Handover, HandoverTarget};
 use super::frame::Framing;
-use super::requests::{MessageOutcome, Reply, RequestTransport, SessionRefusal, client_ip};
-use super::session::{OtherBinding, Poll, SessionKey, StreamBinding};
+use super::keys::SessionKey;
+use super::requests::client_ip;
+use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
+use super::session::{OtherBinding, Poll, StreamBinding};
 use super::wire::Wire;
 use super::{Shard, ShardEvent, http};
 
-/// Bytes of an HTTP answer after which the client has to bind anew, if it does not say.
+/// Default length of a stream in an HTTP response, in bytes. Then the client has to bind again.
 const STREAM_BYTES: u64 = 4_000_000;
-/// The least and the most that a client may ask for: browsers keep a whole answer in memory.
+/// Bounds of the length that a client may request: browsers hold a whole response in memory.
 const STREAM_BYTES_MIN: u64 = 1_000;
 const STREAM_BYTES_MAX: u64 = 50_000_000;
-
-/// A connection on its way to the shard that keeps the session it asks for.
-#[derive(Debug)]
-pub(crate) struct Handover {
-    bind: BindSession<'static>,
-    via: RequestTransport,
-    dialect: Dialect,
-    connection: Detached,
-}
-
-/// Where a connection goes that is about to leave.
-#[derive(Debug)]
-pub(super) struct HandoverTarget {
-    shard: u16,
-    bind: BindSession<'static>,
-    via: RequestTransport,
-    dialect: Dialect,
-}
 
 fn not_found() -> SessionRefusal {
     let code = SessionCode::SESSION_NOT_FOUND;
@@ -45,47 +29,47 @@ fn not_found() -> SessionRefusal {
 }
 
 impl Shard {
-    /// A session that is not there is told as not found: an SDK then starts a fresh one at once.
+    /// Handles `bind_session`. If the session does not exist, an SDK creates a new one at once.
     pub(super) fn bind(
         &mut self,
         wire: &mut impl Wire,
         bind: &BindSession<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         let mut bind = bind.clone().into_owned();
         if bind.session.is_none() {
-            let last = wire.tag(reply.conn).map(SessionKey::from_bits);
+            let last = wire.tag(responses.conn).map(SessionKey::from_bits);
             let entry = last.and_then(|key| self.sessions.get_mut(key));
             bind.session = entry.map(|entry| entry.core.id().into());
         }
-        let bound = match self.may_stream(wire, reply) {
+        let bound = match self.check_stream(wire, responses) {
             Err(refusal) => Err(refusal),
-            Ok(()) => match bind.session.as_ref().and_then(|id| self.elsewhere(id)) {
+            Ok(()) => match bind.session.as_ref().and_then(|id| self.remote_shard(id)) {
                 Some(shard) => {
-                    wire.detach(reply.conn);
-                    self.departure = Some(HandoverTarget {
+                    wire.detach(responses.conn);
+                    self.handover_target = Some(HandoverTarget {
                         shard,
                         bind,
-                        via: reply.via.clone(),
-                        dialect: self.dialects.remove(&reply.conn).unwrap_or_default(),
+                        transport: responses.transport.clone(),
+                        dialect: self.dialects.remove(responses.conn),
                     });
-                    return MessageOutcome::Leaves;
+                    return MessageOutcome::HandOver;
                 }
-                None => self.attach(wire, &bind, reply),
+                None => self.attach(wire, &bind, responses),
             },
         };
         bound.unwrap_or_else(|(code, text)| {
-            write_conerr(&mut reply.lines, code, &text);
-            MessageOutcome::Stays
+            write_conerr(&mut responses.lines, code, &text);
+            MessageOutcome::Respond
         })
     }
 
-    /// Gives a session of this shard another stream.
+    /// Binds a session of this shard to a connection.
     fn attach(
         &mut self,
         wire: &mut impl Wire,
         bind: &BindSession<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> Result<MessageOutcome, SessionRefusal> {
         let id = bind.session.as_deref().unwrap_or_default();
         let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
@@ -95,11 +79,11 @@ impl Shard {
             session = ?Truncated(&bind.session),
             cause = ?Truncated(&bind.cause),
             recovery_from = ?bind.recovery_from,
-            "bind_session"
+            "received bind_session"
         );
-        let ip = client_ip(wire, reply.conn);
+        let ip = client_ip(wire, responses.conn);
         let now_ms = wire.now_ms();
-        let version = self.version(bind.version, reply.conn);
+        let version = self.dialects.version(bind.version, responses.conn);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
         if entry.version != version {
             let code = SessionCode::INCOMPATIBLE_SESSION;
@@ -115,54 +99,57 @@ impl Shard {
             }
             self.counters.recoveries += 1;
         }
-        let line_max = self.line_max(reply.conn, reply.via.framing());
+        let line_bytes = self.shared.limits.line_bytes;
+        let framing = responses.transport.framing();
+        let line_max = self.dialects.line_max(responses.conn, framing, line_bytes);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
-        let waits = entry.journal.as_ref();
-        if waits.is_some_and(|journal| !journal.is_readable(line_max)) {
-            // The SDK would lose this connection too; it starts over with a fresh session instead.
+        let journal = entry.journal.as_ref();
+        if journal.is_some_and(|journal| !journal.is_readable(line_max)) {
+            // The client could not read the line on this connection either. It creates a new
+            // session instead.
             let code = SessionCode::RECOVERY_UNAVAILABLE;
-            return Err((
-                code,
-                "what waits has a line too long for this client".into(),
-            ));
+            return Err((code, "an unsent line is too long for this client".into()));
         }
         let config = &self.shared.session;
         entry
             .core
-            .bind(&bind.stream, config, &ip, now_ms, &mut reply.lines);
+            .bind(&bind.stream, config, &ip, now_ms, &mut responses.lines);
         if let Some(from) = from {
-            write_prog(&mut reply.lines, from);
+            write_prog(&mut responses.lines, from);
         }
         self.counters.sessions_rebound += 1;
-        Ok(self.connect(wire, key, &bind.stream, &[], reply))
+        Ok(self.connect(wire, key, &bind.stream, &[], responses))
     }
 
-    /// Makes a connection the stream of a session: first the head, which the reply has, then
-    /// `notes`, what waits, and what lags. A stream the session has is given up without a word.
+    /// Makes a connection the stream connection of a session.
+    ///
+    /// It sends the head in `responses`, `notifications`, unsent frames of the journal and updates
+    /// of lagging items, in this order. The previous stream connection is closed without notice.
     pub(super) fn connect(
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
         stream: &StreamOptions,
-        notes: &[u8],
-        reply: &mut Reply,
+        notifications: &[u8],
+        responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         let now_ms = wire.now_ms();
-        let framing = reply.via.framing();
-        let line_max = self.line_max(reply.conn, framing);
+        let framing = responses.transport.framing();
+        let line_bytes = self.shared.limits.line_bytes;
+        let line_max = self.dialects.line_max(responses.conn, framing, line_bytes);
         let Some(entry) = self.sessions.get_mut(key) else {
-            return MessageOutcome::Stays;
+            return MessageOutcome::Respond;
         };
-        let before = std::mem::replace(&mut entry.conn, reply.conn);
+        let before = std::mem::replace(&mut entry.conn, responses.conn);
         entry.line_max = line_max;
-        let link = match (stream.polling, framing) {
+        let binding = match (stream.polling, framing) {
             (Some(asked), _) => {
                 let granted = self.shared.session.granted(asked);
                 StreamBinding::Other(Box::new(OtherBinding::Poll(Poll {
                     framing,
                     until_ms: now_ms + granted.idle_ms,
                     interval_ms: granted.interval_ms,
-                    fed: false,
+                    has_data: false,
                 })))
             }
             (None, Framing::WebSocket) => StreamBinding::WebSocket,
@@ -172,85 +159,90 @@ impl Shard {
                 StreamBinding::Other(Box::new(OtherBinding::Http { left, fresh: true }))
             }
         };
-        let window = wire.deflate_window(reply.conn);
-        self.courier.bind(entry, link, window);
+        let window = wire.deflate_window(responses.conn);
+        self.writer.bind(entry, binding, window);
         entry.arm(wire);
-        wire.set_tag(reply.conn, key.to_bits());
-        if before != reply.conn {
+        wire.set_tag(responses.conn, key.to_bits());
+        if before != responses.conn {
             wire.close(before, None, true);
         }
-        let mut fate = MessageOutcome::Stays;
-        if let RequestTransport::Http { origin } = &reply.via {
-            wire.begin_body(reply.conn, &http::lines(Vec::new(), origin.as_deref()));
-            fate = MessageOutcome::Streams;
+        let mut outcome = MessageOutcome::Respond;
+        if let RequestTransport::Http { origin } = &responses.transport {
+            wire.begin_body(
+                responses.conn,
+                &http::tlcp_response(Vec::new(), origin.as_deref()),
+            );
+            outcome = MessageOutcome::Stream;
         }
-        let head = std::mem::take(&mut reply.lines);
-        self.tell(wire, key, &head);
-        reply.lines = head;
-        reply.lines.clear();
-        if !notes.is_empty() {
-            self.notify(wire, key, notes);
+        let head = std::mem::take(&mut responses.lines);
+        self.write_control_lines(wire, key, &head);
+        responses.lines = head;
+        responses.lines.clear();
+        if !notifications.is_empty() {
+            self.notify(wire, key, notifications);
         }
         self.resume(wire, key);
-        fate
+        outcome
     }
 
-    /// The connection has left the loop.
-    pub(super) fn on_departed(&mut self, connection: Detached) {
-        let departure = self.departure.take();
+    /// Sends a detached connection to the shard of its session.
+    pub(super) fn send_handover(&mut self, connection: Detached) {
+        let handover_target = self.handover_target.take();
         let Some(HandoverTarget {
             shard,
             bind,
-            via,
+            transport,
             dialect,
-        }) = departure
+        }) = handover_target
         else {
             return;
         };
         let handover = Handover {
             bind,
-            via,
+            transport,
             dialect,
             connection,
         };
-        self.post(shard, ShardEvent::Adopt(Box::new(handover)));
+        self.send_event(shard, ShardEvent::Handover(Box::new(handover)));
     }
 
-    /// A connection from another shard, for a session of this one.
+    /// Takes over a connection from another shard and binds it to a session of this shard.
     pub(super) fn accept_handover(&mut self, io: &mut ServerIo, handover: Handover) {
         let Handover {
             bind,
-            via,
+            transport,
             dialect,
             connection,
         } = handover;
         if let Some(conn) = io.adopt(connection) {
-            self.enter_adopted(io, conn);
-            self.hears(conn, dialect);
-            self.bind_adopted(io, conn, via, &bind);
+            self.admit_adopted(io, conn);
+            self.dialects.insert(conn, dialect);
+            self.bind_adopted(io, conn, transport, &bind);
         }
     }
 
+    /// Binds a connection from another shard to its session.
     fn bind_adopted(
         &mut self,
         wire: &mut impl Wire,
         conn: ConnId,
-        via: RequestTransport,
+        transport: RequestTransport,
         bind: &BindSession<'_>,
     ) {
-        let mut reply = Reply::on(conn, via, std::mem::take(&mut self.reply));
-        if let Err((code, text)) = self.attach(wire, bind, &mut reply) {
-            write_conerr(&mut reply.lines, code, &text);
-            match &reply.via {
+        let mut responses =
+            ResponseBatch::on(conn, transport, std::mem::take(&mut self.response_buffer));
+        if let Err((code, text)) = self.attach(wire, bind, &mut responses) {
+            write_conerr(&mut responses.lines, code, &text);
+            match &responses.transport {
                 RequestTransport::WebSocket => {
-                    wire.send_text(conn, &reply.lines);
+                    wire.send_text(conn, &responses.lines);
                 }
                 RequestTransport::Http { origin } => {
-                    let lines = std::mem::take(&mut reply.lines);
-                    wire.reply(conn, &http::lines(lines, origin.as_deref()));
+                    let lines = std::mem::take(&mut responses.lines);
+                    wire.reply(conn, &http::tlcp_response(lines, origin.as_deref()));
                 }
             }
         }
-        self.reply = reply.lines;
+        self.response_buffer = responses.lines;
     }
 }

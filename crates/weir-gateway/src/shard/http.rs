@@ -1,4 +1,5 @@
-//! TLCP over HTTP: the WebSocket upgrade, requests with their answers, and streams as bodies.
+//! TLCP over HTTP: WebSocket upgrades, requests and their responses, and streams in response
+//! bodies.
 
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, RequestOutcome};
@@ -9,18 +10,20 @@ use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
 use super::Shard;
 use super::dialect::Dialect;
-use super::requests::{MessageOutcome, Reply, RequestTransport};
+use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
 use super::wire::Wire;
 
-/// Answers one request on the data port.
-pub(super) fn answer(
+/// Handles one HTTP request of a client.
+pub(super) fn respond(
     shard: &mut Shard,
     wire: &mut impl Wire,
     conn: ConnId,
     request: &HttpRequest<'_>,
 ) -> RequestOutcome {
     let response = match request.path.strip_prefix(PATH_PREFIX) {
-        Some("" | "/") if shard.draining() => Response::text(503, "the gateway is shutting down\n"),
+        Some("" | "/") if shard.is_draining() => {
+            Response::text(503, "the gateway is shutting down\n")
+        }
         Some("" | "/") => return upgrade(shard, conn, request),
         Some(rest) => match rest
             .strip_prefix('/')
@@ -35,11 +38,11 @@ pub(super) fn answer(
         },
         None => Response::text(404, "no such path; clients connect to /lightstreamer\n"),
     };
-    RequestOutcome::Reply(shared_with(response, request.header("origin")))
+    RequestOutcome::Reply(with_cors(response, request.header("origin")))
 }
 
-/// Browsers hide an answer without these headers, and the SDK would retry for ever.
-fn shared_with(response: Response, origin: Option<&str>) -> Response {
+/// Adds CORS headers. Without them browsers hide the response, and the SDK would retry forever.
+fn with_cors(response: Response, origin: Option<&str>) -> Response {
     match origin {
         Some(origin) => response
             .with_header("Access-Control-Allow-Origin", origin)
@@ -49,35 +52,39 @@ fn shared_with(response: Response, origin: Option<&str>) -> Response {
     }
 }
 
-/// Lines as an answer; without lines, the head of one whose lines come later.
-pub(super) fn lines(lines: Vec<u8>, origin: Option<&str>) -> Response {
+/// Returns lines as a response. Without lines it is the head of a streamed response.
+pub(super) fn tlcp_response(lines: Vec<u8>, origin: Option<&str>) -> Response {
     let response = Response::text(200, lines)
         .with_header("Cache-Control", "no-store, no-cache, no-transform")
         .with_header("Pragma", "no-cache")
-        // Browsers would look at the first kilobyte of a stream before they show any of it.
+        // Otherwise browsers buffer the first kilobyte of a stream for content sniffing.
         .with_header("X-Content-Type-Options", "nosniff")
-        // Proxies must not collect a stream before they pass it on.
+        // Proxies must not buffer a stream.
         .with_header("X-Accel-Buffering", "no");
-    shared_with(response, origin)
+    with_cors(response, origin)
 }
 
+/// Handles a WebSocket upgrade.
 fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
     if !request.wants_websocket() {
-        let text = "this path speaks WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
+        let text = "this path requires a WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
-        return RequestOutcome::Reply(shared_with(response, request.header("origin")));
+        return RequestOutcome::Reply(with_cors(response, request.header("origin")));
     }
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
-        shard.hears(conn, Dialect::of(version, request.header("user-agent")));
+        shard
+            .dialects
+            .insert(conn, Dialect::of(version, request.header("user-agent")));
         return RequestOutcome::WebSocket {
             protocol: Some(version.subprotocol()),
             deflate: shard.shared.compression.enabled,
         };
     }
-    let text = format!("offer the WebSocket subprotocol {WEBSOCKET_SUBPROTOCOL}\n");
+    let text = format!("unsupported WebSocket subprotocol: use {WEBSOCKET_SUBPROTOCOL}\n");
     RequestOutcome::Reply(Response::text(400, text))
 }
 
+/// Handles a CORS preflight request.
 fn preflight(request: &HttpRequest<'_>) -> Response {
     let response = Response::text(204, "")
         .with_header("Access-Control-Allow-Methods", "GET, POST")
@@ -88,6 +95,7 @@ fn preflight(request: &HttpRequest<'_>) -> Response {
     }
 }
 
+/// Handles the TLCP requests in an HTTP request.
 fn tlcp(
     shard: &mut Shard,
     wire: &mut impl Wire,
@@ -95,50 +103,52 @@ fn tlcp(
     name: &str,
     request: &HttpRequest<'_>,
 ) -> RequestOutcome {
-    // The version is a matter of each request here.
+    // Over HTTP, each request has its own version.
     let user_agent = request.header("user-agent");
-    shard.hears(conn, Dialect::of(Version::NEWEST, user_agent));
+    shard
+        .dialects
+        .insert(conn, Dialect::of(Version::NEWEST, user_agent));
     let origin = request.header("origin").map(Box::from);
-    let buffer = std::mem::take(&mut shard.reply);
-    let mut reply = Reply::on(conn, RequestTransport::Http { origin }, buffer);
-    let mut fate = MessageOutcome::Stays;
+    let buffer = std::mem::take(&mut shard.response_buffer);
+    let mut responses = ResponseBatch::on(conn, RequestTransport::Http { origin }, buffer);
+    let mut outcome = MessageOutcome::Respond;
     match std::str::from_utf8(&request.body) {
         Ok(body) => parse_http_request(name, request.query, body, &mut |parsed| {
-            if fate == MessageOutcome::Stays {
-                fate = match parsed {
+            if outcome == MessageOutcome::Respond {
+                outcome = match parsed {
                     Ok(Request::CreateSession(_) | Request::BindSession(_))
                         if !request.takes_chunks =>
                     {
-                        let text = "sessions need HTTP/1.1 from proxies too";
+                        let text = "sessions require HTTP/1.1 from clients and proxies";
                         shard.counters.sessions_refused += 1;
-                        write_conerr(&mut reply.lines, SessionCode::MALFORMED, text);
-                        MessageOutcome::Stays
+                        write_conerr(&mut responses.lines, SessionCode::MALFORMED, text);
+                        MessageOutcome::Respond
                     }
-                    Ok(request) => shard.handle_request(wire, &request, &mut reply),
+                    Ok(request) => shard.handle_request(wire, &request, &mut responses),
                     Err(error) => {
                         shard.counters.requests_refused += 1;
-                        error.write(&mut reply.lines);
-                        MessageOutcome::Stays
+                        error.write(&mut responses.lines);
+                        MessageOutcome::Respond
                     }
                 };
             }
         }),
         Err(_) => {
             let text = "the request is not UTF-8";
-            write_error(&mut reply.lines, ControlCode::MALFORMED, text);
+            write_error(&mut responses.lines, ControlCode::MALFORMED, text);
         }
     }
-    if !reply.foreign.is_empty() {
-        shard.forward_requests(wire, reply);
+    if !responses.remote.is_empty() {
+        shard.forward_requests(wire, responses);
         return RequestOutcome::Later;
     }
-    match (fate, &reply.via) {
-        (MessageOutcome::Stays, RequestTransport::Http { origin }) => {
-            let lines_so_far = std::mem::take(&mut reply.lines);
-            RequestOutcome::Reply(lines(lines_so_far, origin.as_deref()))
+    match (outcome, &responses.transport) {
+        (MessageOutcome::Respond, RequestTransport::Http { origin }) => {
+            let lines_so_far = std::mem::take(&mut responses.lines);
+            RequestOutcome::Reply(tlcp_response(lines_so_far, origin.as_deref()))
         }
         _ => {
-            shard.reply = reply.lines;
+            shard.response_buffer = responses.lines;
             RequestOutcome::Later
         }
     }

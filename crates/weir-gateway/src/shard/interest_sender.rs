@@ -1,13 +1,13 @@
-//! What a shard wants from ingest: told to every worker of the connection.
+//! Reports the interest of a shard to all ingest workers of a Kafka connection.
 
 use std::sync::Arc;
 
 use super::item::ItemInterest;
 use crate::connection::KafkaConnection;
-use crate::routing::{Interest, ItemKey};
+use crate::interest::{Interest, ItemKey};
 
-/// A shard's voice. Told before the client gets its `SUBOK`, a wish covers every record that is
-/// written afterwards.
+/// Sends interest changes to the ingest workers. They are sent before `SUBOK`, so every record
+/// written after `SUBOK` is covered.
 #[derive(Debug)]
 pub(super) struct InterestSender {
     shard: u16,
@@ -18,39 +18,39 @@ impl InterestSender {
         Self { shard }
     }
 
-    /// The shard wants an item it did not want before.
+    /// Reports interest in an item that is new in the shard.
     pub(super) fn subscribe(
         &self,
         connection: &KafkaConnection,
         name: Arc<str>,
-        demand: ItemInterest,
+        interest: ItemInterest,
     ) {
-        connection.ask(self.wish(name, demand), true);
+        connection.set_interest(self.interest(name, interest), true);
     }
 
-    /// The shard wants something else of an item than before.
+    /// Reports a changed interest in an item.
     pub(super) fn change(
         &self,
         connection: &KafkaConnection,
         name: Arc<str>,
-        demand: ItemInterest,
+        interest: ItemInterest,
     ) {
-        connection.ask(self.wish(name, demand), false);
+        connection.set_interest(self.interest(name, interest), false);
     }
 
-    /// Nobody in the shard wants the item any more.
+    /// Reports that the shard has no subscriber of the item any more.
     pub(super) fn unsubscribe(&self, connection: &KafkaConnection, name: Arc<str>, item: ItemKey) {
         let shard = self.shard;
-        connection.ask(Interest::Unsubscribe { name, shard, item }, false);
+        connection.set_interest(Interest::Unsubscribe { name, shard, item }, false);
     }
 
-    fn wish(&self, name: Arc<str>, demand: ItemInterest) -> Interest {
+    fn interest(&self, name: Arc<str>, interest: ItemInterest) -> Interest {
         let ItemInterest {
             item,
             fields,
             rows,
             history,
-        } = demand;
+        } = interest;
         Interest::Subscribe {
             name,
             shard: self.shard,

@@ -1,4 +1,4 @@
-//! The shard's item table: who subscribes to which item, and what the item's last values are.
+//! The item table of a shard: the subscribers and the last values of its items.
 
 use std::sync::Arc;
 
@@ -6,16 +6,17 @@ use foldhash::{HashMap, HashMapExt};
 use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::class::{ClassKey, ClassMember, FrameClass, MemberSlot, MemberState, PayloadSource};
+use super::class::{ClassKey, ClassMember, FrameClass, MemberState};
 use super::classes::Classes;
-use super::item_history::{More, Retention, UpdateHistory};
+use super::delivery::PayloadSource;
+use super::item_history::{ItemHistory, Retention, UpdateHistory};
+use super::keys::{MemberSlot, SessionKey};
 use super::row_table::{RowTable, RowTableCounters};
 use super::schema::FieldSchema;
-use super::session::SessionKey;
 use super::transition::Transition;
-use crate::routing::{HistoryInterest, ItemKey, RowInterest};
+use crate::interest::{HistoryInterest, ItemKey, RowInterest};
 
-/// An item's identity: the connection's number and the canonical name.
+/// Identity of an item: the number of the Kafka connection and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
 
 /// Items with at least one subscriber in this shard.
@@ -23,14 +24,14 @@ pub(super) type ItemName = (u16, Arc<str>);
 pub(super) struct ItemTable {
     items: Slab<Item>,
     by_name: HashMap<ItemName, u32>,
-    /// Next epoch; never the same for two items that use one slot after the other.
+    /// Next epoch. Two items that use the same slot in succession have different epochs.
     epoch: u32,
-    /// Number of the last table that was made.
+    /// Number of the last row table or history that was created.
     generation: u32,
     size: TableSize,
 }
 
-/// What an item table holds, for an estimate of its memory.
+/// Sizes of an item table, from which its memory is estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TableSize {
     pub(super) classes: usize,
@@ -38,36 +39,36 @@ pub(super) struct TableSize {
     pub(super) name_bytes: usize,
 }
 
-/// One item and those who want it.
+/// An item and its subscribers.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) name: ItemName,
     pub(super) epoch: u32,
-    /// Fields that ingest was asked for; never fewer than the classes have.
+    /// Fields that ingest extracts; a superset of the fields of all classes.
     pub(super) fields: FieldSet,
-    /// Last update, what subscribers to events have seen if they are in step.
+    /// Last update, which up-to-date subscribers to events have received.
     last: Option<Arc<FrozenValues>>,
-    /// Current values: the last update over the earlier ones.
+    /// Current values: the last update merged over the earlier ones.
     pub(super) state: Option<Arc<FrozenValues>>,
-    /// The fields whose current values are known.
+    /// Fields whose current values are known.
     pub(super) known: Arc<FieldSet>,
     pub(super) classes: Classes,
-    /// What only some modes need.
-    pub(super) more: Option<Box<More>>,
+    /// Row table and history, which only some modes need.
+    pub(super) retained: Option<Box<ItemHistory>>,
 }
 
-/// What ingest must be told about an item after somebody joined it.
+/// Interest to report to ingest after a subscriber joined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InterestUpdate {
-    /// It knows all.
+    /// Nothing has changed.
     Nothing,
-    /// The item is new here.
+    /// The item is new in this shard.
     New(ItemInterest),
-    /// More of it is wanted; all that is.
+    /// More is needed; this is the whole interest.
     More(ItemInterest),
 }
 
-/// What is wanted of an item.
+/// The needs of a shard for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ItemInterest {
     pub(super) item: ItemKey,
@@ -78,16 +79,16 @@ pub(super) struct ItemInterest {
     pub(super) history: Option<HistoryInterest>,
 }
 
-/// What a removal changed elsewhere.
+/// Effects of a removal.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
-    /// This session's place for the same class moved to the removed one's.
+    /// Session whose member slot of the same class moved to the removed one.
     pub(super) moved: Option<SessionKey>,
-    /// The item has no subscribers left and is forgotten.
+    /// The item has no subscribers left and was removed.
     pub(super) emptied: Option<(ItemName, ItemKey)>,
-    /// Nobody wants some of the item's fields any more; those that are left.
+    /// Some fields of the item are no longer needed; this is the remaining interest.
     pub(super) narrowed: Option<(ItemName, ItemInterest)>,
-    /// Rows that nobody needs any more.
+    /// Number of removed rows.
     pub(super) rows: usize,
 }
 
@@ -110,12 +111,12 @@ impl ItemTable {
         self.items.len()
     }
 
-    /// The item in a slot.
+    /// Returns the item in a slot.
     pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
         self.items.get_mut(slot as usize)
     }
 
-    /// The item an update is for, unless its slot has changed hands since.
+    /// Returns the item with this key, unless its slot is used by another item now.
     pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
         self.items
             .get_mut(key.slot as usize)
@@ -135,14 +136,14 @@ impl ItemTable {
             None => (self.insert(name), true),
         };
         let item = &mut self.items[slot as usize];
-        let keeps_more = item.keep(keep, key.schema, self.generation.wrapping_add(1));
-        self.generation = self.generation.wrapping_add(u32::from(keeps_more));
-        let grew = item.widen(key.schema.wanted()) || keeps_more;
+        let retains_more = item.retain(keep, key.schema, self.generation.wrapping_add(1));
+        self.generation = self.generation.wrapping_add(u32::from(retains_more));
+        let grew = item.widen(key.schema.wanted()) || retains_more;
         let epoch = item.epoch;
-        let demand = || item.demand(ItemKey { slot, epoch });
-        let ask = match (new, grew) {
-            (true, _) => InterestUpdate::New(demand()),
-            (false, true) => InterestUpdate::More(demand()),
+        let interest = || item.interest(ItemKey { slot, epoch });
+        let change = match (new, grew) {
+            (true, _) => InterestUpdate::New(interest()),
+            (false, true) => InterestUpdate::More(interest()),
             (false, false) => InterestUpdate::Nothing,
         };
         let classes = item.classes.len();
@@ -152,17 +153,17 @@ impl ItemTable {
         }
         class.members.push(ClassMember {
             session,
-            progress: MemberState::New,
-            paced: false,
-            awaits: false,
+            state: MemberState::New,
+            has_frequency_limit: false,
+            awaits_snapshot: false,
         });
         let member = (class.members.len() - 1) as u32;
         self.size.members += 1;
         self.size.classes += item.classes.len() - classes;
-        (MemberSlot { slot, member }, ask)
+        (MemberSlot { slot, member }, change)
     }
 
-    /// Returns `true` if a subscriber would need a frame class that the item may not have.
+    /// Returns `true` if the subscriber would exceed the limit of frame classes per item.
     pub(super) fn is_full(&self, name: &ItemName, key: ClassKey<'_>, classes_max: usize) -> bool {
         let slot = self.by_name.get(name);
         let item = slot.and_then(|slot| self.items.get(*slot as usize));
@@ -182,7 +183,7 @@ impl ItemTable {
             state: None,
             known: Arc::default(),
             classes: Classes::default(),
-            more: None,
+            retained: None,
         };
         self.size.name_bytes += name.1.len();
         let slot = self.items.insert(item) as u32;
@@ -190,14 +191,14 @@ impl ItemTable {
         slot
     }
 
-    /// Removes a subscriber by its place, in constant time: the class's last member takes it.
+    /// Removes a subscriber in constant time: the last member of the class moves to its place.
     pub(super) fn remove(&mut self, place: MemberSlot, key: ClassKey<'_>) -> Removal {
         let mut removal = Removal::default();
         let slot = place.slot as usize;
         let Some(item) = self.items.get_mut(slot) else {
             return removal;
         };
-        let kept = item.kept();
+        let retained_before = item.retention();
         let index = item.classes.find(key);
         let Some((index, class)) = index.and_then(|at| Some((at, item.classes.get_mut(at)?)))
         else {
@@ -214,13 +215,13 @@ impl ItemTable {
         if class_gone {
             self.size.classes -= 1;
             item.classes.remove(index);
-            removal.rows = item.forget_unneeded();
+            removal.rows = item.remove_unneeded();
         } else if class.members.capacity() > 64
             && class.members.len() * 4 < class.members.capacity()
         {
             class.members.shrink_to(class.members.len() * 2);
         }
-        let keeps_less = item.kept() != kept;
+        let retains_less = item.retention() != retained_before;
         if item.classes.is_empty() {
             let item = self.items.remove(slot);
             self.by_name.remove(&item.name);
@@ -233,18 +234,18 @@ impl ItemTable {
             removal.emptied = Some((item.name, key));
             self.shrink();
         } else if class_gone {
-            // A field left behind by its last subscriber could still fail the item's records.
-            let narrowed = item.narrow(key.schema.wanted()) || keeps_less;
+            // An unused field could still cause extraction of the item's records to fail.
+            let narrowed = item.narrow(key.schema.wanted()) || retains_less;
             removal.narrowed = narrowed.then(|| {
                 let (slot, epoch) = (place.slot, item.epoch);
-                (item.name.clone(), item.demand(ItemKey { slot, epoch }))
+                (item.name.clone(), item.interest(ItemKey { slot, epoch }))
             });
         }
         removal
     }
 
-    /// Returns memory when few items are left of many. Slots keep their numbers, so only those
-    /// behind the last item in use can go.
+    /// Releases memory when few of many items are left. Slot numbers do not change, so only slots
+    /// after the last used one are released.
     fn shrink(&mut self) {
         if shrinks(self.by_name.len(), self.by_name.capacity()) {
             self.by_name.shrink_to(2 * self.by_name.len());
@@ -253,32 +254,32 @@ impl ItemTable {
     }
 }
 
-/// Returns `true` if a table of `capacity` entries is worth shrinking to twice its `len`.
+/// Returns `true` if a table of `capacity` entries should shrink to twice its `len`.
 pub(crate) fn shrinks(len: usize, capacity: usize) -> bool {
     capacity > 1_024 && len < capacity / 8
 }
 
 impl Item {
-    /// Adds fields to those asked for; false if they were there. Their present values, if there
-    /// are any, may be older than records on their way without them, so they are not known.
+    /// Adds extracted fields; returns `false` if all were extracted already. The current values of
+    /// new fields are unknown, because records in transit may lack them.
     fn widen(&mut self, wanted: &FieldSet) -> bool {
         if wanted.is_subset(&self.fields) {
             return false;
         }
         let is_new = |index| wanted.contains(index) && !self.fields.contains(index);
-        let kept = self.known.iter().filter(|index| !is_new(*index));
-        self.known = Arc::new(kept.collect());
+        let retained_before = self.known.iter().filter(|index| !is_new(*index));
+        self.known = Arc::new(retained_before.collect());
         self.fields.union_with(wanted)
     }
 
-    /// Takes back those fields of a class that went which no other has; false if there are none.
+    /// Removes fields in `gone` that no class uses; returns `false` if there are none.
     fn narrow(&mut self, gone: &FieldSet) -> bool {
         self.classes.narrow(&mut self.fields, gone)
     }
 
-    /// What is wanted of it now.
-    fn demand(&self, item: ItemKey) -> ItemInterest {
-        let (rows, history) = self.kept();
+    /// Returns the current interest.
+    fn interest(&self, item: ItemKey) -> ItemInterest {
+        let (rows, history) = self.retention();
         ItemInterest {
             item,
             fields: self.fields.clone(),
@@ -287,23 +288,26 @@ impl Item {
         }
     }
 
-    /// Returns what workers keep of it for other shards, as far as this shard knows.
-    fn kept(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
-        let history = self.more.as_ref().and_then(|more| more.history.wish());
-        (self.table().map(RowTable::wish), history)
+    /// Returns the interest in rows and in the history.
+    fn retention(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
+        let history = self
+            .retained
+            .as_ref()
+            .and_then(|retained| retained.history.interest());
+        (self.table().map(RowTable::interest), history)
     }
 
-    /// Begins to keep what a subscriber needs; what is kept already stays. Returns `true` if
-    /// workers are to be asked for what was before.
-    fn keep(&mut self, keep: Retention, schema: &FieldSchema, generation: u32) -> bool {
+    /// Starts to store what a subscriber needs; existing data is retained. Returns `true` if
+    /// workers must send earlier data.
+    fn retain(&mut self, keep: Retention, schema: &FieldSchema, generation: u32) -> bool {
         match keep {
             Retention::Values => false,
             Retention::History(most, workers) => {
-                let history = &mut self.more.get_or_insert_default().history;
+                let history = &mut self.retained.get_or_insert_default().history;
                 history.begin(most, generation, workers)
             }
             Retention::Rows(rules, workers) => {
-                let table = &mut self.more.get_or_insert_default().table;
+                let table = &mut self.retained.get_or_insert_default().table;
                 let is_new = table.is_none();
                 if is_new {
                     let mut new = RowTable::new(rules, schema.wanted().clone());
@@ -315,54 +319,58 @@ impl Item {
         }
     }
 
-    /// Forgets the table and the history if no class is left that needs them; the rows forgotten.
-    fn forget_unneeded(&mut self) -> usize {
+    /// Removes the row table and the history if no class needs them. Returns the number of removed
+    /// rows.
+    fn remove_unneeded(&mut self) -> usize {
         let (events, rows) = (
             self.classes.has(PayloadSource::Event),
             self.classes.has(PayloadSource::Row),
         );
-        let Some(more) = &mut self.more else {
+        let Some(retained) = &mut self.retained else {
             return 0;
         };
-        let table = if rows { None } else { more.table.take() };
+        let table = if rows { None } else { retained.table.take() };
         if !events {
-            more.history = UpdateHistory::default();
+            retained.history = UpdateHistory::default();
         }
         if !events && !rows {
-            self.more = None;
+            self.retained = None;
         }
         table.map_or(0, |table| table.len())
     }
 
-    /// The class with this key.
+    /// Returns the class with this key.
     pub(super) fn class_mut(&mut self, key: ClassKey<'_>) -> Option<&mut FrameClass> {
         self.table_and_class_mut(key).1
     }
 
-    /// The item's rows, and the class with this key.
+    /// Returns the item's rows and the class with this key.
     pub(super) fn table_and_class_mut(
         &mut self,
         key: ClassKey<'_>,
     ) -> (Option<&RowTable>, Option<&mut FrameClass>) {
-        let table = self.more.as_ref().and_then(|more| more.table.as_ref());
+        let table = self
+            .retained
+            .as_ref()
+            .and_then(|retained| retained.table.as_ref());
         let at = self.classes.find(key);
         (table, at.and_then(|at| self.classes.get_mut(at)))
     }
 
-    /// Takes in an update of which the fields `extracted` were read.
+    /// Applies an update of which the fields `extracted` were read.
     ///
-    /// A field that was read but is not in the record keeps its value. So does one that this
-    /// shard has asked for and that a worker which does not know it yet has not read. Any other
-    /// is unknown from now on.
+    /// A field that was read but is not in the record keeps its value. The same holds for a field
+    /// that this shard needs and a worker has not read, because it does not know the interest yet.
+    /// All other fields become unknown.
     pub(super) fn advance(
         &mut self,
         event: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
         counts: &mut RowTableCounters,
     ) -> Transition {
-        let row = match &mut self.more {
+        let row = match &mut self.retained {
             None => None,
-            Some(more) => more.advance(&event, extracted, counts),
+            Some(retained) => retained.advance(&event, extracted, counts),
         };
         let (state, state_before) = self.merge(&event, extracted);
         Transition {
@@ -374,14 +382,14 @@ impl Item {
         }
     }
 
-    /// Whether the present values of all wanted fields are known.
-    pub(super) fn knows_all(&self) -> bool {
+    /// Returns `true` if the current values of all needed fields are known.
+    pub(super) fn has_all_values(&self) -> bool {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }
 
-    /// Takes in values that are no update, as far as they are not known: those that are may be newer,
-    /// where several workers read the item's records.
-    pub(super) fn learn(
+    /// Adds values that are not an update, as far as they are unknown. Known values may be newer,
+    /// if several workers read the item's records.
+    pub(super) fn backfill(
         &mut self,
         values: Arc<FrozenValues>,
         fields: &Arc<FieldSet>,
@@ -390,9 +398,9 @@ impl Item {
         let state = match &state_before {
             None => Arc::clone(&values),
             Some(state) => {
-                let of_either = |index, learned| match self.known.contains(index) {
+                let of_either = |index, backfilled| match self.known.contains(index) {
                     true => state.value(index),
-                    false => learned,
+                    false => backfilled,
                 };
                 let filled = values.map(of_either);
                 filled.map_or_else(|| Arc::clone(state), Arc::new)
@@ -411,7 +419,7 @@ impl Item {
         }
     }
 
-    /// The values after and before an update.
+    /// Returns the values after and before an update.
     fn merge(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -429,18 +437,18 @@ impl Item {
         self.known = if self.fields.is_subset(extracted) {
             Arc::clone(extracted)
         } else {
-            let kept = self
+            let retained_before = self
                 .known
                 .iter()
                 .filter(|index| self.fields.contains(*index));
-            Arc::new(kept.chain(extracted.iter()).collect())
+            Arc::new(retained_before.chain(extracted.iter()).collect())
         };
         (state, state_before)
     }
 
-    /// What subscribers of a delivery who are in step have got last.
-    pub(super) fn last(&self, basis: PayloadSource) -> Option<&Arc<FrozenValues>> {
-        match basis {
+    /// Returns the values that up-to-date members with this payload source have received.
+    pub(super) fn last(&self, payload_source: PayloadSource) -> Option<&Arc<FrozenValues>> {
+        match payload_source {
             PayloadSource::Event => self.last.as_ref(),
             PayloadSource::State => self.state.as_ref(),
             PayloadSource::Row => self.table()?.last(),
@@ -448,32 +456,32 @@ impl Item {
     }
 
     pub(super) fn table(&self) -> Option<&RowTable> {
-        self.more.as_ref()?.table.as_ref()
+        self.retained.as_ref()?.table.as_ref()
     }
 
     pub(super) fn table_mut(&mut self) -> Option<&mut RowTable> {
-        self.more.as_mut()?.table.as_mut()
+        self.retained.as_mut()?.table.as_mut()
     }
 
-    /// The last updates with all fields of a schema, oldest first, at most so many.
+    /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
     pub(super) fn history(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
-        let more = self.more.as_ref();
-        more.map_or_else(Vec::new, |more| more.history.list(schema, most))
+        let retained = self.retained.as_ref();
+        retained.map_or_else(Vec::new, |retained| retained.history.list(schema, most))
     }
 
-    /// Returns the number of updates that are kept.
+    /// Returns the maximum number of stored updates.
     pub(super) fn history_max(&self) -> usize {
-        let more = self.more.as_ref();
-        more.map_or(0, |more| more.history.most())
+        let retained = self.retained.as_ref();
+        retained.map_or(0, |retained| retained.history.most())
     }
 
-    /// Returns `true` if workers are still to send updates from before the history began.
+    /// Returns `true` if workers have not yet sent all updates from before the history began.
     pub(super) fn awaits_history(&self) -> bool {
-        let more = self.more.as_ref();
-        more.is_some_and(|more| more.history.is_awaited())
+        let retained = self.retained.as_ref();
+        retained.is_some_and(|retained| retained.history.is_awaited())
     }
 
-    /// The current values, if they are known for all fields of a schema.
+    /// Returns the current values if they are known for all fields of a schema.
     pub(super) fn snapshot(&self, schema: &FieldSchema) -> Option<&Arc<FrozenValues>> {
         self.state
             .as_ref()
@@ -483,7 +491,7 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
-    use super::super::class::DeliveryMode;
+    use super::super::delivery::DeliveryMode;
     use super::*;
 
     fn session(index: u32) -> SessionKey {
@@ -500,7 +508,7 @@ mod tests {
         }
     }
 
-    fn demand(item: ItemKey, fields: FieldSet) -> ItemInterest {
+    fn interest(item: ItemKey, fields: FieldSet) -> ItemInterest {
         ItemInterest {
             item,
             fields,
@@ -509,17 +517,17 @@ mod tests {
         }
     }
 
-    fn new(ask: InterestUpdate) -> ItemKey {
-        match ask {
-            InterestUpdate::New(demand) => demand.item,
-            other => panic!("the item is new, but {other:?}"),
+    fn new(change: InterestUpdate) -> ItemKey {
+        match change {
+            InterestUpdate::New(interest) => interest.item,
+            other => panic!("the item must be new: {other:?}"),
         }
     }
 
     #[test]
-    fn ingest_is_asked_again_when_a_schema_has_more_fields() {
+    fn interest_grows_and_shrinks_with_schemas() {
         let mut table = ItemTable::new();
-        let (some, more) = (
+        let (some, retained) = (
             Arc::new(FieldSchema::of([Some(1), None, Some(0)])),
             Arc::new(FieldSchema::of([Some(0), Some(5)])),
         );
@@ -527,23 +535,24 @@ mod tests {
         let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Retention::Values);
         let key = new(first);
         let fields = [0, 1, 5].into_iter().collect();
-        let (place, second) = table.add(&name, class(&more, 1, 1), session(1), Retention::Values);
-        assert_eq!(second, InterestUpdate::More(demand(key, fields)));
+        let (place, second) =
+            table.add(&name, class(&retained, 1, 1), session(1), Retention::Values);
+        assert_eq!(second, InterestUpdate::More(interest(key, fields)));
         let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Retention::Values);
         assert_eq!(third, InterestUpdate::Nothing);
-        let removal = table.remove(place, class(&more, 1, 1));
+        let removal = table.remove(place, class(&retained, 1, 1));
         let fields = [0, 1].into_iter().collect();
-        assert_eq!(removal.narrowed, Some((name, demand(key, fields))));
+        assert_eq!(removal.narrowed, Some((name, interest(key, fields))));
     }
 
     #[test]
-    fn an_item_lives_as_long_as_its_subscribers() {
+    fn item_is_removed_with_its_last_subscriber() {
         let mut table = ItemTable::new();
         let schema = Arc::new(FieldSchema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
-        let (first, ask) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
+        let (first, change) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
         let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Retention::Values);
-        let key = new(ask);
+        let key = new(change);
         assert!(again == InterestUpdate::Nothing && table.get_mut(key).is_some());
 
         let removal = table.remove(first, class(&schema, 1, 1));
@@ -563,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_apart_by_what_changes_the_bytes() {
+    fn classes_differ_by_schema_subscription_and_position() {
         let mut table = ItemTable::new();
         let (one, two) = (
             Arc::new(FieldSchema::of([Some(0)])),

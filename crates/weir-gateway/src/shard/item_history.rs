@@ -1,33 +1,34 @@
-//! What is kept of an item beyond its last values: for later subscribers in modes DISTINCT and COMMAND.
+//! Data of an item that is stored for later subscribers in modes DISTINCT and COMMAND.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::row_table::{RowStep, RowTable, RowTableCounters};
 use super::schema::FieldSchema;
-use crate::routing::HistoryInterest;
+use crate::interest::{HistoryInterest, RowTableConfig};
 
-/// What a subscriber needs to be kept.
+/// Data that a subscriber needs to be stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Retention {
-    /// The current values, as of every item.
+    /// The current values, as for every item.
     Values,
-    /// So many of the last updates; so many workers may know some already.
+    /// The last updates: their maximum number, and the number of workers that may have earlier
+    /// ones.
     History(usize, usize),
-    /// The rows; so many workers may know some already.
+    /// The rows: their configuration, and the number of workers that may have earlier ones.
     Rows(RowTableConfig, usize),
 }
 
-/// What is kept of an item for later subscribers in modes DISTINCT and COMMAND.
+/// History and rows of an item.
 #[derive(Debug, Default)]
-pub(super) struct More {
+pub(super) struct ItemHistory {
     pub(super) history: UpdateHistory,
     pub(super) table: Option<RowTable>,
 }
 
-impl More {
+impl ItemHistory {
     pub(super) fn advance(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -42,100 +43,100 @@ impl More {
 /// The last updates of an item.
 #[derive(Debug, Default)]
 pub(super) struct UpdateHistory {
-    /// The updates, with the fields that were read of them.
+    /// Updates, with the fields that were read.
     updates: VecDeque<(Arc<FrozenValues>, Arc<FieldSet>)>,
-    /// Updates that are kept; 0: none.
+    /// Maximum number of stored updates; 0: none.
     most: usize,
-    /// Distinguishes it from others of the same item, before or after it.
+    /// Number that distinguishes the history from earlier and later ones of the same item.
     generation: u32,
-    /// Other event loops may have had updates before it began.
+    /// `true` if other event loops may have received updates before the history began.
     is_shared: bool,
-    /// Ingest workers that have not answered yet.
-    unheard: usize,
-    /// Updates from before, as far as workers have answered.
-    told: Vec<PastUpdate>,
+    /// Number of ingest workers that have not responded yet.
+    pending_workers: usize,
+    /// Earlier updates from the workers that have responded.
+    backfill: Vec<PastUpdate>,
 }
 
-/// An update from before an event loop kept a history of its item.
+/// An update from before an event loop's history of its item began.
 #[derive(Debug, Clone)]
 pub(crate) struct PastUpdate {
     pub(crate) values: Arc<FrozenValues>,
-    /// The fields that were read.
+    /// Fields that were read.
     pub(crate) fields: Arc<FieldSet>,
-    /// When the record was written; -1 if unknown.
+    /// Time of the record; -1 if unknown.
     pub(crate) record_ms: i64,
 }
 
 impl UpdateHistory {
-    /// Keeps up to `most` updates from now on. Returns `true` if none were kept before, so that
-    /// `workers` are to be asked for those from before.
+    /// Stores up to `most` updates from now on. Returns `true` if none were stored before and
+    /// `workers` must send earlier ones.
     pub(super) fn begin(&mut self, most: usize, generation: u32, workers: usize) -> bool {
         let is_new = self.most == 0 && most > 0;
         self.most = self.most.max(most);
         if is_new {
-            (self.generation, self.unheard) = (generation, workers);
+            (self.generation, self.pending_workers) = (generation, workers);
             self.is_shared = workers > 0;
         }
         is_new && self.is_shared
     }
 
-    /// Returns what ingest is asked for.
-    pub(super) fn wish(&self) -> Option<HistoryInterest> {
+    /// Returns the interest to report to ingest.
+    pub(super) fn interest(&self) -> Option<HistoryInterest> {
         self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
             most: self.most,
         })
     }
 
-    /// Returns the number of updates that are kept.
+    /// Returns the maximum number of stored updates.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// Returns `true` if updates from before are still to come.
+    /// Returns `true` if earlier updates are still outstanding.
     pub(super) fn is_awaited(&self) -> bool {
-        self.unheard > 0
+        self.pending_workers > 0
     }
 
-    /// Returns `true` if answers of this generation are still to come.
-    pub(super) fn awaits(&self, generation: u32) -> bool {
-        self.unheard > 0 && self.generation == generation
+    /// Returns `true` if responses of this generation are still outstanding.
+    pub(super) fn awaits_backfill(&self, generation: u32) -> bool {
+        self.pending_workers > 0 && self.generation == generation
     }
 
-    /// Takes in the answer of one worker. Returns the updates from before, the oldest first, when
-    /// all workers have answered.
-    pub(super) fn hear(
+    /// Adds the response of one worker. When all workers have responded, returns the earlier
+    /// updates, oldest first.
+    pub(super) fn note_backfill(
         &mut self,
         generation: u32,
         updates: Vec<PastUpdate>,
     ) -> Option<Vec<PastUpdate>> {
-        if !self.awaits(generation) {
+        if !self.awaits_backfill(generation) {
             return None;
         }
-        self.unheard -= 1;
+        self.pending_workers -= 1;
         let mut clock_ms = i64::MIN;
-        self.told.extend(updates.into_iter().map(|update| {
-            // The updates of one worker stay in their order, whatever producers' clocks say.
+        self.backfill.extend(updates.into_iter().map(|update| {
+            // The updates of one worker keep their order, whatever the producers' clocks are.
             clock_ms = clock_ms.max(update.record_ms);
             PastUpdate {
                 record_ms: clock_ms,
                 ..update
             }
         }));
-        if self.unheard > 0 {
+        if self.pending_workers > 0 {
             return None;
         }
-        let mut told = std::mem::take(&mut self.told);
-        told.sort_by_key(|update| update.record_ms);
-        told.drain(..told.len().saturating_sub(self.most));
-        for PastUpdate { values, fields, .. } in told.iter().rev() {
+        let mut backfill = std::mem::take(&mut self.backfill);
+        backfill.sort_by_key(|update| update.record_ms);
+        backfill.drain(..backfill.len().saturating_sub(self.most));
+        for PastUpdate { values, fields, .. } in backfill.iter().rev() {
             if self.updates.len() >= self.most {
                 break;
             }
             let update = (Arc::clone(values), Arc::clone(fields));
             self.updates.push_front(update);
         }
-        Some(told)
+        Some(backfill)
     }
 
     fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
@@ -148,7 +149,7 @@ impl UpdateHistory {
         }
     }
 
-    /// Returns the last updates with all fields of a schema, oldest first, at most so many.
+    /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
     pub(super) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let newest = self.updates.iter().rev();
         let read = newest.filter(|(_, fields)| schema.wanted().is_subset(fields));

@@ -1,19 +1,19 @@
-//! What a session has been sent of late, and what still waits for a stream: data notifications in
-//! order, as references to frames that other sessions may share.
+//! Sent and unsent data notifications of a session, as references to frames that other sessions may
+//! share.
 //!
-//! A client that has lost its connection says how many data notifications it has got; the journal
-//! goes on from there, as long as it still has them.
+//! After a lost connection, a client reports how many data notifications it has received. The
+//! journal continues from there if it still has the following ones.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// How much of what was sent is kept.
+/// Limits of the sent frames that a journal stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JournalLimits {
-    /// Bytes of one session's frames, bookkeeping included; 0 keeps nothing.
+    /// Bytes of one session's frames, including overhead; 0 stores nothing.
     pub(super) bytes: usize,
-    /// Milliseconds since they were sent.
+    /// Age of a frame since it was sent, in milliseconds.
     pub(super) age_ms: u64,
 }
 
@@ -21,19 +21,19 @@ pub(super) struct JournalLimits {
 #[derive(Debug)]
 struct JournalFrame {
     message: Bytes,
-    /// Data notifications in it.
+    /// Number of data notifications in the frame.
     count: u32,
-    /// Low bits of the instant at which it was sent.
+    /// Low bits of the time at which it was sent, in milliseconds.
     at_ms: u32,
 }
 
-/// The frames of one session: first those that were sent, then those that wait.
+/// Frames of one session: first the sent ones, then the unsent ones.
 #[derive(Debug)]
 pub(super) struct SessionJournal {
-    entries: VecDeque<JournalFrame>,
-    /// Number of the last data notification before the first entry.
+    frames: VecDeque<JournalFrame>,
+    /// Number of the last data notification before the first frame.
     before: u64,
-    /// Entries, from the first one, that have gone out.
+    /// Number of sent frames.
     sent: usize,
     sent_bytes: usize,
     unsent_bytes: usize,
@@ -46,10 +46,10 @@ impl JournalFrame {
 }
 
 impl SessionJournal {
-    /// One that begins after so many data notifications.
+    /// Creates a journal that starts after `before` data notifications.
     pub(super) fn new(before: u64) -> Self {
         Self {
-            entries: VecDeque::new(),
+            frames: VecDeque::new(),
             before,
             sent: 0,
             sent_bytes: 0,
@@ -58,20 +58,20 @@ impl SessionJournal {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.frames.is_empty()
     }
 
-    /// Whether something waits for a stream.
+    /// Returns `true` if there are unsent frames.
     pub(super) fn has_unsent(&self) -> bool {
-        self.sent < self.entries.len()
+        self.sent < self.frames.len()
     }
 
-    /// Bytes kept, bookkeeping included.
+    /// Returns the stored bytes, including overhead.
     pub(super) fn bytes(&self) -> usize {
         self.sent_bytes + self.unsent_bytes
     }
 
-    /// Remembers a frame that goes out now; nothing may be waiting.
+    /// Stores a frame that is being sent. There must be no unsent frames.
     pub(super) fn push_sent(
         &mut self,
         message: Bytes,
@@ -79,90 +79,91 @@ impl SessionJournal {
         now_ms: u64,
         limits: JournalLimits,
     ) {
-        debug_assert!(!self.has_unsent(), "frames go out in order");
-        let entry = JournalFrame {
+        debug_assert!(!self.has_unsent(), "frames are sent in order");
+        let frame = JournalFrame {
             message,
             count,
             at_ms: now_ms as u32,
         };
-        self.sent_bytes += entry.cost();
-        self.entries.push_back(entry);
+        self.sent_bytes += frame.cost();
+        self.frames.push_back(frame);
         self.sent += 1;
         self.trim(now_ms, limits);
     }
 
-    /// Lets a frame wait, unless more than `bytes_max` would.
-    pub(super) fn hold(&mut self, message: Bytes, count: u32, bytes_max: usize) -> bool {
+    /// Stores an unsent frame. Returns `false` if more than `bytes_max` would be unsent.
+    pub(super) fn push_unsent(&mut self, message: Bytes, count: u32, bytes_max: usize) -> bool {
         let fits = !self.has_unsent() || self.unsent_bytes + message.len() <= bytes_max;
         if fits {
-            let entry = JournalFrame {
+            let frame = JournalFrame {
                 message,
                 count,
                 at_ms: 0,
             };
-            self.unsent_bytes += entry.cost();
-            self.entries.push_back(entry);
+            self.unsent_bytes += frame.cost();
+            self.frames.push_back(frame);
         }
         fits
     }
 
-    /// Whether no line that waits is longer than that.
+    /// Returns `true` if no unsent line is longer than `line_max`.
     pub(super) fn is_readable(&self, line_max: u32) -> bool {
         let most = line_max as usize;
-        let mut waiting = self.entries.range(self.sent..);
-        waiting.all(|entry| {
-            let lines = || entry.message.split_inclusive(|byte| *byte == b'\n');
-            entry.message.len() <= most || lines().all(|line| line.len() <= most)
+        let mut waiting = self.frames.range(self.sent..);
+        waiting.all(|frame| {
+            let lines = || frame.message.split_inclusive(|byte| *byte == b'\n');
+            frame.message.len() <= most || lines().all(|line| line.len() <= most)
         })
     }
 
-    /// The first frame that waits.
+    /// Returns the first unsent frame.
     pub(super) fn next_unsent(&self) -> Option<&Bytes> {
-        self.entries.get(self.sent).map(|entry| &entry.message)
+        self.frames.get(self.sent).map(|frame| &frame.message)
     }
 
-    /// The first frame that waited has gone out.
+    /// Marks the first unsent frame as sent.
     pub(super) fn advance(&mut self, now_ms: u64) {
-        if let Some(entry) = self.entries.get_mut(self.sent) {
-            entry.at_ms = now_ms as u32;
-            self.unsent_bytes -= entry.cost();
-            self.sent_bytes += entry.cost();
+        if let Some(frame) = self.frames.get_mut(self.sent) {
+            frame.at_ms = now_ms as u32;
+            self.unsent_bytes -= frame.cost();
+            self.sent_bytes += frame.cost();
             self.sent += 1;
         }
     }
 
-    /// Goes back to a client that has got so many data notifications: what follows waits again.
-    /// The number of those before the first that will be sent, which may be lower; `None` if they
-    /// are not kept any more, or were never sent.
+    /// Marks the frames after `received` data notifications as unsent.
+    ///
+    /// Returns the number of notifications before the first unsent frame, which may be lower.
+    /// Returns `None` if the notifications are no longer stored or were never sent.
     pub(super) fn rewind(&mut self, received: u64) -> Option<u64> {
         let mut before = self.before;
         if received < before {
             return None;
         }
         let mut index = 0;
-        while let Some(entry) = self.entries.get(index) {
-            if before + u64::from(entry.count) > received {
+        while let Some(frame) = self.frames.get(index) {
+            if before + u64::from(frame.count) > received {
                 break;
             }
-            before += u64::from(entry.count);
+            before += u64::from(frame.count);
             index += 1;
         }
-        let all = index == self.entries.len();
+        let all = index == self.frames.len();
         if index > self.sent || (all && before != received) {
             return None;
         }
-        for entry in self.entries.range(index..self.sent) {
-            self.sent_bytes -= entry.cost();
-            self.unsent_bytes += entry.cost();
+        for frame in self.frames.range(index..self.sent) {
+            self.sent_bytes -= frame.cost();
+            self.unsent_bytes += frame.cost();
         }
         self.sent = index;
         Some(before)
     }
 
-    /// Forgets what is too old or too much of what was sent.
+    /// Removes sent frames that exceed the limits.
     pub(super) fn trim(&mut self, now_ms: u64, limits: JournalLimits) {
         while self.sent > 0 {
-            let Some(first) = self.entries.front() else {
+            let Some(first) = self.frames.front() else {
                 return;
             };
             let age_ms = u64::from((now_ms as u32).wrapping_sub(first.at_ms));
@@ -172,10 +173,10 @@ impl SessionJournal {
             self.sent_bytes -= first.cost();
             self.before += u64::from(first.count);
             self.sent -= 1;
-            self.entries.pop_front();
+            self.frames.pop_front();
         }
-        if self.entries.is_empty() {
-            self.entries.shrink_to_fit();
+        if self.frames.is_empty() {
+            self.frames.shrink_to_fit();
         }
     }
 }
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ROOMY: JournalLimits = JournalLimits {
+    const LARGE: JournalLimits = JournalLimits {
         bytes: 1 << 20,
         age_ms: 20_000,
     };
@@ -200,10 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn a_client_goes_on_where_it_was() {
+    fn rewind_continues_after_received_notifications() {
         let mut journal = SessionJournal::new(10);
         for (number, count) in [(1, 1), (2, 3), (3, 1)] {
-            journal.push_sent(vec![number].into(), count, 0, ROOMY);
+            journal.push_sent(vec![number].into(), count, 0, LARGE);
         }
         for (received, from, replayed) in [
             (15, Some(15), vec![]),
@@ -220,10 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_cannot_have_been_received() {
+    fn rewind_past_sent_notifications_fails() {
         let mut journal = SessionJournal::new(0);
-        journal.push_sent(vec![1].into(), 1, 0, ROOMY);
-        assert!(journal.hold(vec![2].into(), 2, 100));
+        journal.push_sent(vec![1].into(), 1, 0, LARGE);
+        assert!(journal.push_unsent(vec![2].into(), 2, 100));
         assert_eq!(journal.rewind(3), None);
         assert_eq!(journal.rewind(4), None);
         assert_eq!(journal.rewind(1), Some(1));
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn old_frames_and_too_many_are_forgotten_but_not_those_that_wait() {
+    fn limits_apply_to_sent_frames_only() {
         let mut journal = SessionJournal::new(0);
         let limits = JournalLimits {
             bytes: 3 * (100 + size_of::<JournalFrame>()),
@@ -244,8 +245,8 @@ mod tests {
         assert_eq!(journal.rewind(1), None);
         assert_eq!(journal.rewind(2), Some(2));
         assert_eq!(drain(&mut journal), [2, 3, 4]);
-        assert!(journal.hold(vec![9; 90].into(), 1, 150));
-        assert!(!journal.hold(vec![9; 90].into(), 1, 150));
+        assert!(journal.push_unsent(vec![9; 90].into(), 1, 150));
+        assert!(!journal.push_unsent(vec![9; 90].into(), 1, 150));
         journal.trim(1_001, limits);
         assert!(journal.has_unsent() && journal.rewind(4).is_none());
         assert_eq!(journal.rewind(5), Some(5));
@@ -256,9 +257,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is sent, held, lost and asked for again: the client ends with every frame once.
+        /// After any sequence of sends, losses and recoveries, the client has every frame once.
         #[test]
-        fn nothing_is_lost_or_repeated(
+        fn recovery_neither_loses_nor_repeats_frames(
             ops in proptest::collection::vec((0u8..4, 1u32..4, 0u64..40), 0..60),
         ) {
             let (mut journal, mut all, mut got) = (SessionJournal::new(0), 0u64, 0u64);
@@ -266,11 +267,11 @@ mod tests {
             for (op, count, back) in ops {
                 match op {
                     0 | 1 if journal.has_unsent() || op == 1 => {
-                        prop_assert!(journal.hold(vec![number].into(), count, usize::MAX));
+                        prop_assert!(journal.push_unsent(vec![number].into(), count, usize::MAX));
                         (all, number) = (all + u64::from(count), number + 1);
                     }
                     0 => {
-                        journal.push_sent(vec![number].into(), count, 0, ROOMY);
+                        journal.push_sent(vec![number].into(), count, 0, LARGE);
                         (all, number) = (all + u64::from(count), number + 1);
                         got = all;
                     }
@@ -286,9 +287,9 @@ mod tests {
                     }
                 }
             }
-            let from = journal.rewind(got).expect("all is kept");
-            let counts: u64 = journal.entries.range(journal.sent..)
-                .map(|entry| u64::from(entry.count)).sum();
+            let from = journal.rewind(got).expect("all frames are stored");
+            let counts: u64 = journal.frames.range(journal.sent..)
+                .map(|frame| u64::from(frame.count)).sum();
             prop_assert_eq!(from + counts, all);
         }
     }

@@ -1,4 +1,4 @@
-//! A session's way through its life: lines on its stream, streams that end, time that runs out.
+//! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -7,76 +7,79 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{WakeOutcome, write_end};
 
+use super::delivery::QueuePolicy;
 use super::frame::{Frame, Framing};
-use super::session::{OtherBinding, SessionKey, StreamBinding};
-use super::session_writer::QueuePolicy;
-use super::wire::Wire;
+use super::keys::SessionKey;
+use super::session::{OtherBinding, StreamBinding};
+use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, ShardEvent};
 
-/// Stands for no connection.
-pub(super) const NOWHERE: ConnId = ConnId::from_parts(u32::MAX, 0);
-
 impl Shard {
-    /// Sends data notifications to one session, each of them one line.
+    /// Sends data notifications, one per line, to one session.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
         let frame = Frame::of(lines);
-        let offer = (self.courier).data(wire, entry, &frame, count, QueuePolicy::Must);
-        if offer != TrySend::Queued {
+        let sent = (self.writer).data(wire, entry, &frame, count, QueuePolicy::Always);
+        if sent != TrySend::Queued {
             self.end_slow(wire, key);
         }
     }
 
-    /// Writes lines that are no data notifications, if the session has a stream.
-    pub(super) fn tell(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
+    /// Writes lines that are not data notifications, if the session has a stream.
+    pub(super) fn write_control_lines(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        lines: &[u8],
+    ) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| !self.courier.tell(wire, entry, lines)) {
+        if entry.is_some_and(|entry| !self.writer.write_control_lines(wire, entry, lines)) {
             self.end_slow(wire, key);
         }
     }
 
-    /// The connection takes more: what waits goes on its way, the oldest first. A poll that has
-    /// got all there is ends, unless it may wait for more.
+    /// Sends unsent frames and lagging items after the connection has become writable. Ends a poll
+    /// that has received all its data.
     pub(super) fn resume(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| self.courier.drain_pending(wire, entry)) {
+        if entry.is_some_and(|entry| self.writer.drain_pending(wire, entry)) {
             self.catch_up(wire, key);
-            self.settle(wire, key);
+            self.end_poll_if_due(wire, key);
         }
     }
 
-    /// Ends a poll that has got something, or has waited long enough.
-    pub(super) fn settle(&mut self, wire: &mut impl Wire, key: SessionKey) {
+    /// Ends a poll that has received data or has timed out.
+    pub(super) fn end_poll_if_due(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let now_ms = wire.now_ms();
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        let done = match &entry.link {
-            StreamBinding::Other(way) => match &**way {
-                OtherBinding::Poll(poll) => poll.fed || poll.until_ms <= now_ms,
+        let done = match &entry.binding {
+            StreamBinding::Other(other) => match &**other {
+                OtherBinding::Poll(poll) => poll.has_data || poll.until_ms <= now_ms,
                 OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => false,
             },
             StreamBinding::WebSocket => false,
         };
-        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
-        if done && !waits {
-            self.loop_away(wire, key, false);
+        let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        if done && !has_unsent {
+            self.send_loop(wire, key, false);
         }
     }
 
-    /// A client that does not read: its queue is full, and mode RAW may not drop silently. It is
-    /// told to start over, which an SDK does at once.
+    /// Ends the session of a client that does not read: its queue is full, and mode RAW may not
+    /// drop updates without notice. An SDK creates a new session at once.
     pub(super) fn end_slow(&mut self, wire: &mut impl Wire, key: SessionKey) {
         self.counters.slow_ended += 1;
         let text = "too slow: the update queue is full";
-        self.finish(wire, key, SessionCode::EXPIRED, text, true);
+        self.end_session(wire, key, SessionCode::EXPIRED, text, true);
     }
 
-    /// Ends a session with `END` and closes its connection; `now` drops what is queued.
-    pub(super) fn finish(
+    /// Ends a session with `END` and closes its connection. `now` discards unsent output.
+    pub(super) fn end_session(
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
@@ -94,7 +97,7 @@ impl Shard {
         wire.close(conn, last, now);
     }
 
-    /// Ends a session on its client's request.
+    /// Ends a session at the request of its client.
     pub(super) fn destroy(
         &mut self,
         wire: &mut impl Wire,
@@ -105,7 +108,7 @@ impl Shard {
     ) {
         let framing = self.sessions.get_mut(key).and_then(|one| one.framing());
         if close_socket || framing != Some(Framing::WebSocket) {
-            return self.finish(wire, key, code, text, false);
+            return self.end_session(wire, key, code, text, false);
         }
         let Some(conn) = self.remove_session(key) else {
             return;
@@ -116,44 +119,42 @@ impl Shard {
         wire.set_tag(conn, 0);
     }
 
-    /// Takes a session from its stream with `LOOP`; it is kept for another bind.
-    pub(super) fn loop_away(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
+    /// Ends the stream of a session with `LOOP`; the session remains for another bind.
+    pub(super) fn send_loop(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| !self.courier.loop_away(wire, entry, close_socket)) {
+        if entry.is_some_and(|entry| !self.writer.send_loop(wire, entry, close_socket)) {
             self.end_slow(wire, key);
         }
     }
 
-    /// A session's connection is gone, without a word: the client may come back for what it has
-    /// not got.
+    /// Unbinds a session whose connection was lost. The client may recover it.
     pub(super) fn lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let wait_ms = self.shared.limits.recovery_ms;
-        if wait_ms == 0 || self.draining() {
+        if wait_ms == 0 || self.is_draining() {
             self.remove_session(key);
         } else if let Some(entry) = self.sessions.get_mut(key) {
             self.counters.streams_lost += 1;
-            entry.conn = NOWHERE;
-            self.courier.unbind(wire, entry, wait_ms);
+            entry.conn = NO_CONNECTION;
+            self.writer.unbind(wire, entry, wait_ms);
         }
     }
 
-    /// A client has started over and tells which session it has given up: that one need not wait
-    /// for its time to run out.
+    /// Ends a session that its client has replaced by a new one, before it times out.
     pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
-        if let Some(shard) = self.elsewhere(old) {
+        if let Some(shard) = self.remote_shard(old) {
             let id = old.clone().into_owned();
-            return self.post(shard, ShardEvent::Retire(id));
+            return self.send_event(shard, ShardEvent::DiscardSession(id));
         }
         if let Some(key) = self.sessions.find(self.number, old) {
             let session = Truncated(old);
-            limited!(debug, "session replaced", %session, "session was replaced by its client");
+            limited!(debug, "session replaced", %session, "client replaced its session");
             if let Some(conn) = self.remove_session(key) {
                 wire.close(conn, None, true);
             }
         }
     }
 
-    /// The session's timer has run out.
+    /// Handles the timer of a session.
     pub(super) fn wake(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let now_ms = wire.now_ms();
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -162,16 +163,16 @@ impl Shard {
         if !entry.is_due(now_ms) {
             return;
         }
-        self.courier.tidy(entry, now_ms);
+        self.writer.trim_journal(entry, now_ms);
         if now_ms < entry.next_wake_ms() {
             return entry.arm(wire);
         }
-        if let StreamBinding::Other(way) = &entry.link {
-            match **way {
+        if let StreamBinding::Other(other) = &entry.binding {
+            match **other {
                 OtherBinding::Unbound { .. } => return self.expire(wire, key),
                 OtherBinding::Poll(_) => {
-                    self.settle(wire, key);
-                    return self.look_again(wire, key);
+                    self.end_poll_if_due(wire, key);
+                    return self.recheck_poll(wire, key);
                 }
                 OtherBinding::Http { .. } => {}
             }
@@ -179,11 +180,16 @@ impl Shard {
         let mut lines = Vec::new();
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
-            limited!(debug, "inactive client", session = %entry.core.id(), "client broke its promise to be heard");
+            limited!(
+                debug,
+                "inactive client",
+                session = %entry.core.id(),
+                "client inactivity timeout expired"
+            );
             wire.close(conn, None, true);
             return self.lost(wire, key);
         }
-        self.tell(wire, key, &lines);
+        self.write_control_lines(wire, key, &lines);
         self.rearm(wire, key);
     }
 
@@ -193,23 +199,29 @@ impl Shard {
         }
     }
 
-    /// A poll that has not ended because the connection is full ends when it has room.
-    fn look_again(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        const LOOK_MS: u64 = 1_000;
+    /// Checks a poll again later that could not end because the send queue is full.
+    fn recheck_poll(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        const RECHECK_MS: u64 = 1_000;
         let now_ms = wire.now_ms();
         if let Some(entry) = self.sessions.get_mut(key) {
-            if let StreamBinding::Other(way) = &mut entry.link {
-                if let OtherBinding::Poll(poll) = &mut **way {
-                    poll.until_ms = poll.until_ms.max(now_ms + LOOK_MS);
+            if let StreamBinding::Other(other) = &mut entry.binding {
+                if let OtherBinding::Poll(poll) = &mut **other {
+                    poll.until_ms = poll.until_ms.max(now_ms + RECHECK_MS);
                 }
             }
             entry.arm(wire);
         }
     }
 
+    /// Ends a session that was not bound in time.
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
-            limited!(debug, "session expired", session = %entry.core.id(), "session was not bound again");
+            limited!(
+                debug,
+                "session expired",
+                session = %entry.core.id(),
+                "unbound session timed out"
+            );
         }
         self.counters.sessions_expired += 1;
         if let Some(conn) = self.remove_session(key) {
@@ -217,28 +229,28 @@ impl Shard {
         }
     }
 
-    /// Ends the polls that have got something.
-    pub(super) fn end_fed_polls(&mut self, wire: &mut impl Wire) {
-        for key in std::mem::take(&mut self.courier.fed) {
-            self.settle(wire, key);
+    /// Ends the polls that have received data.
+    pub(super) fn end_polls_with_data(&mut self, wire: &mut impl Wire) {
+        for key in std::mem::take(&mut self.writer.polls_with_data) {
+            self.end_poll_if_due(wire, key);
         }
     }
 
-    /// Forgets a session and all it has subscribed to, many items in several iterations. The
-    /// connection stays.
+    /// Ends a session and releases its items, in several iterations if there are many. The
+    /// connection stays open.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let entry = self.sessions.end(key)?;
-        self.courier.forget(entry);
+        self.writer.forget(entry);
         (entry.journal, entry.bandwidth) = (None, None);
         let conn = entry.conn;
-        if let Some(ticket) = self.tickets.remove(&key) {
+        if let Some(admission_id) = self.admission_ids.remove(&key) {
             let charged = entry.core.subscriptions().iter();
             let bytes = charged.map(|one| one.handle.charged as usize).sum();
-            self.shared.guard.refund(ticket, bytes);
-            self.shared.guard.end_session(ticket);
+            self.shared.guard.refund(admission_id, bytes);
+            self.shared.guard.end_session(admission_id);
         }
         self.backlog.take(key);
-        self.departing.push_back(key);
+        self.ended_sessions.push_back(key);
         self.tear_down();
         Some(conn)
     }

@@ -1,5 +1,5 @@
-//! What waits for one item of one subscription while its client may not or can not be sent to: updates
-//! as shared values, never as bytes, merged or dropped as the mode allows.
+//! Updates queued for one item of one subscription while its client lags or a limit delays them.
+//! They are shared values, never bytes, and are merged or dropped as the mode allows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,72 +8,72 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::{FrozenValues, RowCommand};
 
-use super::class::DeliveryMode;
+use super::delivery::DeliveryMode;
 use super::row_table::RowChange;
 use super::work::visit;
 
-/// What an update costs besides its texts.
-const SLOT_BYTES: usize = 64;
+/// Bytes that an update counts in addition to its texts.
+const ENTRY_BYTES: usize = 64;
 
-/// One thing to be told.
+/// Entry of a queue.
 #[derive(Debug)]
 pub(super) enum QueuedUpdate {
-    /// An update of the snapshot; neither paced nor dropped.
-    Past(Arc<FrozenValues>),
+    /// Update of the snapshot; exempt from the frequency limit and never dropped.
+    Snapshot(Arc<FrozenValues>),
     Update(Arc<FrozenValues>),
     Row {
         key: Arc<str>,
         command: RowCommand,
         values: Arc<FrozenValues>,
-        /// What it counts for; 0 if the table has the values anyway.
+        /// Bytes that it counts; 0 if the row table holds the values anyway.
         bytes: usize,
     },
-    /// So many updates were dropped here.
+    /// This number of updates was lost here.
     Lost(u64),
-    /// All rows are gone.
+    /// All rows were removed.
     Clear,
     EndOfSnapshot,
-    /// Told, or not worth telling any more.
-    Gone,
+    /// Sent, or obsolete.
+    Removed,
 }
 
-/// Things to be told, in order.
+/// Entries to be sent, in order.
 #[derive(Debug)]
 pub(super) struct Queue {
     delivery: DeliveryMode,
-    /// Updates that may wait.
-    most: usize,
-    slots: VecDeque<QueuedUpdate>,
-    /// Slots that are [`QueuedUpdate::Gone`].
-    gone: usize,
+    /// Maximum number of queued updates.
+    updates_max: usize,
+    entries: VecDeque<QueuedUpdate>,
+    /// Number of [`QueuedUpdate::Removed`] entries.
+    removed: usize,
     /// Index before which there is no [`QueuedUpdate::Update`].
     oldest: usize,
     updates: usize,
-    /// Updates of the snapshot that may still come.
-    past_max: usize,
+    /// Number of snapshot updates that may still be added at the front.
+    backfill_max: usize,
     bytes: usize,
-    /// Number of the first slot since the beginning.
+    /// Number of the first entry, counted since the queue was created.
     first: u64,
-    /// Of each key, the slot that is about it last.
+    /// Number of the last entry of each row, by row key.
     latest: HashMap<Arc<str>, u64>,
-    /// Number of the first slot that was never put off.
-    fresh: u64,
-    /// Slots that were put off: the instants from which they may be sent, and their numbers.
-    later: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Rows were lost: the table must be told anew.
-    renews: bool,
-    /// The end of the snapshot was lost with them.
-    ends: bool,
+    /// Number of the first entry that was never delayed.
+    undelayed_from: u64,
+    /// Delayed entries: the time from which each may be sent, and its number.
+    delayed: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Rows were lost: the whole table must be sent again.
+    resync_pending: bool,
+    /// The end of the snapshot was lost with the rows.
+    end_pending: bool,
 }
 
-/// What became of updates that were not queued as they came.
+/// Updates that were not queued unchanged.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OverflowCounts {
     /// Merged into a newer or older one.
     pub(super) conflated: u64,
     /// Dropped as the oldest.
     pub(super) dropped: u64,
-    /// Lost; the client will be told.
+    /// Lost; reported to the client.
     pub(super) lost: u64,
 }
 
@@ -94,100 +94,101 @@ impl OverflowCounts {
 }
 
 fn cost(values: &FrozenValues) -> usize {
-    values.text_bytes() + SLOT_BYTES
+    values.text_bytes() + ENTRY_BYTES
 }
 
 impl Queue {
-    /// A queue in which at most `most` updates wait, where the delivery has such a limit.
-    pub(super) fn new(delivery: DeliveryMode, most: usize) -> Self {
+    /// Creates a queue for at most `updates_max` updates, if the delivery mode has such a limit.
+    pub(super) fn new(delivery: DeliveryMode, updates_max: usize) -> Self {
         Self {
             delivery,
-            most: most.max(1),
-            slots: VecDeque::new(),
-            gone: 0,
+            updates_max: updates_max.max(1),
+            entries: VecDeque::new(),
+            removed: 0,
             oldest: 0,
             updates: 0,
-            past_max: 0,
+            backfill_max: 0,
             bytes: 0,
             first: 0,
             latest: HashMap::new(),
-            fresh: 0,
-            later: BinaryHeap::new(),
-            renews: false,
-            ends: false,
+            undelayed_from: 0,
+            delayed: BinaryHeap::new(),
+            resync_pending: false,
+            end_pending: false,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.entries.len()
     }
 
-    /// What the updates in it count for.
+    /// Returns the bytes of the queued updates.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&QueuedUpdate> {
-        self.slots.get(index)
+        self.entries.get(index)
     }
 
-    /// An update of the snapshot.
+    /// Appends an update of the snapshot.
     pub(super) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
-        self.slots.push_back(QueuedUpdate::Past(values));
+        self.entries.push_back(QueuedUpdate::Snapshot(values));
     }
 
-    /// Leaves room for `most` further updates of the snapshot at the front.
-    pub(super) fn await_past(&mut self, most: usize) {
-        self.past_max = most;
+    /// Allows `updates_max` further snapshot updates at the front.
+    pub(super) fn reserve_backfill(&mut self, updates_max: usize) {
+        self.backfill_max = updates_max;
     }
 
-    /// An update from before those of the snapshot; left out if there is no room for it.
-    pub(super) fn push_front(&mut self, values: &Arc<FrozenValues>) {
-        if self.past_max > 0 {
-            self.past_max -= 1;
-            self.slots
-                .push_front(QueuedUpdate::Past(Arc::clone(values)));
+    /// Inserts a snapshot update before the others, unless the allowance is used up.
+    pub(super) fn push_backfill(&mut self, values: &Arc<FrozenValues>) {
+        if self.backfill_max > 0 {
+            self.backfill_max -= 1;
+            self.entries
+                .push_front(QueuedUpdate::Snapshot(Arc::clone(values)));
             self.oldest += 1;
-            self.look_again();
+            self.retry_delayed();
         }
     }
 
-    /// A row of the snapshot.
-    pub(super) fn push_past_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
+    /// Appends a row of the snapshot.
+    pub(super) fn push_snapshot_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
         self.append_row(key, RowCommand::Add, values, 0);
     }
 
+    /// Appends the end of the snapshot.
     pub(super) fn push_end(&mut self) {
-        match self.renews {
-            true => self.ends = true,
-            false => self.slots.push_back(QueuedUpdate::EndOfSnapshot),
+        match self.resync_pending {
+            true => self.end_pending = true,
+            false => self.entries.push_back(QueuedUpdate::EndOfSnapshot),
         }
     }
 
-    /// All rows are gone, and with them what would have been told about them.
+    /// Records that all rows were removed, and drops the queued updates of rows.
     pub(super) fn push_clear(&mut self) {
-        let lost = match self.slots.front() {
+        let lost = match self.entries.front() {
             Some(QueuedUpdate::Lost(lost)) => Some(*lost),
             _ => None,
         };
-        let ends = self.take_end();
+        let end_pending = self.take_end();
         self.drop_all();
-        self.slots.extend(lost.map(QueuedUpdate::Lost));
-        self.slots.push_back(QueuedUpdate::Clear);
-        self.renews = false;
-        if ends {
-            self.slots.push_back(QueuedUpdate::EndOfSnapshot);
+        self.entries.extend(lost.map(QueuedUpdate::Lost));
+        self.entries.push_back(QueuedUpdate::Clear);
+        self.resync_pending = false;
+        if end_pending {
+            self.entries.push_back(QueuedUpdate::EndOfSnapshot);
         }
     }
 
-    /// An update, where updates and not rows are told; `room` is how many bytes may wait.
-    pub(super) fn push(&mut self, values: &Arc<FrozenValues>, room: usize) -> OverflowCounts {
-        let is_full = self.updates > 0 && self.bytes + cost(values) > room;
+    /// Appends an update, in modes other than COMMAND. `bytes_max` is the limit of this queue.
+    pub(super) fn push(&mut self, values: &Arc<FrozenValues>, bytes_max: usize) -> OverflowCounts {
+        let is_full = self.updates > 0 && self.bytes + cost(values) > bytes_max;
         match self.delivery {
             DeliveryMode::List => {
                 let mut dropped = 0;
-                while self.updates >= self.most
-                    || (self.updates > 0 && self.bytes + cost(values) > room)
+                while self.updates >= self.updates_max
+                    || (self.updates > 0 && self.bytes + cost(values) > bytes_max)
                 {
                     self.drop_oldest();
                     dropped += 1;
@@ -199,21 +200,21 @@ impl Queue {
                 }
             }
             DeliveryMode::Newest | DeliveryMode::Buffered
-                if is_full || self.updates >= self.most =>
+                if is_full || self.updates >= self.updates_max =>
             {
                 self.pop_update();
                 self.append(values);
                 OverflowCounts::conflated(1)
             }
             DeliveryMode::States if is_full => {
-                // The newest state is owed in any case; what it replaces is lost.
+                // The newest state must be sent; the state that it replaces is lost.
                 self.pop_update();
-                self.lose(1);
+                self.add_loss(1);
                 self.append(values);
                 OverflowCounts::lost(1)
             }
             _ if is_full => {
-                self.lose(1);
+                self.add_loss(1);
                 OverflowCounts::lost(1)
             }
             _ => {
@@ -223,22 +224,22 @@ impl Queue {
         }
     }
 
-    /// A change of a row.
-    pub(super) fn push_row(&mut self, change: &RowChange, room: usize) -> OverflowCounts {
-        if self.renews {
-            self.lose(1);
+    /// Appends a row change. `bytes_max` is the limit of this queue.
+    pub(super) fn push_row(&mut self, change: &RowChange, bytes_max: usize) -> OverflowCounts {
+        if self.resync_pending {
+            self.add_loss(1);
             return OverflowCounts::lost(1);
         }
         let values = match change.command {
             RowCommand::Delete => &change.whole,
             _ => &change.values,
         };
-        if self.delivery == DeliveryMode::Rows && !change.is_stranger {
-            if let Some(shed) = self.merge(change, values) {
-                return shed;
+        if self.delivery == DeliveryMode::Rows && !change.is_unstored {
+            if let Some(overflow) = self.merge(change, values) {
+                return overflow;
             }
         }
-        if self.updates > 0 && self.bytes + cost(values) > room {
+        if self.updates > 0 && self.bytes + cost(values) > bytes_max {
             return self.drop_rows();
         }
         let (key, bytes) = (Arc::clone(&change.key), cost(values));
@@ -246,7 +247,7 @@ impl Queue {
         OverflowCounts::default()
     }
 
-    /// Merges a change into what waits about its row, if that is allowed.
+    /// Merges a change into the queued change of its row, if that is allowed.
     fn merge(&mut self, change: &RowChange, newer: &Arc<FrozenValues>) -> Option<OverflowCounts> {
         let number = *self.latest.get(&change.key)?;
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
@@ -255,14 +256,14 @@ impl Queue {
             values,
             bytes,
             ..
-        }) = self.slots.get_mut(index)
+        }) = self.entries.get_mut(index)
         else {
             return None;
         };
         match (*command, change.command) {
             (RowCommand::Add, RowCommand::Delete) => {
                 self.take(index);
-                // Else gaps would pile up while nothing is told.
+                // Without this, removed entries would accumulate while nothing is sent.
                 self.trim();
                 Some(OverflowCounts::conflated(2))
             }
@@ -272,9 +273,9 @@ impl Queue {
                 (*values, *bytes) = (Arc::clone(newer), cost(newer));
                 if change.command == RowCommand::Delete {
                     *command = RowCommand::Delete;
-                    if number < self.fresh {
-                        // No limit of frequency holds for it.
-                        self.later.push(Reverse((0, number)));
+                    if number < self.undelayed_from {
+                        // Deletions are exempt from the frequency limit.
+                        self.delayed.push(Reverse((0, number)));
                     }
                 }
                 Some(OverflowCounts::conflated(1))
@@ -283,41 +284,41 @@ impl Queue {
         }
     }
 
-    /// Too many rows wait: all are lost, and the table will be told anew.
+    /// Drops all rows because too many are queued. The whole table will be sent again.
     fn drop_rows(&mut self) -> OverflowCounts {
         let lost = self.updates as u64 + 1;
-        self.ends = self.take_end();
+        self.end_pending = self.take_end();
         self.drop_all();
-        self.lose(lost);
-        self.renews = true;
+        self.add_loss(lost);
+        self.resync_pending = true;
         OverflowCounts::lost(lost)
     }
 
-    /// Whether the table must be told anew, by [`Self::resync`].
+    /// Returns `true` if the whole table must be sent again, by [`Self::resync`].
     pub(super) fn needs_resync(&self) -> bool {
-        self.renews
+        self.resync_pending
     }
 
-    /// Has the whole table told, in place of the changes that were lost.
+    /// Queues the whole table in place of the lost changes.
     pub(super) fn resync(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
-        self.renews = false;
-        self.slots.push_back(QueuedUpdate::Clear);
+        self.resync_pending = false;
+        self.entries.push_back(QueuedUpdate::Clear);
         for (key, values) in rows {
             self.append_row(key, RowCommand::Add, values, 0);
         }
-        if std::mem::take(&mut self.ends) {
-            self.slots.push_back(QueuedUpdate::EndOfSnapshot);
+        if std::mem::take(&mut self.end_pending) {
+            self.entries.push_back(QueuedUpdate::EndOfSnapshot);
         }
     }
 
-    /// Takes out what has been told.
+    /// Removes an entry that was sent.
     pub(super) fn take(&mut self, index: usize) {
-        let Some(slot) = self.slots.get_mut(index) else {
+        let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
-        let slot = std::mem::replace(slot, QueuedUpdate::Gone);
-        self.gone += usize::from(!matches!(slot, QueuedUpdate::Gone));
-        match slot {
+        let entry = std::mem::replace(entry, QueuedUpdate::Removed);
+        self.removed += usize::from(!matches!(entry, QueuedUpdate::Removed));
+        match entry {
             QueuedUpdate::Update(values) => {
                 self.updates -= 1;
                 self.bytes -= cost(&values);
@@ -333,85 +334,86 @@ impl Queue {
         }
     }
 
-    /// Returns the index of the slot that is to be sent next: one that was put off and is due,
-    /// else the first that was not put off.
+    /// Returns the index of the next entry to send: a delayed entry that is due, otherwise the
+    /// first one that was never delayed.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<usize> {
-        self.skip_gone();
-        if let Some(Reverse((at_ms, number))) = self.later.peek() {
+        self.skip_removed();
+        if let Some(Reverse((at_ms, number))) = self.delayed.peek() {
             if *at_ms <= now_ms {
                 return Some((number - self.first) as usize);
             }
         }
-        self.fresh = self.fresh.max(self.first);
+        self.undelayed_from = self.undelayed_from.max(self.first);
         loop {
             visit();
-            let index = (self.fresh - self.first) as usize;
-            match self.slots.get(index)? {
-                QueuedUpdate::Gone => self.fresh += 1,
+            let index = (self.undelayed_from - self.first) as usize;
+            match self.entries.get(index)? {
+                QueuedUpdate::Removed => self.undelayed_from += 1,
                 _ => return Some(index),
             }
         }
     }
 
-    /// Puts off the slot that [`Self::next`] has returned.
-    pub(super) fn put_off(&mut self, index: usize, at_ms: u64) {
+    /// Delays the entry that [`Self::next`] has returned until `at_ms`.
+    pub(super) fn delay(&mut self, index: usize, at_ms: u64) {
         let number = self.first + index as u64;
-        match number < self.fresh {
-            true => drop(self.later.pop()),
-            false => self.fresh = number + 1,
+        match number < self.undelayed_from {
+            true => drop(self.delayed.pop()),
+            false => self.undelayed_from = number + 1,
         }
-        self.later.push(Reverse((at_ms, number)));
+        self.delayed.push(Reverse((at_ms, number)));
     }
 
-    /// Returns the instant from which the first slot that was put off may be sent.
-    pub(super) fn later_ms(&mut self) -> u64 {
-        self.skip_gone();
-        let next = self.later.peek();
+    /// Returns the time from which the first delayed entry may be sent.
+    pub(super) fn next_delayed_ms(&mut self) -> u64 {
+        self.skip_removed();
+        let next = self.delayed.peek();
         next.map_or(u64::MAX, |Reverse((at_ms, _))| *at_ms)
     }
 
-    /// Has all slots looked at again, after the limit of frequency has changed.
-    pub(super) fn look_again(&mut self) {
-        self.fresh = self.first;
-        self.later.clear();
+    /// Makes all delayed entries due, after a change of the frequency limit.
+    pub(super) fn retry_delayed(&mut self) {
+        self.undelayed_from = self.first;
+        self.delayed.clear();
     }
 
-    fn skip_gone(&mut self) {
-        while let Some(Reverse((_, number))) = self.later.peek() {
+    fn skip_removed(&mut self) {
+        while let Some(Reverse((_, number))) = self.delayed.peek() {
             visit();
             let index = number.checked_sub(self.first);
-            match index.and_then(|index| self.slots.get(index as usize)) {
-                None | Some(QueuedUpdate::Gone) => drop(self.later.pop()),
+            match index.and_then(|index| self.entries.get(index as usize)) {
+                None | Some(QueuedUpdate::Removed) => drop(self.delayed.pop()),
                 Some(_) => return,
             }
         }
     }
 
-    /// Forgets what has been told; true if nothing is left.
+    /// Drops removed entries at the front. Returns `true` if the queue is empty.
     pub(super) fn trim(&mut self) -> bool {
-        while let Some(QueuedUpdate::Gone) = self.slots.front() {
+        while let Some(QueuedUpdate::Removed) = self.entries.front() {
             visit();
-            self.slots.pop_front();
+            self.entries.pop_front();
             self.first += 1;
-            self.gone -= 1;
+            self.removed -= 1;
             self.oldest = self.oldest.saturating_sub(1);
         }
-        if self.slots.len() > 32 && self.gone * 2 > self.slots.len() {
-            self.close_up();
+        if self.entries.len() > 32 && self.removed * 2 > self.entries.len() {
+            self.compact();
         }
-        self.slots.is_empty()
+        self.entries.is_empty()
     }
 
-    fn close_up(&mut self) {
-        self.slots.retain(|slot| {
+    /// Drops all removed entries and numbers the others again.
+    fn compact(&mut self) {
+        self.entries.retain(|entry| {
             visit();
-            !matches!(slot, QueuedUpdate::Gone)
+            !matches!(entry, QueuedUpdate::Removed)
         });
-        (self.gone, self.oldest) = (0, 0);
-        self.look_again();
+        (self.removed, self.oldest) = (0, 0);
+        self.retry_delayed();
         self.latest.clear();
-        for (index, slot) in self.slots.iter().enumerate() {
-            if let QueuedUpdate::Row { key, .. } = slot {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if let QueuedUpdate::Row { key, .. } = entry {
                 self.latest
                     .insert(Arc::clone(key), self.first + index as u64);
             }
@@ -421,7 +423,7 @@ impl Queue {
     fn append(&mut self, values: &Arc<FrozenValues>) {
         self.updates += 1;
         self.bytes += cost(values);
-        self.slots
+        self.entries
             .push_back(QueuedUpdate::Update(Arc::clone(values)));
     }
 
@@ -434,9 +436,9 @@ impl Queue {
     ) {
         self.updates += 1;
         self.bytes += bytes;
-        let number = self.first + self.slots.len() as u64;
+        let number = self.first + self.entries.len() as u64;
         self.latest.insert(Arc::clone(&key), number);
-        self.slots.push_back(QueuedUpdate::Row {
+        self.entries.push_back(QueuedUpdate::Row {
             key,
             command,
             values,
@@ -444,28 +446,28 @@ impl Queue {
         });
     }
 
-    fn lose(&mut self, count: u64) {
-        match self.slots.back_mut() {
+    fn add_loss(&mut self, count: u64) {
+        match self.entries.back_mut() {
             Some(QueuedUpdate::Lost(lost)) => *lost += count,
-            _ => self.slots.push_back(QueuedUpdate::Lost(count)),
+            _ => self.entries.push_back(QueuedUpdate::Lost(count)),
         }
     }
 
     fn pop_update(&mut self) {
-        if let Some(QueuedUpdate::Update(_)) = self.slots.back() {
-            self.take(self.slots.len() - 1);
-            self.slots.pop_back();
-            self.gone -= 1;
+        if let Some(QueuedUpdate::Update(_)) = self.entries.back() {
+            self.take(self.entries.len() - 1);
+            self.entries.pop_back();
+            self.removed -= 1;
         }
     }
 
     fn drop_oldest(&mut self) {
         loop {
             visit();
-            match self.slots.get(self.oldest) {
+            match self.entries.get(self.oldest) {
                 Some(QueuedUpdate::Update(_)) => break self.take(self.oldest),
                 Some(_) => self.oldest += 1,
-                // It cannot be: there are as many as were counted.
+                // Unreachable: the number of updates is counted.
                 None => break self.updates = 0,
             }
         }
@@ -473,17 +475,17 @@ impl Queue {
     }
 
     fn drop_all(&mut self) {
-        self.first += self.slots.len() as u64;
-        self.slots.clear();
-        (self.gone, self.oldest) = (0, 0);
-        self.look_again();
+        self.first += self.entries.len() as u64;
+        self.entries.clear();
+        (self.removed, self.oldest) = (0, 0);
+        self.retry_delayed();
         self.latest.clear();
         (self.updates, self.bytes) = (0, 0);
     }
 
     fn take_end(&mut self) -> bool {
-        let is_end = |slot: &QueuedUpdate| matches!(slot, QueuedUpdate::EndOfSnapshot);
-        std::mem::take(&mut self.ends) || self.slots.iter().any(is_end)
+        let is_end = |entry: &QueuedUpdate| matches!(entry, QueuedUpdate::EndOfSnapshot);
+        std::mem::take(&mut self.end_pending) || self.entries.iter().any(is_end)
     }
 }
 

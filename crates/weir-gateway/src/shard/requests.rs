@@ -1,7 +1,5 @@
-//! TLCP requests, over whatever they come: sessions begin, controls are carried out, answers are
-//! collected.
-
-use std::borrow::Cow;
+//! Handles TLCP requests of any transport: creates sessions, executes control requests, collects
+//! responses.
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -10,74 +8,14 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
-use super::admission::NO_MEMORY;
-use super::frame::Framing;
-use super::lifecycle::NOWHERE;
-use super::session::{AdapterSet, SessionKey};
-use super::wire::Wire;
+use super::admission::{NO_MEMORY, TOO_MANY};
+use super::keys::SessionKey;
+use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
+use super::session::AdapterSet;
+use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, simulator};
 use crate::admission::AdmissionLimit;
 use crate::resolve::SubscriptionError;
-
-/// What becomes of the connection after a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MessageOutcome {
-    /// It gets its answer.
-    Stays,
-    /// The answer has begun: it is a session's stream.
-    Streams,
-    /// To another shard; what it has sent after this message goes with it.
-    Leaves,
-}
-
-/// What a request came by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RequestTransport {
-    WebSocket,
-    /// With the `Origin` that the answer must name.
-    Http {
-        origin: Option<Box<str>>,
-    },
-}
-
-impl RequestTransport {
-    /// How a stream is framed that comes this way.
-    pub(super) fn framing(&self) -> Framing {
-        match self {
-            Self::WebSocket => Framing::WebSocket,
-            Self::Http { .. } => Framing::Chunk,
-        }
-    }
-}
-
-/// The lines that answer the requests of one connection, until they are sent.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) conn: ConnId,
-    pub(super) via: RequestTransport,
-    pub(super) lines: Vec<u8>,
-    /// Requests that other shards must answer, each with the lines before it.
-    pub(super) foreign: Vec<(Vec<u8>, u16, Request<'static>)>,
-}
-
-impl Reply {
-    /// With a buffer that may have been used before.
-    pub(super) fn on(conn: ConnId, via: RequestTransport, mut lines: Vec<u8>) -> Self {
-        lines.clear();
-        Self {
-            conn,
-            via,
-            lines,
-            foreign: Vec::new(),
-        }
-    }
-}
-
-/// Why a session does not begin.
-pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
-
-/// Text of the refusal when the limit is reached.
-pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
 pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
     wire.peer_ip(conn)
@@ -85,73 +23,73 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
 }
 
 impl Shard {
-    /// Handles one WebSocket message: requests in order, answers in order.
+    /// Handles one WebSocket message. The responses are in the order of the requests.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        let lines = std::mem::take(&mut self.reply);
-        let mut reply = Reply::on(conn, RequestTransport::WebSocket, lines);
-        let mut fate = MessageOutcome::Stays;
+        let lines = std::mem::take(&mut self.response_buffer);
+        let mut responses = ResponseBatch::on(conn, RequestTransport::WebSocket, lines);
+        let mut outcome = MessageOutcome::Respond;
         parse_ws_message(text, &mut |parsed| {
-            if fate == MessageOutcome::Stays {
-                fate = match parsed {
-                    Ok(request) => self.handle_request(wire, &request, &mut reply),
+            if outcome == MessageOutcome::Respond {
+                outcome = match parsed {
+                    Ok(request) => self.handle_request(wire, &request, &mut responses),
                     Err(error) => {
                         self.counters.requests_refused += 1;
-                        error.write(&mut reply.lines);
-                        MessageOutcome::Stays
+                        error.write(&mut responses.lines);
+                        MessageOutcome::Respond
                     }
                 };
             }
         });
-        if !reply.foreign.is_empty() {
-            return self.forward_requests(wire, reply);
+        if !responses.remote.is_empty() {
+            return self.forward_requests(wire, responses);
         }
-        if fate == MessageOutcome::Stays {
-            self.flush(wire, &mut reply);
+        if outcome == MessageOutcome::Respond {
+            self.flush(wire, &mut responses);
         }
-        self.reply = reply.lines;
+        self.response_buffer = responses.lines;
     }
 
-    /// Sends the answers so far if they go the way of what a session is sent next.
+    /// Sends the responses so far if they share a connection with the next lines of a session.
     pub(super) fn flush_before(
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| entry.is_bound_to(reply.conn)) {
-            self.flush(wire, reply);
+        if entry.is_some_and(|entry| entry.is_bound_to(responses.conn)) {
+            self.flush(wire, responses);
         }
     }
 
-    /// Sends the answers so far; over HTTP they are one answer in the end.
-    fn flush(&mut self, wire: &mut impl Wire, reply: &mut Reply) {
-        if reply.via != RequestTransport::WebSocket {
+    /// Sends the responses so far. Over HTTP all responses are sent together at the end.
+    fn flush(&mut self, wire: &mut impl Wire, responses: &mut ResponseBatch) {
+        if responses.transport != RequestTransport::WebSocket {
             return;
         }
-        if !reply.lines.is_empty() && !wire.send_text(reply.conn, &reply.lines) {
-            self.give_up(wire, reply.conn);
+        if !responses.lines.is_empty() && !wire.send_text(responses.conn, &responses.lines) {
+            self.drop_slow_client(wire, responses.conn);
         }
-        reply.lines.clear();
+        responses.lines.clear();
     }
 
-    /// A client that floods the gateway with requests and does not read the answers.
-    pub(super) fn give_up(&mut self, wire: &mut impl Wire, conn: ConnId) {
+    /// Ends a client that sends requests without reading the responses.
+    pub(super) fn drop_slow_client(&mut self, wire: &mut impl Wire, conn: ConnId) {
         match self.session_of(wire, conn) {
             Some(key) => self.end_slow(wire, key),
             None => wire.close(conn, None, true),
         }
     }
 
-    /// The session whose stream this connection is.
+    /// Returns the session whose stream connection is `conn`.
     pub(super) fn session_of(&mut self, wire: &mut impl Wire, conn: ConnId) -> Option<SessionKey> {
         let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
         let entry = self.sessions.get_mut(key)?;
         entry.is_bound_to(conn).then_some(key)
     }
 
-    /// The session that a request is about: the one it names, else the last one bound on its
-    /// connection, unless that has another stream now.
+    /// Returns the session that a request addresses: the session it names, otherwise the last one
+    /// bound on its connection, unless that session has another stream now.
     fn addressed(
         &mut self,
         wire: &mut impl Wire,
@@ -166,75 +104,77 @@ impl Shard {
         (entry.conn == conn || !entry.is_bound()).then_some(key)
     }
 
+    /// Handles one request: executes it here, or adds it to those for other shards.
     pub(super) fn handle_request(
         &mut self,
         wire: &mut impl Wire,
         request: &Request<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         let named = match request {
-            Request::Wsok if reply.via == RequestTransport::WebSocket => {
-                write_wsok(&mut reply.lines);
-                return MessageOutcome::Stays;
+            Request::Wsok if responses.transport == RequestTransport::WebSocket => {
+                write_wsok(&mut responses.lines);
+                return MessageOutcome::Respond;
             }
             Request::Wsok => {
-                let text = "wsok is for WebSocket";
-                write_error(&mut reply.lines, ControlCode::MALFORMED, text);
-                return MessageOutcome::Stays;
+                let text = "wsok requires a WebSocket";
+                write_error(&mut responses.lines, ControlCode::MALFORMED, text);
+                return MessageOutcome::Respond;
             }
-            Request::CreateSession(create) => return self.create(wire, create, reply),
-            Request::BindSession(bind) => return self.bind(wire, bind, reply),
+            Request::CreateSession(create) => return self.create(wire, create, responses),
+            Request::BindSession(bind) => return self.bind(wire, bind, responses),
             Request::Control(control) => control.session.as_ref(),
             Request::Message(message) => message.session.as_ref(),
             Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
         };
-        if let Some(shard) = named.and_then(|id| self.elsewhere(id)) {
-            let before = std::mem::take(&mut reply.lines);
+        if let Some(shard) = named.and_then(|id| self.remote_shard(id)) {
+            let before = std::mem::take(&mut responses.lines);
             let request = request.clone().into_owned();
-            reply.foreign.push((before, shard, request));
-            return MessageOutcome::Stays;
+            responses.remote.push((before, shard, request));
+            return MessageOutcome::Respond;
         }
-        let key = self.addressed(wire, reply.conn, named);
-        self.carry_out(wire, key, request, reply);
-        MessageOutcome::Stays
+        let key = self.addressed(wire, responses.conn, named);
+        self.carry_out(wire, key, request, responses);
+        MessageOutcome::Respond
     }
 
-    /// A request about a session of this shard, or about none.
+    /// Executes a request for a session of this shard, or for no session.
     pub(super) fn carry_out(
         &mut self,
         wire: &mut impl Wire,
         key: Option<SessionKey>,
         request: &Request<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) {
         let now_ms = wire.now_ms();
         if let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) {
             entry.core.touch(now_ms);
         }
         match request {
-            Request::Control(control) => self.control(wire, key, control, reply),
-            Request::Message(message) => self.refuse_message(wire, key, message, reply),
-            // Only HTTP needs an answer; a session that is not there is no error.
-            Request::Heartbeat(_) if reply.via != RequestTransport::WebSocket => {
-                write_reqok(&mut reply.lines, None);
+            Request::Control(control) => self.control(wire, key, control, responses),
+            Request::Message(message) => self.refuse_message(wire, key, message, responses),
+            // Only HTTP requires a response. An unknown session is not an error.
+            Request::Heartbeat(_) if responses.transport != RequestTransport::WebSocket => {
+                write_reqok(&mut responses.lines, None);
             }
             _ => {}
         }
     }
 
-    /// The shard that keeps a session, if it is another one.
-    pub(super) fn elsewhere(&self, id: &str) -> Option<u16> {
+    /// Returns the shard of a session, if it is another one.
+    pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
         let place = SessionId::location_of(id)?;
         let peers = self.shared.peers.get()?;
         let known = usize::from(place.shard) < peers.len();
         (known && place.shard != self.number).then_some(place.shard)
     }
 
+    /// Handles `create_session`.
     fn create(
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         limited!(
             debug,
@@ -242,103 +182,109 @@ impl Shard {
             cid = ?Truncated(&create.cid),
             cause = ?Truncated(&create.cause),
             replaces = ?Truncated(&create.old_session),
-            "create_session"
+            "received create_session"
         );
         if let Some(old) = &create.old_session {
             self.discard_replaced(wire, old);
         }
-        let opened = match self.may_stream(wire, reply) {
-            Ok(()) => self.open(wire, create, reply),
+        let opened = match self.check_stream(wire, responses) {
+            Ok(()) => self.open(wire, create, responses),
             Err(refusal) => Err(refusal),
         };
         match opened {
-            Ok((key, notes)) => self.connect(wire, key, &create.stream, &notes, reply),
+            Ok((key, notifications)) => {
+                self.connect(wire, key, &create.stream, &notifications, responses)
+            }
             Err((code, message)) => {
                 self.counters.sessions_refused += 1;
-                write_conerr(&mut reply.lines, code, &message);
-                MessageOutcome::Stays
+                write_conerr(&mut responses.lines, code, &message);
+                MessageOutcome::Respond
             }
         }
     }
 
-    /// Makes a session and carries out the controls that come with it; it has no stream yet. The
-    /// head is appended to the reply, what the controls cause is returned.
+    /// Creates a session without a stream and executes the control requests that come with it.
+    /// Appends the session's head to `responses` and returns the data notifications that the
+    /// requests cause.
     fn open(
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
-        reply: &mut Reply,
+        responses: &mut ResponseBatch,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
-        let set = self.may_create(create)?;
-        let version = self.version(create.version, reply.conn);
-        let ticket = self.begin_counted(wire, reply.conn)?;
-        let ip = client_ip(wire, reply.conn);
-        let (now_ms, begin) = (wire.now_ms(), reply.lines.len());
+        let set = self.check_create(create)?;
+        let version = self.dialects.version(create.version, responses.conn);
+        let admission_id = self.begin_counted(wire, responses.conn)?;
+        let ip = client_ip(wire, responses.conn);
+        let (now_ms, begin) = (wire.now_ms(), responses.lines.len());
         let config = &self.shared.session;
-        let key = self.sessions.insert(self.number, NOWHERE, set, |place| {
-            let id = SessionId::new(place, &rand::random());
-            Session::create(id, create, config, &ip, now_ms, &mut reply.lines)
-        });
+        let key = self
+            .sessions
+            .insert(self.number, NO_CONNECTION, set, |place| {
+                let id = SessionId::new(place, &rand::random());
+                Session::create(id, create, config, &ip, now_ms, &mut responses.lines)
+            });
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
             entry.version = version;
             entry.diffs = version.diffs(create.supported_diffs);
         }
-        if ticket != 0 {
-            self.tickets.insert(key, ticket);
+        if admission_id != 0 {
+            self.admission_ids.insert(key, admission_id);
         }
-        let mut notes = Vec::new();
+        let mut notifications = Vec::new();
         for control in &create.controls {
             let done = match &control.op {
-                ControlOp::Add(add) => self.subscribe(key, add, &mut notes),
+                ControlOp::Add(add) => self.subscribe(key, add, &mut notifications),
                 _ => Err(SubscriptionError {
                     code: ControlCode::BAD_VALUE,
-                    message: "only LS_op=add goes with create_session".to_owned(),
+                    message: "create_session accepts only LS_op=add".to_owned(),
                 }),
             };
             if let Err(refusal) = done {
                 self.remove_session(key);
-                reply.lines.truncate(begin);
+                responses.lines.truncate(begin);
                 if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
-                    // There may be room later, and 64 would stop an SDK for good.
+                    // The condition may be temporary, and code 64 would stop an SDK for good.
                     return Err((SessionCode::RETRY_LATER, refusal.message.into()));
                 }
                 return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
             }
         }
         self.counters.sessions_created += 1;
-        Ok((key, notes))
+        Ok((key, notifications))
     }
 
-    /// Whether a connection can be the stream that is asked for.
-    pub(super) fn may_stream(
+    /// Checks that a connection can become a stream connection.
+    pub(super) fn check_stream(
         &mut self,
         wire: &mut impl Wire,
-        reply: &Reply,
+        responses: &ResponseBatch,
     ) -> Result<(), SessionRefusal> {
-        if self.session_of(wire, reply.conn).is_some() {
+        if self.session_of(wire, responses.conn).is_some() {
             let code = SessionCode::STREAM_ALREADY_OPEN;
             return Err((code, code.text().into()));
         }
         Ok(())
     }
 
-    /// What a new session needs, over whatever it is created.
-    fn may_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
+    /// Checks a request for a new session, for all transports.
+    fn check_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
         let set = if create.adapter_set == self.shared.set_id {
             AdapterSet::Served
         } else if self.shared.simulator.is_some() && create.adapter_set == simulator::ADAPTER_SET {
             AdapterSet::LoadTests
         } else {
-            let text = format!("no adapter set \"{}\" here", create.adapter_set);
+            let text = format!("adapter set \"{}\" does not exist", create.adapter_set);
             return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));
         };
-        self.has_room().map(|()| set)
+        self.check_capacity().map(|()| set)
     }
 
-    /// 5 and 6 make SDKs come back later; 7 to 10 would stop them for good.
-    fn has_room(&self) -> Result<(), SessionRefusal> {
-        if self.draining() {
+    /// Checks the limits on sessions. Codes 5 and 6 make SDKs retry later; 7 to 10 would stop them
+    /// for good.
+    fn check_capacity(&self) -> Result<(), SessionRefusal> {
+        if self.is_draining() {
             let text = "the gateway is shutting down";
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
@@ -346,7 +292,8 @@ impl Shard {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
-        if self.sessions.len() + self.departing.len() >= self.shared.limits.sessions_per_shard {
+        if self.sessions.len() + self.ended_sessions.len() >= self.shared.limits.sessions_per_shard
+        {
             self.shared.guard.note(AdmissionLimit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }

@@ -1,65 +1,56 @@
-//! Mode COMMAND: the rows of an item, and what a record does to them.
+//! The rows of an item in mode COMMAND, and the effect of a record on them.
 //!
-//! Rows are kept so that a later subscriber gets all of them, that a field a record lacks keeps its
-//! value, and that ADD and UPDATE are what they say, whatever a producer writes.
+//! Rows are stored so that later subscribers receive all of them, that a field which is absent from
+//! a record keeps its value, and that ADD and UPDATE are correct whatever a producer writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
-use weir_mapping::{CommandEvent, CommandMode, FieldSet, FieldValue, FrozenValues, RowCommand};
+use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand};
 
-use crate::routing::RowInterest;
+use crate::interest::{RowInterest, RowTableConfig};
 
-/// What a table must know of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowTableConfig {
-    pub(crate) mode: CommandMode,
-    /// Indexes of the fields `key` and `command`; without them no record is about a row.
-    pub(crate) fields: Option<(usize, usize)>,
-    pub(crate) keys_max: usize,
-}
-
-/// What tables count; the keys are those that are there.
+/// Counters of row tables. `keys` is the number of stored rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
     pub(crate) keys: u64,
-    /// Updates of keys that did not fit.
+    /// Updates of rows that were not stored because the table was full.
     pub(crate) left_out: u64,
-    /// Records left out.
+    /// Records without effect: rejected by the command mode, or about unknown rows.
     pub(crate) refused: u64,
 }
 
-/// The rows of one item.
+/// Rows of one item.
 #[derive(Debug)]
 pub(crate) struct RowTable {
     rules: RowTableConfig,
-    /// The fields that every row has been read with.
+    /// Fields that every row has been read with.
     fields: FieldSet,
-    /// By age, so that they can be listed in the order of their ADD.
+    /// Rows by age, so that they can be listed in the order of their ADD.
     rows: BTreeMap<u64, CommandRow>,
     ages: HashMap<Arc<str>, u64>,
     next_age: u64,
-    /// Some keys did not fit: those that are not known may exist all the same.
-    has_strangers: bool,
-    /// No record has said yet that the snapshot is complete.
+    /// Some rows were not stored: unknown rows may exist.
+    is_incomplete: bool,
+    /// No record has completed the snapshot yet.
     in_snapshot: bool,
-    /// What subscribers in step have got last, of whatever key.
+    /// Values that up-to-date subscribers have received last, of any row.
     last: Option<Arc<FrozenValues>>,
-    /// Tells the table from others of the same item, before or after it.
+    /// Number that distinguishes the table from earlier and later ones of the same item.
     generation: u32,
-    /// Ingest workers that have not told yet which rows they know.
-    unheard: usize,
+    /// Number of ingest workers that have not sent their rows yet.
+    pending_workers: usize,
 }
 
-/// One row, its command always `ADD` or `UPDATE`.
+/// One row. Its command is always `ADD` or `UPDATE`.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandRow {
     pub(crate) key: Arc<str>,
     pub(crate) values: Arc<FrozenValues>,
 }
 
-/// What a record does.
+/// Effect of a record.
 #[derive(Debug)]
 pub(crate) enum RowStep {
     Row(RowChange),
@@ -67,30 +58,30 @@ pub(crate) enum RowStep {
     EndOfSnapshot,
 }
 
-/// A change of one row.
+/// Change of one row.
 #[derive(Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Arc<str>,
     pub(crate) command: RowCommand,
-    /// What everybody has got then who has `before`.
+    /// Values after the change, for subscribers that have received `before`.
     pub(crate) values: Arc<FrozenValues>,
     pub(crate) before: Option<Arc<FrozenValues>>,
-    /// What others get: of a row that is deleted, no more than its key.
+    /// Values after the change, for other subscribers. A deleted row has only its key.
     pub(crate) whole: Arc<FrozenValues>,
-    /// The key did not fit into the table: what was said about it before is not known.
-    pub(crate) is_stranger: bool,
+    /// The row was not stored because the table is full: its earlier values are unknown.
+    pub(crate) is_unstored: bool,
 }
 
-/// A row from before the table.
+/// A row from before the table was created.
 #[derive(Debug)]
 pub(crate) struct BackfilledRow {
     pub(crate) change: RowChange,
-    /// As it was told until now: a record has come meanwhile that did not have all of it.
-    pub(crate) told: Option<Arc<FrozenValues>>,
+    /// Values sent before, if a record without all fields of the row came in the meantime.
+    pub(crate) previous: Option<Arc<FrozenValues>>,
 }
 
 impl RowTable {
-    /// A table without rows; records of which not all of `fields` were read are not for it.
+    /// Creates an empty table. Records of which not all of `fields` were read are ignored.
     pub(crate) fn new(rules: RowTableConfig, fields: FieldSet) -> Self {
         Self {
             rules,
@@ -98,35 +89,35 @@ impl RowTable {
             rows: BTreeMap::new(),
             ages: HashMap::new(),
             next_age: 0,
-            has_strangers: false,
+            is_incomplete: false,
             in_snapshot: rules.mode.begins_with_snapshot(),
             last: None,
             generation: 0,
-            unheard: 0,
+            pending_workers: 0,
         }
     }
 
-    /// Has the table wait for the rows that so many workers know from before it.
+    /// Makes the table wait for the earlier rows of `workers` workers.
     pub(crate) fn await_rows(&mut self, generation: u32, workers: usize) {
-        (self.generation, self.unheard) = (generation, workers);
+        (self.generation, self.pending_workers) = (generation, workers);
     }
 
-    /// What ingest is asked for.
-    pub(crate) fn wish(&self) -> RowInterest {
+    /// Returns the interest to report to ingest.
+    pub(crate) fn interest(&self) -> RowInterest {
         RowInterest {
             generation: self.generation,
             rules: self.rules,
         }
     }
 
-    /// Whether rows of this generation are waited for.
-    pub(crate) fn awaits(&self, generation: u32) -> bool {
-        self.unheard > 0 && self.generation == generation
+    /// Returns `true` if rows of this generation are outstanding.
+    pub(crate) fn awaits_backfill(&self, generation: u32) -> bool {
+        self.pending_workers > 0 && self.generation == generation
     }
 
-    /// A worker has told the rows it knows; true if the snapshot is complete now.
-    pub(crate) fn hear(&mut self, in_snapshot: bool) -> bool {
-        self.unheard = self.unheard.saturating_sub(1);
+    /// Records that a worker has sent its rows. Returns `true` if the snapshot is complete now.
+    pub(crate) fn note_backfill(&mut self, in_snapshot: bool) -> bool {
+        self.pending_workers = self.pending_workers.saturating_sub(1);
         self.in_snapshot = in_snapshot;
         !self.in_snapshot()
     }
@@ -139,17 +130,17 @@ impl RowTable {
         self.rows.values()
     }
 
-    /// Whether more of the snapshot is to come.
+    /// Returns `true` if the snapshot is not complete.
     pub(crate) fn in_snapshot(&self) -> bool {
-        self.in_snapshot || self.unheard > 0
+        self.in_snapshot || self.pending_workers > 0
     }
 
-    /// What subscribers in step have got last.
+    /// Returns the values that up-to-date subscribers have received last.
     pub(crate) fn last(&self) -> Option<&Arc<FrozenValues>> {
         self.last.as_ref()
     }
 
-    /// Takes in an update of which the fields `extracted` were read; `None` if it is left out.
+    /// Applies an update of which the fields `extracted` were read; `None` if it has no effect.
     pub(crate) fn advance(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -160,30 +151,30 @@ impl RowTable {
             return None;
         }
         let before = self.rows.len() as u64;
-        let step = self.take(event, extracted, counts);
+        let step = self.apply(event, extracted, counts);
         let after = self.rows.len() as u64;
         counts.keys = counts.keys.wrapping_add(after).wrapping_sub(before);
         counts.refused += u64::from(step.is_none());
         step
     }
 
-    /// Takes in a row that a worker knows.
-    pub(crate) fn learn(
+    /// Adds a row from a worker.
+    pub(crate) fn backfill(
         &mut self,
         row: &Arc<FrozenValues>,
         counts: &mut RowTableCounters,
     ) -> Option<BackfilledRow> {
         let key = row.get(self.rules.fields?.0)?;
         let known = self.ages.get(key).and_then(|age| self.rows.get(age));
-        let told = known.map(|row| self.with_command(&row.values, RowCommand::Update));
+        let previous = known.map(|row| self.with_command(&row.values, RowCommand::Update));
         let fields = self.fields.clone();
         match self.advance(row, &fields, counts)? {
-            RowStep::Row(change) => Some(BackfilledRow { change, told }),
+            RowStep::Row(change) => Some(BackfilledRow { change, previous }),
             RowStep::Clear | RowStep::EndOfSnapshot => None,
         }
     }
 
-    fn take(
+    fn apply(
         &mut self,
         event: &Arc<FrozenValues>,
         extracted: &FieldSet,
@@ -195,14 +186,14 @@ impl RowTable {
             CommandEvent::ClearSnapshot => {
                 self.rows.clear();
                 self.ages.clear();
-                self.has_strangers = false;
+                self.is_incomplete = false;
                 self.in_snapshot = self.rules.mode.begins_with_snapshot();
                 Some(RowStep::Clear)
             }
             CommandEvent::EndOfSnapshot => {
                 self.in_snapshot = false;
-                // Rows that are still to be told come before the end.
-                (self.unheard == 0).then_some(RowStep::EndOfSnapshot)
+                // Outstanding rows are sent before the end.
+                (self.pending_workers == 0).then_some(RowStep::EndOfSnapshot)
             }
             CommandEvent::Row { key, command } => {
                 let change = match command {
@@ -217,10 +208,10 @@ impl RowTable {
     fn delete(&mut self, key: &str, event: &FrozenValues) -> Option<RowChange> {
         let (key_field, command_field) = self.rules.fields?;
         let known = self.ages.remove_entry(key);
-        if known.is_none() && !self.has_strangers {
+        if known.is_none() && !self.is_incomplete {
             return None;
         }
-        let is_stranger = known.is_none();
+        let is_unstored = known.is_none();
         let key = known.map_or_else(
             || Arc::from(key),
             |(key, age)| {
@@ -234,7 +225,7 @@ impl RowTable {
         };
         let whole = Arc::new(event.map(named)?);
         let before = self.last.clone();
-        // Clients show nothing of the rest, so it costs least unchanged.
+        // Clients show no other field of a deleted row, so unchanged values cost least.
         let values = before.as_ref().and_then(|last| whole.over(last, |_| true));
         let values = values.map_or_else(|| Arc::clone(&whole), Arc::new);
         self.last = before.is_some().then(|| Arc::clone(&values));
@@ -244,7 +235,7 @@ impl RowTable {
             values,
             before,
             whole,
-            is_stranger,
+            is_unstored,
         })
     }
 
@@ -267,14 +258,14 @@ impl RowTable {
         let merged = carried.map_or_else(|| Arc::clone(event), Arc::new);
         let command_field = self.rules.fields.map(|(_, command)| command);
         let values = with_command(&merged, command_field, command);
-        let is_stranger = older.is_none() && is_full;
-        let key = match (older, is_stranger) {
+        let is_unstored = older.is_none() && is_full;
+        let key = match (older, is_unstored) {
             (Some(row), _) => {
                 row.values = Arc::clone(&values);
                 Arc::clone(&row.key)
             }
             (None, true) => {
-                self.has_strangers = true;
+                self.is_incomplete = true;
                 counts.left_out += 1;
                 Arc::from(key)
             }
@@ -286,7 +277,7 @@ impl RowTable {
             before: self.last.replace(Arc::clone(&values)),
             whole: Arc::clone(&values),
             values,
-            is_stranger,
+            is_unstored,
         }
     }
 
@@ -302,7 +293,7 @@ impl RowTable {
         key
     }
 
-    /// A row's values as they go out with another command than they have come with.
+    /// Returns the values of a row with another command.
     pub(crate) fn with_command(
         &self,
         values: &Arc<FrozenValues>,

@@ -1,4 +1,5 @@
-//! Field lists of subscriptions, resolved once and shared by all that ask for the same.
+//! Field schemas of subscriptions, resolved once and shared by all subscriptions with the same
+//! field list.
 
 use std::sync::{Arc, Weak};
 
@@ -6,13 +7,13 @@ use foldhash::{HashMap, HashMapExt};
 use smallvec::SmallVec;
 use weir_mapping::{COMMAND_FIELD, FieldSet, FrozenValues, KEY_FIELD, Mapping, split_fields};
 
-/// A subscription's fields: for each position the connection's field, `None` for a name that is
-/// not mapped and therefore stays null.
+/// Fields of a subscription: the field index of the connection per position, or `None` for a name
+/// that is not mapped and therefore stays null.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FieldSchema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
-    /// Positions (from 1) of the fields `key` and `command`, of a list for mode COMMAND.
+    /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
     command: Option<(u32, u32)>,
 }
 
@@ -27,8 +28,8 @@ impl FieldSchema {
         Self::of(split_fields(schema).map(index))
     }
 
-    /// As [`Self::resolve`], for mode COMMAND: rows are kept for later subscribers, who may want any
-    /// field, so all are wanted.
+    /// As [`Self::resolve`], for mode COMMAND. Rows are stored for later subscribers, which may
+    /// need any field, so all fields are extracted.
     fn resolve_rows(schema: &str, mapping: &Mapping) -> Self {
         let position = |name| {
             let found = split_fields(schema).position(|field| field == name);
@@ -41,7 +42,8 @@ impl FieldSchema {
         }
     }
 
-    /// Positions (from 1) of the fields `key` and `command`, of a list for mode COMMAND.
+    /// Returns the positions, from 1, of the fields `key` and `command` of a schema for mode
+    /// COMMAND.
     pub(super) fn command(&self) -> Option<(u32, u32)> {
         self.command
     }
@@ -56,7 +58,7 @@ impl FieldSchema {
         }
     }
 
-    /// The mapped fields in it.
+    /// Returns the mapped fields that must be extracted.
     pub(super) fn wanted(&self) -> &FieldSet {
         &self.wanted
     }
@@ -65,12 +67,12 @@ impl FieldSchema {
         self.fields.len()
     }
 
-    /// Whether any of its fields is another in the one than in the other.
+    /// Returns `true` if two updates differ in any field of this schema.
     pub(super) fn differs(&self, one: &FrozenValues, other: &FrozenValues) -> bool {
         !self.project(one).eq(self.project(other))
     }
 
-    /// The values of an update in this schema's order.
+    /// Returns the values of an update in the order of this schema.
     pub(super) fn project<'a>(
         &'a self,
         values: &'a FrozenValues,
@@ -81,13 +83,13 @@ impl FieldSchema {
     }
 }
 
-/// Schemas in use, so that equal field lists are one object and can be compared by address.
+/// Schemas in use. Equal field lists share one object, so that they are compared by address.
 #[derive(Debug)]
 pub(super) struct SchemaCache {
     known: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
-    /// Estimate of their memory.
+    /// Estimated memory of the schemas.
     bytes: usize,
-    /// Size at which entries nobody uses any more are swept out.
+    /// Number of entries at which unused ones are removed.
     sweep_at: usize,
 }
 
@@ -102,19 +104,19 @@ impl SchemaCache {
         }
     }
 
-    /// Returns an estimate of the memory of all field lists, those in use and those not yet
-    /// forgotten.
+    /// Returns an estimate of the memory of all schemas, including unused ones that are not removed
+    /// yet.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns an estimate of the memory of one field list.
+    /// Returns an estimate of the memory of one schema.
     pub(super) fn estimate(text: &str) -> usize {
-        // The text, and 4 bytes for each field, which take two characters at least.
+        // The text, and 4 bytes for each field; a field takes at least two characters.
         256 + 3 * text.len()
     }
 
-    /// Forgets the field lists that no subscription uses.
+    /// Removes the schemas that no subscription uses.
     pub(super) fn sweep(&mut self) {
         let bytes = &mut self.bytes;
         self.known.retain(|(_, _, text), schema| {
@@ -127,7 +129,7 @@ impl SchemaCache {
         self.sweep_at = (self.known.len() * 2).max(SWEEP_MIN);
     }
 
-    /// The schema of a field list on a connection, for mode COMMAND if `rows`.
+    /// Returns the schema of a field list on a connection, for mode COMMAND if `rows`.
     pub(super) fn get(
         &mut self,
         connection: u16,

@@ -1,4 +1,4 @@
-//! The sessions of a shard and what hangs on them.
+//! Sessions of a shard, with their stream connections and subscriptions.
 
 use std::sync::Arc;
 
@@ -11,80 +11,61 @@ use weir_tlcp::diff::DiffSettings;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::class::{DeliveryMode, MemberSlot};
+use super::delivery::DeliveryMode;
 use super::frame::Framing;
-use super::frequency::FrequencyLimit;
+use super::frequency::{FrequencyLimit, FrequencyScope, SendDelay};
 use super::journal::SessionJournal;
+use super::keys::{MemberSlot, SessionKey};
+use super::queue::Queue;
 use super::schema::FieldSchema;
 use super::wire::Wire;
 
-/// Names a session of this shard; the serial tells a slot's users apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct SessionKey {
-    pub(super) index: u32,
-    pub(super) serial: u32,
-}
-
-impl SessionKey {
-    /// As a number that is never 0, for connection tags and timers.
-    pub(super) fn to_bits(self) -> u64 {
-        u64::from(self.serial) << 32 | u64::from(self.index)
-    }
-
-    pub(super) fn from_bits(bits: u64) -> Self {
-        Self {
-            index: bits as u32,
-            serial: (bits >> 32) as u32,
-        }
-    }
-}
-
-/// What a session may subscribe to.
+/// Adapter set of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {
     /// The Kafka connections.
     Served,
-    /// The start item of the published load test's simulator.
+    /// The start item of the published load test simulator.
     LoadTests,
-    /// Nothing: it has ended, and the item table is still to forget it.
+    /// None: the session has ended, and its items are still to be released.
     Nothing,
 }
 
-/// One client's session.
+/// Session of one client.
 #[derive(Debug)]
 pub(super) struct SessionEntry {
     pub(super) core: Session<ItemSubscription>,
-    /// The stream connection it is bound to, or was before it was unbound.
+    /// Stream connection to which the session is bound, or was bound last.
     pub(super) conn: ConnId,
     index: u32,
     serial: u32,
-    /// Low bits of the instant of the timer that fires first; others of this session are void.
+    /// Low bits of the time of the earliest timer; other timers of this session are ignored.
     armed_ms: u32,
-    pub(super) link: StreamBinding,
-    /// Its WebSocket takes compressed messages that refer no farther back.
+    pub(super) binding: StreamBinding,
+    /// Window of compressed messages that the WebSocket accepts.
     pub(super) window: Option<DeflateWindow>,
-    /// What was sent of late and what waits to be sent; absent if that is nothing.
+    /// Sent frames stored for recovery, and unsent frames; absent if there are none.
     pub(super) journal: Option<Box<SessionJournal>>,
-    /// What may be sent now, of a session with a limit.
+    /// Bandwidth limit, if the session has one.
     pub(super) bandwidth: Option<Box<TokenBucket>>,
-    pub(super) set: AdapterSet,
-    /// Diffs that its client accepts.
+    pub(super) adapter_set: AdapterSet,
+    /// Diffs that the client accepts.
     pub(super) diffs: Diffs,
-    /// What its client speaks.
+    /// Protocol version of the client.
     pub(super) version: Version,
-    /// Bytes of a line that its client reads over its present stream.
+    /// Maximum line length in bytes that the client can read on its current stream connection.
     pub(super) line_max: u32,
 }
 
-/// How a session reaches its client.
+/// Connection by which a session reaches its client.
 #[derive(Debug)]
 pub(super) enum StreamBinding {
-    /// It streams on a WebSocket, as nearly all do.
+    /// Stream on a WebSocket, the most frequent case.
     WebSocket,
     Other(Box<OtherBinding>),
 }
 
-/// The four ways that metrics tell apart.
+/// Transports that metrics distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     WebSocketStream,
@@ -93,38 +74,38 @@ pub(super) enum Transport {
     HttpPoll,
 }
 
-/// What is not streaming on a WebSocket.
+/// Binding other than a stream on a WebSocket.
 #[derive(Debug)]
 pub(super) enum OtherBinding {
-    /// Not at all: the client has until this instant to bind it again.
+    /// No connection. The client can bind the session until `until_ms`.
     Unbound {
         until_ms: u64,
     },
-    /// In the body of an HTTP answer.
+    /// Stream in the body of an HTTP response.
     Http {
-        /// Bytes that the body may still get.
+        /// Bytes that may still be added to the body.
         left: u64,
-        /// It has got no data yet.
+        /// `true` until data is sent.
         fresh: bool,
     },
     Poll(Poll),
 }
 
-/// A poll that is waiting for data.
+/// Poll that waits for data.
 #[derive(Debug)]
 pub(super) struct Poll {
     pub(super) framing: Framing,
-    /// When it ends without data.
+    /// Time at which the poll ends without data.
     pub(super) until_ms: u64,
-    /// The pause until the next one.
+    /// Pause until the next poll in milliseconds.
     pub(super) interval_ms: u64,
-    /// It has got data, so that it ends soon.
-    pub(super) fed: bool,
+    /// `true` if data was sent, so that the poll ends soon.
+    pub(super) has_data: bool,
 }
 
 impl SessionEntry {
     fn has_ended(&self) -> bool {
-        self.set == AdapterSet::Nothing
+        self.adapter_set == AdapterSet::Nothing
     }
 
     pub(super) fn key(&self) -> SessionKey {
@@ -134,7 +115,7 @@ impl SessionEntry {
         }
     }
 
-    /// Whether this connection is its stream.
+    /// Returns `true` if this connection is the session's stream connection.
     pub(super) fn is_bound_to(&self, conn: ConnId) -> bool {
         self.conn == conn && self.is_bound()
     }
@@ -143,11 +124,11 @@ impl SessionEntry {
         self.framing().is_some()
     }
 
-    /// How its stream frames lines, if it has one.
+    /// Returns the framing of the stream, if there is one.
     pub(super) fn framing(&self) -> Option<Framing> {
-        match &self.link {
+        match &self.binding {
             StreamBinding::WebSocket => Some(Framing::WebSocket),
-            StreamBinding::Other(way) => match &**way {
+            StreamBinding::Other(other) => match &**other {
                 OtherBinding::Unbound { .. } => None,
                 OtherBinding::Http { .. } => Some(Framing::Chunk),
                 OtherBinding::Poll(poll) => Some(poll.framing),
@@ -155,12 +136,12 @@ impl SessionEntry {
         }
     }
 
-    /// How it reaches its client, if it does.
+    /// Returns the transport, if the session is bound.
     fn transport(&self) -> Option<Transport> {
-        let StreamBinding::Other(way) = &self.link else {
+        let StreamBinding::Other(other) = &self.binding else {
             return Some(Transport::WebSocketStream);
         };
-        match &**way {
+        match &**other {
             OtherBinding::Unbound { .. } => None,
             OtherBinding::Http { .. } => Some(Transport::HttpStream),
             OtherBinding::Poll(poll) if poll.framing == Framing::WebSocket => {
@@ -170,14 +151,15 @@ impl SessionEntry {
         }
     }
 
-    /// Leaves it without a stream, for at most so long.
+    /// Leaves the session without a stream for at most `wait_ms`.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
         let until_ms = wire.now_ms().saturating_add(wait_ms);
-        self.link = StreamBinding::Other(Box::new(OtherBinding::Unbound { until_ms }));
+        self.binding = StreamBinding::Other(Box::new(OtherBinding::Unbound { until_ms }));
         self.arm(wire);
     }
 
-    /// Goes back to a client that has got so many data notifications; see [`Journal::rewind`].
+    /// Rewinds to a client that has received `received` data notifications; see
+    /// [`SessionJournal::rewind`].
     pub(super) fn rewind(&mut self, received: u64) -> Option<u64> {
         match &mut self.journal {
             Some(journal) => journal.rewind(received),
@@ -185,11 +167,11 @@ impl SessionEntry {
         }
     }
 
-    /// When something may be due.
+    /// Returns the time of the next timeout or keepalive.
     pub(super) fn next_wake_ms(&self) -> u64 {
-        match &self.link {
+        match &self.binding {
             StreamBinding::WebSocket => self.core.next_wake_ms(),
-            StreamBinding::Other(way) => match &**way {
+            StreamBinding::Other(other) => match &**other {
                 OtherBinding::Unbound { until_ms } => *until_ms,
                 OtherBinding::Http { .. } => self.core.next_wake_ms(),
                 OtherBinding::Poll(poll) => poll.until_ms,
@@ -197,11 +179,11 @@ impl SessionEntry {
         }
     }
 
-    /// Sees to it that a timer fires when something may be due, or earlier.
+    /// Sets a timer for [`Self::next_wake_ms`], unless an earlier one is set.
     pub(super) fn arm(&mut self, wire: &mut impl Wire) {
         let mut at_ms = self.next_wake_ms();
         if at_ms as u32 == 0 {
-            // 0 stands for none.
+            // 0 stands for no timer.
             at_ms += 1;
         }
         let earlier =
@@ -212,7 +194,7 @@ impl SessionEntry {
         }
     }
 
-    /// Whether a timer that fires now is the one that counts; it is used up then.
+    /// Returns `true` if the timer that fires now is the current one, and clears it.
     pub(super) fn is_due(&mut self, now_ms: u64) -> bool {
         let due = self.armed_ms != 0 && (now_ms as u32).wrapping_sub(self.armed_ms) <= u32::MAX / 2;
         if due {
@@ -222,20 +204,86 @@ impl SessionEntry {
     }
 }
 
-/// A subscription's hold on the item table.
+impl SessionEntry {
+    /// Applies the bandwidth limit of the TLCP session.
+    pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
+        match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
+            (None, _) => self.bandwidth = None,
+            (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
+            (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
+        }
+    }
+
+    /// Returns the delay that a limit requires before an update may be sent.
+    pub(super) fn send_delay(
+        &mut self,
+        (sub_id, position): (u32, u32),
+        scope: FrequencyScope<'_>,
+        now_ms: u64,
+    ) -> Option<SendDelay> {
+        let bandwidth = self.bandwidth.as_mut();
+        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
+            return Some(SendDelay::Session(until_ms));
+        }
+        let limit = self
+            .core
+            .subscription(sub_id)?
+            .handle
+            .frequency_limit
+            .as_ref()?;
+        limit
+            .wait_until_ms(position, scope, now_ms)
+            .map(SendDelay::Item)
+    }
+
+    /// Returns a queue for the updates of one item. Returns `None` if only the latest value is
+    /// queued.
+    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
+        if delivery.conflates_to_latest() {
+            return None;
+        }
+        let limit = self
+            .core
+            .subscription(sub_id)?
+            .handle
+            .frequency_limit
+            .as_ref();
+        let buffer = limit.map(|limit| limit.buffer).filter(|buffer| *buffer > 0);
+        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
+    }
+
+    /// Records that an update was sent, for the session's limits.
+    pub(super) fn note_sent(
+        &mut self,
+        (sub_id, position): (u32, u32),
+        scope: FrequencyScope<'_>,
+        bytes: usize,
+        now_ms: u64,
+    ) {
+        if let Some(bucket) = &mut self.bandwidth {
+            bucket.spend(bytes, now_ms);
+        }
+        let subscription = self.core.subscription_mut(sub_id);
+        if let Some(limit) = subscription.and_then(|one| one.handle.frequency_limit.as_mut()) {
+            limit.note_sent(position, scope, now_ms);
+        }
+    }
+}
+
+/// Items and options of a subscription.
 #[derive(Debug)]
 pub(super) struct ItemSubscription {
-    /// The connection's number.
+    /// Number of the Kafka connection.
     pub(super) connection: u16,
     pub(super) schema: Arc<FieldSchema>,
     pub(super) delivery: DeliveryMode,
-    /// Which diffs its values are sent as.
+    /// Diffs that the subscription uses.
     pub(super) diffs: Option<Arc<DiffSettings>>,
-    /// Limits that the client has asked for.
-    pub(super) pacing: Option<Box<FrequencyLimit>>,
-    /// One per item of the group, `None` for an item no template admits.
+    /// Limits that the client has requested.
+    pub(super) frequency_limit: Option<Box<FrequencyLimit>>,
+    /// One entry per item of the group; `None` for an item that no template matches.
     pub(super) places: SmallVec<[Option<MemberSlot>; 1]>,
-    /// Bytes that its client's address is charged for it.
+    /// Bytes that are charged to the client's address for this subscription.
     pub(super) charged: u32,
 }
 
@@ -243,7 +291,7 @@ pub(super) struct ItemSubscription {
 #[derive(Debug)]
 pub(super) struct Sessions {
     entries: Slab<SessionEntry>,
-    /// Entries of ended sessions.
+    /// Number of entries of ended sessions.
     ended: usize,
     serial: u32,
 }
@@ -261,15 +309,15 @@ impl Sessions {
         self.entries.len() - self.ended
     }
 
-    /// Takes in a session that is made for its place.
+    /// Adds a session; `make` creates it for its location.
     pub(super) fn insert(
         &mut self,
         shard: u16,
         conn: ConnId,
-        set: AdapterSet,
+        adapter_set: AdapterSet,
         make: impl FnOnce(server::SessionLocation) -> Session<ItemSubscription>,
     ) -> SessionKey {
-        // Serial 0 is skipped: a connection tag of 0 means "no session".
+        // Serial 0 is skipped: connection tag 0 means "no session".
         self.serial = self.serial.wrapping_add(1).max(1);
         let serial = self.serial;
         let slot = self.entries.vacant_entry();
@@ -280,11 +328,11 @@ impl Sessions {
             index,
             serial,
             armed_ms: 0,
-            link: StreamBinding::WebSocket,
+            binding: StreamBinding::WebSocket,
             window: None,
             journal: None,
             bandwidth: None,
-            set,
+            adapter_set,
             diffs: Diffs::NONE,
             version: Version::NEWEST,
             line_max: u32::MAX,
@@ -292,7 +340,7 @@ impl Sessions {
         SessionKey { index, serial }
     }
 
-    /// The session with this id, if it is one of this shard.
+    /// Returns the session with this id, if this shard has it.
     pub(super) fn find(&self, shard: u16, id: &str) -> Option<SessionKey> {
         let place = SessionId::location_of(id).filter(|place| place.shard == shard)?;
         let index = place.slot;
@@ -308,21 +356,21 @@ impl Sessions {
         self.any_mut(key).filter(|entry| !entry.has_ended())
     }
 
-    /// As [`Self::get_mut`], also a session that has ended.
+    /// As [`Self::get_mut`], including ended sessions.
     pub(super) fn any_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         self.entries
             .get_mut(key.index as usize)
             .filter(|entry| entry.serial == key.serial)
     }
 
-    /// Ends a session: only [`Self::any_mut`] finds it from now on, until [`Self::forget`].
+    /// Ends a session. From now on only [`Self::any_mut`] finds it, until [`Self::forget`].
     pub(super) fn end(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
-        self.get_mut(key)?.set = AdapterSet::Nothing;
+        self.get_mut(key)?.adapter_set = AdapterSet::Nothing;
         self.ended += 1;
         self.any_mut(key)
     }
 
-    /// Forgets a session that has ended.
+    /// Removes a session that has ended.
     pub(super) fn forget(&mut self, key: SessionKey) {
         if self.any_mut(key).is_some_and(|entry| entry.has_ended()) {
             self.entries.remove(key.index as usize);
@@ -330,7 +378,7 @@ impl Sessions {
         }
     }
 
-    /// How many reach their clients in which way, in the order of [`Transport`].
+    /// Returns the number of bound sessions by transport, in the order of [`Transport`].
     pub(super) fn by_transport(&self) -> [u64; 4] {
         let mut counts = [0; 4];
         for (_, entry) in &self.entries {
@@ -356,11 +404,11 @@ mod tests {
     use super::*;
     use weir_tlcp::request::{Request, parse_ws_message};
 
-    /// With its connection and its places in the item table a session must stay below 1 KiB. 16 bytes
-    /// lead to the journal that recovery needs, and to timers without a key at hand; 24 to limits of
-    /// bandwidth and frequency, 8 to settings for diffs, 8 to the longest line and the version.
+    /// With its connection and its places in the item table, a session must stay below 1 KiB. Of
+    /// the entry, 16 bytes are for the journal and timers, 24 for bandwidth and frequency limits, 8
+    /// for diffs, and 8 for the line limit and the version.
     #[test]
-    fn an_entry_is_small() {
+    fn session_entry_stays_small() {
         assert!(
             size_of::<SessionEntry>() <= 216,
             "{}",
@@ -385,17 +433,17 @@ mod tests {
                 ));
             }
         });
-        made.expect("a good request")
+        made.expect("valid request")
     }
 
     #[test]
-    fn a_session_is_found_by_its_id_and_woken_by_one_timer() {
+    fn session_is_found_by_id_and_has_one_timer() {
         let mut sessions = Sessions::new();
         let conn = ConnId::from_parts(0, 1);
         let key = sessions.insert(7, conn, AdapterSet::Served, session);
         let id = sessions
             .get_mut(key)
-            .expect("a session")
+            .expect("session exists")
             .core
             .id()
             .as_str()
@@ -403,8 +451,8 @@ mod tests {
         assert_eq!(sessions.find(7, &id), Some(key));
         assert_eq!(sessions.find(6, &id), None);
         assert_eq!(sessions.find(7, &id.replace('S', "T")), None);
-        let entry = sessions.get_mut(key).expect("it was just inserted");
-        assert!(!entry.is_due(0), "none was set");
+        let entry = sessions.get_mut(key).expect("session exists");
+        assert!(!entry.is_due(0), "no timer was set");
         for armed in [5_000, u64::from(u32::MAX), u64::from(u32::MAX) + 1_000] {
             entry.armed_ms = armed as u32;
             assert!(!entry.is_due(armed - 1) && !entry.is_due(armed - 4_000));

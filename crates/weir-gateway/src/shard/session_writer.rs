@@ -1,82 +1,79 @@
-//! The one way for data notifications: queued for the stream or held until there is one, counted,
-//! and remembered for a client that loses its connection.
+//! The only path of data notifications to a session.
+//!
+//! It queues them on the stream connection, or in the journal while there is none, counts them, and
+//! stores them for recovery.
 
 use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
-use super::SETTLE_POLLS;
 use super::compression::Compressor;
+use super::delivery::QueuePolicy;
 use super::frame::{Frame, Framing};
 use super::journal::{JournalLimits, SessionJournal};
-use super::lifecycle::NOWHERE;
-use super::session::{OtherBinding, SessionEntry, SessionKey, StreamBinding};
-use super::wire::Wire;
+use super::keys::SessionKey;
+use super::session::{OtherBinding, SessionEntry, StreamBinding};
+use super::timer_tokens::END_POLLS;
+use super::wire::{NO_CONNECTION, Wire};
 
-/// Bytes of an HTTP body that its `LOOP` line takes.
+/// Bytes reserved for the `LOOP` line of an HTTP body.
 const LOOP_BYTES: u64 = 8;
 
-/// What sending needs to know.
+/// Limits and totals of all sessions' output.
 #[derive(Debug)]
 pub(super) struct SessionWriter {
-    /// Bytes that may wait for a session without a stream.
-    held_bytes_max: usize,
-    /// Milliseconds that a session is kept after `LOOP`.
+    /// Maximum number of bytes queued for a session without a stream.
+    unbound_bytes_max: usize,
+    /// Time for which a session is stored after `LOOP`, in milliseconds.
     unbound_ms: u64,
     limits: JournalLimits,
     pub(super) compressor: Compressor,
-    /// Polls that have got data: they end soon, with what comes until then.
-    pub(super) fed: Vec<SessionKey>,
-    /// Bytes that all journals keep.
-    pub(super) kept_bytes: usize,
-    /// Sessions without a stream.
+    /// Polls that have received data. They end in the next iteration, with the data queued until
+    /// then.
+    pub(super) polls_with_data: Vec<SessionKey>,
+    /// Bytes in all journals.
+    pub(super) journal_bytes: usize,
+    /// Number of sessions without a stream.
     pub(super) unbound: u64,
-    /// Until when updates that are too long are not logged.
+    /// Time until which further too long updates are not logged.
     pub(super) too_long_quiet_ms: u64,
-}
-
-/// How urgent a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePolicy {
-    /// It is queued as bytes as long as there is any room.
-    Must,
-    /// Whoever has it waits while the client lags.
-    CanWait,
 }
 
 impl SessionWriter {
     pub(super) fn new(
-        held_bytes_max: usize,
+        unbound_bytes_max: usize,
         unbound_ms: u64,
         limits: JournalLimits,
         compressor: Compressor,
     ) -> Self {
         Self {
-            held_bytes_max,
+            unbound_bytes_max,
             unbound_ms,
             limits,
             compressor,
-            fed: Vec::new(),
-            kept_bytes: 0,
+            polls_with_data: Vec::new(),
+            journal_bytes: 0,
             unbound: 0,
             too_long_quiet_ms: 0,
         }
     }
 
-    /// Puts `count` data notifications on their way. `Behind`: offer them, or something newer, when
-    /// the client has caught up; only for what can wait. `Gone`: there is no room.
+    /// Sends or queues `count` data notifications.
+    ///
+    /// A deferrable frame is not queued while the client lags; then the caller queues its values.
+    /// No frame is queued if the queue is full or the connection is closed.
     pub(super) fn data(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
         frame: &Frame,
         count: u32,
-        urgency: QueuePolicy,
+        policy: QueuePolicy,
     ) -> TrySend {
-        let waits = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
-        let sent = match waits {
+        let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
+        let sent = match has_unsent {
             true => None,
-            false => self.transmit(wire, entry, frame, urgency),
+            false => self.transmit(wire, entry, frame, policy),
         };
         match sent {
             Some(TrySend::Queued) => {
@@ -87,22 +84,22 @@ impl SessionWriter {
                 TrySend::Queued
             }
             Some(refused) => refused,
-            None if urgency == QueuePolicy::CanWait => TrySend::Behind,
-            None => self.hold(entry, frame, count),
+            None if policy == QueuePolicy::Deferrable => TrySend::Behind,
+            None => self.queue_unsent(entry, frame, count),
         }
     }
 
-    /// Queues a frame on the session's stream. `None` if it has none, be it that the frame would be
-    /// too much for this answer: the stream has got its `LOOP` then.
+    /// Queues a frame on the session's stream connection. Returns `None` if there is none, or if
+    /// the frame exceeds the rest of the HTTP response; the stream has ended with `LOOP` then.
     fn transmit(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
         frame: &Frame,
-        urgency: QueuePolicy,
+        policy: QueuePolicy,
     ) -> Option<TrySend> {
         let bytes = frame.lines().len() as u64;
-        if !self.has_left(wire, entry, bytes) {
+        if !self.has_body_capacity(wire, entry, bytes) {
             return None;
         }
         let chunk = match (entry.framing()?, entry.window) {
@@ -111,41 +108,46 @@ impl SessionWriter {
             }
             (framing, _) => frame.framed(framing),
         };
-        let offer = match urgency {
-            QueuePolicy::CanWait => wire.offer(entry.conn, chunk),
-            QueuePolicy::Must => match wire.send(entry.conn, chunk) {
+        let sent = match policy {
+            QueuePolicy::Deferrable => wire.try_send(entry.conn, chunk),
+            QueuePolicy::Always => match wire.send(entry.conn, chunk) {
                 true => TrySend::Queued,
                 false => TrySend::Gone,
             },
         };
-        if let (TrySend::Queued, StreamBinding::Other(way)) = (offer, &mut entry.link) {
-            match &mut **way {
+        if let (TrySend::Queued, StreamBinding::Other(other)) = (sent, &mut entry.binding) {
+            match &mut **other {
                 OtherBinding::Http { left, fresh } => {
                     *left = left.saturating_sub(bytes);
                     *fresh = false;
                 }
                 OtherBinding::Poll(poll) => {
-                    if !std::mem::replace(&mut poll.fed, true) {
-                        if self.fed.is_empty() {
-                            // It ends a moment later, with what comes until then.
-                            wire.set_timer(wire.now_ms(), SETTLE_POLLS);
+                    if !std::mem::replace(&mut poll.has_data, true) {
+                        if self.polls_with_data.is_empty() {
+                            // The poll ends in the next iteration, with the data queued until then.
+                            wire.set_timer(wire.now_ms(), END_POLLS);
                         }
-                        self.fed.push(entry.key());
+                        self.polls_with_data.push(entry.key());
                     }
                 }
                 OtherBinding::Unbound { .. } => {}
             }
         }
-        Some(offer)
+        Some(sent)
     }
 
-    /// Whether an HTTP answer may have so many bytes more; if not it ends here. What is too much
-    /// for any answer goes out alone.
-    fn has_left(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, bytes: u64) -> bool {
-        if let StreamBinding::Other(way) = &entry.link {
-            if let OtherBinding::Http { left, fresh } = **way {
+    /// Returns `true` if the HTTP response has room for `bytes` more. Otherwise the response ends
+    /// here. A frame that exceeds every response is sent alone.
+    fn has_body_capacity(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        bytes: u64,
+    ) -> bool {
+        if let StreamBinding::Other(other) = &entry.binding {
+            if let OtherBinding::Http { left, fresh } = **other {
                 if !fresh && bytes + LOOP_BYTES > left {
-                    self.loop_away(wire, entry, false);
+                    self.send_loop(wire, entry, false);
                     return false;
                 }
             }
@@ -153,31 +155,31 @@ impl SessionWriter {
         true
     }
 
-    /// Writes lines that are no data notifications, if there is a stream; false if the connection
-    /// does not take them.
-    pub(super) fn tell(
+    /// Writes lines that are not data notifications, if there is a stream. Returns `false` if the
+    /// connection does not accept them.
+    pub(super) fn write_control_lines(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
         lines: &[u8],
     ) -> bool {
-        if lines.is_empty() || !self.has_left(wire, entry, lines.len() as u64) {
+        if lines.is_empty() || !self.has_body_capacity(wire, entry, lines.len() as u64) {
             return true;
         }
         let Some(framing) = entry.framing() else {
             return true;
         };
-        if let StreamBinding::Other(way) = &mut entry.link {
-            if let OtherBinding::Http { left, .. } = &mut **way {
+        if let StreamBinding::Other(other) = &mut entry.binding {
+            if let OtherBinding::Http { left, .. } = &mut **other {
                 *left = left.saturating_sub(lines.len() as u64);
             }
         }
         wire.send(entry.conn, framing.frame(lines))
     }
 
-    /// Ends a stream with `LOOP`; the session is kept for another bind. False if the connection
-    /// does not take even that.
-    pub(super) fn loop_away(
+    /// Ends a stream with `LOOP`; the session remains for another bind. Returns `false` if the
+    /// connection does not accept the line.
+    pub(super) fn send_loop(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
@@ -186,8 +188,8 @@ impl SessionWriter {
         let Some(framing) = entry.framing() else {
             return true;
         };
-        let pause_ms = match &entry.link {
-            StreamBinding::Other(way) => match &**way {
+        let pause_ms = match &entry.binding {
+            StreamBinding::Other(other) => match &**other {
                 OtherBinding::Poll(poll) => poll.interval_ms,
                 OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => 0,
             },
@@ -199,21 +201,21 @@ impl SessionWriter {
         let mut taken = true;
         if close_socket {
             wire.close(entry.conn, Some(last), false);
-            entry.conn = NOWHERE;
+            entry.conn = NO_CONNECTION;
         } else {
             taken = wire.send(entry.conn, last);
             if framing == Framing::Chunk {
                 // Another session may use the connection next.
                 wire.set_tag(entry.conn, 0);
                 wire.finish(entry.conn);
-                entry.conn = NOWHERE;
+                entry.conn = NO_CONNECTION;
             }
         }
         self.unbind(wire, entry, pause_ms + self.unbound_ms);
         taken
     }
 
-    /// Leaves a session without a stream, for at most so long.
+    /// Leaves a session without a stream for at most `wait_ms`.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, wait_ms: u64) {
         if entry.is_bound() {
             self.unbound += 1;
@@ -221,21 +223,22 @@ impl SessionWriter {
         entry.unbind(wire, wait_ms);
     }
 
-    /// A session gets a stream; `window`: it takes compressed messages.
+    /// Binds a session to a stream connection. `window` is set if the connection accepts compressed
+    /// messages.
     pub(super) fn bind(
         &mut self,
         entry: &mut SessionEntry,
-        link: StreamBinding,
+        binding: StreamBinding,
         window: Option<DeflateWindow>,
     ) {
         if !entry.is_bound() {
             self.unbound -= 1;
         }
-        entry.link = link;
+        entry.binding = binding;
         entry.window = window;
     }
 
-    /// Sends what has waited, as far as the connection takes it; whether all of it is out.
+    /// Sends queued frames as far as the connection accepts them. Returns `true` if all were sent.
     pub(super) fn drain_pending(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry) -> bool {
         let now_ms = wire.now_ms();
         let mut wrote = false;
@@ -245,7 +248,7 @@ impl SessionWriter {
                 break;
             };
             let frame = Frame::from_message(message);
-            let sent = self.transmit(wire, entry, &frame, QueuePolicy::CanWait);
+            let sent = self.transmit(wire, entry, &frame, QueuePolicy::Deferrable);
             let Some(journal) = entry
                 .journal
                 .as_mut()
@@ -258,25 +261,27 @@ impl SessionWriter {
         }
         if wrote {
             entry.core.wrote(now_ms);
-            self.tidy(entry, now_ms);
+            self.trim_journal(entry, now_ms);
         }
         true
     }
 
-    fn hold(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
+    /// Adds an unsent frame to the journal.
+    fn queue_unsent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
         let before = entry.core.data_count();
         let journal = entry
             .journal
             .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
-        if !journal.hold(frame.message(), count, self.held_bytes_max) {
+        if !journal.push_unsent(frame.message(), count, self.unbound_bytes_max) {
             return TrySend::Gone;
         }
-        self.kept_bytes += journal.bytes() - bytes;
+        self.journal_bytes += journal.bytes() - bytes;
         entry.core.count_data(count.into());
         TrySend::Queued
     }
 
+    /// Stores a sent frame for recovery.
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
         if self.limits.bytes == 0 {
             return;
@@ -287,27 +292,41 @@ impl SessionWriter {
             .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
         journal.push_sent(frame.message(), count, now_ms, self.limits);
-        self.kept_bytes = self.kept_bytes + journal.bytes() - bytes;
+        self.journal_bytes = self.journal_bytes + journal.bytes() - bytes;
     }
 
-    /// Forgets what need not be kept any more.
-    pub(super) fn tidy(&mut self, entry: &mut SessionEntry, now_ms: u64) {
+    /// Removes frames that are no longer needed for recovery.
+    pub(super) fn trim_journal(&mut self, entry: &mut SessionEntry, now_ms: u64) {
         let Some(journal) = &mut entry.journal else {
             return;
         };
         let bytes = journal.bytes();
         journal.trim(now_ms, self.limits);
-        self.kept_bytes -= bytes - journal.bytes();
+        self.journal_bytes -= bytes - journal.bytes();
         if journal.is_empty() {
             entry.journal = None;
         }
     }
 
-    /// A session is gone.
+    /// Removes the totals of a session that has ended.
     pub(super) fn forget(&mut self, entry: &SessionEntry) {
-        self.kept_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
+        self.journal_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
         if !entry.is_bound() {
             self.unbound -= 1;
         }
+    }
+
+    /// Logs an update that is too long for its client, at most once per interval.
+    pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
+        const LOG_INTERVAL_MS: u64 = 10_000;
+        if now_ms < self.too_long_quiet_ms {
+            return;
+        }
+        self.too_long_quiet_ms = now_ms + LOG_INTERVAL_MS;
+        let (session, most) = (entry.core.id(), entry.line_max);
+        tracing::warn!(
+            %session, bytes, most,
+            "dropped an update that is too long for its client; further ones are only counted"
+        );
     }
 }

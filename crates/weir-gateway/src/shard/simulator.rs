@@ -1,24 +1,26 @@
 //! The start item of the published load test's client simulator.
 //!
-//! Before it opens its sessions the simulator asks item `CONFIGURATION` of adapter set `LOAD_TESTS`
-//! what to subscribe to, and waits for ever where there is none.
+//! Before it opens sessions, the simulator reads from item `CONFIGURATION` of adapter set
+//! `LOAD_TESTS` what to subscribe to. Without that item it waits forever.
 
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_full_payload, push_line_end, push_update_prefix};
 
 use super::Shard;
-use super::class::DeliveryMode;
+use super::delivery::DeliveryMode;
+use super::keys::SessionKey;
 use super::schema::FieldSchema;
-use super::session::{ItemSubscription, SessionKey};
+use super::session::ItemSubscription;
 use crate::config::Simulator;
 use crate::resolve::SubscriptionError;
 
-/// The adapter set's name.
+/// Name of the adapter set.
 pub(super) const ADAPTER_SET: &str = "LOAD_TESTS";
 const ITEM: &str = "CONFIGURATION";
 
-/// Null where the simulator is to keep its own default: it refuses a frequency or buffer size of 0.
+/// Returns the value of a field. It is null where the simulator uses its own default, because the
+/// simulator rejects a frequency or buffer size of 0.
 fn value(simulator: &Simulator, field: &str) -> Option<String> {
     Some(match field {
         "numberOfItems" => simulator.number_of_items.to_string(),
@@ -40,8 +42,8 @@ fn refuse(code: ControlCode, message: String) -> Result<(), SubscriptionError> {
 }
 
 impl Shard {
-    /// Answers a subscription of a `LOAD_TESTS` session. The values never change, so the
-    /// subscription is not entered into the item table.
+    /// Handles a subscription of a `LOAD_TESTS` session. The values never change, so the
+    /// subscription has no entry in the item table.
     pub(super) fn subscribe_start_item(
         &mut self,
         key: SessionKey,
@@ -53,11 +55,11 @@ impl Shard {
             return Ok(());
         };
         if add.mode != Mode::Merge {
-            let message = format!("item {ITEM} is for mode MERGE");
+            let message = format!("item {ITEM} requires mode MERGE");
             return refuse(ControlCode::MODE_NOT_ALLOWED, message);
         }
         if add.group.trim() != ITEM {
-            let message = format!("adapter set {ADAPTER_SET} has item {ITEM} only");
+            let message = format!("adapter set {ADAPTER_SET} has only item {ITEM}");
             return refuse(ControlCode::BAD_GROUP, message);
         }
         let names = add.schema.split_whitespace();
@@ -75,7 +77,7 @@ impl Shard {
                 schema: FieldSchema::of([]).into(),
                 delivery: DeliveryMode::Newest,
                 diffs: None,
-                pacing: None,
+                frequency_limit: None,
                 places: [None].into_iter().collect(),
                 charged: 0,
             },

@@ -1,5 +1,5 @@
-//! Sessions over all transports on a scripted clock, without sockets: who is told what when, and when
-//! a session ends.
+//! Sessions over all transports on a scripted clock, without sockets: lines, timers and ends of
+//! sessions.
 
 mod dialects;
 
@@ -14,9 +14,10 @@ use weir_net::server::{ConnId, RequestOutcome, TrySend};
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::timer_tokens::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
-use super::{DRAIN_STEP, SETTLE_POLLS, Shard, ShardContext, http};
+use super::{Shard, ShardContext, http};
 use crate::config::GatewayLimits;
 use crate::connection::KafkaConnection;
 use weir_net::memory::MemoryUse;
@@ -28,21 +29,24 @@ use crate::metrics::ShardMetrics;
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">log4j.properties</param></metadata_provider>
-<data_provider name="Data"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<data_provider name="Data">
+<adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
 <param name="bootstrap.servers">nowhere:9092</param>
-<param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
-<param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param></data_provider></adapters_conf>"#;
+<param name="item-template.item">item-#{key=KEY}</param>
+<param name="map.topic.to">item-template.item</param>
+<param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param>
+</data_provider></adapters_conf>"#;
 
-/// One connection as its peer sees it.
+/// One connection from the view of its peer.
 #[derive(Default)]
 struct Peer {
     tag: u64,
     lines: String,
-    /// It has begun an answer of unknown length.
+    /// `true` during a response of unknown length.
     streams: bool,
     finished: usize,
     closed: bool,
-    /// The gateway's side takes nothing.
+    /// `true` if the gateway's send queue is full.
     full: bool,
 }
 
@@ -74,11 +78,11 @@ impl ScriptedWire {
         let lines = if bytes[0] == 0x81 {
             server_text_payload(bytes)
         } else {
-            assert!(peer.streams, "a chunk without an answer");
+            assert!(peer.streams, "chunk without a response");
             let at = bytes
                 .iter()
                 .position(|byte| *byte == b'\n')
-                .expect("a size");
+                .expect("chunk size");
             &bytes[at + 1..bytes.len() - 2]
         };
         peer.lines += std::str::from_utf8(lines).expect("text");
@@ -98,14 +102,14 @@ impl Wire for ScriptedWire {
         open
     }
 
-    fn offer(&mut self, id: ConnId, chunk: Bytes) -> TrySend {
+    fn try_send(&mut self, id: ConnId, chunk: Bytes) -> TrySend {
         match self.send(id, chunk) {
             true => TrySend::Queued,
             false => TrySend::Behind,
         }
     }
 
-    fn want_room(&mut self, _id: ConnId) {}
+    fn notify_writable(&mut self, _id: ConnId) {}
 
     fn close(&mut self, id: ConnId, last: Option<Bytes>, _drop_queued: bool) {
         if let Some(last) = last {
@@ -117,22 +121,22 @@ impl Wire for ScriptedWire {
     }
 
     fn begin_body(&mut self, id: ConnId, _head: &Response) {
-        self.peer(id).expect("a peer").streams = true;
+        self.peer(id).expect("known peer").streams = true;
     }
 
     fn finish(&mut self, id: ConnId) {
-        let peer = self.peer(id).expect("a peer");
-        assert!(std::mem::take(&mut peer.streams), "nothing to finish");
+        let peer = self.peer(id).expect("known peer");
+        assert!(std::mem::take(&mut peer.streams), "no response to finish");
         peer.finished += 1;
     }
 
     fn reply(&mut self, id: ConnId, response: &Response) {
         let text = String::from_utf8(response.body.clone()).expect("text");
-        self.peer(id).expect("a peer").lines += &text;
+        self.peer(id).expect("known peer").lines += &text;
     }
 
     fn detach(&mut self, _id: ConnId) {
-        unreachable!("there is one shard only");
+        unreachable!("there is only one shard");
     }
 
     fn pause_input(&mut self, _id: ConnId) {
@@ -159,7 +163,7 @@ impl Wire for ScriptedWire {
         self.timers.entry(at_ms).or_default().push(token);
     }
 
-    fn ticket(&mut self, _id: ConnId) -> u32 {
+    fn admission_id(&mut self, _id: ConnId) -> u32 {
         0
     }
 
@@ -181,7 +185,7 @@ impl TestEnv {
     fn new(limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
-        let config = parsed.expect("a good file").connections.remove(0);
+        let config = parsed.expect("valid file").connections.remove(0);
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
             connections: vec![Arc::new(KafkaConnection::new(config, &Default::default()))],
@@ -218,7 +222,8 @@ impl TestEnv {
 
     fn http_as(&mut self, version: &str, number: u32, name: &str, body: &str) -> Vec<String> {
         let text = format!(
-            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 {version}\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 {version}\r\nHost: x\r\n\
+             Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
         self.wire.peers.entry(number).or_default();
@@ -230,7 +235,7 @@ impl TestEnv {
         let Ok(Parsed::Complete(request, _)) = parsed else {
             panic!("{parsed:?}")
         };
-        let answer = http::answer(&mut self.shard, &mut self.wire, conn(number), &request);
+        let answer = http::respond(&mut self.shard, &mut self.wire, conn(number), &request);
         if let RequestOutcome::Reply(response) = answer {
             self.wire.reply(conn(number), &response);
         }
@@ -242,19 +247,19 @@ impl TestEnv {
             number,
             &format!("create_session\r\nLS_adapter_set=Set&LS_send_sync=false{options}"),
         );
-        lines[0].split(',').nth(1).expect("an id").to_owned()
+        lines[0].split(',').nth(1).expect("session id").to_owned()
     }
 
-    /// A subscription: two data notifications.
+    /// Adds a subscription, which causes two data notifications.
     fn add(&mut self, id: &str, sub_id: u32) {
         let body = format!(
-            "LS_session={id}&LS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_mode=RAW&LS_group=item-[key=x]\
-             &LS_schema=a&LS_data_adapter=Data"
+            "LS_session={id}&LS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_mode=RAW\
+             &LS_group=item-[key=x]&LS_schema=a&LS_data_adapter=Data"
         );
         assert_eq!(self.http(999, "control", &body), ["REQOK,1"]);
     }
 
-    /// Lets time pass; what is due happens at its instant.
+    /// Advances the time; each timer fires at its time.
     fn pass(&mut self, ms: u64) {
         let end = self.wire.now_ms + ms;
         while let Some((at_ms, tokens)) = self.wire.timers.pop_first() {
@@ -265,7 +270,7 @@ impl TestEnv {
             self.wire.now_ms = self.wire.now_ms.max(at_ms);
             for token in tokens {
                 match token {
-                    SETTLE_POLLS => self.shard.end_fed_polls(&mut self.wire),
+                    END_POLLS => self.shard.end_polls_with_data(&mut self.wire),
                     DRAIN_STEP => self.shard.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
@@ -277,9 +282,9 @@ impl TestEnv {
         self.wire.now_ms = end;
     }
 
-    /// A connection breaks.
+    /// Loses a connection.
     fn lose(&mut self, number: u32) {
-        let peer = self.wire.peers.get_mut(&number).expect("a peer");
+        let peer = self.wire.peers.get_mut(&number).expect("known peer");
         peer.closed = true;
         let key = SessionKey::from_bits(peer.tag);
         self.shard.lost(&mut self.wire, key);
@@ -293,10 +298,10 @@ impl TestEnv {
 const POLL: &str = "&LS_polling=true&LS_polling_millis=300&LS_idle_millis=8000&LS_reduce_head=true";
 
 #[test]
-fn answers_of_unknown_length_need_a_client_that_can_read_them() {
+fn streams_over_http_1_0_are_refused() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
-    let refusal = ["CONERR,67,sessions need HTTP/1.1 from proxies too"];
+    let refusal = ["CONERR,67,sessions require HTTP/1.1 from clients and proxies"];
     for (number, name, body) in [
         (2, "create_session", "LS_adapter_set=Set".to_owned()),
         (3, "bind_session", format!("LS_session={id}")),
@@ -311,7 +316,7 @@ fn answers_of_unknown_length_need_a_client_that_can_read_them() {
 }
 
 #[test]
-fn silence_is_broken_on_streams_and_ends_polls() {
+fn idle_streams_get_probes_and_idle_polls_end() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let first = env.create(1, "&LS_keepalive_millis=2000");
     let second = env.create(2, "");
@@ -319,15 +324,12 @@ fn silence_is_broken_on_streams_and_ends_polls() {
         "LS_session={second}&LS_send_sync=false&LS_keepalive_millis=3000&LS_reduce_head=true"
     );
     assert_eq!(env.http(3, "bind_session", &bind), [""; 0]);
-    assert!(
-        env.wire.peers[&2].closed,
-        "it had a stream, which is given up"
-    );
+    assert!(env.wire.peers[&2].closed, "the previous stream is closed");
     let third = env.create(4, POLL);
     env.pass(6_500);
     assert_eq!(env.wire.lines(1), ["PROBE"; 3]);
     assert_eq!(env.wire.lines(3), ["PROBE"; 2]);
-    assert_eq!(env.wire.lines(4), [""; 0], "a poll is not probed");
+    assert_eq!(env.wire.lines(4), [""; 0], "a poll gets no probe");
     env.pass(2_000);
     assert_eq!(env.wire.lines(4), ["LOOP,300"]);
     assert!(!env.wire.peers[&4].closed);
@@ -341,16 +343,16 @@ fn silence_is_broken_on_streams_and_ends_polls() {
 }
 
 #[test]
-fn sessions_without_a_stream_end_in_their_time() {
+fn unbound_sessions_time_out() {
     let limits = GatewayLimits::default();
-    let (unbound_ms, recovery_ms) = (limits.unbound_ms, limits.recovery_ms);
+    let (unbound_ms, recovery_ms) = (limits.unbound_timeout_ms, limits.recovery_ms);
     let mut env = TestEnv::new(limits);
     env.create(1, "&LS_polling=true&LS_polling_millis=300");
     env.pass(unbound_ms + 299);
     assert_eq!(env.sessions(), 1);
     env.pass(1);
     assert_eq!(env.sessions(), 0);
-    assert!(env.wire.peers[&1].closed, "its WebSocket goes with it");
+    assert!(env.wire.peers[&1].closed, "its WebSocket is closed");
 
     let id = env.create(2, "");
     env.add(&id, 1);
@@ -368,34 +370,35 @@ fn sessions_without_a_stream_end_in_their_time() {
             "CONF,1,unlimited,unfiltered",
             "LOOP,0"
         ],
-        "both came in one frame, so both come again"
+        "both were in one frame, so both are sent again"
     );
     env.pass(unbound_ms - 1);
     assert_eq!(env.sessions(), 1);
     env.pass(1);
     assert_eq!(env.sessions(), 0);
-    assert_eq!(env.shard.courier.kept_bytes, 0);
-    assert_eq!(env.shard.courier.unbound, 0);
+    assert_eq!(env.shard.writer.journal_bytes, 0);
+    assert_eq!(env.shard.writer.unbound, 0);
 }
 
 #[test]
-fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
+fn recovery_covers_recent_notifications_only() {
     let limits = GatewayLimits::default();
     let recovery_ms = limits.recovery_ms;
     let mut env = TestEnv::new(limits);
     let id = env.create(1, "");
     env.add(&id, 1);
-    assert!(env.shard.courier.kept_bytes > 0);
+    assert!(env.shard.writer.journal_bytes > 0);
     env.pass(recovery_ms + 6_000);
     assert_eq!(
-        env.shard.courier.kept_bytes, 0,
-        "an idle session keeps nothing"
+        env.shard.writer.journal_bytes, 0,
+        "an idle session stores no frames"
     );
     env.add(&id, 2);
     env.lose(1);
     let recover = |from| {
         format!(
-            "LS_session={id}&LS_recovery_from={from}&LS_polling=true&LS_polling_millis=0&LS_reduce_head=true"
+            "LS_session={id}&LS_recovery_from={from}&LS_polling=true&LS_polling_millis=0\
+             &LS_reduce_head=true"
         )
     };
     assert!(env.http(2, "bind_session", &recover(1))[0].starts_with("CONERR,4,"));
@@ -404,7 +407,7 @@ fn old_notifications_are_forgotten_and_what_is_new_is_recovered() {
 }
 
 #[test]
-fn heartbeats_keep_a_promise_over_any_connection() {
+fn heartbeats_over_any_connection_prevent_inactivity_timeout() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "&LS_inactivity_millis=1000");
     for _ in 0..10 {
@@ -416,11 +419,11 @@ fn heartbeats_keep_a_promise_over_any_connection() {
     assert!(!env.wire.peers[&1].closed);
     env.pass(3_000);
     assert!(env.wire.peers[&1].closed);
-    assert_eq!((env.sessions(), env.shard.courier.unbound), (1, 1));
+    assert_eq!((env.sessions(), env.shard.writer.unbound), (1, 1));
 }
 
 #[test]
-fn an_answer_keeps_to_its_length() {
+fn http_stream_keeps_to_its_content_length() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
     let bind =
@@ -430,7 +433,7 @@ fn an_answer_keeps_to_its_length() {
     let mut confirmed = 0;
     for sub_id in 1..200 {
         env.add(&id, sub_id);
-        let text = std::mem::take(&mut env.wire.peers.get_mut(&2).expect("a peer").lines);
+        let text = std::mem::take(&mut env.wire.peers.get_mut(&2).expect("known peer").lines);
         bytes += text.len();
         assert!(bytes <= 1_000, "{bytes}");
         confirmed += text.matches("SUBOK").count();
@@ -447,14 +450,11 @@ fn an_answer_keeps_to_its_length() {
         }
     }
     assert!(answers > 5);
-    assert_eq!(
-        confirmed, 199,
-        "nothing is lost on the way from answer to answer"
-    );
+    assert_eq!(confirmed, 199, "nothing is lost between responses");
 }
 
 #[test]
-fn timers_do_not_pile_up() {
+fn timers_do_not_accumulate() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, POLL);
     for sub_id in 1..500 {
@@ -468,19 +468,23 @@ fn timers_do_not_pile_up() {
 }
 
 #[test]
-fn a_full_connection_gets_what_waited_before_anything_new() {
+fn unsent_data_is_sent_before_new_data() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
     env.ws(1, "control\r\nLS_reqId=7&LS_op=force_rebind");
     env.add(&id, 1);
     env.wire.peers.entry(2).or_default();
     let bind = format!("bind_session\r\nLS_session={id}&LS_send_sync=false&LS_reduce_head=true");
-    env.wire.peers.get_mut(&2).expect("a peer").full = true;
+    env.wire.peers.get_mut(&2).expect("known peer").full = true;
     assert_eq!(env.ws(2, &bind), [""; 0]);
     env.add(&id, 2);
-    env.wire.peers.get_mut(&2).expect("a peer").full = false;
+    env.wire.peers.get_mut(&2).expect("known peer").full = false;
     env.add(&id, 3);
-    assert_eq!(env.wire.lines(2), [""; 0], "it would overtake");
+    assert_eq!(
+        env.wire.lines(2),
+        [""; 0],
+        "responses do not overtake unsent data"
+    );
     let key = SessionKey::from_bits(env.wire.peers[&2].tag);
     env.shard.resume(&mut env.wire, key);
     let lines = env.wire.lines(2);
@@ -492,7 +496,7 @@ fn a_full_connection_gets_what_waited_before_anything_new() {
 }
 
 #[test]
-fn a_drain_takes_the_time_it_is_given() {
+fn drain_is_spread_over_its_period() {
     let mut env = TestEnv::new(GatewayLimits::default());
     for number in 1..=50 {
         env.create(number, "");
@@ -520,7 +524,7 @@ fn a_drain_takes_the_time_it_is_given() {
     assert!(refused[0].starts_with("CONERR,6,"), "{refused:?}");
 }
 
-/// A subscription to `count` items, numbered from `first`.
+/// Returns a subscription request for `count` items, numbered from `first`.
 fn add_many(sub_id: u32, first: usize, count: usize) -> String {
     let names: Vec<_> = (first..first + count)
         .map(|number| format!("item-[key=k{number}]"))
@@ -551,23 +555,26 @@ fn items_of_an_ended_session_are_released_in_slices() {
 
     let destroy = "control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=false";
     env.ws(1, destroy);
-    assert_eq!(env.sessions(), 1, "it counts no more");
+    assert_eq!(env.sessions(), 1, "ended sessions are not counted");
     assert!(
         env.shard.items.size().members >= 5 * ITEMS_PER_ITERATION,
-        "most is still to do"
+        "most items are still to be released"
     );
-    // Others who share its items leave meanwhile.
+    // Other subscribers of its items leave meanwhile.
     env.ws(2, "control\r\nLS_reqId=3&LS_op=delete&LS_subId=2");
     env.ws(2, destroy);
-    let mut turns = 0;
+    let mut iterations = 0;
     while env.shard.items.size() != unused {
         let before = env.shard.items.size().members;
         env.shard.item_work = 0;
         env.shard.tear_down();
         let released = before - env.shard.items.size().members;
-        assert!(released <= ITEMS_PER_ITERATION, "{released} in one turn");
-        turns += 1;
-        assert!(turns < 20, "nothing goes on");
+        assert!(
+            released <= ITEMS_PER_ITERATION,
+            "{released} in one iteration"
+        );
+        iterations += 1;
+        assert!(iterations < 20, "release makes no progress");
     }
     env.shard.item_work = 0;
     env.shard.tear_down();
@@ -575,14 +582,14 @@ fn items_of_an_ended_session_are_released_in_slices() {
         (env.shard.items.len(), env.shard.counters.subscriptions),
         (0, 0)
     );
-    assert!(env.shard.departing.is_empty());
+    assert!(env.shard.ended_sessions.is_empty());
     env.shard.schemas.sweep();
     env.shard.count_held();
     assert_eq!(env.shard.shared.guard.held.bytes(), 0);
 }
 
 #[test]
-fn a_session_has_a_limit_of_items() {
+fn items_per_session_are_limited() {
     let limits = GatewayLimits {
         items_per_session: 5,
         ..GatewayLimits::default()
@@ -600,7 +607,7 @@ fn a_session_has_a_limit_of_items() {
 }
 
 #[test]
-fn short_memory_sends_new_sessions_away_for_a_while() {
+fn sessions_are_refused_while_memory_is_short() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
     let overload = &env.shard.shared.guard.overload;

@@ -1,4 +1,4 @@
-//! Subscriptions come and go, and change their frequency.
+//! Adds and removes subscriptions, and changes their frequency.
 
 use std::sync::Arc;
 
@@ -8,19 +8,21 @@ use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
 use super::Shard;
 use super::admission::no_memory;
-use super::backlog::{Behind, NEVER};
-use super::class::{ClassKey, DeliveryMode, MemberState, PayloadSource};
+use super::backlog::{LaggingItem, NEVER};
+use super::class::{ClassKey, MemberState};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::frequency::FrequencyLimit;
 use super::item::{InterestUpdate, Item, ItemName};
 use super::item_history::Retention;
+use super::keys::SessionKey;
 use super::queue::Queue;
-use super::row_table::RowTableConfig;
-use super::session::{AdapterSet, ItemSubscription, SessionKey};
+use super::session::{AdapterSet, ItemSubscription, SessionEntry};
 use super::teardown::TEXT_PER_ITEM;
 use crate::admission::AdmissionLimit;
+use crate::interest::RowTableConfig;
 use crate::resolve::{Resolved, SubscriptionError, resolve};
 
-/// A refusal with the code's own text.
+/// Returns a refusal with the text of its code.
 pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
     SubscriptionError {
         code,
@@ -29,6 +31,7 @@ pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
 }
 
 impl Shard {
+    /// Makes a subscription, and appends its confirmation to `out`.
     pub(super) fn subscribe(
         &mut self,
         key: SessionKey,
@@ -36,15 +39,15 @@ impl Shard {
         out: &mut Vec<u8>,
     ) -> Result<(), SubscriptionError> {
         let shared = Arc::clone(&self.shared);
-        let set = self.sessions.get_mut(key).map(|entry| entry.set);
-        if set == Some(AdapterSet::LoadTests) {
+        let adapter_set = self.sessions.get_mut(key).map(|entry| entry.adapter_set);
+        if adapter_set == Some(AdapterSet::LoadTests) {
             return self.subscribe_start_item(key, add, out);
         }
         if self.shared.guard.overload.is_on() {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err(no_memory());
         }
-        // Names cost work also if they are refused.
+        // Resolving names costs CPU time, even if they are refused.
         self.item_work += add.group.len() / TEXT_PER_ITEM;
         let Resolved { connection, items } = resolve(
             add,
@@ -53,7 +56,7 @@ impl Shard {
             &shared.guard,
             shared.unknown_names,
         )?;
-        self.may_subscribe(key, &items, &add.schema)?;
+        self.check_subscription(key, &items, &add.schema)?;
         let mapping = &shared.connections[usize::from(connection)].config.mapping;
         let in_rows = add.mode == Mode::Command;
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
@@ -71,12 +74,12 @@ impl Shard {
             delivery,
             diffs,
         };
-        self.items_may_grow(connection, &items, class)?;
+        self.check_frame_classes(connection, &items, class)?;
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
-        let pacing = FrequencyLimit::of(add);
-        let frequency = pacing.as_ref().and_then(|pacing| pacing.frequency);
+        let frequency_limit = FrequencyLimit::of(add);
+        let frequency = frequency_limit.as_ref().and_then(|limit| limit.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
         let subscription = Subscription {
             sub_id: add.sub_id,
@@ -88,7 +91,7 @@ impl Shard {
                 schema: Arc::clone(&schema),
                 delivery,
                 diffs: diffs.cloned(),
-                pacing,
+                frequency_limit,
                 places: items.iter().map(|_| None).collect(),
                 charged: 0,
             },
@@ -107,12 +110,12 @@ impl Shard {
             None => core.write_subok(add.sub_id, counts.0, counts.1, out),
         }
         core.write_conf(add.sub_id, frequency, out);
-        let keep = match add.mode {
+        let retention = match add.mode {
             Mode::Command => {
                 let rules = RowTableConfig {
                     mode: mapping.command_mode(),
                     fields: mapping.command_fields(),
-                    keys_max: shared.limits.command_keys,
+                    keys_max: shared.limits.command_rows,
                 };
                 Retention::Rows(rules, self.workers_with_rows(connection))
             }
@@ -125,8 +128,8 @@ impl Shard {
         for (index, name) in items.into_iter().enumerate() {
             let class = class(index);
             match name {
-                Some(name) => self.join(key, &(connection, name), class, keep, add.snapshot),
-                // Nothing will ever come, so this is all of it.
+                Some(name) => self.join(key, &(connection, name), class, retention, add.snapshot),
+                // No update will ever come, so the snapshot is complete.
                 None if add.snapshot != Snapshot::No && delivery.has_end_of_snapshot() => {
                     push_end_of_snapshot(out, add.sub_id, class.position);
                 }
@@ -138,8 +141,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Checks that no item of a subscription has too many frame classes.
-    fn items_may_grow<'a>(
+    /// Checks that no item of a subscription exceeds the limit of frame classes.
+    fn check_frame_classes<'a>(
         &self,
         connection: u16,
         items: &[Option<Arc<str>>],
@@ -153,7 +156,7 @@ impl Shard {
                 self.shared.guard.note(AdmissionLimit::FrameClasses);
                 return Err(SubscriptionError {
                     code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
-                    message: "an item has too many different subscriptions, try again later"
+                    message: "too many different subscriptions to one item, try again later"
                         .to_owned(),
                 });
             }
@@ -161,7 +164,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Ingest workers of a connection who may know rows of an item that this shard does not.
+    /// Returns the number of ingest workers of a connection that may have rows of an item from
+    /// before this shard's interest.
     fn workers_with_rows(&self, connection: u16) -> usize {
         match self.shared.shards {
             0 | 1 => 0,
@@ -172,16 +176,16 @@ impl Shard {
         }
     }
 
-    /// Enters a session into an item's class, and asks ingest for what is new.
+    /// Adds a session to an item's class, and reports new interest to ingest.
     fn join(
         &mut self,
         key: SessionKey,
         name: &ItemName,
         class: ClassKey<'_>,
-        keep: Retention,
+        retention: Retention,
         snapshot: Snapshot,
     ) {
-        let (place, asked) = self.items.add(name, class, key, keep);
+        let (place, change) = self.items.add(name, class, key, retention);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -192,21 +196,21 @@ impl Shard {
         if let Some(slot) = subscribed.places.get_mut(class.position as usize - 1) {
             *slot = Some(place);
         }
-        let pacing = subscribed.pacing.as_ref();
-        let paced = pacing.is_some_and(|pacing| pacing.frequency.is_some());
+        let frequency_limit = subscribed.frequency_limit.as_ref();
+        let has_frequency_limit = frequency_limit.is_some_and(|limit| limit.frequency.is_some());
         if let Some(item) = self.items.at_mut(place.slot) {
-            let waits = match snapshot {
+            let plan = match snapshot {
                 Snapshot::No => None,
                 _ => entry.snapshot(item, class, snapshot),
             };
             let members = item.class_mut(class).map(|found| &mut found.members);
             if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
-                member.paced = paced;
-                if let Some(waits) = waits {
-                    member.awaits = waits.awaits;
-                    if let Some(behind) = waits.behind {
-                        member.progress = MemberState::Behind;
-                        self.backlog.push(key, behind, waits.due_ms);
+                member.has_frequency_limit = has_frequency_limit;
+                if let Some(plan) = plan {
+                    member.awaits_snapshot = plan.awaits;
+                    if let Some(lagging) = plan.lagging {
+                        member.state = MemberState::Lagging;
+                        self.backlog.push(key, lagging, plan.due_ms);
                     }
                 }
             }
@@ -214,14 +218,15 @@ impl Shard {
         let ingest = &self.shared.connections[usize::from(name.0)];
         ingest.late.note();
         let name = Arc::clone(&name.1);
-        match asked {
+        match change {
             InterestUpdate::Nothing => {}
-            InterestUpdate::New(demand) => self.wishes.subscribe(ingest, name, demand),
-            InterestUpdate::More(demand) => self.wishes.change(ingest, name, demand),
+            InterestUpdate::New(interest) => self.interests.subscribe(ingest, name, interest),
+            InterestUpdate::More(interest) => self.interests.change(ingest, name, interest),
         }
     }
 
-    /// Changes a subscription's frequency; `None` changes nothing, the answer says what holds.
+    /// Changes the frequency limit of a subscription; `None` changes nothing. The response contains
+    /// the limit in effect.
     pub(super) fn reconfigure(
         &mut self,
         key: SessionKey,
@@ -241,17 +246,17 @@ impl Shard {
         }
         let subscribed = &mut subscription.handle;
         let before = subscribed
-            .pacing
+            .frequency_limit
             .as_ref()
-            .and_then(|pacing| pacing.frequency);
+            .and_then(|limit| limit.frequency);
         let frequency = match wanted {
             None => before,
             Some(Frequency::PerSecond(frequency)) => Some(frequency),
             Some(Frequency::Unlimited | Frequency::Unfiltered) => None,
         };
         if frequency != before {
-            let pacing = subscribed.pacing.get_or_insert_default();
-            pacing.set_frequency(frequency, now_ms);
+            let frequency_limit = subscribed.frequency_limit.get_or_insert_default();
+            frequency_limit.set_frequency(frequency, now_ms);
             for (index, place) in subscribed.places.iter().enumerate() {
                 let Some(place) = *place else { continue };
                 let class = ClassKey {
@@ -264,15 +269,16 @@ impl Shard {
                 let item = self.items.at_mut(place.slot);
                 let members = item.and_then(|item| Some(&mut item.class_mut(class)?.members));
                 if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
-                    member.paced = frequency.is_some();
+                    member.has_frequency_limit = frequency.is_some();
                 }
-                self.backlog.look_again(key, (sub_id, class.position));
+                self.backlog.retry_delayed(key, (sub_id, class.position));
             }
         }
         entry.core.write_conf(sub_id, frequency, out);
         Ok(())
     }
 
+    /// Ends a subscription, and appends its confirmation to `out`.
     pub(super) fn unsubscribe(
         &mut self,
         key: SessionKey,
@@ -298,20 +304,20 @@ impl Shard {
     }
 }
 
-/// How a newcomer gets its snapshot.
-struct Waits {
-    /// What can be told now, in the order of the backlog.
-    behind: Option<Behind>,
-    /// Something of it will come later.
+/// Snapshot of a new subscriber.
+struct SnapshotPlan {
+    /// The part that can be sent now.
+    lagging: Option<LaggingItem>,
+    /// `true` if a part of the snapshot is outstanding.
     awaits: bool,
-    /// When it may be told.
+    /// Time from which the available part may be sent.
     due_ms: u64,
 }
 
-impl super::session::SessionEntry {
-    /// The snapshot of an item, as far as it is known.
-    fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<Waits> {
-        let behind = |queue| Behind {
+impl SessionEntry {
+    /// Returns the snapshot of an item, as far as it is known.
+    fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<SnapshotPlan> {
+        let lagging = |queue| LaggingItem {
             sub_id: class.sub_id,
             position: class.position,
             seen: None,
@@ -320,26 +326,27 @@ impl super::session::SessionEntry {
         let queue = self.new_queue(class.sub_id, class.delivery);
         let Some(mut queue) = queue else {
             let known = item.snapshot(class.schema).is_some();
-            return Some(Waits {
-                behind: known.then(|| behind(None)),
+            return Some(SnapshotPlan {
+                lagging: known.then(|| lagging(None)),
                 awaits: !known,
                 due_ms: 0,
             });
         };
         let awaits = fill(&mut queue, item, class, asked);
-        // What is older must be told first. Rows may come in any order before their end.
-        let is_held = awaits && class.delivery.basis() == PayloadSource::Event;
-        Some(Waits {
-            behind: (queue.len() > 0).then(|| behind(Some(queue))),
+        // Older updates must be sent first. Rows may come in any order before the end of the
+        // snapshot.
+        let is_delayed = awaits && class.delivery.payload_source() == PayloadSource::Event;
+        Some(SnapshotPlan {
+            lagging: (queue.len() > 0).then(|| lagging(Some(queue))),
             awaits,
-            due_ms: if is_held { NEVER } else { 0 },
+            due_ms: if is_delayed { NEVER } else { 0 },
         })
     }
 }
 
-/// Puts the snapshot of an item into a queue; whether something of it is still to come.
+/// Queues the snapshot of an item. Returns `true` if a part of it is outstanding.
 fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
-    match class.delivery.basis() {
+    match class.delivery.payload_source() {
         PayloadSource::State => {
             let known = item.snapshot(class.schema);
             known
@@ -356,7 +363,7 @@ fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) ->
             let awaits = item.awaits_history();
             if awaits {
                 let most = most.min(item.history_max());
-                queue.await_past(most - past.len());
+                queue.reserve_backfill(most - past.len());
             }
             past.into_iter()
                 .for_each(|values| queue.push_snapshot(values));
@@ -369,7 +376,7 @@ fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) ->
                 return false;
             };
             for row in table.rows() {
-                queue.push_past_row(Arc::clone(&row.key), Arc::clone(&row.values));
+                queue.push_snapshot_row(Arc::clone(&row.key), Arc::clone(&row.values));
             }
             if table.in_snapshot() {
                 return true;

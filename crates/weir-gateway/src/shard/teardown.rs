@@ -1,6 +1,6 @@
-//! Work on many items in slices, so that no iteration of the event loop takes long: the items of
-//! ended sessions are released, and requests from other shards are carried out, a bounded number
-//! per iteration.
+//! Spreads work on many items over iterations, so that no iteration of the event loop takes long.
+//!
+//! This applies to the release of items of ended sessions and to requests from other shards.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use weir_net::server::ServerIo;
 
 use super::Shard;
 use super::class::ClassKey;
-use super::session::SessionKey;
+use super::keys::SessionKey;
 
-/// Items that one iteration joins or releases before the rest waits; about 2 ms.
+/// Maximum number of items that one iteration joins or releases; about 2 ms.
 pub(super) const ITEMS_PER_ITERATION: usize = 1_000;
-/// Characters of an item group that cost as much to resolve as an item to join.
+/// Characters of an item group that take as long to resolve as one item takes to join.
 pub(super) const TEXT_PER_ITEM: usize = 32;
-/// Bytes of input that cost as much as one item joined or released.
+/// Input bytes that are charged for one item joined or released.
 const ITEM_CHARGE: usize = 512;
 
-/// How often field lists that no subscription uses are forgotten.
+/// Interval between removals of unused field schemas.
 const SWEEP_INTERVAL_MS: u64 = 1_000;
 
 impl Shard {
-    /// Releases items of ended sessions, as many as this iteration may.
+    /// Releases items of ended sessions, up to the limit of this iteration.
     pub(super) fn tear_down(&mut self) {
         while self.item_work < ITEMS_PER_ITERATION {
-            let Some(key) = self.departing.front().copied() else {
+            let Some(key) = self.ended_sessions.front().copied() else {
                 break;
             };
             if !self.release_one(key) {
-                self.departing.pop_front();
+                self.ended_sessions.pop_front();
                 self.sessions.forget(key);
             }
         }
         self.count_held();
     }
 
-    /// Releases one item or the rest of one subscription of an ended session; `false` if it has
-    /// none.
+    /// Releases one item, or an empty subscription, of an ended session. Returns `false` if nothing
+    /// is left.
     fn release_one(&mut self, key: SessionKey) -> bool {
         let Some(entry) = self.sessions.any_mut(key) else {
             return false;
@@ -66,14 +66,14 @@ impl Shard {
         true
     }
 
-    /// Charges the items that a peer's input has joined and released.
+    /// Charges the input budget of a peer for the items that its input has joined and released.
     pub(super) fn charge_work(&mut self, io: &mut ServerIo) {
         io.charge_input((self.item_work - self.charged_work) * ITEM_CHARGE);
         self.charged_work = self.item_work;
     }
 
-    /// Begins the next iteration's slice of what waits.
-    pub(super) fn begin_turn(&mut self, io: &mut ServerIo) {
+    /// Starts an iteration with the work that earlier ones have left.
+    pub(super) fn begin_iteration(&mut self, io: &mut ServerIo) {
         self.item_work = 0;
         if io.now_ms() >= self.swept_ms.saturating_add(SWEEP_INTERVAL_MS) {
             self.swept_ms = io.now_ms();
@@ -81,9 +81,9 @@ impl Shard {
         }
         self.tear_down();
         self.item_work = 0;
-        self.run_waiting_errands(io);
+        self.run_pending_requests(io);
         self.charged_work = self.item_work;
-        if !self.departing.is_empty() || self.errands.has_incoming() {
+        if !self.ended_sessions.is_empty() || self.forwarding.has_incoming() {
             io.continue_soon();
         }
     }

@@ -1,13 +1,13 @@
-//! What one update is to the subscribers of an item, by what they are owed.
+//! The effect of one update on an item and on its subscribers, by delivery mode.
 
 use std::sync::Arc;
 
 use weir_mapping::FrozenValues;
 
-use super::class::{DeliveryMode, PayloadSource};
+use super::delivery::{DeliveryMode, PayloadSource};
 use super::row_table::{RowChange, RowStep};
 
-/// An update's way into an item: what subscribers get, and what those in step have seen before.
+/// State change of an item: the values that subscribers receive, and those they received before.
 #[derive(Debug)]
 pub(super) struct Transition {
     pub(super) event: Arc<FrozenValues>,
@@ -17,25 +17,25 @@ pub(super) struct Transition {
     pub(super) row: Option<RowStep>,
 }
 
-/// What a step is to the subscribers of one delivery.
+/// A transition as seen by the subscribers of one delivery mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Emission<'a> {
-    /// What those in step have got afterwards.
+    /// Values of up-to-date members after the transition.
     pub(super) values: &'a Arc<FrozenValues>,
-    /// What they have got before.
+    /// Values of up-to-date members before the transition.
     pub(super) before: Option<&'a Arc<FrozenValues>>,
-    /// What those get who are not in step.
+    /// Values for members that are not up to date.
     pub(super) whole: &'a Arc<FrozenValues>,
     pub(super) row: Option<&'a RowChange>,
-    /// Else it is what was there before: for those who wait for their snapshot, and as far as it
-    /// changes what others have got.
-    pub(super) is_news: bool,
+    /// `false` for a backfill. It goes only to members that wait for their snapshot, and to members
+    /// whose values it changes.
+    pub(super) is_live: bool,
 }
 
 impl Transition {
-    /// What the subscribers of a delivery are told; `None` if that is nothing.
+    /// Returns what the subscribers of a delivery mode receive; `None` if that is nothing.
     pub(super) fn emission(&self, delivery: DeliveryMode) -> Option<Emission<'_>> {
-        let (values, before) = match delivery.basis() {
+        let (values, before) = match delivery.payload_source() {
             PayloadSource::Event => (&self.event, self.event_before.as_ref()),
             PayloadSource::State => (&self.state, self.state_before.as_ref()),
             PayloadSource::Row => {
@@ -50,28 +50,28 @@ impl Transition {
             before,
             whole: values,
             row: None,
-            is_news: true,
+            is_live: true,
         })
     }
 }
 
 impl<'a> Emission<'a> {
-    /// The same as no news.
-    pub(super) fn past(self) -> Self {
+    /// Returns the emission as a backfill.
+    pub(super) fn as_backfill(self) -> Self {
         Self {
-            is_news: false,
+            is_live: false,
             ..self
         }
     }
 
-    /// A change of a row.
+    /// Returns the emission of a row change.
     pub(super) fn of_row(change: &'a RowChange) -> Self {
         Self {
             values: &change.values,
             before: change.before.as_ref(),
             whole: &change.whole,
             row: Some(change),
-            is_news: true,
+            is_live: true,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a shard needs of the network, so that it also runs without one.
+//! Network operations that a shard uses. Tests replace them.
 
 use std::net::IpAddr;
 
@@ -9,12 +9,15 @@ use weir_net::websocket::DeflateWindow;
 
 use super::frame::message;
 
-/// Connections and timers; see [`Io`] for the meaning of each.
+/// Connection id that no connection has.
+pub(super) const NO_CONNECTION: ConnId = ConnId::from_parts(u32::MAX, 0);
+
+/// Connections and timers; see [`ServerIo`] for the operations.
 pub(super) trait Wire {
     fn now_ms(&self) -> u64;
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool;
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend;
-    fn want_room(&mut self, conn: ConnId);
+    fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend;
+    fn notify_writable(&mut self, conn: ConnId);
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool);
     fn begin_body(&mut self, conn: ConnId, head: &Response);
     fn finish(&mut self, conn: ConnId);
@@ -26,7 +29,7 @@ pub(super) trait Wire {
     fn set_tag(&mut self, conn: ConnId, tag: u64);
     fn set_timer(&mut self, at_ms: u64, token: u64);
     fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr>;
-    fn ticket(&mut self, conn: ConnId) -> u32;
+    fn admission_id(&mut self, conn: ConnId) -> u32;
     fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow>;
 
     /// Queues lines as one WebSocket message.
@@ -44,11 +47,11 @@ impl Wire for ServerIo {
         self.send(conn, chunk)
     }
 
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
+    fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
         self.offer(conn, chunk)
     }
 
-    fn want_room(&mut self, conn: ConnId) {
+    fn notify_writable(&mut self, conn: ConnId) {
         self.want_room(conn);
     }
 
@@ -96,7 +99,7 @@ impl Wire for ServerIo {
         self.peer(conn).map(|peer| peer.ip())
     }
 
-    fn ticket(&mut self, conn: ConnId) -> u32 {
+    fn admission_id(&mut self, conn: ConnId) -> u32 {
         self.ticket(conn)
     }
 

@@ -1,5 +1,5 @@
-//! Counts entries that are visited, so that tests can tell whether an operation's cost depends on
-//! how much waits. Compiles to nothing outside tests.
+//! Counter of visited entries. Tests use it to check that the cost of an operation does not depend
+//! on the queue length. It compiles to nothing outside tests.
 
 #[cfg(test)]
 thread_local! {
@@ -13,7 +13,7 @@ pub(super) fn visit() {
     VISITS.with(|visits| visits.set(visits.get() + 1));
 }
 
-/// Returns the entries visited by this thread so far.
+/// Returns the number of entries visited by this thread.
 #[cfg(test)]
 pub(super) fn visits() -> u64 {
     VISITS.with(std::cell::Cell::get)

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use weir_mapping::FieldValues;
 
-use super::super::class::DeliveryMode;
+use super::super::delivery::DeliveryMode;
 use super::super::queue::QueuedUpdate;
 use super::super::work::visits;
 use super::*;
@@ -10,11 +10,11 @@ const SESSION: SessionKey = SessionKey {
     index: 1,
     serial: 1,
 };
-/// Bytes that one update without text counts for.
+/// Bytes that an update without text counts.
 const UPDATE: usize = 64;
 
-fn behind((sub_id, position): At, delivery: DeliveryMode) -> Behind {
-    Behind {
+fn lagging((sub_id, position): ItemAt, delivery: DeliveryMode) -> LaggingItem {
+    LaggingItem {
         sub_id,
         position,
         seen: None,
@@ -26,8 +26,8 @@ fn values() -> Arc<FrozenValues> {
     Arc::new(FieldValues::default().freeze())
 }
 
-/// Entries visited by 100 appends while `items` items with `updates` updates each wait and no more
-/// fits.
+/// Returns the entries visited by 100 appends that exceed the limit, with `items` items of
+/// `updates` queued updates each.
 fn append_cost(items: u32, updates: usize, delivery: DeliveryMode) -> u64 {
     let (values, mut backlog) = (values(), Backlog::new(items as usize * updates * UPDATE));
     let append = |backlog: &mut Backlog, position| {
@@ -36,7 +36,7 @@ fn append_cost(items: u32, updates: usize, delivery: DeliveryMode) -> u64 {
         })
     };
     for position in 1..=items {
-        backlog.push(SESSION, behind((1, position), delivery), 0);
+        backlog.push(SESSION, lagging((1, position), delivery), 0);
     }
     for position in (1..=items).cycle().take(items as usize * updates) {
         assert_eq!(append(&mut backlog, position), OverflowCounts::default());
@@ -52,7 +52,7 @@ fn append_cost(items: u32, updates: usize, delivery: DeliveryMode) -> u64 {
 }
 
 #[test]
-fn appends_cost_the_same_however_much_waits() {
+fn append_cost_is_independent_of_queue_length() {
     for delivery in [
         DeliveryMode::Events,
         DeliveryMode::List,
@@ -64,18 +64,18 @@ fn appends_cost_the_same_however_much_waits() {
             append_cost(20_000, 2, delivery),
             append_cost(50, 2, delivery)
         );
-        // A queue closes its gaps in one go, which counts for those that came before.
+        // A queue compacts its entries at once; the earlier removals are included.
         let many = append_cost(50, 1_000, delivery);
         assert!(many <= few, "{delivery:?}: {few} {many}");
     }
 }
 
 #[test]
-fn removals_cost_the_same_however_much_waits() {
+fn removal_cost_is_independent_of_item_count() {
     let cost = |items: u32| {
         let mut backlog = Backlog::new(usize::MAX);
         for position in 1..=items {
-            backlog.push(SESSION, behind((1, position), DeliveryMode::Events), 0);
+            backlog.push(SESSION, lagging((1, position), DeliveryMode::Events), 0);
         }
         let before = visits();
         (1..=10).for_each(|position| backlog.remove(SESSION, (1, position)));
@@ -91,7 +91,7 @@ enum Op {
     Hasten(u32, u64),
     Release(u32),
     Remove(u32),
-    /// Sends the first item at an instant: an update of it, or all, or nothing.
+    /// Sends the first item at a time: one of its updates, all of them, or none.
     Send(u64, Option<bool>),
 }
 
@@ -107,7 +107,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the naive backlog knows of an item.
+/// Item of the naive backlog.
 #[derive(Debug, Clone, PartialEq)]
 struct Naive {
     at: u32,
@@ -116,16 +116,16 @@ struct Naive {
 }
 
 proptest! {
-    /// Against a list that is sorted and summed up each time.
+    /// The backlog behaves like a list that is sorted and summed up each time.
     #[test]
-    fn the_backlog_behaves_as_a_list(ops in proptest::collection::vec(op(), 1..100)) {
+    fn backlog_behaves_like_a_sorted_list(ops in proptest::collection::vec(op(), 1..100)) {
         const QUEUE_BYTES: usize = 10 * UPDATE;
         let (values, mut backlog) = (values(), Backlog::new(QUEUE_BYTES));
         let mut model: Vec<Naive> = Vec::new();
         for op in ops {
             match op {
                 Op::Push(at, due) => {
-                    backlog.push(SESSION, behind((at, 1), DeliveryMode::Events), due);
+                    backlog.push(SESSION, lagging((at, 1), DeliveryMode::Events), due);
                     model.retain(|one| one.at != at);
                     model.push(Naive { at, due, updates: 0 });
                 }
@@ -143,13 +143,15 @@ proptest! {
                         let fits = (one.updates + 1) * UPDATE <= room;
                         one.updates += usize::from(fits || one.updates == 0);
                     }
-                    // One update may always wait.
+                    // One update is always accepted.
                     let all: usize = model.iter().map(|one| one.updates).sum();
                     prop_assume!(all * UPDATE <= QUEUE_BYTES);
                 }
                 Op::Hasten(at, due) => {
-                    backlog.hasten(SESSION, (at, 1), due);
-                    if let Some(index) = model.iter().position(|one| one.at == at && due < one.due && one.due != NEVER) {
+                    backlog.advance_due(SESSION, (at, 1), due);
+                    let is_later = |one: &Naive| one.due > due && one.due != NEVER;
+                    let found = model.iter().position(|one| one.at == at && is_later(one));
+                    if let Some(index) = found {
                         let one = model.remove(index);
                         model.push(Naive { due, ..one });
                     }
@@ -173,15 +175,16 @@ proptest! {
                         continue;
                     };
                     let mut sent = None;
-                    let result = waiting.send_first(now, |behind| {
-                        sent = Some(behind.sub_id);
+                    let result = waiting.send_first(now, |lagging| {
+                        sent = Some(lagging.sub_id);
                         match what {
                             None => Err(()),
                             Some(true) => Ok(None),
                             Some(false) => {
-                                let queue = behind.queue.as_mut().expect("it has one");
+                                let queue = lagging.queue.as_mut().expect("item has a queue");
                                 while let Some(index) = queue.next(now) {
-                                    let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
+                                    let entry = queue.get(index);
+                                    let is_loss = matches!(entry, Some(QueuedUpdate::Lost(_)));
                                     queue.take(index);
                                     if !is_loss {
                                         break;
@@ -199,7 +202,7 @@ proptest! {
                         (Some(index), Some(true)) => drop(model.remove(index)),
                         (Some(index), Some(false)) => {
                             let one = model.remove(index);
-                            // A report of losses counts for nothing.
+                            // A report of lost updates counts no bytes.
                             let updates = one.updates.saturating_sub(1);
                             model.push(Naive { due: now + 2, updates, ..one });
                         }

@@ -1,4 +1,4 @@
-//! A client as the protocol promises it: what it reads, and what it must have read.
+//! A client that follows the protocol: the lines it reads, and those it must receive.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,56 +6,57 @@ use weir_mapping::FieldSet;
 use weir_tlcp::client::{ItemState, Line, Lines, parse_line};
 use weir_tlcp::request::Diffs;
 
+use super::item::Item;
 use super::rows::{ModelRowChange, ObservedRows, Rows, seen};
+use super::values::{HISTORY, ModelRow};
 use super::want::{PERIOD_MS, SubscriptionSpec, Values};
-use super::{HISTORY, Item, ModelRow};
 
-/// Lateness that a limit of frequency forgives.
+/// Tolerated deviation from a frequency limit.
 const SLACK_MS: u64 = 20;
 
 /// One subscription from its request to its end.
 #[derive(Debug)]
 struct Subscription {
     want: SubscriptionSpec,
-    /// What comes or, where something may be left out, may come.
+    /// Values that must be received or, where updates may be dropped, may be received.
     expected: VecDeque<Values>,
-    /// The newest of `expected`, read or not.
+    /// Last of `expected`, read or not.
     newest: Option<Values>,
-    /// Updates of the snapshot that have not been read; they may not be left out.
+    /// Number of unread snapshot updates, which may not be dropped.
     past: usize,
-    /// Mode COMMAND: the rows as they are, and as the client knows them.
+    /// Mode COMMAND: the expected rows.
     rows: Rows,
     seen: ObservedRows,
-    /// Mode COMMAND: rows from before its item was subscribed are still to be told.
+    /// Mode COMMAND: `true` while rows from before the interest began are outstanding.
     awaits: bool,
-    /// Updates from before that may come in front of those expected, once they are known.
+    /// Number of earlier updates that may precede the expected ones, once they are known.
     awaits_past: Option<usize>,
-    /// Updates were reported as lost.
+    /// `true` if updates were reported as lost.
     has_lost: bool,
-    /// Nothing is expected any more.
+    /// `true` if nothing more is expected.
     closed: bool,
     decoder: ItemState,
     confirmed: bool,
     snapshot_over: bool,
     since_ms: u64,
-    /// Updates under a limit of frequency; of rows by key.
+    /// Times of updates under a frequency limit, by row key.
     paced_updates: BTreeMap<String, u64>,
-    /// The limit is the one it was made with.
+    /// `true` if the initial frequency limit is still in effect.
     paced: bool,
 }
 
 /// One client.
 #[derive(Debug, Default)]
 pub(super) struct ModelClient {
-    /// By number, oldest first: a number may be used again after its end.
+    /// Subscriptions by number, oldest first. A number may be used again after its end.
     subscriptions: BTreeMap<u32, VecDeque<Subscription>>,
     rest: String,
-    /// Its session; empty before its first line has come.
+    /// Session id; empty before its first line.
     session: String,
-    /// Those it has said it accepts; it accepts all if it has not.
+    /// Diffs that the client accepts; `None` is all.
     pub(super) diffs: Option<Diffs>,
     pub(super) data_lines: u64,
-    /// Data notifications that come again after a recovery.
+    /// Number of data notifications that are repeated after a recovery.
     repeated: u64,
     ended: bool,
 }
@@ -79,12 +80,12 @@ impl ModelClient {
         last.filter(move |one| !one.closed && !ended)
     }
 
-    /// What is subscribed.
+    /// Returns the active subscriptions.
     pub(super) fn wants(&self) -> impl Iterator<Item = &SubscriptionSpec> {
         self.active().map(|(_, one)| &one.want)
     }
 
-    /// A record that is written now must be read with all fields that are subscribed.
+    /// Checks that a record is read with all subscribed fields.
     pub(super) fn check_route(&self, item: usize, fields: &FieldSet) {
         for want in self.wants().filter(|want| want.item == item) {
             assert!(want.wanted().is_subset(fields), "{want:?}: {fields:?}");
@@ -105,7 +106,7 @@ impl ModelClient {
             past: 0,
             rows: item.rows.clone().unwrap_or_default(),
             seen: ObservedRows::default(),
-            awaits: want.snapshot && want.kind.is_command() && item.unheard > 0,
+            awaits: want.snapshot && want.kind.is_command() && item.pending_workers > 0,
             awaits_past: None,
             has_lost: false,
             closed: false,
@@ -123,7 +124,7 @@ impl ModelClient {
         list.push_back(subscription);
     }
 
-    /// Whether there is one to end.
+    /// Ends a subscription; returns `false` if there is none.
     pub(super) fn unsubscribe(&mut self, sub_id: u32) -> bool {
         let active = self.is_active(sub_id);
         let list = self.subscriptions.get_mut(&sub_id);
@@ -133,7 +134,7 @@ impl ModelClient {
         active
     }
 
-    /// Whether there is one that may be told another frequency.
+    /// Returns `true` if the frequency limit of this subscription may be changed.
     pub(super) fn reconfigure(&mut self, sub_id: u32) -> bool {
         let active = self.is_active(sub_id);
         let list = self.subscriptions.get_mut(&sub_id);
@@ -146,7 +147,8 @@ impl ModelClient {
         }
     }
 
-    /// An update went to the shard; `change` is what it does to the item's rows.
+    /// Records an update that was delivered to the shard. `change` is its effect on the item's
+    /// rows.
     pub(super) fn expect(
         &mut self,
         number: usize,
@@ -170,9 +172,9 @@ impl ModelClient {
         }
     }
 
-    /// The request that goes on with the session after its connection was cut.
+    /// Returns the request that recovers the session.
     pub(super) fn recover(&mut self) -> String {
-        // Half a line has not been received.
+        // An incomplete line is not received.
         self.rest.clear();
         let (id, received) = (&self.session, self.data_lines);
         format!(
@@ -181,7 +183,7 @@ impl ModelClient {
         )
     }
 
-    /// The request that gives the session up for another one.
+    /// Returns the request that replaces the session.
     pub(super) fn replace(&self) -> String {
         let old = &self.session;
         format!(
@@ -197,8 +199,8 @@ impl ModelClient {
         self.ended
     }
 
-    /// The shard has learned the values of an item: no update, but what completes a snapshot.
-    pub(super) fn learn(&mut self, number: usize, item: &Item) {
+    /// Records a backfill of values, which completes snapshots.
+    pub(super) fn backfill(&mut self, number: usize, item: &Item) {
         let all = self.active_mut().filter(|one| one.want.item == number);
         for one in all.filter(|one| one.want.kind.is_merge()) {
             let Some(values) = one.want.current(&item.known) else {
@@ -211,15 +213,15 @@ impl ModelClient {
         }
     }
 
-    /// The shard has learned a row: no update but for those who wait for their snapshot.
-    pub(super) fn learn_row(&mut self, number: usize, row: &ModelRow, change: &ModelRowChange) {
+    /// Records a backfilled row, which is sent to subscribers that wait for a snapshot.
+    pub(super) fn backfill_row(&mut self, number: usize, row: &ModelRow, change: &ModelRowChange) {
         let all = self.active_mut().filter(|one| one.want.item == number);
         for one in all.filter(|one| one.want.kind.is_command()) {
             let want = one.want;
             let shown = |row| seen(&want, row, "UPDATE");
-            let told = one.rows.get(row).map(shown);
-            // Or it had been told without what was not known of it.
-            let corrects = told.is_some_and(|told| told != shown(&change.row));
+            let sent = one.rows.get(row).map(shown);
+            // It is also sent if the row was sent before with missing fields.
+            let corrects = sent.is_some_and(|sent| sent != shown(&change.row));
             one.rows.apply(row);
             if one.awaits || corrects {
                 one.past += usize::from(one.awaits);
@@ -228,18 +230,24 @@ impl ModelClient {
         }
     }
 
-    /// The shard has learned all updates from before it kept those of an item.
-    pub(super) fn learn_history(&mut self, number: usize, told: &[(i64, ModelRow, FieldSet)]) {
+    /// Records a backfill of updates from before the history of an item.
+    pub(super) fn backfill_history(
+        &mut self,
+        number: usize,
+        updates: &[(i64, ModelRow, FieldSet)],
+    ) {
         for one in self.active_mut().filter(|one| one.want.item == number) {
             let Some(most) = one.awaits_past.take() else {
                 continue;
             };
             assert!(
                 !one.decoder.is_started(),
-                "its snapshot comes first: {one:?}"
+                "the snapshot is sent first: {one:?}"
             );
             let wanted = one.want.wanted();
-            let read = told.iter().filter(|(.., fields)| wanted.is_subset(fields));
+            let read = updates
+                .iter()
+                .filter(|(.., fields)| wanted.is_subset(fields));
             let rows: Vec<Values> = read.map(|(_, row, _)| one.want.project(row)).collect();
             for values in rows.into_iter().rev().take(most) {
                 one.newest.get_or_insert_with(|| values.clone());
@@ -249,13 +257,13 @@ impl ModelClient {
         }
     }
 
-    /// The shard has learned all rows of an item.
-    pub(super) fn know_rows(&mut self, number: usize) {
+    /// Records that the backfill of rows is complete.
+    pub(super) fn complete_rows(&mut self, number: usize) {
         let all = self.active_mut().filter(|one| one.want.item == number);
         all.for_each(|one| one.awaits = false);
     }
 
-    /// The gateway gave up on this client.
+    /// Records that the gateway has ended the session.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
@@ -265,7 +273,7 @@ impl ModelClient {
         let text = std::mem::take(&mut self.rest);
         let mut lines = Lines::new(text.as_bytes());
         for line in &mut lines {
-            let line = parse_line(line).expect("a good line");
+            let line = parse_line(line).expect("valid line");
             if line.is_data() && self.repeated > 0 {
                 self.repeated -= 1;
                 continue;
@@ -276,11 +284,11 @@ impl ModelClient {
         self.rest = String::from_utf8_lossy(lines.remainder()).into_owned();
     }
 
-    /// The subscription that a line with this number is about.
+    /// Returns the subscription to which a line with this number belongs.
     fn oldest(&mut self, sub_id: u32) -> &mut Subscription {
         let list = self.subscriptions.get_mut(&sub_id);
         let oldest = list.and_then(VecDeque::front_mut);
-        oldest.expect("a subscription that has not ended")
+        oldest.expect("active subscription")
     }
 
     fn on_line(&mut self, line: &Line<'_>, now_ms: u64) {
@@ -290,7 +298,7 @@ impl ModelClient {
                 let is_command = matches!(line, Line::SubCmd { .. });
                 assert_eq!(is_command, one.want.kind.is_command());
                 let confirmed = std::mem::replace(&mut one.confirmed, true);
-                assert!(!confirmed, "confirmed twice");
+                assert!(!confirmed, "subscription confirmed twice");
             }
             Line::Update {
                 sub_id, payload, ..
@@ -298,7 +306,7 @@ impl ModelClient {
             Line::Eos { sub_id, .. } => {
                 let one = self.oldest(sub_id);
                 assert!(one.want.snapshot && !one.want.kind.is_merge());
-                // Rows may be gone before they are told.
+                // Rows may be deleted before they are sent.
                 let past = std::mem::take(&mut one.past);
                 assert!(past == 0 || one.want.kind.is_command(), "{one:?}");
                 assert!(!std::mem::replace(&mut one.snapshot_over, true));
@@ -311,17 +319,17 @@ impl ModelClient {
             }
             Line::Unsub { sub_id } => {
                 let one = self.oldest(sub_id);
-                assert!(one.closed, "nobody asked for its end");
+                assert!(one.closed, "the client ended the subscription");
                 let list = self.subscriptions.get_mut(&sub_id);
-                list.expect("a known subscription").pop_front();
+                list.expect("known subscription").pop_front();
             }
             Line::End { code, .. } => assert_eq!(code, 48),
             Line::ConOk { session_id, .. } => self.session = session_id.to_owned(),
             Line::Prog { count } => {
                 let repeated = self.data_lines.checked_sub(count);
-                self.repeated = repeated.expect("never more than has been received");
+                self.repeated = repeated.expect("at most the received count");
             }
-            // It is kept no more.
+            // The session is no longer stored.
             Line::ConErr { code: 4, .. } => self.ended = true,
             Line::Conf { .. } | Line::Cons { .. } | Line::ReqOk { .. } => {}
             Line::ServName { .. } | Line::ClientIp { .. } => {}
@@ -329,7 +337,7 @@ impl ModelClient {
         }
     }
 
-    /// All has been read.
+    /// Checks the final state after all lines were read.
     pub(super) fn check(&self, items: &[Item]) {
         for (_, one) in self.active() {
             one.check(&items[one.want.item]);
@@ -341,7 +349,7 @@ impl Subscription {
     fn expect_snapshot(&mut self, item: &Item) {
         let want = self.want;
         if want.kind.is_merge() {
-            // An item that nobody mapped a field of has no values that could be known.
+            // An item of which no mapped field is needed has no known values.
             if want.indexes().flatten().next().is_some() {
                 self.expect(want.current(&item.known));
                 self.past = self.expected.len();
@@ -356,7 +364,7 @@ impl Subscription {
                 self.expect(Some(want.project(row)));
             }
             self.past = self.expected.len();
-            self.awaits_past = (item.unheard_history > 0).then_some(HISTORY - self.past);
+            self.awaits_past = (item.pending_history_workers > 0).then_some(HISTORY - self.past);
         }
     }
 
@@ -373,8 +381,8 @@ impl Subscription {
     }
 
     fn read(&mut self, payload: &[u8], now_ms: u64) {
-        assert!(self.confirmed, "an update before SUBOK");
-        self.decoder.apply(payload).expect("a payload that fits");
+        assert!(self.confirmed, "update before SUBOK");
+        self.decoder.apply(payload).expect("valid payload");
         let got = self.values();
         self.check_pace(&got, now_ms);
         if self.want.kind.is_command() {
@@ -392,7 +400,7 @@ impl Subscription {
     fn read_in_order(&mut self, got: &Values) {
         loop {
             let next = self.expected.pop_front();
-            let next = next.unwrap_or_else(|| panic!("{got:?} is not expected any more: {self:?}"));
+            let next = next.unwrap_or_else(|| panic!("{got:?} is not expected: {self:?}"));
             let is_past = self.past > 0;
             self.past -= usize::from(is_past);
             let is_deleted = got.get(1) == Some(&Some("DELETE".to_owned()));
@@ -402,11 +410,11 @@ impl Subscription {
             }
             let may_skip =
                 !(self.want.kind.is_lossless() || is_past && self.want.kind.is_distinct());
-            assert!(may_skip, "{got:?} in place of {next:?}: {self:?}");
+            assert!(may_skip, "got {got:?}, expected {next:?}: {self:?}");
         }
     }
 
-    /// Rows may be merged; what a row shows has been its state, and it never goes back.
+    /// Reads an update of a row. Updates may be merged, but each is a past state, in order.
     fn read_of_row(&mut self, got: &Values) {
         if got[1].as_deref() == Some("DELETE") || self.has_lost {
             return;
@@ -434,7 +442,7 @@ impl Subscription {
         if !self.paced || self.past > 0 || (is_row && got[1].as_deref() != Some("UPDATE")) {
             return;
         }
-        // What was sent may have been read later, but not earlier.
+        // It may have been read later than it was sent, but not earlier.
         let key = if is_row { got[0].clone() } else { None };
         let count = self
             .paced_updates
@@ -459,7 +467,7 @@ impl Subscription {
         let Some(newest) = &self.newest else {
             return assert!(!self.decoder.is_started(), "{self:?}");
         };
-        // Of what may not be merged the last may be among the lost.
+        // In modes without merging, the last update may be lost.
         if !self.has_lost || self.want.kind.is_merge() {
             assert_eq!(&self.values(), newest, "{self:?}");
         }
@@ -468,7 +476,7 @@ impl Subscription {
         }
     }
 
-    /// A client without a snapshot knows only what has changed since.
+    /// A client without a snapshot knows only later changes.
     fn check_rows(&self) {
         let mut rows = ObservedRows::default();
         for (key, row) in self.rows.iter() {

@@ -1,12 +1,12 @@
-//! Frames that go out compressed, or not, and again the other way.
+//! Recovery between compressed and uncompressed connections.
 
 use super::ops::Op;
 use super::want::{KINDS, SubscriptionSpec};
 use super::{CLIENTS, SCHEMAS, TestEnv, WORKERS};
 
-/// What connections have lost comes again over the next ones, in the other form.
+/// Lost frames are sent again over the next connections, in the other form.
 #[test]
-fn what_was_lost_comes_again_compressed_or_not() {
+fn lost_frames_are_sent_again_in_any_form() {
     let mut env = TestEnv::new(false);
     for client in 0..CLIENTS {
         let want = SubscriptionSpec {
@@ -20,7 +20,7 @@ fn what_was_lost_comes_again_compressed_or_not() {
         env.run(Op::Room { client, bytes: 0 });
     }
     let compressed = |env: &TestEnv| {
-        let counters = env.shard.courier.compressor.counters;
+        let counters = env.shard.writer.compressor.counters;
         (counters.messages, counters.sent)
     };
     let (messages, sent) = compressed(&env);
@@ -29,11 +29,11 @@ fn what_was_lost_comes_again_compressed_or_not() {
         env.run(Op::Produce { item: 0, row });
         (0..WORKERS).for_each(|worker| env.run(Op::Deliver { worker, count: 1 }));
     }
-    // Client 1 takes them.
+    // Client 1 accepts compressed messages.
     assert_eq!(compressed(&env), (messages + 2, sent + 2));
     (0..CLIENTS).for_each(|client| env.run(Op::Cut { client }));
     env.run(Op::Return);
-    // The next connections of clients 0 and 2 do, for which each is compressed anew.
+    // So do the next connections of clients 0 and 2, for which each message is compressed again.
     assert_eq!(compressed(&env), (messages + 6, sent + 6));
     env.finish();
 }

@@ -1,10 +1,10 @@
-//! Diffs in the model: the gateway sends whatever it may, and each client accepts something else.
+//! Diffs in the model: the gateway sends all formats, and each client accepts other ones.
 
 use proptest::prelude::*;
 use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
 use weir_tlcp::request::Diffs;
 
-/// Both formats, for values of any length.
+/// Returns settings with both formats for values of any length.
 pub(super) fn settings() -> DiffSettings {
     DiffSettings {
         order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff]),
@@ -14,7 +14,8 @@ pub(super) fn settings() -> DiffSettings {
     }
 }
 
-/// What a client accepts, and how it says so; the first one says nothing and accepts all.
+/// Returns the diffs that a client accepts, and the request parameter; the first client accepts all
+/// by default.
 pub(super) fn accepted(client: usize) -> (Option<Diffs>, &'static str) {
     let only = |json_patch| Diffs {
         json_patch,
@@ -27,7 +28,7 @@ pub(super) fn accepted(client: usize) -> (Option<Diffs>, &'static str) {
     }
 }
 
-/// Documents and texts that have much in common, so that differences are worth sending.
+/// Generates documents and texts with much in common, so that diffs are sent.
 pub(super) fn similar_value() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => (0u8..4, 1usize..3)

@@ -1,5 +1,7 @@
-//! One item with many subscribers that take everything: each gets each update. The same test shows
-//! what a delivery costs, as the instructions of `Shard::fan_out` under callgrind.
+//! Delivery of updates of one item to many subscribers that accept everything.
+//!
+//! The same test measures the cost of a delivery, as the instructions of `Shard::fan_out` under
+//! callgrind.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,12 +13,12 @@ use weir_net::server::{ConnId, TrySend};
 use weir_net::websocket::DeflateWindow;
 
 use super::*;
-use crate::routing::Interest;
+use crate::interest::Interest;
 
 const SUBSCRIBERS: usize = 1_000;
 const UPDATES: usize = 50;
 
-/// Connections that take everything at once.
+/// Connections that accept everything at once.
 #[derive(Default)]
 struct Sink {
     tags: HashMap<ConnId, u64>,
@@ -31,11 +33,11 @@ impl Wire for Sink {
         self.deliveries += 1;
         true
     }
-    fn offer(&mut self, _conn: ConnId, _chunk: Bytes) -> TrySend {
+    fn try_send(&mut self, _conn: ConnId, _chunk: Bytes) -> TrySend {
         self.deliveries += 1;
         TrySend::Queued
     }
-    fn want_room(&mut self, _conn: ConnId) {}
+    fn notify_writable(&mut self, _conn: ConnId) {}
     fn close(&mut self, _conn: ConnId, _last: Option<Bytes>, _drop_queued: bool) {}
     fn begin_body(&mut self, _conn: ConnId, _head: &Response) {}
     fn finish(&mut self, _conn: ConnId) {}
@@ -53,7 +55,7 @@ impl Wire for Sink {
     fn peer_ip(&mut self, _conn: ConnId) -> Option<IpAddr> {
         None
     }
-    fn ticket(&mut self, _conn: ConnId) -> u32 {
+    fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
     }
     fn deflate_window(&mut self, _conn: ConnId) -> Option<DeflateWindow> {
@@ -83,12 +85,12 @@ fn deliver_all(mode: &str) {
         }
     }
     let mut key = None;
-    env.connection.workers[0].wishes.take(|wish| {
+    env.connection.workers[0].interests.take(|wish| {
         if let Interest::Subscribe { item, .. } = wish {
             key = Some(item);
         }
     });
-    let key = key.expect("the item is wanted");
+    let key = key.expect("interest in the item");
     let all = Arc::new(FieldSet::all(FIELDS.len()));
     sink.deliveries = 0;
     for number in 0..UPDATES {
@@ -121,7 +123,7 @@ impl TestEnv {
         let all = FieldSet::all(FIELDS.len());
         mapping
             .field_values(&view, &all, &mut values)
-            .expect("all are there");
+            .expect("all fields are present");
         values.freeze()
     }
 }

@@ -1,27 +1,27 @@
-//! Ingest in the model: workers that answer wishes, and map records for those who want them.
+//! Ingest in the model: workers that store interest and map records.
 
 use std::sync::Arc;
 
-use weir_mapping::{FieldSet, FieldValues, FrozenValues, ItemNames, RecordView};
+use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
 
-use super::{FIELDS, HISTORY, ITEMS, ModelRow, TestEnv, WORKERS, rows};
+use super::values::{FIELDS, HISTORY, ITEMS, ModelRow, WORKERS, as_row};
+use super::{TestEnv, rows};
 use crate::config::GatewayLimits;
-use crate::routing::{HistoryInterest, Interest, ItemKey, RowInterest};
+use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest, RowTableConfig};
 use crate::shard::ShardEvent;
-use crate::shard::row_table::RowTableConfig;
 use crate::shard::wire::Wire;
 
 impl TestEnv {
-    /// Another shard comes to want all fields and rows of all items.
+    /// Adds another shard with an interest in all fields and rows of all items.
     pub(super) fn add_shard(&mut self) {
         let mapping = &self.connection.config.mapping;
         let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),
-            keys_max: GatewayLimits::default().command_keys,
+            keys_max: GatewayLimits::default().command_rows,
         };
         for item in 0..ITEMS {
-            let wish = Interest::Subscribe {
+            let interest = Interest::Subscribe {
                 name: format!("item-[key={item}]").into(),
                 shard: 1,
                 item: ItemKey { slot: 0, epoch: 0 },
@@ -36,16 +36,16 @@ impl TestEnv {
                 }),
             };
             for table in &mut self.tables {
-                table.apply(wish.clone());
+                table.apply(interest.clone());
             }
         }
     }
 
-    /// What a worker answers to a wish, if it knows the item for another shard.
-    pub(super) fn tell_known(&mut self, worker: usize, wish: &Interest) {
+    /// Sends the backfill of a worker that has values of the item for another shard.
+    pub(super) fn send_backfill(&mut self, worker: usize, interest: &Interest) {
         let Interest::Subscribe {
             name, item, fields, ..
-        } = wish
+        } = interest
         else {
             return;
         };
@@ -54,22 +54,22 @@ impl TestEnv {
             return;
         };
         let row = as_row(&update);
-        let mail = ShardEvent::Known {
+        let event = ShardEvent::Known {
             item: *item,
             update,
             fields,
         };
-        self.mails[worker].push_back((number(name), mail, row));
+        self.events[worker].push_back((number(name), event, row));
     }
 
-    /// What it answers to a wish for rows and last updates, also where it knows none.
-    pub(super) fn tell_past(&mut self, worker: usize, wish: &Interest) {
-        for mail in self.tables[worker].answers(wish) {
-            let item = number(wish.name());
-            if let ShardEvent::History(told) = &mail {
+    /// Sends the rows and last updates of a worker, which may be empty.
+    pub(super) fn send_past(&mut self, worker: usize, interest: &Interest) {
+        for event in self.tables[worker].answers(interest) {
+            let item = number(interest.name());
+            if let ShardEvent::History(backfill) = &event {
                 let records = self.records[worker][item].iter();
-                assert_eq!(told.updates.len(), records.len());
-                for (update, record) in told.updates.iter().zip(records) {
+                assert_eq!(backfill.updates.len(), records.len());
+                for (update, record) in backfill.updates.iter().zip(records) {
                     let row = as_row(&update.values);
                     assert!(
                         update
@@ -79,12 +79,12 @@ impl TestEnv {
                     );
                 }
             }
-            let mail = (item, mail, ModelRow::default());
-            self.mails[worker].push_back(mail);
+            let event = (item, event, ModelRow::default());
+            self.events[worker].push_back(event);
         }
     }
 
-    /// What ingest does with a record. All records of a row come to one worker.
+    /// Maps a record as ingest does. All records of a row are mapped by one worker.
     pub(super) fn produce(&mut self, item: usize, row: ModelRow) {
         let worker = rows::number_of(&row) % WORKERS;
         if self.has_other_shard {
@@ -109,7 +109,9 @@ impl TestEnv {
         };
         let mapping = &self.connection.config.mapping;
         let (mut names, mut values) = (ItemNames::default(), FieldValues::default());
-        mapping.item_names(&view, &mut names).expect("a name");
+        mapping
+            .item_names(&view, &mut names)
+            .expect("valid item name");
         let name = names.iter().next().expect("one item");
         let Some(route) = self.tables[worker].route(name) else {
             return;
@@ -120,7 +122,7 @@ impl TestEnv {
         let fields = Arc::clone(route.fields());
         mapping
             .field_values(&view, &fields, &mut values)
-            .expect("skipped at worst");
+            .expect("failed fields are skipped");
         let update = Arc::new(values.freeze());
         route.keep(&update, &fields);
         if self.has_other_shard {
@@ -128,24 +130,19 @@ impl TestEnv {
             route.keep_update(&update, &fields, self.wire.now_ms() as i64);
         }
         for target in route.targets().iter().filter(|target| target.shard == 0) {
-            let mail = ShardEvent::Update {
+            let event = ShardEvent::Update {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
                 record_ms: -1,
             };
-            self.mails[worker].push_back((item, mail, row.clone()));
+            self.events[worker].push_back((item, event, row.clone()));
         }
     }
 }
 
-/// The number of an item in the model.
+/// Returns the number of an item in the model.
 fn number(name: &str) -> usize {
     let number = (0..ITEMS).find(|number| *name == *format!("item-[key={number}]"));
-    number.expect("an item of the model")
-}
-
-/// Values as the model keeps them.
-pub(super) fn as_row(values: &FrozenValues) -> ModelRow {
-    std::array::from_fn(|index| values.get(index).map(str::to_owned))
+    number.expect("item of the model")
 }

@@ -1,16 +1,20 @@
-//! The real shard against a naive model of its clients, under random schedules of records, lag,
-//! subscribing, unsubscribing and limits. Whatever the schedule: a MERGE client sees states in order
-//! and ends in the newest one; a client that is owed every update gets all in order, or is told how
-//! many it has lost; a COMMAND client ends with the same rows as the item.
+//! Tests the shard against a simple model of its clients, under random schedules of records, lag,
+//! subscriptions and limits.
+//!
+//! Under any schedule, a MERGE client receives states in order and ends with the latest one. A
+//! client that must receive every update receives all in order, or the number of lost ones. A
+//! COMMAND client ends with the same rows as the item.
 
 mod client;
 mod compressed;
 mod differences;
 mod fanout;
 mod ingest;
+mod item;
 mod ops;
 mod refusals;
 mod rows;
+mod values;
 mod want;
 mod wire;
 
@@ -22,13 +26,16 @@ use weir_mapping::{AdaptersFile, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
 use self::client::ModelClient;
-use self::ingest::as_row;
+use self::item::Item;
 use self::ops::{Op, op};
 use self::rows::Rows;
+use self::values::{
+    CLIENTS, FIELDS, HISTORY, ITEMS, ModelRow, ROW_SCHEMAS, SCHEMAS, WORKERS, as_row,
+};
 use self::want::{KINDS, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
-use super::catch_up::ALARM;
-use super::session::SessionKey;
+use super::keys::SessionKey;
+use super::timer_tokens::SESSION_TIMERS;
 use super::wire::Wire;
 use super::{RowBackfill, Shard, ShardContext, ShardEvent, ToldHistory};
 use crate::admission::{Admission, Origins};
@@ -38,82 +45,37 @@ use crate::connection::KafkaConnection;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
-/// Fields of the mapping, each a header that a record may lack.
-const FIELDS: [&str; 5] = ["a", "b", "c", "key", "command"];
-const SCHEMAS: [&[&str]; 5] = [
-    &["a"],
-    &["a", "b"],
-    &["b", "c"],
-    &["a", "b", "c"],
-    &["x", "c"],
-];
-/// Of mode COMMAND.
-const ROW_SCHEMAS: [&[&str]; 2] = [&["key", "command", "a"], &["key", "command", "x", "b", "c"]];
-const CLIENTS: usize = 3;
-const ITEMS: usize = 2;
-const WORKERS: usize = 2;
-/// So little that it is not always enough.
+/// Small enough to be exceeded at times.
 const RECOVERY_BYTES: usize = 2_000;
-/// Updates kept as snapshot of mode DISTINCT.
-const HISTORY: usize = 3;
-
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">log4j.properties</param></metadata_provider>
-<data_provider name="Data"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<data_provider name="Data">
+<adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
 <param name="bootstrap.servers">nowhere:9092</param>
-<param name="item-template.item">item-#{key=KEY}</param><param name="map.topic.to">item-template.item</param>
+<param name="item-template.item">item-#{key=KEY}</param>
+<param name="map.topic.to">item-template.item</param>
 <param name="fields.skip.failed.mapping.enable">true</param>
 <param name="record.consume.with.num.threads">2</param>
 <param name="field.a">#{HEADERS.a}</param><param name="field.b">#{HEADERS.b}</param>
 <param name="field.c">#{HEADERS.c}</param><param name="field.key">#{HEADERS.key}</param>
 <param name="field.command">#{HEADERS.command}</param></data_provider></adapters_conf>"#;
 
-/// A value per field; `None` is a header the record lacks.
-type ModelRow = [Option<String>; FIELDS.len()];
-
-/// What is known of an item's values: per field, unknown, or a value.
-type KnownValues = [Option<Option<String>>; FIELDS.len()];
-
-/// What the model knows of an item; forgotten when nobody is subscribed.
-#[derive(Debug, Default)]
-struct Item {
-    known: KnownValues,
-    /// While it has subscribers in mode COMMAND.
-    rows: Option<Rows>,
-    /// Workers that have not told yet which rows they know.
-    unheard: usize,
-    /// The last updates with the fields that were read, since somebody needs them.
-    history: Option<VecDeque<(ModelRow, FieldSet)>>,
-    /// Workers that have not told yet which updates they know from before.
-    unheard_history: usize,
-    /// Updates from before, as far as workers have told them, each with its instant.
-    told: Vec<(i64, ModelRow, FieldSet)>,
-}
-
-impl Item {
-    /// The last updates that were read with these fields.
-    fn past(&self, wanted: &FieldSet) -> Vec<&ModelRow> {
-        let history = self.history.iter().flatten();
-        let read = history.filter(|(_, fields)| wanted.is_subset(fields));
-        read.map(|(row, _)| row).collect()
-    }
-}
-
-/// Test environment around the shard, and what is expected of it.
+/// A shard and its expected state.
 struct TestEnv {
     shard: Shard,
     wire: MemoryWire,
     connection: Arc<KafkaConnection>,
-    /// Per ingest worker: who wants what.
+    /// Routing table per ingest worker.
     tables: [RoutingTable; WORKERS],
-    /// Per ingest worker: what it has posted.
-    mails: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
+    /// Posted events per ingest worker.
+    events: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
     clients: Vec<ModelClient>,
     items: [Item; ITEMS],
-    /// Another shard wants all fields, rows and last updates of all items from the beginning.
+    /// `true` if another shard has an interest in all fields, rows and last updates of all items
+    /// from the start.
     has_other_shard: bool,
-    /// Per ingest worker and item: the last records.
+    /// Last records, per ingest worker and item.
     records: [[VecDeque<ModelRow>; ITEMS]; WORKERS],
 }
 
@@ -125,7 +87,7 @@ impl TestEnv {
     fn limited(has_other_shard: bool, limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
         let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
-        let config = parsed.expect("a good file").connections.remove(0);
+        let config = parsed.expect("valid file").connections.remove(0);
         let connection = Arc::new(KafkaConnection::new(config, &differences::settings()));
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
@@ -159,7 +121,7 @@ impl TestEnv {
             wire: MemoryWire::new(CLIENTS),
             connection,
             tables: [(); WORKERS].map(|()| RoutingTable::new()),
-            mails: Default::default(),
+            events: Default::default(),
             clients: (0..CLIENTS).map(|_| ModelClient::default()).collect(),
             items: Default::default(),
             has_other_shard,
@@ -182,11 +144,11 @@ impl TestEnv {
         self.shard.handle_message(&mut self.wire, conn, text);
         for worker in 0..WORKERS {
             let mut wishes = Vec::new();
-            let wish_box = &self.connection.workers[worker].wishes;
+            let wish_box = &self.connection.workers[worker].interests;
             wish_box.take(|wish| wishes.push(wish));
             for wish in wishes {
-                self.tell_known(worker, &wish);
-                self.tell_past(worker, &wish);
+                self.send_backfill(worker, &wish);
+                self.send_past(worker, &wish);
                 self.tables[worker].apply(wish);
             }
         }
@@ -209,7 +171,7 @@ impl TestEnv {
                         false => SCHEMAS[schema],
                     },
                     kind: KINDS[kind],
-                    // There is none in mode RAW, whatever is asked for.
+                    // Mode RAW has no snapshot.
                     snapshot: snapshot && KINDS[kind].mode() != "RAW",
                 };
                 self.subscribe(client, sub_id, want);
@@ -220,7 +182,7 @@ impl TestEnv {
                         "control\r\nLS_reqId=1&LS_op=delete&LS_subId={sub_id}&LS_ack=false"
                     );
                     self.request(client, &text);
-                    self.forget_unwanted();
+                    self.remove_unneeded();
                 }
             }
             Op::Produce { item, row } => self.produce(item, row),
@@ -250,17 +212,17 @@ impl TestEnv {
                 }
             }
             Op::Cut { client } => self.cut(client),
-            Op::Return => (0..CLIENTS).for_each(|client| self.come_back(client)),
+            Op::Return => (0..CLIENTS).for_each(|client| self.reconnect(client)),
             Op::Flush => self.wire.flush_all(),
             Op::Pass { millis } => self.pass(millis),
         }
         self.settle();
-        self.forget_unwanted();
+        self.remove_unneeded();
     }
 
-    /// As the event loop does when a connection is lost.
+    /// Loses a connection, as the event loop does.
     fn cut(&mut self, client: usize) {
-        // A session of which the client does not know would stay until its time runs out.
+        // A session unknown to its client would stay until it times out.
         if !self.wire.is_connected(client) || !self.clients[client].has_session() {
             return;
         }
@@ -272,9 +234,9 @@ impl TestEnv {
         }
     }
 
-    /// A client whose connection is lost goes on with its session or, where that is not possible
-    /// any more, begins another one.
-    fn come_back(&mut self, client: usize) {
+    /// Reconnects a client. It continues its session or, where that is not possible, creates
+    /// another one.
+    fn reconnect(&mut self, client: usize) {
         if !self.wire.is_cut(client) {
             return;
         }
@@ -290,9 +252,9 @@ impl TestEnv {
         }
     }
 
-    /// Who has room catches up; who has got something reads it.
+    /// Sends all unsent output for which there is capacity, and lets the clients read.
     fn settle(&mut self) {
-        while let Some((_, tag)) = self.wire.roomy() {
+        while let Some((_, tag)) = self.wire.next_writable() {
             self.shard
                 .resume(&mut self.wire, SessionKey::from_bits(tag));
             self.wire.flush_all();
@@ -304,14 +266,14 @@ impl TestEnv {
         }
     }
 
-    /// Time passes in steps, each no longer than a tick.
+    /// Advances the time in steps of at most one tick.
     fn pass(&mut self, millis: u64) {
         let until_ms = self.wire.now_ms() + millis;
         while self.wire.now_ms() < until_ms {
             self.wire.pass(until_ms);
             for token in self.wire.due() {
-                if token == ALARM {
-                    self.shard.on_alarm(&mut self.wire);
+                if token == SESSION_TIMERS {
+                    self.shard.on_session_timers(&mut self.wire);
                 }
             }
             self.wire.flush_all();
@@ -332,7 +294,7 @@ impl TestEnv {
             want.snapshot,
             want.kind.limits(),
         );
-        // Values of a field that nobody wanted any more may be too old.
+        // Values of a field that was not needed may be too old.
         for index in 0..FIELDS.len() {
             if want.has(index) && !self.is_wanted(want.item, index) {
                 self.items[want.item].known[index] = None;
@@ -341,12 +303,12 @@ impl TestEnv {
         let item = &mut self.items[want.item];
         if want.kind.is_command() && item.rows.is_none() {
             item.rows = Some(Rows::default());
-            item.unheard = if self.has_other_shard { WORKERS } else { 0 };
+            item.pending_workers = if self.has_other_shard { WORKERS } else { 0 };
         }
         if want.kind.is_distinct() && item.history.is_none() {
             item.history = Some(VecDeque::new());
-            item.told.clear();
-            item.unheard_history = if self.has_other_shard { WORKERS } else { 0 };
+            item.backfill.clear();
+            item.pending_history_workers = if self.has_other_shard { WORKERS } else { 0 };
         }
         let now_ms = self.wire.now_ms();
         self.clients[client].subscribe(sub_id, want, item, now_ms);
@@ -362,19 +324,19 @@ impl TestEnv {
         self.wants(item).any(|want| want.has(index))
     }
 
-    /// The shard takes one mail, the model takes it too.
+    /// Delivers one event to the shard and to the model.
     fn deliver(&mut self, worker: usize) {
-        let Some((item, mail, row)) = self.mails[worker].pop_front() else {
+        let Some((item, event, row)) = self.events[worker].pop_front() else {
             return;
         };
-        match mail {
+        match event {
             ShardEvent::Update {
                 item: key,
                 update,
                 fields,
                 ..
             } => {
-                // An item that changed hands since is another one.
+                // Events of an earlier item in the same slot are ignored.
                 if self.shard.items.get_mut(key).is_some() {
                     self.note_update(item, &row, &fields);
                 }
@@ -387,28 +349,30 @@ impl TestEnv {
                 fields,
             } => {
                 let known = self.shard.items.get_mut(key);
-                if known.is_some_and(|known| !known.knows_all()) {
+                if known.is_some_and(|known| !known.has_all_values()) {
                     self.note_known(item, &row, &fields);
                 }
-                self.shard.learn(&mut self.wire, key, update, &fields);
+                self.shard.backfill(&mut self.wire, key, update, &fields);
             }
-            ShardEvent::Rows(told) => {
-                let known = self.shard.items.get_mut(told.item);
+            ShardEvent::Rows(backfill) => {
+                let known = self.shard.items.get_mut(backfill.item);
                 let table = known.and_then(|item| item.table_mut());
-                if table.is_some_and(|table| table.awaits(told.generation)) {
-                    self.note_rows(item, &told);
+                if table.is_some_and(|table| table.awaits_backfill(backfill.generation)) {
+                    self.note_rows(item, &backfill);
                 }
-                self.shard.backfill_rows(&mut self.wire, &told);
+                self.shard.backfill_rows(&mut self.wire, &backfill);
             }
-            ShardEvent::History(told) => {
-                let known = self.shard.items.get_mut(told.item);
-                let more = known.and_then(|item| item.more.as_ref());
-                if more.is_some_and(|more| more.history.awaits(told.generation)) {
-                    self.note_history(item, &told);
+            ShardEvent::History(backfill) => {
+                let known = self.shard.items.get_mut(backfill.item);
+                let retained = known.and_then(|item| item.retained.as_ref());
+                if retained
+                    .is_some_and(|retained| retained.history.awaits_backfill(backfill.generation))
+                {
+                    self.note_history(item, &backfill);
                 }
-                self.shard.learn_history(&mut self.wire, *told);
+                self.shard.backfill_history(&mut self.wire, *backfill);
             }
-            other => unreachable!("nobody posts {other:?} here"),
+            other => unreachable!("unexpected event {other:?}"),
         }
         self.note_ends();
     }
@@ -423,53 +387,56 @@ impl TestEnv {
             known[index] = Some(row[index].clone());
         }
         for client in &mut self.clients {
-            client.learn(number, &self.items[number]);
+            client.backfill(number, &self.items[number]);
         }
     }
 
-    fn note_rows(&mut self, number: usize, told: &RowBackfill) {
+    fn note_rows(&mut self, number: usize, backfill: &RowBackfill) {
         let item = &mut self.items[number];
-        for row in &told.rows {
+        for row in &backfill.rows {
             let row = as_row(row);
             let change = item.rows.as_mut().and_then(|rows| rows.apply(&row));
-            let change = change.expect("a row is told with its key");
+            let change = change.expect("row has a key");
             for client in &mut self.clients {
-                client.learn_row(number, &row, &change);
+                client.backfill_row(number, &row, &change);
             }
         }
-        item.unheard -= 1;
-        if item.unheard == 0 {
+        item.pending_workers -= 1;
+        if item.pending_workers == 0 {
             for client in &mut self.clients {
-                client.know_rows(number);
+                client.complete_rows(number);
             }
         }
     }
 
-    fn note_history(&mut self, number: usize, told: &ToldHistory) {
+    fn note_history(&mut self, number: usize, backfill: &ToldHistory) {
         let item = &mut self.items[number];
-        for update in &told.updates {
+        for update in &backfill.updates {
             let (row, fields) = (as_row(&update.values), FieldSet::clone(&update.fields));
-            item.told.push((update.record_ms, row, fields));
+            item.backfill.push((update.record_ms, row, fields));
         }
-        item.unheard_history -= 1;
-        if item.unheard_history > 0 {
+        item.pending_history_workers -= 1;
+        if item.pending_history_workers > 0 {
             return;
         }
-        let mut told = std::mem::take(&mut item.told);
-        told.sort_by_key(|(at_ms, ..)| *at_ms);
-        let told = told.split_off(told.len().saturating_sub(HISTORY));
-        let history = item.history.as_mut().expect("somebody needs it");
-        for (_, row, fields) in told.iter().rev() {
+        let mut backfill = std::mem::take(&mut item.backfill);
+        backfill.sort_by_key(|(at_ms, ..)| *at_ms);
+        let backfill = backfill.split_off(backfill.len().saturating_sub(HISTORY));
+        let history = item
+            .history
+            .as_mut()
+            .expect("a subscriber needs the history");
+        for (_, row, fields) in backfill.iter().rev() {
             if history.len() < HISTORY {
                 history.push_front((row.clone(), fields.clone()));
             }
         }
         for client in &mut self.clients {
-            client.learn_history(number, &told);
+            client.backfill_history(number, &backfill);
         }
     }
 
-    /// What is known of an item after values have come.
+    /// Merges values into the expected values of an item.
     fn merge(&mut self, number: usize, row: &ModelRow, fields: &FieldSet) {
         let wanted: FieldSet = (0..FIELDS.len())
             .filter(|index| self.is_wanted(number, *index))
@@ -510,7 +477,7 @@ impl TestEnv {
         }
     }
 
-    fn forget_unwanted(&mut self) {
+    fn remove_unneeded(&mut self) {
         for number in 0..ITEMS {
             let has = |of: fn(&SubscriptionSpec) -> bool| self.wants(number).any(of);
             let (any, rows) = (has(|_| true), has(|want| want.kind.is_command()));
@@ -528,10 +495,10 @@ impl TestEnv {
         }
     }
 
-    /// Everybody reads everything; then everything must be as expected.
+    /// Delivers all output and compares the final state.
     fn finish(&mut self) {
         for worker in 0..WORKERS {
-            let count = self.mails[worker].len();
+            let count = self.events[worker].len();
             self.run(Op::Deliver { worker, count });
         }
         for client in 0..CLIENTS {
@@ -551,7 +518,7 @@ impl TestEnv {
         assert_eq!(
             self.shard.backlog.len(),
             0,
-            "nothing waits for a client that reads"
+            "no lagging item is left for a reading client"
         );
         let rows = self.items.iter().filter_map(|item| item.rows.as_ref());
         let rows: usize = rows.map(Rows::len).sum();
@@ -572,7 +539,7 @@ impl TestEnv {
     }
 }
 
-/// A limit as a request says it.
+/// Returns a limit in the notation of requests.
 fn limit(number: u32) -> String {
     match number {
         0 => "unlimited".to_owned(),
@@ -584,7 +551,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn clients_see_what_their_mode_promises(
+    fn clients_receive_what_their_mode_guarantees(
         has_other_shard in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {
@@ -594,10 +561,10 @@ proptest! {
     }
 }
 
-/// A client without a snapshot is told of a record that lacks a field before what the row was is
-/// learned: then it is told the row again.
+/// A client without a snapshot receives a record that lacks a field, before the earlier row arrives
+/// in a backfill. Then it receives the row again.
 #[test]
-fn a_row_is_told_again_when_more_of_it_is_learned() {
+fn backfilled_row_is_sent_again() {
     let command = KINDS.iter().position(|kind| kind.is_command());
     let subscribe = |client, kind| Op::Subscribe {
         client,
@@ -620,6 +587,6 @@ fn a_row_is_told_again_when_more_of_it_is_learned() {
         count: 1,
     });
     env.run(produce(None));
-    env.run(subscribe(1, command.expect("a kind in mode COMMAND")));
+    env.run(subscribe(1, command.expect("COMMAND kind")));
     env.finish();
 }

@@ -1,9 +1,10 @@
-//! What may happen in the model's env, and how often.
+//! Operations of the model and their frequencies.
 
 use proptest::prelude::*;
 
+use super::differences;
+use super::values::{CLIENTS, ITEMS, ModelRow, SCHEMAS, WORKERS};
 use super::want::KINDS;
-use super::{CLIENTS, ITEMS, ModelRow, SCHEMAS, WORKERS, differences};
 
 #[derive(Debug, Clone)]
 pub(super) enum Op {
@@ -15,13 +16,13 @@ pub(super) enum Op {
         kind: usize,
         snapshot: bool,
     },
-    /// Another frequency; 0 is none.
+    /// Changes the frequency limit; 0 is none.
     Reconfigure {
         client: usize,
         sub_id: u32,
         frequency: u32,
     },
-    /// Another bandwidth; 0 is none.
+    /// Changes the bandwidth limit; 0 is none.
     Constrain {
         client: usize,
         kbps: u32,
@@ -34,23 +35,23 @@ pub(super) enum Op {
         item: usize,
         row: ModelRow,
     },
-    /// The shard takes so many mails of a worker.
+    /// The shard handles `count` events of a worker.
     Deliver {
         worker: usize,
         count: usize,
     },
-    /// The client's side takes so many bytes more.
+    /// The client's side accepts `bytes` more.
     Room {
         client: usize,
         bytes: usize,
     },
-    /// The connection is lost, with all that has not been read.
+    /// The connection is lost, with all unread data.
     Cut {
         client: usize,
     },
-    /// Those whose connection is lost come back.
+    /// Clients without a connection reconnect.
     Return,
-    /// The end of a turn.
+    /// End of an iteration.
     Flush,
     /// Time passes.
     Pass {
@@ -84,7 +85,7 @@ fn row() -> impl Strategy<Value = ModelRow> {
         .prop_map(|(a, b, c, key, command)| [a, b, c, key, command])
 }
 
-/// A step of a schedule.
+/// Returns a strategy for one operation.
 pub(super) fn op() -> impl Strategy<Value = Op> {
     let client = 0..CLIENTS;
     prop_oneof![

@@ -1,10 +1,10 @@
-//! Subscriptions that would cost more than they bring are refused.
+//! Refusal of subscriptions that are too expensive.
 
 use super::TestEnv;
 use crate::admission::AdmissionLimit;
 use crate::config::GatewayLimits;
 
-/// Returns what a client is told after a subscription.
+/// Returns the lines that a client receives after a subscription.
 fn subscribe(env: &mut TestEnv, sub_id: u32, group: &str) -> String {
     env.request(
         0,
@@ -18,7 +18,7 @@ fn subscribe(env: &mut TestEnv, sub_id: u32, group: &str) -> String {
 }
 
 #[test]
-fn an_item_is_named_once_in_a_subscription() {
+fn repeated_item_is_refused() {
     let mut env = TestEnv::new(false);
     subscribe(&mut env, 1, "item-[key=0]");
     let refused = subscribe(&mut env, 2, "item-[key=0]%20item-[key=1]%20item-[key=0]");
@@ -29,7 +29,7 @@ fn an_item_is_named_once_in_a_subscription() {
 }
 
 #[test]
-fn frame_classes_of_an_item_are_bounded() {
+fn frame_classes_per_item_are_limited() {
     let limits = GatewayLimits {
         frame_classes_per_item: 3,
         ..GatewayLimits::default()
@@ -41,9 +41,13 @@ fn frame_classes_of_an_item_are_bounded() {
     }
     let refused = subscribe(&mut env, 4, "item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,68,"), "{refused}");
-    assert_eq!(env.shard.shared.guard.met(AdmissionLimit::FrameClasses), 1);
-    assert_eq!(env.shard.items.len(), 1, "nothing is left of it");
-    // Other items are open, and this one when a class has gone.
+    assert_eq!(env.shard.shared.guard.hits(AdmissionLimit::FrameClasses), 1);
+    assert_eq!(
+        env.shard.items.len(),
+        1,
+        "the refused subscription adds no item"
+    );
+    // Other items accept new classes, and so does this one after a class was removed.
     assert!(subscribe(&mut env, 4, "item-[key=1]").contains("SUBOK"));
     env.request(
         0,

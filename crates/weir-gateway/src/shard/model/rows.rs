@@ -1,6 +1,6 @@
-//! Rows of mode COMMAND as the model and its clients keep them.
+//! Rows of mode COMMAND in the model and its clients.
 
-use super::ModelRow;
+use super::values::ModelRow;
 use super::want::{SubscriptionSpec, Values};
 
 /// Positions of the fields in a record.
@@ -11,12 +11,12 @@ const COMMAND: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rows(Vec<(String, ModelRow)>);
 
-/// What a record does to the rows.
+/// Effect of a record on the rows.
 #[derive(Debug, Clone)]
 pub(super) struct ModelRowChange {
-    /// `ADD`, `UPDATE` or `DELETE`, as clients must be told.
+    /// `ADD`, `UPDATE` or `DELETE`, as clients must receive it.
     pub(super) command: &'static str,
-    /// The row afterwards.
+    /// The row after the change.
     pub(super) row: ModelRow,
 }
 
@@ -29,14 +29,14 @@ impl Rows {
         self.0.iter()
     }
 
-    /// The row with the key of a record.
+    /// Returns the row with the key of a record.
     pub(super) fn get(&self, record: &ModelRow) -> Option<&ModelRow> {
         let key = record[KEY].as_ref()?;
         let (_, row) = self.0.iter().find(|(known, _)| known == key)?;
         Some(row)
     }
 
-    /// Takes in a record.
+    /// Applies a record.
     pub(super) fn apply(&mut self, record: &ModelRow) -> Option<ModelRowChange> {
         let key = record[KEY].clone().filter(|key| !key.trim().is_empty())?;
         let command = record[COMMAND].as_deref()?;
@@ -68,38 +68,38 @@ impl Rows {
     }
 }
 
-/// Numbers rows by their keys.
+/// Returns a number for the key of a row.
 pub(super) fn number_of(record: &ModelRow) -> usize {
     let key = record[KEY].as_ref().and_then(|key| key.bytes().last());
     key.map_or(0, usize::from)
 }
 
-/// A row as a client sees it.
+/// Returns a row as a client receives it.
 pub(super) fn seen(want: &SubscriptionSpec, row: &ModelRow, command: &str) -> Values {
     let mut row = row.clone();
     row[COMMAND] = Some(command.to_owned());
     want.project(&row)
 }
 
-/// What a client knows of a table, by what it has read.
+/// Rows that a client has received.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObservedRows(pub(super) Vec<(String, Values)>);
 
 impl ObservedRows {
-    /// Takes in an update with `key` and `command` as its first two fields.
+    /// Applies an update with `key` and `command` as its first two fields.
     pub(super) fn apply(&mut self, values: &Values) {
-        let key = values[0].clone().expect("a key");
+        let key = values[0].clone().expect("update has a key");
         let known = self.0.iter().position(|(known, _)| *known == key);
         match (values[1].as_deref(), known) {
             (Some("DELETE"), Some(index)) => drop(self.0.remove(index)),
             (Some("DELETE"), None) => {}
             (Some("ADD" | "UPDATE"), Some(index)) => self.0[index].1.clone_from(values),
             (Some("ADD" | "UPDATE"), None) => self.0.push((key, values.clone())),
-            (other, _) => panic!("no command: {other:?}"),
+            (other, _) => panic!("invalid command: {other:?}"),
         }
     }
 
-    /// The rows without their commands, by key.
+    /// Returns the rows without their commands, sorted by key.
     pub(super) fn sorted(&self) -> Vec<(String, Values)> {
         let mut rows = self.0.clone();
         rows.iter_mut().for_each(|(_, values)| values[1] = None);

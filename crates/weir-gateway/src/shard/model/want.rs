@@ -1,8 +1,8 @@
-//! What the model's clients ask for.
+//! Subscriptions of the model's clients.
 
 use weir_mapping::FieldSet;
 
-use super::{FIELDS, KnownValues, ModelRow};
+use super::values::{FIELDS, KnownValues, ModelRow};
 
 /// Mode and limits of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) const KINDS: [SubscriptionKind; 12] = [
     SubscriptionKind::CommandPaced,
 ];
 
-/// Milliseconds between two updates of a paced kind.
+/// Milliseconds between two updates of a subscription with a frequency limit.
 pub(super) const PERIOD_MS: u64 = 200;
 
 impl SubscriptionKind {
@@ -77,7 +77,7 @@ impl SubscriptionKind {
         self.mode() == "DISTINCT"
     }
 
-    /// Whether every update comes, or is reported as lost.
+    /// Returns `true` if every update is sent or reported as lost.
     pub(super) fn is_lossless(self) -> bool {
         matches!(
             self,
@@ -93,7 +93,7 @@ impl SubscriptionKind {
     }
 }
 
-/// What a subscription asks for.
+/// Parameters of a subscription.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubscriptionSpec {
     pub(super) item: usize,
@@ -105,7 +105,7 @@ pub(super) struct SubscriptionSpec {
 pub(super) type Values = Vec<Option<String>>;
 
 impl SubscriptionSpec {
-    /// The fields that are read for it: of rows all.
+    /// Returns the fields that are read for it; for rows, all fields.
     pub(super) fn wanted(&self) -> FieldSet {
         match self.kind.is_command() {
             true => FieldSet::all(FIELDS.len()),
@@ -117,7 +117,7 @@ impl SubscriptionSpec {
         self.wanted().contains(index)
     }
 
-    /// The fields of the schema that are mapped, by index.
+    /// Returns the indexes of the mapped fields of the schema.
     pub(super) fn indexes(&self) -> impl Iterator<Item = Option<usize>> {
         let names = self.fields.iter();
         names.map(|name| FIELDS.iter().position(|field| field == name))
@@ -127,7 +127,7 @@ impl SubscriptionSpec {
         self.indexes().map(|index| row[index?].clone()).collect()
     }
 
-    /// The current values, if all are known.
+    /// Returns the current values if all are known.
     pub(super) fn current(&self, known: &KnownValues) -> Option<Values> {
         self.indexes()
             .map(|index| match index {

@@ -1,4 +1,4 @@
-//! A network in memory: queues with the limits of the real one, and peers that read when told.
+//! An in-memory network: queues with the limits of the real one, and peers that read on request.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use weir_net::websocket::{DeflateWindow, FrameEvent, FrameRole, Inflater, WebSoc
 
 use crate::shard::wire::Wire;
 
-/// Small, so that few updates fill it.
+/// Small enough to be filled by a few updates.
 pub(super) const QUEUE_BYTES: usize = 800;
 const LAG_BYTES: usize = 100;
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -18,52 +18,52 @@ const MESSAGE_BYTES: usize = 1 << 20;
 /// One connection.
 struct Conn {
     tag: u64,
-    /// Which of the client's connections it is.
+    /// Number of the connection among those of the client.
     generation: u32,
-    /// Neither side has ended it.
+    /// `true` until one side closes it.
     open: bool,
-    /// It was cut.
+    /// `true` after the connection was lost.
     cut: bool,
     queue: VecDeque<Bytes>,
-    /// Bytes the peer's side still takes.
+    /// Bytes that the peer's side still accepts.
     room: usize,
     blocked: bool,
     wants_room: bool,
-    /// It has agreed to compressed messages.
+    /// Window of the negotiated compression.
     window: Option<DeflateWindow>,
     reader: WebSocketFrameReader,
     inflater: Inflater,
-    /// Whole messages that have arrived.
+    /// Complete messages that have arrived.
     arrived: String,
 }
 
-/// All connections; the number of a connection is its client's.
+/// All connections. The number of a connection is that of its client.
 pub(super) struct MemoryWire {
     conns: Vec<Conn>,
-    roomy: Vec<usize>,
+    next_writable: Vec<usize>,
     now_ms: u64,
     timers: Vec<(u64, u64)>,
 }
 
-/// Timers are late by up to so much.
+/// Timers are late by up to this time.
 const TICK_MS: u64 = 16;
 
 impl MemoryWire {
     pub(super) fn new(clients: usize) -> Self {
         Self {
             conns: (0..clients).map(|client| Conn::new(client, 1)).collect(),
-            roomy: Vec::new(),
+            next_writable: Vec::new(),
             now_ms: 1_000,
             timers: Vec::new(),
         }
     }
 
-    /// Lets a tick pass, but not beyond `until_ms`.
+    /// Advances the time by one tick, but not beyond `until_ms`.
     pub(super) fn pass(&mut self, until_ms: u64) {
         self.now_ms = until_ms.min(self.now_ms + TICK_MS);
     }
 
-    /// Tokens of the timers that are due.
+    /// Returns the tokens of the timers that are due.
     pub(super) fn due(&mut self) -> Vec<u64> {
         let now_ms = self.now_ms;
         let (due, later) = self.timers.iter().partition(|(at_ms, _)| *at_ms <= now_ms);
@@ -72,7 +72,7 @@ impl MemoryWire {
         due.into_iter().map(|(_, token)| token).collect()
     }
 
-    /// The peer takes at most so many bytes from now on.
+    /// Sets the number of bytes that the peer accepts from now on.
     pub(super) fn set_room(&mut self, client: usize, bytes: usize) {
         let conn = &mut self.conns[client];
         conn.room = bytes;
@@ -96,16 +96,16 @@ impl MemoryWire {
             conn.receive(&taken);
         }
         if !conn.blocked && std::mem::take(&mut conn.wants_room) {
-            self.roomy.push(client);
+            self.next_writable.push(client);
         }
     }
 
-    /// The name of a client's present connection.
+    /// Returns the id of a client's current connection.
     pub(super) fn id(&self, client: usize) -> ConnId {
         ConnId::from_parts(client as u32, self.conns[client].generation)
     }
 
-    /// Loses a connection with all that has not arrived; its name and tag.
+    /// Loses a connection with all data that has not arrived. Returns its id and tag.
     pub(super) fn cut(&mut self, client: usize) -> (ConnId, u64) {
         let conn = &mut self.conns[client];
         conn.cut = true;
@@ -114,13 +114,13 @@ impl MemoryWire {
         (self.id(client), tag)
     }
 
-    /// Connects a client anew.
+    /// Opens a new connection of a client.
     pub(super) fn connect(&mut self, client: usize) {
         let generation = self.conns[client].generation + 1;
         self.conns[client] = Conn::new(client, generation);
     }
 
-    /// Whether what a client sends arrives.
+    /// Returns `true` if requests of the client arrive.
     pub(super) fn is_connected(&self, client: usize) -> bool {
         self.conns[client].open && !self.conns[client].cut
     }
@@ -129,13 +129,13 @@ impl MemoryWire {
         self.conns[client].cut
     }
 
-    /// A connection that has caught up and whose handler is to hear of it.
-    pub(super) fn roomy(&mut self) -> Option<(ConnId, u64)> {
-        let client = self.roomy.pop()?;
+    /// Returns a connection that is writable again and whose handler requested a notification.
+    pub(super) fn next_writable(&mut self) -> Option<(ConnId, u64)> {
+        let client = self.next_writable.pop()?;
         Some((self.id(client), self.conns[client].tag))
     }
 
-    /// Lines that have arrived since the last call.
+    /// Returns the lines that have arrived since the last call.
     pub(super) fn take_lines(&mut self, client: usize) -> String {
         std::mem::take(&mut self.conns[client].arrived)
     }
@@ -144,7 +144,7 @@ impl MemoryWire {
         self.conns[client].open
     }
 
-    fn has_room(&mut self, conn: ConnId, bytes: usize) -> Option<bool> {
+    fn check_capacity(&mut self, conn: ConnId, bytes: usize) -> Option<bool> {
         let fits = |conn: &Conn| conn.queue.is_empty() || conn.queued() + bytes <= QUEUE_BYTES;
         let client = self.client(conn)?;
         if !fits(&self.conns[client]) {
@@ -153,7 +153,7 @@ impl MemoryWire {
         Some(fits(&self.conns[client]))
     }
 
-    /// Whose connection it is, if it still is one.
+    /// Returns the client of a connection, if it is current.
     fn client(&self, conn: ConnId) -> Option<usize> {
         let mut clients = 0..self.conns.len();
         clients.find(|client| self.id(*client) == conn && self.is_connected(*client))
@@ -166,8 +166,8 @@ impl MemoryWire {
 }
 
 impl Conn {
-    /// Every other connection of a client takes compressed messages, so that what one has lost may
-    /// come again in the other form.
+    /// Every other connection of a client accepts compressed messages, so that lost frames are sent
+    /// again in the other form.
     fn new(client: usize, generation: u32) -> Self {
         let deflate = (client + generation as usize) % 2 == 0;
         Self {
@@ -193,13 +193,13 @@ impl Conn {
 
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (used, event) = self.reader.read(bytes).expect("good frames");
+            let (used, event) = self.reader.read(bytes).expect("valid frames");
             let text = match event {
                 Some(FrameEvent::Text(text)) => text,
                 Some(FrameEvent::Deflated(payload)) => self
                     .inflater
                     .inflate(payload, MESSAGE_BYTES)
-                    .expect("a message that stands by itself"),
+                    .expect("independent message"),
                 _ => &[],
             };
             self.arrived += std::str::from_utf8(text).expect("text");
@@ -214,15 +214,15 @@ impl Wire for MemoryWire {
     }
 
     fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
-        let room = self.has_room(conn, chunk.len()) == Some(true);
+        let room = self.check_capacity(conn, chunk.len()) == Some(true);
         if let Some(state) = self.conn(conn).filter(|_| room) {
             state.queue.push_back(chunk);
         }
         room
     }
 
-    fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
-        let room = self.has_room(conn, chunk.len());
+    fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
+        let room = self.check_capacity(conn, chunk.len());
         let (Some(room), Some(state)) = (room, self.conn(conn)) else {
             return TrySend::Gone;
         };
@@ -234,7 +234,7 @@ impl Wire for MemoryWire {
         TrySend::Queued
     }
 
-    fn want_room(&mut self, conn: ConnId) {
+    fn notify_writable(&mut self, conn: ConnId) {
         if let Some(state) = self.conn(conn) {
             state.wants_room = true;
         }
@@ -243,7 +243,7 @@ impl Wire for MemoryWire {
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
         let Some(state) = self.conn(conn) else { return };
         if drop_queued {
-            // One chunk may have been begun.
+            // One chunk may be partly written.
             state.queue.truncate(1);
         }
         state.queue.extend(last);
@@ -251,19 +251,19 @@ impl Wire for MemoryWire {
     }
 
     fn begin_body(&mut self, _conn: ConnId, _head: &Response) {
-        unreachable!("all clients are on WebSockets");
+        unreachable!("all clients use WebSockets");
     }
 
     fn finish(&mut self, _conn: ConnId) {
-        unreachable!("all clients are on WebSockets");
+        unreachable!("all clients use WebSockets");
     }
 
     fn reply(&mut self, _conn: ConnId, _response: &Response) {
-        unreachable!("all clients are on WebSockets");
+        unreachable!("all clients use WebSockets");
     }
 
     fn detach(&mut self, _conn: ConnId) {
-        unreachable!("there is one shard only");
+        unreachable!("there is only one shard");
     }
 
     fn pause_input(&mut self, _conn: ConnId) {
@@ -292,7 +292,7 @@ impl Wire for MemoryWire {
         Some(Ipv4Addr::LOCALHOST.into())
     }
 
-    fn ticket(&mut self, _conn: ConnId) -> u32 {
+    fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
     }
 

@@ -1,20 +1,22 @@
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
-use super::super::row_table::{RowStep, RowTable, RowTableConfig, RowTableCounters};
+use super::super::row_table::{RowStep, RowTable, RowTableCounters};
 use super::super::work::visits;
 use super::*;
+use crate::interest::RowTableConfig;
 
 const ADAPTERS: &str = r#"<adapters_conf id="S"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
 <param name="logging.configuration.path">l</param></metadata_provider>
-<data_provider name="C"><adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+<data_provider name="C">
+<adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
 <param name="bootstrap.servers">nowhere:9092</param><param name="map.t.to">item</param>
 <param name="record.value.evaluator.type">KVP</param><param name="field.key">#{KEY}</param>
 <param name="field.command">#{VALUE.c}</param><param name="field.v">#{VALUE.v}</param>
 </data_provider></adapters_conf>"#;
-const ROOMY: usize = usize::MAX;
+const UNLIMITED: usize = usize::MAX;
 
-/// A table and what it makes of records.
+/// A row table with its mapping.
 struct Rows {
     mapping: Mapping,
     table: RowTable,
@@ -26,7 +28,7 @@ impl Rows {
         let none = |_: &str| None;
         let options = ParseOptions::default();
         let file = weir_mapping::AdaptersFile::parse("a.xml", ADAPTERS, &none, options);
-        let mapping = file.expect("a good file").connections.remove(0).mapping;
+        let mapping = file.expect("valid file").connections.remove(0).mapping;
         let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),
@@ -50,10 +52,12 @@ impl Rows {
             headers: &[],
         };
         let (mut names, mut values) = (ItemNames::new(), FieldValues::new());
-        self.mapping.item_names(&view, &mut names).expect("a name");
+        self.mapping
+            .item_names(&view, &mut names)
+            .expect("valid item name");
         let all = self.mapping.all_fields();
         let read = self.mapping.field_values(&view, &all, &mut values);
-        read.expect("all fields are there");
+        read.expect("all fields are present");
         Arc::new(values.freeze())
     }
 
@@ -70,7 +74,7 @@ impl Rows {
 fn shown(queue: &Queue) -> Vec<String> {
     let slots = (0..queue.len()).filter_map(|index| queue.get(index));
     let text = |slot: &QueuedUpdate| match slot {
-        QueuedUpdate::Past(values) => format!("past {}", values.get(2).unwrap_or("-")),
+        QueuedUpdate::Snapshot(values) => format!("past {}", values.get(2).unwrap_or("-")),
         QueuedUpdate::Update(values) => format!("update {}", values.get(2).unwrap_or("-")),
         QueuedUpdate::Row {
             key,
@@ -85,17 +89,17 @@ fn shown(queue: &Queue) -> Vec<String> {
         QueuedUpdate::Lost(lost) => format!("lost {lost}"),
         QueuedUpdate::Clear => "clear".to_owned(),
         QueuedUpdate::EndOfSnapshot => "end".to_owned(),
-        QueuedUpdate::Gone => "gone".to_owned(),
+        QueuedUpdate::Removed => "gone".to_owned(),
     };
     slots.map(text).collect()
 }
 
 #[test]
-fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
+fn row_changes_merge_except_across_add_and_delete() {
     let mut rows = Rows::new(10);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     rows.change("known", "ADD", 0);
-    let mut shed = Vec::new();
+    let mut overflow = Vec::new();
     for (key, command, v) in [
         ("known", "UPDATE", 1),
         ("new", "ADD", 2),
@@ -107,17 +111,17 @@ fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
         ("known", "UPDATE", 8),
         ("known", "UPDATE", 9),
     ] {
-        let change = rows.change(key, command, v).expect("a change");
-        shed.push(queue.push_row(&change, ROOMY).conflated);
+        let change = rows.change(key, command, v).expect("row change");
+        overflow.push(queue.push_row(&change, UNLIMITED).conflated);
     }
-    assert_eq!(shed, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
+    assert_eq!(overflow, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
     let expected = ["DELETE known -", "ADD new 3", "gone", "ADD known 9"];
     assert_eq!(shown(&queue), expected);
     let mut unfiltered = Queue::new(DeliveryMode::AllRows, usize::MAX);
     for (command, v) in [("UPDATE", 1), ("UPDATE", 2), ("DELETE", 3)] {
-        let change = rows.change("known", command, v).expect("a change");
+        let change = rows.change("known", command, v).expect("row change");
         assert_eq!(
-            unfiltered.push_row(&change, ROOMY),
+            unfiltered.push_row(&change, UNLIMITED),
             OverflowCounts::default()
         );
     }
@@ -126,11 +130,11 @@ fn changes_of_a_row_are_merged_as_far_as_adds_and_deletes_allow() {
 }
 
 #[test]
-fn rows_beyond_the_room_are_told_anew() {
+fn rows_over_the_byte_limit_cause_resync() {
     let mut rows = Rows::new(10);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     queue.push_end();
-    let room = 2 * SLOT_BYTES + 40;
+    let room = 2 * ENTRY_BYTES + 40;
     for (number, expected) in [(1, 0), (2, 0), (3, 3), (4, 1)] {
         let change = rows.change(&format!("k{number}"), "ADD", number);
         assert_eq!(queue.push_row(&change.expect("new"), room).lost, expected);
@@ -144,7 +148,7 @@ fn rows_beyond_the_room_are_told_anew() {
         "gone", "clear", "ADD k1 1", "ADD k2 2", "ADD k3 3", "ADD k4 4", "end",
     ];
     assert_eq!(shown(&queue), table);
-    assert_eq!(queue.bytes(), 0, "the table has them anyway");
+    assert_eq!(queue.bytes(), 0, "rows of the table count no bytes");
     let change = rows.change("k2", "DELETE", 0).expect("known");
     queue.push_row(&change, room);
     assert_eq!(shown(&queue)[..3], ["clear", "ADD k1 1", "gone"]);
@@ -153,12 +157,12 @@ fn rows_beyond_the_room_are_told_anew() {
 }
 
 #[test]
-fn keys_that_do_not_fit_are_passed_on_as_they_come() {
+fn rows_over_limit_are_forwarded_unstored() {
     let mut rows = Rows::new(1);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     assert!(
         rows.change("c", "DELETE", 0).is_none(),
-        "all keys are known"
+        "all keys are stored"
     );
     for (key, command, v) in [
         ("a", "ADD", 1),
@@ -167,8 +171,8 @@ fn keys_that_do_not_fit_are_passed_on_as_they_come() {
         ("b", "DELETE", 4),
         ("a", "UPDATE", 5),
     ] {
-        let change = rows.change(key, command, v).expect("a change");
-        queue.push_row(&change, ROOMY);
+        let change = rows.change(key, command, v).expect("row change");
+        queue.push_row(&change, UNLIMITED);
     }
     assert_eq!(
         shown(&queue),
@@ -183,66 +187,66 @@ fn keys_that_do_not_fit_are_passed_on_as_they_come() {
 }
 
 #[test]
-fn updates_are_replaced_dropped_or_lost_by_what_is_owed() {
+fn full_queue_follows_the_delivery_mode() {
     let rows = Rows::new(1);
     let past = rows.values("", "c=,v=past");
     let run = |delivery, most, room| {
         let mut queue = Queue::new(delivery, most);
         queue.push_snapshot(Arc::clone(&past));
-        let mut shed = OverflowCounts::default();
+        let mut overflow = OverflowCounts::default();
         for v in 0..5 {
             let values = rows.values("", &format!("c=,v={v}"));
             let one = queue.push(&values, room);
-            shed.conflated += one.conflated;
-            shed.dropped += one.dropped;
-            shed.lost += one.lost;
+            overflow.conflated += one.conflated;
+            overflow.dropped += one.dropped;
+            overflow.lost += one.lost;
         }
-        (shown(&queue).join(", "), shed)
+        (shown(&queue).join(", "), overflow)
     };
-    let two = 2 * (SLOT_BYTES + 1);
+    let two = 2 * (ENTRY_BYTES + 1);
     let with = |text: &str| text.to_owned();
     for (delivery, most, room) in [
-        (DeliveryMode::Buffered, 2, ROOMY),
+        (DeliveryMode::Buffered, 2, UNLIMITED),
         (DeliveryMode::Buffered, usize::MAX, two),
     ] {
-        let (text, shed) = run(delivery, most, room);
+        let (text, overflow) = run(delivery, most, room);
         assert_eq!(text, with("past past, update 0, update 4"));
-        assert_eq!(shed, OverflowCounts::conflated(3));
+        assert_eq!(overflow, OverflowCounts::conflated(3));
     }
-    for (most, room) in [(2, ROOMY), (usize::MAX, two)] {
-        let (text, shed) = run(DeliveryMode::List, most, room);
+    for (most, room) in [(2, UNLIMITED), (usize::MAX, two)] {
+        let (text, overflow) = run(DeliveryMode::List, most, room);
         assert!(text.starts_with("past past, ") && text.ends_with("update 3, update 4"));
-        assert_eq!((shed.dropped, shed.lost), (3, 0));
+        assert_eq!((overflow.dropped, overflow.lost), (3, 0));
     }
-    let (text, shed) = run(DeliveryMode::Events, usize::MAX, two);
+    let (text, overflow) = run(DeliveryMode::Events, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, update 1, lost 3"));
-    assert_eq!(shed, OverflowCounts::lost(3));
-    let (text, shed) = run(DeliveryMode::States, usize::MAX, two);
+    assert_eq!(overflow, OverflowCounts::lost(3));
+    let (text, overflow) = run(DeliveryMode::States, usize::MAX, two);
     assert_eq!(text, with("past past, update 0, lost 3, update 4"));
-    assert_eq!(shed, OverflowCounts::lost(3));
+    assert_eq!(overflow, OverflowCounts::lost(3));
 }
 
 #[test]
-fn paced_rows_cost_the_same_however_many_wait() {
+fn delayed_row_cost_is_independent_of_queue_length() {
     let cost = |waiting: u32| {
         let mut rows = Rows::new(10_000);
         let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
         for number in 0..waiting {
             rows.change(&format!("k{number}"), "ADD", 1);
             let change = rows.change(&format!("k{number}"), "UPDATE", 2);
-            queue.push_row(&change.expect("known"), ROOMY);
+            queue.push_row(&change.expect("known"), UNLIMITED);
         }
         while let Some(index) = queue.next(1_000) {
-            queue.put_off(index, 5_000);
+            queue.delay(index, 5_000);
         }
         let before = visits();
         for number in 0..20 {
             let change = rows.change(&format!("new{number}"), "ADD", 3);
-            queue.push_row(&change.expect("new"), ROOMY);
-            let index = queue.next(1_001).expect("a row that may be sent");
+            queue.push_row(&change.expect("new"), UNLIMITED);
+            let index = queue.next(1_001).expect("sendable row");
             assert_eq!(index, (waiting + number) as usize);
             queue.take(index);
-            assert_eq!((queue.next(1_001), queue.later_ms()), (None, 5_000));
+            assert_eq!((queue.next(1_001), queue.next_delayed_ms()), (None, 5_000));
         }
         visits() - before
     };
@@ -250,39 +254,39 @@ fn paced_rows_cost_the_same_however_many_wait() {
 }
 
 #[test]
-fn a_row_that_was_put_off_is_deleted_at_once() {
+fn delayed_row_is_deleted_at_once() {
     let mut rows = Rows::new(10);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     for key in ["a", "b"] {
         rows.change(key, "ADD", 1);
         let change = rows.change(key, "UPDATE", 2);
-        queue.push_row(&change.expect("known"), ROOMY);
-        let index = queue.next(0).expect("a row");
-        queue.put_off(index, 500);
+        queue.push_row(&change.expect("known"), UNLIMITED);
+        let index = queue.next(0).expect("queued row");
+        queue.delay(index, 500);
     }
     assert_eq!(queue.next(499), None);
     let change = rows.change("b", "DELETE", 3);
-    queue.push_row(&change.expect("known"), ROOMY);
+    queue.push_row(&change.expect("known"), UNLIMITED);
     assert_eq!(queue.next(499), Some(1));
     queue.take(1);
-    assert_eq!((queue.next(499), queue.later_ms()), (None, 500));
+    assert_eq!((queue.next(499), queue.next_delayed_ms()), (None, 500));
     assert_eq!(queue.next(500), Some(0));
-    queue.look_again();
+    queue.retry_delayed();
     assert_eq!(queue.next(0), Some(0));
     queue.take(0);
     assert!(queue.next(9_000).is_none() && queue.trim());
 }
 
 #[test]
-fn rows_that_come_and_go_leave_no_gaps() {
+fn short_lived_rows_leave_no_entries() {
     let mut rows = Rows::new(10);
     let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
     let change = rows.change("stays", "ADD", 0).expect("new");
-    queue.push_row(&change, ROOMY);
+    queue.push_row(&change, UNLIMITED);
     for number in 0..1_000 {
         for command in ["ADD", "DELETE"] {
-            let change = rows.change("brief", command, number).expect("a change");
-            queue.push_row(&change, ROOMY);
+            let change = rows.change("brief", command, number).expect("row change");
+            queue.push_row(&change, UNLIMITED);
         }
     }
     assert!(queue.len() <= 33, "{}", queue.len());

@@ -1,5 +1,4 @@
-//! Clients that are not like most: older versions of the protocol, lines that a client cannot read,
-//! names that nothing has, messages that nobody takes.
+//! Unusual clients: older protocol versions, short line limits, unknown names, and client messages.
 
 use weir_mapping::{FieldSet, FieldValues, RecordView};
 use weir_tlcp::Version;
@@ -7,15 +6,16 @@ use weir_tlcp::request::Diffs;
 
 use super::*;
 use crate::config::UnknownNames;
-use crate::routing::{Interest, ItemKey};
+use crate::interest::{Interest, ItemKey};
 
 const PYTHON: &str = "Python/3.11 aiohttp/3.14.5";
 
 impl TestEnv {
-    /// Opens a WebSocket; what the gateway says it speaks.
+    /// Opens a WebSocket; returns the negotiated subprotocol.
     fn upgrade(&mut self, number: u32, offers: &str, user_agent: &str) -> Option<&'static str> {
         let text = format!(
-            "GET /lightstreamer HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            "GET /lightstreamer HTTP/1.1\r\nHost: x\r\n\
+             Upgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
              Sec-WebSocket-Protocol: {offers}\r\nUser-Agent: {user_agent}\r\n\r\n"
         );
@@ -39,10 +39,10 @@ impl TestEnv {
         let Ok(Parsed::Complete(request, _)) = parsed else {
             panic!("{parsed:?}")
         };
-        http::answer(&mut self.shard, &mut self.wire, conn(number), &request)
+        http::respond(&mut self.shard, &mut self.wire, conn(number), &request)
     }
 
-    /// A request of a client for Python over HTTP, in some version of the protocol.
+    /// Sends a request of a Python client over HTTP in a protocol version.
     fn python(&mut self, number: u32, name: &str, version: Version, body: &str) -> Vec<String> {
         let text = format!(
             "POST /lightstreamer/{name}.txt?LS_protocol={} HTTP/1.1\r\nHost: x\r\n\
@@ -56,26 +56,26 @@ impl TestEnv {
         self.wire.lines(number)
     }
 
-    /// Subscribes by a request that any connection may bring; its answer.
+    /// Subscribes over another connection; returns the response.
     fn subscribe(&mut self, id: &str, rest: &str) -> String {
         let body =
             format!("LS_session={id}&LS_reqId=1&LS_op=add&LS_subId=1&LS_data_adapter=Data{rest}");
         self.http(999, "control", &body).remove(0)
     }
 
-    /// The item that was subscribed to last.
+    /// Returns the item that was subscribed last.
     fn wanted(&self) -> ItemKey {
         let mut found = None;
         let connection = &self.shard.shared.connections[0];
-        connection.workers[0].wishes.take(|wish| {
+        connection.workers[0].interests.take(|wish| {
             if let Interest::Subscribe { item, .. } = wish {
                 found = Some(item);
             }
         });
-        found.expect("a wish")
+        found.expect("interest in an item")
     }
 
-    /// A record of an item with these values of the fields `a` and `b`.
+    /// Delivers a record of an item with these values of the fields `a` and `b`.
     fn record(&mut self, item: ItemKey, a: &str, b: &str) {
         let view = RecordView {
             topic: "topic",
@@ -90,7 +90,7 @@ impl TestEnv {
         let mapping = &connection.config.mapping;
         let (fields, mut values) = (Arc::new(FieldSet::all(2)), FieldValues::default());
         let read = mapping.field_values(&view, &fields, &mut values);
-        read.expect("both fields");
+        read.expect("both fields are present");
         let update = Arc::new(values.freeze());
         self.shard.fan_out(&mut self.wire, item, update, &fields);
     }
@@ -99,20 +99,25 @@ impl TestEnv {
 const ITEM: &str = "&LS_group=item-[key=x]&LS_schema=a%20b";
 
 #[test]
-fn each_version_is_answered_as_itself() {
+fn each_version_is_negotiated() {
     for (number, version) in (1..).zip(Version::all()) {
         let mut env = TestEnv::new(GatewayLimits::default());
         let own = version.subprotocol();
         assert_eq!(env.upgrade(number, own, "x"), Some(own));
         let id = env.create(number, "");
-        let key = env.shard.sessions.find(0, &id).expect("a session");
-        let diffs = env.shard.sessions.get_mut(key).expect("an entry").diffs;
+        let key = env.shard.sessions.find(0, &id).expect("session exists");
+        let diffs = env
+            .shard
+            .sessions
+            .get_mut(key)
+            .expect("session exists")
+            .diffs;
         let readable = match version {
             Version::V2_1 => Diffs::NONE,
             _ => Diffs::ANY,
         };
         assert_eq!(diffs, readable, "{version:?}");
-        // Over HTTP the same version goes on with the session, and no other does.
+        // Over HTTP, the session continues with the same version only.
         for (number, other) in (70..).zip(Version::all()) {
             let bind = format!("LS_session={id}{POLL}");
             let lines = env.python(number, "bind_session", other, &bind);
@@ -122,9 +127,9 @@ fn each_version_is_answered_as_itself() {
             }
         }
         let lines = env.python(80, "create_session", version, "LS_adapter_set=Set");
-        let id = lines[0].split(',').nth(1).expect("an id");
-        let key = env.shard.sessions.find(0, id).expect("a session");
-        let entry = env.shard.sessions.get_mut(key).expect("an entry");
+        let id = lines[0].split(',').nth(1).expect("session id");
+        let key = env.shard.sessions.find(0, id).expect("session exists");
+        let entry = env.shard.sessions.get_mut(key).expect("session exists");
         assert_eq!((entry.version, entry.diffs), (version, readable));
     }
     let mut env = TestEnv::new(GatewayLimits::default());
@@ -133,24 +138,25 @@ fn each_version_is_answered_as_itself() {
 }
 
 #[test]
-fn the_dialect_of_a_connection_goes_with_it() {
+fn dialect_is_stored_per_connection() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let oldest = Version::V2_1.subprotocol();
     env.upgrade(1, oldest, PYTHON);
     env.upgrade(2, Version::NEWEST.subprotocol(), "okhttp/4.12.0");
-    assert_eq!(env.shard.dialects.len(), 1, "most need no entry");
-    let dialect = env.shard.dialects[&conn(1)];
+    let dialects = env.shard.dialects.stored();
+    assert_eq!(dialects.len(), 1, "the default is not stored");
+    let dialect = dialects[&conn(1)];
     let first = env.create(1, "");
     let bind = format!("bind_session\r\nLS_session={first}");
     let lines = env.ws(2, &bind);
     assert!(lines[0].starts_with("CONERR,3,"), "{lines:?}");
-    env.shard.hears(conn(2), dialect);
+    env.shard.dialects.insert(conn(2), dialect);
     let lines = env.ws(2, &bind);
     assert!(lines[0].starts_with("CONOK,"), "{lines:?}");
 }
 
 #[test]
-fn a_subscription_to_what_cannot_be_is_refused() {
+fn unknown_names_are_refused() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
     for (rest, answer) in [
@@ -158,7 +164,8 @@ fn a_subscription_to_what_cannot_be_is_refused() {
             "&LS_mode=RAW&LS_group=other&LS_schema=a",
             "REQERR,1,21,no topic of connection [Data] has an item \"other\"",
         ),
-        // One of several is enough: the positions of the others would say nothing to the client.
+        // One unmatched item among several is enough, because the positions of the others would be
+        // meaningless.
         (
             "&LS_mode=MERGE&LS_group=item-[key=x]%20item-[k=x]&LS_schema=a",
             "REQERR,1,21,no topic of connection [Data] has an item \"item-[k=x]\"",
@@ -177,7 +184,7 @@ fn a_subscription_to_what_cannot_be_is_refused() {
     let long = "y".repeat(500);
     let answer = env.subscribe(&id, &format!("&LS_mode=RAW&LS_group={long}&LS_schema=a"));
     assert!(answer.len() < 150, "{answer}");
-    assert_eq!(env.wire.lines(1), [""; 0], "nothing was subscribed");
+    assert_eq!(env.wire.lines(1), [""; 0], "no item was subscribed");
     assert_eq!(env.shard.counters.subscriptions, 0);
     assert_eq!(
         env.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
@@ -186,9 +193,9 @@ fn a_subscription_to_what_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_may_be_accepted_as_the_connector_does() {
+fn unknown_names_are_accepted_if_configured() {
     let mut env = TestEnv::new(GatewayLimits::default());
-    let shared = Arc::get_mut(&mut env.shard.shared).expect("nobody else has it");
+    let shared = Arc::get_mut(&mut env.shard.shared).expect("the only reference");
     shared.unknown_names = UnknownNames::Accept;
     let id = env.create(1, "");
     let rest = "&LS_mode=RAW&LS_group=other%20item-[key=x]&LS_schema=c%20a";
@@ -203,7 +210,7 @@ fn what_cannot_be_may_be_accepted_as_the_connector_does() {
 }
 
 #[test]
-fn a_refused_message_is_told_as_failed_to_those_who_ask_for_its_outcome() {
+fn refused_message_fails_if_outcome_is_requested() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
     let failed = "0,this gateway takes no messages";
@@ -225,20 +232,21 @@ fn a_refused_message_is_told_as_failed_to_those_who_ask_for_its_outcome() {
         let lines = env.ws(1, &format!("msg\r\nLS_reqId=5&LS_message=hi{rest}"));
         assert_eq!(lines, answers, "{rest}");
     }
-    // Over another connection the answer goes back there, the outcome to the stream.
+    // The response returns to the connection of the request, the outcome to the stream.
     let body = format!("LS_session={id}&LS_reqId=6&LS_message=hi&LS_msg_prog=4");
     assert_eq!(env.http(2, "msg", &body), ["REQOK,6"]);
     assert_eq!(env.wire.lines(1), [format!("MSGFAIL,*,4,{failed}")]);
     let body = "LS_session=S1&LS_reqId=7&LS_message=hi&LS_msg_prog=4";
     assert_eq!(env.http(2, "msg", body), ["REQERR,7,20,Session not found"]);
-    // It counts as data: the client that has got three of three needs nothing again.
+    // The outcome is a data notification: the client that has received three of three needs no
+    // repetition.
     env.lose(1);
     let recover = format!("LS_session={id}&LS_recovery_from=3&LS_reduce_head=true{POLL}");
     assert_eq!(env.http(3, "bind_session", &recover), ["PROG,3"]);
 }
 
 #[test]
-fn an_update_too_long_for_its_client_is_told_as_lost_and_the_next_is_whole() {
+fn too_long_update_is_reported_lost() {
     let limits = GatewayLimits {
         line_bytes: 100,
         ..GatewayLimits::default()
@@ -270,7 +278,7 @@ fn an_update_too_long_for_its_client_is_told_as_lost_and_the_next_is_whole() {
 }
 
 #[test]
-fn what_waits_and_is_too_long_is_told_as_lost() {
+fn too_long_queued_update_is_reported_lost() {
     let mut env = TestEnv::new(GatewayLimits {
         line_bytes: 100,
         ..GatewayLimits::default()
@@ -283,7 +291,7 @@ fn what_waits_and_is_too_long_is_told_as_lost() {
     let item = env.wanted();
     env.record(item, &"z".repeat(90), "2");
     env.wire.lines(1);
-    // A newcomer's snapshot comes out of what is known.
+    // The snapshot of a new subscriber is made of known values.
     let other = env.create(2, "");
     let with_snapshot = format!("&LS_mode=MERGE{ITEM}&LS_snapshot=true");
     assert_eq!(env.subscribe(&other, &with_snapshot), "REQOK,1");
@@ -295,7 +303,7 @@ fn what_waits_and_is_too_long_is_told_as_lost() {
 }
 
 #[test]
-fn what_a_library_reads_depends_on_the_transport() {
+fn line_limit_depends_on_the_transport() {
     let long = "z".repeat(600_000);
     let mut env = TestEnv::new(GatewayLimits {
         recovery_bytes: 1 << 20,
@@ -312,14 +320,14 @@ fn what_a_library_reads_depends_on_the_transport() {
     assert_eq!(
         env.wire.lines(1)[2].len(),
         600_008,
-        "over a WebSocket it is read"
+        "the line limit of WebSockets is higher"
     );
-    // Recovery would bring it over HTTP, again and again.
+    // Recovery would send the line over HTTP again and again.
     env.lose(1);
     let recover = format!("LS_session={id}&LS_recovery_from=2{POLL}");
     let lines = env.python(3, "bind_session", Version::NEWEST, &recover);
     assert!(lines[0].starts_with("CONERR,4,"), "{lines:?}");
-    // The SDK starts over, where it reads no such line.
+    // The SDK creates a new session, on a transport where it receives no such line.
     let create = "LS_adapter_set=Set&LS_send_sync=false&LS_reduce_head=true";
     let lines = env.python(4, "create_session", Version::NEWEST, create);
     let id = lines[0].split(',').nth(1).expect("an id").to_owned();

@@ -1,0 +1,34 @@
+//! Counters that one thread writes and others read.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Value of an unknown metric of a connection, which is omitted.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+
+/// Counters of one worker, which alone writes them.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerCounters {
+    pub(crate) records: AtomicU64,
+    pub(crate) record_bytes: AtomicU64,
+    pub(crate) unrouted: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) undecodable: AtomicU64,
+    pub(crate) unnameable: AtomicU64,
+    /// Records of items with late subscriptions.
+    pub(crate) late_records: AtomicU64,
+    pub(crate) updates: AtomicU64,
+    pub(crate) shard_waits: AtomicU64,
+    /// Updates that shards did not accept before the end.
+    pub(crate) undelivered: AtomicU64,
+    /// Items in the worker's routing table.
+    pub(crate) items: AtomicU64,
+    /// Items with a stored last record, their memory, and the number of evicted ones.
+    pub(crate) last_values: AtomicU64,
+    pub(crate) last_value_bytes: AtomicU64,
+    pub(crate) last_values_evicted: AtomicU64,
+}
+
+/// Adds to a counter that only the calling thread writes.
+pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+}

@@ -1,0 +1,107 @@
+//! Events that other threads post to a shard.
+
+use std::sync::Arc;
+
+use weir_mapping::{FieldSet, FrozenValues};
+use weir_net::server::Detached;
+use weir_tlcp::request::{BindSession, Request, SessionRef};
+
+use super::dialect::Dialect;
+use super::item_history::PastUpdate;
+use super::responses::RequestTransport;
+use crate::interest::ItemKey;
+
+/// Event posted to a shard by an ingest worker, another shard or the main thread.
+#[derive(Debug)]
+pub(crate) enum ShardEvent {
+    /// Update of an item.
+    Update {
+        item: ItemKey,
+        update: Arc<FrozenValues>,
+        /// Fields that were extracted. Other fields are absent, even if the record has them.
+        fields: Arc<FieldSet>,
+        /// Time of the record in milliseconds since 1970; -1 if unknown.
+        record_ms: i64,
+    },
+    /// Current values of an item in which the shard has a new interest, or an interest in more
+    /// fields.
+    Known {
+        item: ItemKey,
+        update: Arc<FrozenValues>,
+        /// Fields that were extracted.
+        fields: Arc<FieldSet>,
+    },
+    /// Rows of an item that one worker had stored before the shard's interest began.
+    Rows(Box<RowBackfill>),
+    /// Last updates of an item that one worker had stored before the shard's interest began.
+    History(Box<ToldHistory>),
+    /// Removal of all subscriptions to the items of a Kafka connection.
+    ForceUnsubscribe { connection: u16 },
+    /// Connection that becomes the stream connection of a session of this shard.
+    Handover(Box<Handover>),
+    /// Requests for sessions of this shard that another shard received.
+    Requests(Box<ForwardedRequests>),
+    /// Responses to forwarded requests.
+    Response(Box<ForwardedResponse>),
+    /// End of a session of this shard that its client has replaced.
+    DiscardSession(SessionRef<'static>),
+    /// End of all sessions, spread over `spread_ms`. The shard stops at most `within_ms` later.
+    Drain { spread_ms: u64, within_ms: u64 },
+}
+
+/// Rows of an item from one worker; see [`ShardEvent::Rows`].
+#[derive(Debug)]
+pub(crate) struct RowBackfill {
+    pub(crate) item: ItemKey,
+    /// Generation of the interest to which this is the response.
+    pub(crate) generation: u32,
+    pub(crate) rows: Vec<Arc<FrozenValues>>,
+    /// `true` if the snapshot is not complete yet.
+    pub(crate) in_snapshot: bool,
+}
+
+/// Updates of an item from one worker; see [`ShardEvent::History`].
+#[derive(Debug)]
+pub(crate) struct ToldHistory {
+    pub(crate) item: ItemKey,
+    /// Generation of the interest to which this is the response.
+    pub(crate) generation: u32,
+    /// Updates, oldest first.
+    pub(crate) updates: Vec<PastUpdate>,
+}
+
+/// Requests forwarded to one shard.
+#[derive(Debug)]
+pub(crate) struct ForwardedRequests {
+    pub(super) from: u16,
+    pub(super) forward_id: u64,
+    pub(super) part: usize,
+    pub(super) transport: RequestTransport,
+    pub(super) requests: Vec<Request<'static>>,
+}
+
+/// Responses to [`ForwardedRequests`].
+#[derive(Debug)]
+pub(crate) struct ForwardedResponse {
+    pub(super) forward_id: u64,
+    pub(super) part: usize,
+    pub(super) lines: Vec<u8>,
+}
+
+/// Connection that moves to the shard of the session to which it binds.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub(super) bind: BindSession<'static>,
+    pub(super) transport: RequestTransport,
+    pub(super) dialect: Dialect,
+    pub(super) connection: Detached,
+}
+
+/// Destination of a connection that is about to leave the shard.
+#[derive(Debug)]
+pub(super) struct HandoverTarget {
+    pub(super) shard: u16,
+    pub(super) bind: BindSession<'static>,
+    pub(super) transport: RequestTransport,
+    pub(super) dialect: Dialect,
+}

@@ -1,0 +1,138 @@
+//! The event handler of a shard: calls that the event loop makes.
+
+use std::net::SocketAddr;
+
+use weir_net::http1::HttpRequest;
+use weir_net::limited;
+use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
+
+use super::event::ShardEvent;
+use super::http;
+use super::keys::SessionKey;
+use super::state::{CONNECTION_LOST, Shard};
+use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
+
+impl ServerHandler for Shard {
+    type Mail = ShardEvent;
+
+    fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
+        self.shared.guard.enter(peer.ip()).ok()
+    }
+
+    fn on_departure(&mut self, admission_id: u32) {
+        self.shared.guard.leave(admission_id);
+    }
+
+    fn on_request(
+        &mut self,
+        io: &mut ServerIo,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
+        let outcome = match self.reject_request(io, conn, request) {
+            Some(response) => RequestOutcome::Reply(response),
+            None => http::respond(self, io, conn, request),
+        };
+        self.charge_work(io);
+        outcome
+    }
+
+    fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
+        let requests = self.lines(text.as_bytes()).max(1);
+        if self.is_flooding(io, conn, requests) {
+            return;
+        }
+        self.handle_message(io, conn, text);
+        self.charge_work(io);
+    }
+
+    fn on_frames(&mut self, io: &mut ServerIo, conn: ConnId, count: u32) {
+        self.is_flooding(io, conn, count);
+    }
+
+    fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason) {
+        self.dialects.remove(conn);
+        let key = SessionKey::from_bits(tag);
+        // The session of a connection that was replaced continues on another connection.
+        let bound = self.sessions.get_mut(key);
+        if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
+            self.metrics.heartbeat.begin(CONNECTION_LOST);
+            limited!(
+                debug,
+                "connection lost",
+                session = %entry.core.id(),
+                ?reason,
+                "session lost its connection"
+            );
+            self.lost(io, key);
+        }
+    }
+
+    fn on_timer(&mut self, io: &mut ServerIo, token: u64) {
+        match token {
+            DRAIN_OVER => io.stop(),
+            DRAIN_STEP => self.drain_step(io),
+            END_POLLS => self.end_polls_with_data(io),
+            SESSION_TIMERS => self.on_session_timers(io),
+            session => self.wake(io, SessionKey::from_bits(session)),
+        }
+    }
+
+    fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
+        self.send_handover(connection);
+    }
+
+    fn on_room(&mut self, io: &mut ServerIo, _conn: ConnId, tag: u64) {
+        self.resume(io, SessionKey::from_bits(tag));
+    }
+
+    fn on_mail(&mut self, io: &mut ServerIo, event: ShardEvent) {
+        match event {
+            ShardEvent::Update {
+                item,
+                update,
+                fields,
+                record_ms,
+            } => {
+                let before = self.counters.updates_out;
+                self.fan_out(io, item, update, &fields);
+                let deliveries = self.counters.updates_out - before;
+                if self.sent.note(record_ms, deliveries) {
+                    self.count_sent();
+                }
+            }
+            ShardEvent::Known {
+                item,
+                update,
+                fields,
+            } => self.backfill(io, item, update, &fields),
+            ShardEvent::Rows(backfill) => self.backfill_rows(io, &backfill),
+            ShardEvent::History(backfill) => self.backfill_history(io, *backfill),
+            ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
+            ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
+            ShardEvent::Requests(requests) => self.receive_requests(io, *requests),
+            ShardEvent::Response(response) => self.receive_response(io, *response),
+            ShardEvent::DiscardSession(id) => self.discard_replaced(io, &id),
+            ShardEvent::Drain {
+                spread_ms,
+                within_ms,
+            } => self.drain(io, spread_ms, within_ms),
+        }
+    }
+
+    fn on_flushed(&mut self, _io: &mut ServerIo) {
+        self.count_sent();
+    }
+
+    fn on_turn(&mut self, io: &mut ServerIo) {
+        self.begin_iteration(io);
+        self.publish(io);
+        self.retry_sends(io);
+        if self.is_drained() {
+            io.close_idle();
+            if io.connections() == 0 {
+                io.stop();
+            }
+        }
+    }
+}

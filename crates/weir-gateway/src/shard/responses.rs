@@ -1,0 +1,66 @@
+//! Responses to the requests of one connection.
+
+use std::borrow::Cow;
+
+use weir_net::server::ConnId;
+use weir_tlcp::codes::SessionCode;
+use weir_tlcp::request::Request;
+
+use super::frame::Framing;
+
+/// Effect of a message on its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageOutcome {
+    /// The responses are sent.
+    Respond,
+    /// The connection becomes the stream connection of a session.
+    Stream,
+    /// The connection moves to another shard, with the input after this message.
+    HandOver,
+}
+
+/// Transport of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequestTransport {
+    WebSocket,
+    /// HTTP, with the `Origin` that the response must name.
+    Http {
+        origin: Option<Box<str>>,
+    },
+}
+
+impl RequestTransport {
+    /// Returns the framing of a stream over this transport.
+    pub(super) fn framing(&self) -> Framing {
+        match self {
+            Self::WebSocket => Framing::WebSocket,
+            Self::Http { .. } => Framing::Chunk,
+        }
+    }
+}
+
+/// Response lines of one connection that are not sent yet.
+#[derive(Debug)]
+pub(super) struct ResponseBatch {
+    pub(super) conn: ConnId,
+    pub(super) transport: RequestTransport,
+    pub(super) lines: Vec<u8>,
+    /// Requests for sessions of other shards, each with the lines before it.
+    pub(super) remote: Vec<(Vec<u8>, u16, Request<'static>)>,
+}
+
+impl ResponseBatch {
+    /// Creates a batch that reuses a buffer.
+    pub(super) fn on(conn: ConnId, transport: RequestTransport, mut lines: Vec<u8>) -> Self {
+        lines.clear();
+        Self {
+            conn,
+            transport,
+            lines,
+            remote: Vec::new(),
+        }
+    }
+}
+
+/// Code and text of a refused session.
+pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
