@@ -32,6 +32,8 @@ pub(super) struct ServerConnection {
     pub(super) input_queued: bool,
     /// Input that was read earlier comes before what is in the socket.
     pub(super) parked: bool,
+    /// The handler has paused reading with [`super::ServerIo::pause_input`].
+    pub(super) input_paused: bool,
     /// What the request in hand still has to get.
     pub(super) exchange: HttpExchange,
 }
@@ -115,6 +117,7 @@ impl ServerConnection {
             wants_room: false,
             input_queued: false,
             parked: false,
+            input_paused: false,
             exchange: HttpExchange::None,
         }
     }

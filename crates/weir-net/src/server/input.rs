@@ -39,11 +39,17 @@ impl<H: ServerHandler> EventLoop<H> {
     /// Reads what a connection has, until it has no more or has used its part of the input budget.
     /// `to_end`: the peer has closed its direction, so a short read is not the end of it.
     pub(super) fn read(&mut self, conn: ConnId, to_end: bool) {
+        if self.is_input_paused(conn) {
+            return;
+        }
         if !self.io.input.begin_visit() {
             return self.io.queue_input(conn);
         }
         if !self.feed_parked(conn) {
             return self.io.queue_input(conn);
+        }
+        if self.is_input_paused(conn) {
+            return;
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         while let Some(connection) = self.io.connections.get_mut(conn.index as usize) {
@@ -65,6 +71,9 @@ impl<H: ServerHandler> EventLoop<H> {
                     }
                     if open && input.plain > 0 {
                         self.take_input(conn, &scratch[..input.plain]);
+                    }
+                    if self.is_input_paused(conn) {
+                        break;
                     }
                     if self.io.input.visit_is_over() {
                         self.io.queue_input(conn);
@@ -91,6 +100,10 @@ impl<H: ServerHandler> EventLoop<H> {
             }
         }
         self.scratch = scratch;
+    }
+
+    fn is_input_paused(&mut self, conn: ConnId) -> bool {
+        self.io.get(conn).is_some_and(|one| one.input_paused)
     }
 
     /// From the end of its handshake on a connection has its time for a request.
@@ -305,7 +318,8 @@ impl<H: ServerHandler> EventLoop<H> {
                         }
                         return;
                     }
-                    if self.io.input.visit_is_over() && !input.is_empty() {
+                    let must_wait = self.io.input.visit_is_over() || self.is_input_paused(conn);
+                    if must_wait && !input.is_empty() {
                         self.io.park(conn, input);
                         break;
                     }

@@ -389,6 +389,23 @@ impl ServerIo {
         self.input.charge(bytes);
     }
 
+    /// Stops handling input of a WebSocket after the current message. Unread input stays in the
+    /// socket, so that the peer is slowed down, until [`Self::resume_input`].
+    pub fn pause_input(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get(conn) {
+            connection.input_paused = true;
+        }
+    }
+
+    /// Resumes the input of a WebSocket in a later iteration.
+    pub fn resume_input(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get(conn) {
+            if std::mem::take(&mut connection.input_paused) {
+                self.queue_input(conn);
+            }
+        }
+    }
+
     /// Stores input of a connection for a later iteration; it comes before what is in the socket.
     pub(super) fn park(&mut self, conn: ConnId, rest: &[u8]) {
         if let Some(connection) = self.get(conn) {
