@@ -140,11 +140,11 @@ impl Wire for ScriptedWire {
     }
 
     fn pause_input(&mut self, _id: ConnId) {
-        unreachable!("there is one shard only");
+        unreachable!("there is only one shard");
     }
 
     fn resume_input(&mut self, _id: ConnId) {
-        unreachable!("there is one shard only");
+        unreachable!("there is only one shard");
     }
 
     fn tag(&mut self, id: ConnId) -> Option<u64> {

@@ -267,11 +267,11 @@ impl Wire for MemoryWire {
     }
 
     fn pause_input(&mut self, _conn: ConnId) {
-        unreachable!("there is one shard only");
+        unreachable!("there is only one shard");
     }
 
     fn resume_input(&mut self, _conn: ConnId) {
-        unreachable!("there is one shard only");
+        unreachable!("there is only one shard");
     }
 
     fn tag(&mut self, conn: ConnId) -> Option<u64> {
