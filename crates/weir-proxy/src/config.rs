@@ -1,4 +1,4 @@
-//! `proxy.toml`, or the two options that do without it, as a checked configuration.
+//! The checked configuration, read from `proxy.toml` or from command-line options.
 
 mod raw;
 mod tls;
@@ -23,48 +23,50 @@ pub use self::raw::CliOverrides;
 /// A checked configuration.
 #[derive(Debug)]
 pub struct ProxyConfig {
-    /// Virtual clusters; each has listeners of its own.
+    /// Virtual clusters. Each has its own listeners.
     pub clusters: Vec<ClusterConfig>,
-    /// Where `/metrics`, `/health` and `/connections` are served; loopback unless a token is set.
+    /// Address of `/metrics`, `/health` and `/connections`; a loopback address unless a token is
+    /// set.
     pub admin: SocketAddr,
-    /// What a request to the admin port must carry as bearer token.
+    /// Bearer token that requests to the admin port must carry.
     pub admin_token: Option<String>,
-    /// Names that a request to the admin port may give as its host, beside IP addresses and localhost.
+    /// Host names accepted on the admin port in addition to IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// The certificate of the admin port; absent: no TLS there.
+    /// TLS of the admin port; `None`: plain HTTP.
     pub admin_tls: Option<Arc<TlsAcceptor>>,
-    /// How long event loops may be stuck.
+    /// Limits on the time an event loop may make no progress.
     pub watchdog: WatchdogConfig,
-    /// Event loops; default one per core.
-    pub loops: usize,
-    /// Threads for filter work that is too much for an event loop, default 2.
+    /// Number of event loops, by default one per core.
+    pub event_loops: usize,
+    /// Number of threads for filter work that is too expensive for an event loop, default 2.
     pub filter_threads: usize,
-    /// Milliseconds that requests under way have to be answered at shutdown.
-    pub drain_ms: u64,
-    /// Whether large bodies that no filter sees pass inside the kernel, default true; else they are copied.
+    /// Milliseconds that in-flight requests have to complete at shutdown.
+    pub drain_timeout_ms: u64,
+    /// Splices large response bodies that no filter reads inside the kernel; `false`: copies them.
+    /// Default `true`.
     pub splice: bool,
-    /// What peers may cost.
+    /// Limits on the resources that peers can use.
     pub limits: ProxyLimits,
-    /// Files with certificates and keys, which are read again when they change.
+    /// Certificate and key files, which are reloaded when they change.
     pub tls_files: Vec<TlsFiles>,
 }
 
 /// One virtual cluster.
 #[derive(Debug)]
 pub struct ClusterConfig {
-    /// Its name in metrics and messages.
+    /// Name in metrics and log messages.
     pub name: String,
-    /// Brokers to begin with.
+    /// Bootstrap servers.
     pub upstream: Vec<HostPort>,
-    /// Where clients begin.
+    /// Address that clients use as bootstrap server.
     pub listen: SocketAddr,
-    /// Ports that stand for brokers.
+    /// Proxy ports of the brokers.
     pub broker_ports: BrokerPorts,
-    /// Host that clients are told.
+    /// Host name in advertised addresses.
     pub advertised_host: String,
-    /// Brokers whose ports are open from the start and stay so.
+    /// Node ids and addresses of brokers whose ports are always open.
     pub brokers: Vec<(i32, HostPort)>,
-    /// What sees records on their way, in order.
+    /// Filters in their order.
     pub filters: Arc<FilterChain>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
@@ -72,17 +74,17 @@ pub struct ClusterConfig {
     pub upstream_tls: Option<ClientTls>,
 }
 
-/// A broker's address as configured or advertised.
+/// A broker address as configured or as advertised by the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
-    /// Host name or IP address, an IPv6 one without brackets.
+    /// Host name or IP address. An IPv6 address has no brackets.
     pub host: Arc<str>,
     /// Port.
     pub port: u16,
 }
 
 impl HostPort {
-    /// From its parts.
+    /// Creates an address from host and port.
     #[must_use]
     pub fn new(host: &str, port: u16) -> Self {
         Self {
@@ -91,10 +93,10 @@ impl HostPort {
         }
     }
 
-    /// Reads `host:port`; an IPv6 address stands in brackets.
+    /// Parses `host:port`. An IPv6 address must be in brackets.
     ///
     /// # Errors
-    /// Another text, with the remedy.
+    /// The text and the expected format, if the text is not of this form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"{text}\": write HOST:PORT");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -115,13 +117,13 @@ impl HostPort {
         }
     }
 
-    /// Whether it is the address of these parts.
+    /// Returns `true` if this is the address `host`:`port`.
     #[must_use]
     pub fn is(&self, host: &str, port: u16) -> bool {
         self.port == port && &*self.host == host
     }
 
-    /// The address, if it needs no look-up.
+    /// Returns the socket address if the host is an IP address.
     #[must_use]
     pub fn numeric(&self) -> Option<SocketAddr> {
         let ip = self.host.parse::<IpAddr>().ok()?;
@@ -138,35 +140,36 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// Which port stands for which broker: the first one plus the broker's number, around the end if
-/// there are fewer ports than numbers. So every proxy with the same configuration has the same.
+/// The mapping from node ids to proxy ports: the first port plus the node id, modulo the number of
+/// ports. Every proxy with the same configuration has the same mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokerPorts {
-    /// Any free ones.
+    /// Any free ports.
     Free,
-    /// From `first` on.
+    /// A range of ports.
     Range {
-        /// Port of broker 0.
+        /// Port of node id 0.
         first: u16,
-        /// How many.
+        /// Number of ports.
         count: u16,
-        /// What clients are told instead of `first`, where ports are mapped on the way.
+        /// Advertised port of node id 0. Differs from `first` if ports are translated between proxy
+        /// and clients.
         advertised_first: u16,
     },
 }
 
 impl BrokerPorts {
-    /// The port of a broker; 0 for any.
+    /// Returns the port of a broker, or 0 for any free port.
     #[must_use]
     pub fn of(self, id: i32) -> u16 {
         match self {
             Self::Free => 0,
-            // Less than `count`, which was checked to fit behind `first`.
+            // Less than `count`; `first + count` was checked.
             Self::Range { first, count, .. } => first + id.rem_euclid(i32::from(count)) as u16,
         }
     }
 
-    /// What clients are told for a port.
+    /// Returns the port that clients see for a proxy port.
     #[must_use]
     pub fn advertised(self, port: u16) -> u16 {
         match self {
@@ -189,45 +192,46 @@ impl fmt::Display for BrokerPorts {
     }
 }
 
-/// What peers may cost; every one has a metric that shows it at work.
+/// Limits on the resources that peers can use. A metric shows the effect of each.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProxyLimits {
-    /// Client connections of the whole proxy, default 10,000; each has one to a broker.
+    /// Client connections of the whole proxy, default 10,000. Each has one broker connection.
     pub connections: usize,
-    /// Client connections of one address, default 0: no limit of their own.
+    /// Client connections per client address; 0 (default): no limit.
     pub connections_per_address: usize,
-    /// Bytes of one request, default 100 MiB, as brokers have it.
+    /// Bytes of one request, default 100 MiB as in brokers.
     pub request_bytes: usize,
-    /// Bytes of a frame that is held whole, since something in it may change, default 100 MiB.
-    pub held_bytes: usize,
-    /// Bytes claimed for frames that are held whole, over all connections: twice the size of each.
-    /// Connections that find them used up wait. Default 256 MiB, or twice `held_bytes` if that is
-    /// more.
+    /// Bytes of one buffered frame, default 100 MiB. Frames are buffered if their content may
+    /// change.
+    pub buffered_frame_bytes: usize,
+    /// Bytes claimed for buffered frames of all connections. A frame claims twice its size.
+    /// Connections wait while nothing is left. Default 256 MiB, at least twice
+    /// `buffered_frame_bytes`.
     pub buffered_bytes: Option<usize>,
-    /// Bytes that one filtered batch may unpack to or grow to, default 32 MiB.
+    /// Bytes to which one filtered batch may decompress or grow, default 32 MiB.
     pub batch_bytes: usize,
-    /// Bytes that all batches of one filtered frame may unpack to or grow to, default 256 MiB.
+    /// Bytes to which all batches of one filtered frame may decompress or grow, default 256 MiB.
     pub filter_bytes: usize,
     /// Records of one filtered frame, default 1,000,000.
     pub filter_records: usize,
     /// Milliseconds of CPU time for one filtered frame, default 2,000.
     pub filter_ms: u64,
-    /// Requests of one connection without an answer, default 1,000; further ones are not read.
-    pub in_flight: usize,
-    /// Milliseconds for TLS and for the beginning of the first request to come, default 10,000.
-    pub handshake_ms: u64,
-    /// Milliseconds in which a request that has come in part must get on, default 30,000. While
-    /// others wait for memory, also how long a frame may hold some.
+    /// In-flight requests of one connection, default 1,000. Further requests are not read.
+    pub in_flight_requests: usize,
+    /// Milliseconds for the TLS handshake and the start of the first request, default 10,000.
+    pub handshake_timeout_ms: u64,
+    /// Milliseconds in which a partly received request must make progress, default 30,000. Also the
+    /// time for which a frame may keep memory while others wait for it.
     pub frame_ms: u64,
-    /// Milliseconds to reach a broker, default 10,000.
-    pub connect_ms: u64,
-    /// Milliseconds after which connections that wait for a broker are closed if the broker does not
-    /// answer the proxy's own questions either, default 10,000.
+    /// Milliseconds to connect to a broker, default 10,000.
+    pub connect_timeout_ms: u64,
+    /// Milliseconds after which connections that wait for a broker are closed if the broker does
+    /// not respond to probes either, default 10,000.
     pub response_ms: u64,
-    /// Milliseconds without a byte after which a connection is closed, default 660,000: brokers
-    /// close after ten minutes, and they should be first. 0: never.
-    pub idle_ms: u64,
+    /// Milliseconds without traffic after which a connection is closed, default 660,000; 0: never.
+    /// Brokers close idle connections after 600,000, so they close first.
+    pub idle_timeout_ms: u64,
 }
 
 impl Default for ProxyLimits {
@@ -237,27 +241,27 @@ impl Default for ProxyLimits {
             connections: 10_000,
             connections_per_address: 0,
             request_bytes: 100 << 20,
-            held_bytes: 100 << 20,
+            buffered_frame_bytes: 100 << 20,
             buffered_bytes: None,
             batch_bytes: filters.batch_bytes,
             filter_bytes: filters.frame_bytes,
             filter_records: filters.frame_records,
             filter_ms: filters.frame_cpu.as_millis() as u64,
-            in_flight: 1_000,
-            handshake_ms: 10_000,
+            in_flight_requests: 1_000,
+            handshake_timeout_ms: 10_000,
             frame_ms: 30_000,
-            connect_ms: 10_000,
+            connect_timeout_ms: 10_000,
             response_ms: 10_000,
-            idle_ms: 660_000,
+            idle_timeout_ms: 660_000,
         }
     }
 }
 
 impl ProxyLimits {
-    /// Returns the bytes for frames that are held whole.
+    /// Returns the bytes for buffered frames.
     #[must_use]
     pub fn buffered(&self) -> usize {
-        let least = self.held_bytes.saturating_mul(2);
+        let least = self.buffered_frame_bytes.saturating_mul(2);
         self.buffered_bytes
             .unwrap_or_else(|| least.max(BUFFERED_BYTES))
     }
@@ -274,17 +278,17 @@ impl ProxyLimits {
     pub(crate) fn frames(&self) -> FrameLimits {
         FrameLimits {
             request_bytes: self.request_bytes,
-            held_bytes: self.held_bytes,
-            in_flight: self.in_flight,
+            buffered_frame_bytes: self.buffered_frame_bytes,
+            in_flight_requests: self.in_flight_requests,
         }
     }
 }
 
 impl ProxyConfig {
-    /// Reads the file, if there is one, and checks the whole.
+    /// Reads the file, if any, applies the overrides and checks the result.
     ///
     /// # Errors
-    /// The first mistake, with file, key, value and remedy.
+    /// The first error, with file, key, value and remedy.
     pub fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<Self, ProxyError> {
         raw::load(file, overrides)
     }

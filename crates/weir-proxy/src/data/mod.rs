@@ -1,5 +1,5 @@
-//! The event loops: each owns its listeners and pairs of connections, and shares nothing on the way of
-//! a frame.
+//! The event loops. Each owns its listeners and connection pairs; forwarding a frame uses no state
+//! shared between loops.
 
 mod accept;
 mod connect;
@@ -27,39 +27,40 @@ pub use self::pair::ConnectionInfo;
 
 use crate::config::HostPort;
 
-/// What a listener stands for.
+/// The broker that the connections of a listener go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ListenerTarget {
     /// Any broker.
     Bootstrap,
-    /// The broker of that number.
+    /// The broker with this node id.
     Broker(i32),
 }
 
-/// One pair of connections, told apart from one that had its place before.
+/// Identifies a connection pair. The generation distinguishes it from earlier pairs with the same
+/// index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PairId {
     pub(crate) index: usize,
     pub(crate) generation: u32,
 }
 
-/// What other threads tell an event loop.
+/// Events that other threads post to an event loop.
 #[derive(Debug)]
 pub(crate) enum LoopEvent {
-    /// Accept connections of a cluster at this socket, too.
+    /// Accept connections for a target of a cluster at this socket.
     Listen(usize, ListenerTarget, TcpListener),
-    /// No longer accept connections of a cluster for a target.
+    /// Close the listener for a target of a cluster.
     Unlisten(usize, ListenerTarget),
-    /// Where the broker is that a pair wants to connect to; none if nobody knows.
+    /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
     Resolved(PairId, Vec<Candidate>),
-    /// The filters of a frame have done their work.
+    /// The filter work on a frame is done.
     Filtered(Box<Finished>),
-    /// A broker of a cluster has not answered the probe for long.
-    Silent(usize, HostPort),
-    /// Tell of all connections, at most so many.
+    /// A broker of a cluster has not responded to probes for the response timeout.
+    Unresponsive(usize, HostPort),
+    /// List the connections, at most this many.
     List(usize, crossbeam_channel::Sender<Vec<ConnectionInfo>>),
-    /// Accept nothing more; end every connection as soon as its requests are answered.
+    /// Close the listeners, and each connection as soon as its in-flight requests are complete.
     Drain,
-    /// End.
+    /// Stop.
     Stop,
 }

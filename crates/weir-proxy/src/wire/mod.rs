@@ -1,4 +1,5 @@
-//! The two directions of a connection as bytes: what passes, what is held, what is replaced. No I/O.
+//! The byte streams of both directions of a connection: decides which frames are forwarded,
+//! buffered or rewritten. No I/O.
 
 mod addresses;
 mod api_versions;
@@ -13,7 +14,7 @@ mod sasl;
 mod segments;
 
 pub use addresses::{AddressMapper, AdvertisedAddress, BrokerNode};
-pub use filtering::{Asked, DelayedFrame, FilterStage, Unfinished};
+pub use filtering::{DelayedFrame, FilterStage, ProduceHeader, Unfinished};
 pub use in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 pub use requests::{RequestContext, RequestStream};
 pub use responses::{ResponseContext, ResponseStream};
@@ -22,7 +23,7 @@ pub use segments::{Segment, Segments};
 use thiserror::Error;
 use weir_kafka::wire::WireError;
 
-/// Appends to a frame of `total` bytes that comes piece by piece. Its memory at most doubles each
+/// Appends to a frame of `total` bytes that arrives in pieces. The capacity at most doubles each
 /// time, whatever size the frame announces.
 fn grow(frame: &mut Vec<u8>, bytes: &[u8], total: usize) {
     let length = frame.len() + bytes.len();
@@ -33,67 +34,68 @@ fn grow(frame: &mut Vec<u8>, bytes: &[u8], total: usize) {
     frame.extend_from_slice(bytes);
 }
 
-/// Bytes of a frame's size prefix.
+/// Bytes of the size prefix of a frame.
 pub(crate) const SIZE_BYTES: usize = 4;
 
-/// Why a connection cannot go on.
+/// The reason why a connection must be closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StreamError {
-    /// The client sent what a broker would not take either.
+    /// Invalid bytes from the client.
     #[error("client: {0}")]
     Client(WireError),
-    /// The client asks for what is not on offer; a broker closes the connection, too.
-    #[error("client: {name} (api key {key}) version {version} is not on offer")]
-    NotOffered {
-        /// Number of the API.
+    /// The client uses an unsupported API or version. Brokers close the connection, too.
+    #[error("client: {name} (API key {key}) version {version} is not supported")]
+    NotSupported {
+        /// API key.
         key: i16,
-        /// Its name, if known.
+        /// API name, if known.
         name: &'static str,
-        /// Version asked for.
+        /// Requested version.
         version: i16,
     },
-    /// What a request says before it says whether it wants an answer is longer than anybody needs.
-    #[error("client: {0} bytes of request header, at most {HEAD_BYTES_MAX} are accepted")]
-    Head(usize),
-    /// The broker sent what it should not.
+    /// The request header is longer than any valid header.
+    #[error("client: {0} bytes of request header, at most {HEADER_BYTES_MAX} are accepted")]
+    HeaderTooLong(usize),
+    /// Invalid bytes from the broker.
     #[error("broker: {0}")]
     Broker(WireError),
-    /// An answer that nobody asked for.
-    #[error("broker: answer {got} where {expected} was to come")]
-    Unasked {
-        /// Correlation id of the answer.
+    /// The correlation id is not that of the next response.
+    #[error("broker: response has correlation id {got}, expected {expected}; connection closed")]
+    Unexpected {
+        /// Correlation id of the response.
         got: i32,
-        /// What is next in the order of requests, if anything.
+        /// Expected correlation id, or "none".
         expected: String,
     },
 }
 
-/// The most that is looked at to find out whether a request wants an answer: client id and
+/// Maximum bytes read to find the acknowledgements of a produce request. Client id and
 /// transactional id have up to 32 KiB each.
-pub(crate) const HEAD_BYTES_MAX: usize = 80 * 1024;
+pub(crate) const HEADER_BYTES_MAX: usize = 80 * 1024;
 
 /// Limits of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// Bytes of a request.
+    /// Maximum bytes of a request.
     pub request_bytes: usize,
-    /// Bytes of a frame that must be held whole because something in it may change.
-    pub held_bytes: usize,
-    /// Requests without an answer, per connection; further ones are not read.
-    pub in_flight: usize,
+    /// Maximum bytes of a buffered frame. Frames are buffered if their content may change.
+    pub buffered_frame_bytes: usize,
+    /// Maximum number of in-flight requests per connection; further ones are not read.
+    pub in_flight_requests: usize,
 }
 
-/// Reads an answer of the proxy's own request for the brokers in it.
-pub(crate) fn learn(
+/// Registers the brokers in a response to a request of the proxy itself.
+pub(crate) fn register_brokers(
     frame: &[u8],
     key: i16,
     version: i16,
-    places: &mut dyn AddressMapper,
+    mapper: &mut dyn AddressMapper,
 ) -> Result<(), WireError> {
-    rewrite::addresses(frame, key, version, places).map(drop)
+    rewrite::addresses(frame, key, version, mapper).map(drop)
 }
 
-/// The size a frame announces, prefix included.
+/// Returns the size that a frame announces, including the prefix, or `None` if the prefix is
+/// incomplete.
 pub(crate) fn frame_total(bytes: &[u8], limit: usize) -> Result<Option<usize>, WireError> {
     let Some(prefix) = bytes.first_chunk::<SIZE_BYTES>() else {
         return Ok(None);
