@@ -11,7 +11,7 @@ use weir_net::admin::{AdminPages, Page, metrics_page};
 use weir_net::http1::Response;
 
 use crate::data::{ConnectionInfo, LoopEvent};
-use crate::proxy::VirtualCluster;
+use crate::virtual_cluster::VirtualCluster;
 
 /// Maximum number of listed connections per event loop.
 const ROWS_MAX: usize = 10_000;

@@ -15,8 +15,10 @@ mod metrics;
 mod probe;
 mod proxy;
 mod resolve;
+mod stop;
 mod tls;
 pub mod versions;
+mod virtual_cluster;
 pub mod wire;
 
 pub use broker_registry::BrokerInfo;

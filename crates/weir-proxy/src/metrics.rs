@@ -13,8 +13,8 @@ use weir_net::admin::ProcessMetrics;
 use weir_net::watchdog::Vitals;
 
 use crate::data::{FilterPool, LoopMetrics, METRICS, Memory, MetricKind};
-use crate::proxy::VirtualCluster;
 use crate::tls::TlsReloads;
+use crate::virtual_cluster::VirtualCluster;
 
 /// Sources of the metric values.
 #[derive(Debug)]

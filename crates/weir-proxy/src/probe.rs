@@ -4,8 +4,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_net::tls::ClientTls;
@@ -15,6 +15,7 @@ use crate::broker_registry::BrokerRegistry;
 use crate::config::HostPort;
 use crate::health::ClusterHealth;
 use crate::resolve::resolve;
+use crate::stop::StopSignal;
 use crate::versions::{API_VERSIONS, METADATA};
 use crate::wire;
 
@@ -41,29 +42,6 @@ pub(crate) struct HealthProbe {
     pub(crate) response_timeout: Duration,
     /// Set if the brokers require authentication for Metadata; it is not requested again.
     pub(crate) needs_authentication: AtomicBool,
-}
-
-/// Tells background threads to stop.
-#[derive(Debug, Default)]
-pub(crate) struct StopSignal {
-    stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl StopSignal {
-    pub(crate) fn stop(&self) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits up to `time`. Returns `true` if the thread must stop.
-    pub(crate) fn wait(&self, time: Duration) -> bool {
-        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .changed
-            .wait_timeout_while(stopped, time, |stopped| !*stopped);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
-    }
 }
 
 impl HealthProbe {

@@ -21,12 +21,13 @@ use crate::data::{
 };
 use crate::error::ProxyError;
 use crate::filter::Direction;
-use crate::health::ClusterHealth;
 use crate::metrics::{self, MetricSources};
-use crate::probe::{HealthProbe, StopSignal};
+use crate::probe::HealthProbe;
 use crate::resolve::Resolver;
+use crate::stop::StopSignal;
 use crate::tls::TlsReloads;
 use crate::versions::SupportedVersions;
+use crate::virtual_cluster::VirtualCluster;
 use crate::wire::BrokerNode;
 
 /// Maximum wait for a full event-loop inbox.
@@ -36,35 +37,6 @@ const POST_TIMEOUT: Duration = Duration::from_secs(1);
 const FINAL_POST_TIMEOUT: Duration = Duration::from_millis(300);
 /// Maximum wait for threads to end at shutdown.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// A running virtual cluster.
-#[derive(Debug)]
-pub(crate) struct VirtualCluster {
-    pub(crate) name: String,
-    pub(crate) listen: SocketAddr,
-    pub(crate) broker_registry: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
-}
-
-impl VirtualCluster {
-    /// Returns `true` if the cluster is ready, and the text of the readiness page: the state, the
-    /// reason and the brokers that do not respond.
-    pub(crate) fn readiness(&self) -> (bool, String) {
-        let (name, is_responding) = (&self.name, self.health.is_responding());
-        let word = if is_responding { "ready" } else { "not ready" };
-        let error = self.health.error();
-        let error = error.map_or_else(String::new, |error| format!(": {error}"));
-        let mut text = format!("cluster {name}: {word}{error}\n");
-        for row in self.health.rows() {
-            if let Some(silent) = row.describe() {
-                text.push_str(&format!(
-                    "cluster {name}: broker does not respond: {silent}\n"
-                ));
-            }
-        }
-        (is_responding, text)
-    }
-}
 
 /// A running proxy.
 #[derive(Debug)]

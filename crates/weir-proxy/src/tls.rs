@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_net::tls::{FileWatcher, TlsAcceptor};
 
 use crate::error::ProxyError;
-use crate::probe::StopSignal;
+use crate::stop::StopSignal;
 
 /// Interval between checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);

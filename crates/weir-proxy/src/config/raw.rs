@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use weir_net::watchdog::WatchdogConfig;
 
+use super::source::ConfigSource;
 use super::tls::{RawAdminTls, RawClientTls, RawServerTls};
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::error::ProxyError;
@@ -90,10 +91,17 @@ enum OneOrMore {
     More(Vec<String>),
 }
 
-pub(super) fn load(
-    file: Option<&Path>,
-    overrides: &CliOverrides,
-) -> Result<ProxyConfig, ProxyError> {
+impl ProxyConfig {
+    /// Reads the file, if any, applies the overrides and checks the result.
+    ///
+    /// # Errors
+    /// The first error, with file, key, value and remedy.
+    pub fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<Self, ProxyError> {
+        load(file, overrides)
+    }
+}
+
+fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<ProxyConfig, ProxyError> {
     let mut raw = file.map_or_else(|| Ok(RawFile::default()), read)?;
     let source = ConfigSource {
         name: file.map_or_else(
@@ -141,22 +149,6 @@ pub(super) fn load(
     };
     check(&config, &source)?;
     Ok(config)
-}
-
-/// Origin of a value, for messages and relative paths.
-pub(super) struct ConfigSource<'a> {
-    pub(super) name: String,
-    /// Base directory of relative paths.
-    pub(super) directory: &'a Path,
-}
-
-impl ConfigSource<'_> {
-    pub(super) fn error(&self, reason: impl Into<String>) -> ProxyError {
-        ProxyError::Config {
-            file: self.name.clone(),
-            reason: reason.into(),
-        }
-    }
 }
 
 fn read(path: &Path) -> Result<RawFile, ProxyError> {
@@ -315,14 +307,16 @@ fn ports(
     };
     if (first..=last).contains(&listen.port()) {
         return Err(format!(
-            "broker_ports = {first}-{last} contains the port of listen = {listen}: use another range"
+            "broker_ports = {first}-{last} contains the port of listen = {listen}: \
+             use another range"
         ));
     }
     let count = last - first + 1;
     let advertised_first = advertised_first.unwrap_or(first);
     if advertised_first == 0 || advertised_first.checked_add(count - 1).is_none() {
         return Err(format!(
-            "advertised_first_port = {advertised_first}: too high for {count} ports, use at max {}",
+            "advertised_first_port = {advertised_first}: too high for {count} ports, \
+             use at most {}",
             65_536 - u32::from(count)
         ));
     }
@@ -366,7 +360,7 @@ fn check(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyErr
     if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
         return Err(source.error(format!(
             "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: \
-             use 100 to 600000, dead_ms at min stall_ms"
+             use 100 to 600000, dead_ms at least stall_ms"
         )));
     }
     let limits = &config.limits;

@@ -1,5 +1,7 @@
-use super::*;
 use std::path::PathBuf;
+
+use super::*;
+use crate::error::ProxyError;
 
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a broker_registry");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use weir_net::tls::{ClientTls, FileWatcher, TlsAcceptor, TlsError, TlsIdentity};
 
-use super::raw::ConfigSource;
+use super::source::ConfigSource;
 use crate::error::ProxyError;
 use crate::tls::TlsFiles;
 

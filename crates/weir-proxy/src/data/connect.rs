@@ -10,8 +10,9 @@ use weir_net::descriptors::client_ceiling;
 use weir_net::tls::ClientTls;
 
 use super::ListenerTarget;
-use super::event_loop::{LoopState, PairCloseReason};
-use super::pair::{Candidate, ConnectionPair, Endpoint, Upstream};
+use super::events::Candidate;
+use super::loop_state::{LoopState, PairCloseReason};
+use super::pair::{ConnectionPair, Endpoint, Upstream};
 use super::stream::SocketStream;
 use crate::config::HostPort;
 use crate::resolve::ResolveRequest;

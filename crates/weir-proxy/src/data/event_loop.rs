@@ -7,31 +7,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use weir_net::descriptors::client_ceiling;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::timer::TimerWheel;
-use weir_net::tls::{ClientTls, TlsAcceptor};
 use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailboxReceiver, MailboxSender, mailbox};
 
 use super::accept::{AcceptedConnection, Admission, Listeners};
 use super::counters::{LoopCounters, LoopMetrics};
-use super::forward::{IterationLimits, READ_BYTES};
+use super::events::{ListenerTarget, LoopEvent, PairId};
+use super::filter_pool::FilterPool;
+use super::iteration::{IterationLimits, READ_BYTES};
+use super::loop_state::{LoopCluster, LoopState, LoopTimer, PairCloseReason};
+use super::memory::Memory;
 use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
 use super::stream::SocketStream;
-use super::{FilterPool, ListenerTarget, LoopEvent, Memory, PairId};
-use crate::address_cache::AddressCache;
-use crate::broker_registry::BrokerRegistry;
 use crate::config::{HostPort, ProxyLimits};
-use crate::filter::{FilterBuffers, FilterChain};
-use crate::health::ClusterHealth;
+use crate::filter::FilterBuffers;
 use crate::resolve::Resolver;
-use crate::versions::SupportedVersions;
-use crate::wire::{FrameLimits, Segments, StreamError};
+use crate::wire::{Segments, StreamError};
 
 const WAKER: Token = Token(usize::MAX);
 /// Maximum number of connections accepted per iteration.
@@ -47,20 +45,6 @@ const BUFFERED_INTERVAL_MS: u64 = 1_000;
 
 /// Minimum interval between log messages about limits on filter work, in milliseconds.
 const LIMIT_LOG_INTERVAL_MS: u64 = 10_000;
-
-/// The state of a virtual cluster that a loop needs.
-#[derive(Debug)]
-pub(crate) struct LoopCluster {
-    pub(crate) name: String,
-    pub(crate) supported: Arc<SupportedVersions>,
-    pub(crate) filters: Arc<FilterChain>,
-    pub(crate) upstream: Vec<HostPort>,
-    pub(crate) broker_registry: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
-    pub(crate) addresses: AddressCache,
-    pub(crate) tls: Option<Arc<TlsAcceptor>>,
-    pub(crate) upstream_tls: Option<ClientTls>,
-}
 
 /// The parts of an event loop.
 #[derive(Debug)]
@@ -78,87 +62,6 @@ pub(crate) struct LoopOptions {
     /// Records the loop's progress. Uses the same epoch as the loop.
     pub(crate) heartbeat: Arc<Heartbeat>,
     pub(crate) epoch: Instant,
-}
-
-/// The reason for closing a pair.
-#[derive(Debug)]
-pub(super) enum PairCloseReason {
-    /// One side closed, and the close was forwarded to the other.
-    Gone,
-    /// The proxy shuts down and no request was in flight.
-    Drained,
-    /// No traffic or no progress for too long.
-    Timeout(&'static str),
-    /// Invalid bytes from either side.
-    Stream(StreamError),
-    /// No broker could be reached.
-    NoBroker(String),
-    /// The broker has responded neither to the client nor to the health probe.
-    BrokerUnresponsive,
-    /// The client's socket or TLS failed.
-    Client(io::Error),
-    /// The broker's socket or TLS failed.
-    Broker(io::Error),
-}
-
-impl PairCloseReason {
-    pub(super) fn client(error: io::Error) -> Self {
-        Self::Client(error)
-    }
-
-    pub(super) fn broker(error: io::Error) -> Self {
-        Self::Broker(error)
-    }
-}
-
-impl From<StreamError> for PairCloseReason {
-    fn from(error: StreamError) -> Self {
-        Self::Stream(error)
-    }
-}
-
-/// The purpose of a timer.
-#[derive(Debug, Clone, Copy)]
-enum LoopTimer {
-    Pair(PairId),
-    Accept,
-}
-
-/// The state of a loop except its pairs.
-#[derive(Debug)]
-pub(super) struct LoopState {
-    pub(super) registry: Registry,
-    pub(super) clusters: Vec<LoopCluster>,
-    pub(super) limits: ProxyLimits,
-    pub(super) frames: FrameLimits,
-    pub(super) counters: LoopCounters,
-    pub(super) buffer: Vec<u8>,
-    pub(super) segments: Segments,
-    pub(super) filter_buffers: FilterBuffers,
-    pub(super) pipes: PipePool,
-    pub(super) now_ms: u64,
-    /// Number of connections to bootstrap listeners, to use the configured brokers in rotation.
-    pub(super) next_broker: usize,
-    /// Limits on each pair in this iteration.
-    pub(super) iteration_limits: IterationLimits,
-    /// Request count of the current pair at which its share of the iteration ends.
-    pub(super) requests_until: u64,
-    pub(super) draining: bool,
-    pub(super) sender: MailboxSender<LoopEvent>,
-    pub(super) resolver: Resolver,
-    pub(super) memory: Arc<Memory>,
-    pub(super) pool: Option<Arc<FilterPool>>,
-    timers: TimerWheel<LoopTimer>,
-}
-
-impl LoopState {
-    /// Sets the pair's timer to `at_ms` unless it fires earlier.
-    pub(super) fn arm(&mut self, pair: &mut ConnectionPair, at_ms: u64) {
-        if at_ms < pair.armed_ms {
-            pair.armed_ms = at_ms;
-            self.timers.set(at_ms, LoopTimer::Pair(pair.id));
-        }
-    }
 }
 
 /// An event loop with its pairs.
@@ -650,7 +553,7 @@ impl LoopState {
                     "broker not reached",
                     %client,
                     cluster,
-                    broker = node,
+                    broker = %node,
                     %error,
                     "broker not reachable, connection closed"
                 );

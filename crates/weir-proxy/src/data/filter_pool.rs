@@ -17,12 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::wire::WireError;
 use weir_net::{MailboxSender, PostError};
 
-use super::{LoopEvent, PairId};
+use super::events::{Finished, LoopEvent, PairId};
 use crate::filter::{
-    BudgetStep, Direction, FilterBuffers, FilterChain, FilterCounts, FilterLimits, FilterResult,
-    FrameOutput, MemoryMeter,
+    BudgetStep, Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, MemoryMeter,
 };
-use crate::wire::{ProduceHeader, Unfinished};
+use crate::wire::Unfinished;
 
 /// The filter threads and the frames queued for them, at most two per connection.
 #[derive(Debug)]
@@ -43,16 +42,6 @@ pub(super) struct Task {
     pub(super) unfinished: Unfinished,
     pub(super) cancelled: Arc<AtomicBool>,
     pub(super) reply: MailboxSender<LoopEvent>,
-}
-
-/// A frame whose filter work is done.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(super) pair: PairId,
-    pub(super) direction: Direction,
-    pub(super) request: Option<ProduceHeader>,
-    pub(super) outcome: Result<(FilterResult, Vec<u8>), WireError>,
-    pub(super) counts: FilterCounts,
 }
 
 /// Cancels a task when its connection is closed.

@@ -1,56 +1,18 @@
 //! Forwards bytes of one pair in both directions as far as both sockets allow.
 
-use std::time::Duration;
-
-use super::event_loop::{LoopState, PairCloseReason};
-use super::holding::{DelayAction, has_memory};
+use super::delayed::{DelayAction, has_memory};
+use super::iteration::{READ_BYTES, read_bytes_for};
+use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Upstream};
 use super::splice::SPLICE_BYTES_MIN;
 use super::stream::Input;
 use crate::filter::Direction;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
 
-/// Maximum reads of one pair per iteration.
-const READS_PER_ITERATION: usize = 8;
-/// Bytes that all pairs may read in one iteration. This keeps an iteration below about 10 ms even
-/// if all bytes are copied to new memory.
-const BYTES_PER_ITERATION: usize = 8 << 20;
-/// Maximum requests of one pair per iteration. One read can contain tens of thousands of requests
-/// to which the proxy itself responds.
-const REQUESTS_PER_PAIR: usize = 1_000;
-/// Requests of all pairs in one iteration.
-const REQUESTS_PER_ITERATION: usize = 4_000;
-/// Maximum bytes of one read.
-pub(super) const READ_BYTES: usize = 256 * 1024;
-/// Maximum bytes of one read for a slow peer. Bytes that the peer does not accept must be stored.
-const READ_BYTES_SLOW_PEER: usize = 64 * 1024;
-/// Maximum bytes of one read if very many pairs are busy.
-const READ_BYTES_CROWDED: usize = 32 * 1024;
 /// Number of reads that stay smaller after a peer did not accept all bytes.
 const READ_BACKOFF: u8 = 32;
 /// Maximum time a pair stays open after one side has closed, in milliseconds.
 const CLOSING_MS: u64 = 5_000;
-
-/// Limits on one pair in one iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IterationLimits {
-    reads: u32,
-    requests: u64,
-    /// Bytes of one read.
-    pub(super) read_bytes: usize,
-}
-
-impl IterationLimits {
-    /// Divides an iteration among `busy` pairs, because each of them waits for all others.
-    pub(super) fn share(busy: usize) -> Self {
-        let share = BYTES_PER_ITERATION / busy.max(1);
-        Self {
-            reads: (share / READ_BYTES).clamp(1, READS_PER_ITERATION) as u32,
-            requests: (REQUESTS_PER_ITERATION / busy.max(1)).clamp(1, REQUESTS_PER_PAIR) as u64,
-            read_bytes: share.clamp(READ_BYTES_CROWDED, READ_BYTES),
-        }
-    }
-}
 
 impl LoopState {
     /// Forwards as much as possible. Returns `true` if the pair has more work at once.
@@ -413,40 +375,10 @@ impl LoopState {
     }
 }
 
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
-}
-
-pub(super) fn read_bytes_for(read_backoff: u8) -> usize {
-    if read_backoff == 0 {
-        READ_BYTES
-    } else {
-        READ_BYTES_SLOW_PEER
-    }
-}
-
 fn next_read_backoff(read_backoff: u8, blocked: bool) -> u8 {
     if blocked {
         READ_BACKOFF
     } else {
         read_backoff.saturating_sub(1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn iteration_bytes_are_bounded_for_many_pairs() {
-        for busy in [0, 1, 4, 5, 31, 32, 100, 256] {
-            let limits = IterationLimits::share(busy);
-            let bytes = busy * limits.reads as usize * limits.read_bytes;
-            assert!(bytes <= BYTES_PER_ITERATION, "{busy}: {limits:?}");
-        }
-        let few = IterationLimits::share(4);
-        assert_eq!((few.reads, few.read_bytes), (8, READ_BYTES));
-        let many = IterationLimits::share(10_000);
-        assert_eq!((many.reads, many.read_bytes), (1, READ_BYTES_CROWDED));
     }
 }

@@ -2,63 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use super::event_loop::{LoopState, PairCloseReason};
-use super::filter_pool::{Cancel, Finished, Task};
-use super::memory::Claim;
+use super::delayed::{DelayAction, SlowFrame, has_memory};
+use super::events::Finished;
+use super::filter_pool::{Cancel, Task};
+use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::ConnectionPair;
 use crate::filter::{Direction, FrameOutput};
-use crate::wire::{DelayedFrame, StreamError, Unfinished};
-
-/// The reason why a frame waits. Later frames of its direction wait behind it.
-#[derive(Debug)]
-pub(super) enum DelayAction {
-    /// The frame is forwarded at this time, in milliseconds.
-    Until(u64, Vec<u8>),
-    /// Filter work is left, and memory is not granted yet.
-    Unfinished(Unfinished),
-    /// The frame is with the filter threads; its size in bytes.
-    Working(
-        usize,
-        #[expect(dead_code, reason = "dropping it cancels the task")] Cancel,
-    ),
-}
-
-impl DelayAction {
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Until(_, frame) => frame.len(),
-            Self::Unfinished(unfinished) => unfinished.frame.len(),
-            Self::Working(bytes, _) => *bytes,
-        }
-    }
-
-    /// Returns the time at which the wait ends, if it is known.
-    pub(super) fn until_ms(&self) -> Option<u64> {
-        match self {
-            Self::Until(at_ms, _) => Some(*at_ms),
-            Self::Unfinished(_) | Self::Working(..) => None,
-        }
-    }
-}
-
-/// The start of a partly received request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SlowFrame {
-    /// Number of requests before it.
-    counted: u64,
-    /// Bytes of all requests at the last check.
-    bytes: u64,
-    /// Time by which it must have made progress.
-    until_ms: u64,
-    /// The proxy did not read for part of the time.
-    paused: bool,
-}
-
-/// Returns `true` unless memory is claimed and not granted.
-pub(super) fn has_memory(claim: &Option<Claim>) -> bool {
-    claim.as_ref().is_none_or(Claim::is_granted)
-}
+use crate::wire::{DelayedFrame, StreamError};
 
 impl LoopState {
     pub(super) fn delay(
@@ -69,7 +21,7 @@ impl LoopState {
     ) {
         let action = delayed.map(|delayed| match delayed {
             DelayedFrame::Delayed { time, frame } => {
-                let at_ms = self.now_ms + super::forward::millis(time);
+                let at_ms = self.now_ms + millis(time);
                 DelayAction::Until(at_ms, frame)
             }
             DelayedFrame::Unfinished(unfinished) => DelayAction::Unfinished(unfinished),
@@ -272,6 +224,10 @@ impl LoopState {
         });
         Ok(until_ms)
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
 /// Frames up to this size need no claim. Every connection may buffer this much.

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::holding::{DelayAction, SlowFrame};
+use super::delayed::{DelayAction, SlowFrame};
+use super::events::{Candidate, ConnectionInfo};
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::send_buffer::SendBuffer;
@@ -57,9 +58,6 @@ impl Endpoint {
         !self.blocked || !self.stream.is_plain()
     }
 }
-
-/// An address to connect to, and the host name for certificate verification.
-pub(crate) type Candidate = (SocketAddr, Arc<str>);
 
 /// The state of the broker connection.
 #[derive(Debug)]
@@ -247,35 +245,4 @@ impl ConnectionPair {
             buffered_bytes: self.buffered_bytes(),
         }
     }
-}
-
-/// A connection pair in `/connections`.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct ConnectionInfo {
-    /// Virtual cluster.
-    pub cluster: String,
-    /// Address of the client.
-    pub client: String,
-    /// Name and version of the client software, as sent by the client.
-    pub software: Option<String>,
-    /// Address of the broker.
-    pub broker: Option<String>,
-    /// Node id of the broker whose port the client uses; `None` for the bootstrap port.
-    pub node_id: Option<i32>,
-    /// `waiting` for a first request, `connecting` to a broker, or `open`.
-    pub state: &'static str,
-    /// Milliseconds since the connection was accepted.
-    pub age_ms: u64,
-    /// Milliseconds since either side last sent bytes.
-    pub idle_ms: u64,
-    /// Requests so far.
-    pub requests: u64,
-    /// In-flight requests.
-    pub in_flight: usize,
-    /// Bytes from the client.
-    pub request_bytes: u64,
-    /// Bytes from the broker.
-    pub response_bytes: u64,
-    /// Bytes buffered for the pair.
-    pub buffered_bytes: usize,
 }

@@ -1,7 +1,7 @@
 //! Splices large responses that the proxy does not decode, past the loop's buffer.
 
-use super::event_loop::{LoopState, PairCloseReason};
-use super::forward::read_bytes_for;
+use super::iteration::read_bytes_for;
+use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::ConnectionPair;
 use super::pipe::is_unsupported;
 use super::stream::{Input, SocketStream};

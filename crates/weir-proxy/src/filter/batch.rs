@@ -6,7 +6,8 @@ use weir_kafka::records::{
     seal, set_length_and_crc,
 };
 
-use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter, ReplacementBuffer};
+use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter};
+use super::changes::{Changes, ReplacementBuffer};
 use super::record::RecordEdit;
 use super::{Filter, RecordRejection};
 
@@ -143,7 +144,7 @@ pub(super) fn run(
 struct BatchFilter<'a> {
     chain: &'a [&'a dyn Filter],
     replacements: &'a mut ReplacementBuffer,
-    rows: &'a mut Vec<(usize, super::record::Changes)>,
+    rows: &'a mut Vec<(usize, Changes)>,
     bytes_max: usize,
     meter: &'a mut MemoryMeter,
 }
@@ -192,7 +193,7 @@ fn rebuild(
     payload: &[u8],
     bytes_max: usize,
     replacements: &ReplacementBuffer,
-    rows: &[(usize, super::record::Changes)],
+    rows: &[(usize, Changes)],
     plain: &mut Vec<u8>,
 ) -> Result<(), BatchRejection> {
     let (mut at, mut index) = (0, 0);

@@ -1,13 +1,12 @@
 //! The buffers of a filter thread, and the counters of its work.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use weir_kafka::records::{BatchCompressor, DecompressBuffer};
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::MessageLayout;
 
-use super::record::Changes;
+use super::changes::{Changes, ReplacementBuffer};
 
 /// Limits on the filter work for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,23 +244,6 @@ impl BatchBuffers {
         }
         self.rows.clear();
         self.rows.shrink_to(RETAINED_ROWS);
-    }
-}
-
-/// New values and headers whose length differs from the replaced ones.
-#[derive(Debug, Default)]
-pub(super) struct ReplacementBuffer {
-    pub(super) bytes: Vec<u8>,
-    /// Value or header list being written.
-    pub(super) fresh: Vec<u8>,
-    pub(super) undecodable: u64,
-}
-
-impl ReplacementBuffer {
-    pub(super) fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        start..self.bytes.len()
     }
 }
 

@@ -1,10 +1,12 @@
 //! The tables `[[cluster.filter]]` and the filters built from them.
 
 use serde::Deserialize;
-use thiserror::Error;
 
 use super::pattern::TopicPattern;
-use super::{Filter, delay, lower_case, mask, remove_header, require, set_header, upper_case};
+use super::{
+    Direction, Filter, FilterError, delay, lower_case, mask, remove_header, require, set_header,
+    upper_case,
+};
 
 /// One filter as written. Its `type` determines the other keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,41 +26,6 @@ pub enum FilterConfig {
     Require(require::RequireConfig),
     /// Delays frames.
     Delay(delay::DelayConfig),
-}
-
-/// The direction in which records travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From a producer to the broker.
-    Produce,
-    /// From the broker to a consumer.
-    Fetch,
-}
-
-impl Direction {
-    /// Returns its name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Fetch => "fetch",
-        }
-    }
-}
-
-/// An invalid filter configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("filter {filter}: {key} = {value}: {remedy}")]
-pub struct FilterError {
-    /// Type of the filter.
-    pub filter: &'static str,
-    /// Key.
-    pub key: &'static str,
-    /// Value.
-    pub value: String,
-    /// Remedy.
-    pub remedy: &'static str,
 }
 
 /// A filter with its topics and directions.
@@ -122,14 +89,4 @@ impl FilterConfig {
             on: on.clone(),
         })
     }
-}
-
-/// Returns the default of `topics`.
-pub(super) fn all_topics() -> Vec<String> {
-    vec!["*".to_owned()]
-}
-
-/// Returns the default of `on`.
-pub(super) fn on_produce() -> Vec<Direction> {
-    vec![Direction::Produce]
 }

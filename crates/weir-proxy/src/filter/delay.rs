@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "delay";

@@ -4,8 +4,10 @@
 mod batch;
 mod buffers;
 mod chain;
+mod changes;
 mod config;
 mod delay;
+mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod headers;
@@ -16,6 +18,9 @@ mod record;
 mod rejected;
 mod remove_header;
 mod require;
+mod result;
+mod run;
+mod scope;
 mod set_header;
 mod text;
 mod upper_case;
@@ -27,10 +32,13 @@ use std::time::Duration;
 
 pub(crate) use buffers::MemoryMeter;
 pub use buffers::{FilterBuffers, FilterCounts, FilterLimits};
-pub use chain::{FilterChain, FilterResult, FrameOutput};
-pub use config::{Direction, FilterConfig, FilterError};
+pub use chain::FilterChain;
+pub use config::FilterConfig;
+pub use error::FilterError;
 pub use record::RecordEdit;
 pub use rejected::RejectedPartitions;
+pub use result::{FilterResult, FrameOutput};
+pub use scope::Direction;
 pub use work::{BudgetStep, FilterBudget};
 
 /// Reads records one by one, and changes their values and headers.

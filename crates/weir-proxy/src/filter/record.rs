@@ -1,10 +1,8 @@
 //! One record as filters see it, and its changes.
 
-use std::ops::Range;
-
 use weir_kafka::records::RecordLayout;
 
-use super::buffers::ReplacementBuffer;
+use super::changes::{Changes, ReplacementBuffer};
 use super::headers::{self, Malformed};
 
 /// A record that filters read and change within the limits of [`Filter`](super::Filter).
@@ -14,15 +12,6 @@ pub struct RecordEdit<'a> {
     layout: &'a RecordLayout,
     replacements: &'a mut ReplacementBuffer,
     changes: Changes,
-}
-
-/// The changes of filters. Ranges refer to the replacement buffer.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// The batch was edited in place.
-    pub(super) edited: bool,
-    pub(super) value: Option<Range<usize>>,
-    pub(super) headers: Option<Range<usize>>,
 }
 
 impl<'a> RecordEdit<'a> {

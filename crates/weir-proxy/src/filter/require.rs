@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "require";

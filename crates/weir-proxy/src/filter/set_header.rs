@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection, headers};
 
 pub(super) const NAME: &str = "set-header";

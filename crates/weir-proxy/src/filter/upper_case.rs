@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::text::Case;
 use super::{Direction, Filter, RecordEdit, RecordRejection};
 

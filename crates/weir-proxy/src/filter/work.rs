@@ -14,8 +14,9 @@ use weir_kafka::wire::layout::{
 
 use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
 use super::buffers::{FilterBuffers, FilterLimits};
-use super::chain::{FilterChain, FilterResult, FrameOutput};
+use super::chain::FilterChain;
 use super::rejected::RejectedPartitions;
+use super::result::{FilterResult, FrameOutput};
 use super::{Direction, Filter};
 
 /// The filter work on one frame.

@@ -5,7 +5,7 @@ use weir_kafka::wire::reader::WireReader;
 
 use super::SIZE_BYTES;
 use super::addresses::put_uvarint;
-use super::features;
+use super::features::{self, Api};
 use super::headers::RESPONSE_PEEK_BYTES;
 use crate::versions::{API_VERSIONS, SupportedVersions, flexible};
 
@@ -75,14 +75,6 @@ pub(super) fn unsupported(correlation_id: i32, supported: &SupportedVersions) ->
     put_apis(&mut out, UNSUPPORTED, &[ours], false);
     set_size(&mut out);
     out
-}
-
-/// An API with its version range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Api {
-    pub(super) key: i16,
-    pub(super) min: i16,
-    pub(super) max: i16,
 }
 
 fn put_apis(out: &mut Vec<u8>, error: i16, apis: &[Api], flexible: bool) {

@@ -5,7 +5,14 @@ use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::WireReader;
 
 use super::addresses::put_uvarint;
-use super::api_versions::Api;
+
+/// An API with its version range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Api {
+    pub(super) key: i16,
+    pub(super) min: i16,
+    pub(super) max: i16,
+}
 
 /// Tags of the lists of supported and of finalized features.
 const SUPPORTED: u32 = 0;

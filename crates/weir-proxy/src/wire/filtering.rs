@@ -98,12 +98,13 @@ impl ProduceHeader {
     /// Returns the in-flight entry of a delayed request, or `None` if no response will come.
     #[must_use]
     pub fn entry(&self, result: &FilterResult) -> Option<InFlightRequest> {
-        self.response(result).map(|response| InFlightRequest {
-            correlation_id: self.correlation_id,
-            key: PRODUCE,
-            version: self.version,
-            response,
-        })
+        self.response_source(result)
+            .map(|response| InFlightRequest {
+                correlation_id: self.correlation_id,
+                key: PRODUCE,
+                version: self.version,
+                response,
+            })
     }
 }
 

@@ -4,7 +4,8 @@ use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 use weir_kafka::wire::reader::WireReader;
 
-use super::{HEADER_BYTES_MAX, SIZE_BYTES, StreamError};
+use super::error::HEADER_BYTES_MAX;
+use super::{SIZE_BYTES, StreamError};
 use crate::versions::{API_VERSIONS, PRODUCE, SASL_HANDSHAKE, flexible};
 
 /// Bytes of a request up to the correlation id: size, API key, API version, correlation id.

@@ -4,11 +4,12 @@ use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 
 use super::filtering::{FilterStage, Filtered, FilteredFrame, ProduceHeader};
+use super::frame::grow;
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
 use super::segments::Segments;
-use super::{FrameLimits, StreamError, api_versions, frame_total, grow};
+use super::{FrameLimits, StreamError, api_versions, frame_total};
 use crate::filter::{Direction, FilterBudget};
 use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
 

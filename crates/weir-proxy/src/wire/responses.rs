@@ -5,10 +5,11 @@ use weir_kafka::wire::WireError;
 
 use super::addresses::AddressMapper;
 use super::filtering::{self, FilterStage, Filtered, FilteredFrame};
+use super::frame::grow;
 use super::headers::RESPONSE_PEEK_BYTES;
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::segments::Segments;
-use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, grow, rewrite};
+use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
 use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, SupportedVersions};
 

@@ -53,6 +53,16 @@ pub(super) fn addresses(
     Ok(response.finish())
 }
 
+/// Registers the brokers in a response to a request of the proxy itself.
+pub(crate) fn register_brokers(
+    frame: &[u8],
+    key: i16,
+    version: i16,
+    mapper: &mut dyn AddressMapper,
+) -> Result<(), WireError> {
+    addresses(frame, key, version, mapper).map(drop)
+}
+
 /// A response that is being rewritten. Parts between replacements are copied.
 struct Rewriting<'a> {
     frame: &'a [u8],
