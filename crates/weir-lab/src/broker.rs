@@ -94,7 +94,8 @@ impl Launch {
             .stdin(Stdio::piped())
             .stdout(console.try_clone().map_err(failed)?)
             .stderr(console)
-            // Not in the process group of the terminal: Ctrl-C goes to the command, which stops brokers.
+            // Not in the process group of the terminal: Ctrl-C goes to the command, which stops
+            // brokers.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
@@ -209,8 +210,8 @@ pub(crate) fn write_config(
 
 /// Script that starts the watchdog and replaces itself with the command in `$2...`.
 ///
-/// It raises the limit of open files to the maximum and ignores SIGHUP. `$1` is a directory that the
-/// watchdog removes at the end, or empty. The double fork leaves no unreaped child to the JVM.
+/// It raises the limit of open files to the maximum and ignores SIGHUP. `$1` is a directory that
+/// the watchdog removes at the end, or empty. The double fork leaves no unreaped child to the JVM.
 const WATCHDOG: &str = r#"
 trap '' HUP
 ulimit -S -n "$(ulimit -H -n)"

@@ -63,7 +63,8 @@ pub(crate) fn server_properties(
     }
     set("transaction.state.log.min.isr", &in_sync);
     set("share.coordinator.state.topic.min.isr", &in_sync);
-    // Clients run on the same machine, often with two cores; the network threads must not starve them.
+    // Clients run on the same machine, often with two cores; the network threads must not starve
+    // them.
     set("num.network.threads", &cores.clamp(2, 8));
     set("num.io.threads", &(cores * 2).clamp(4, 16));
     text.push_str(FIXED);
@@ -75,8 +76,8 @@ pub(crate) fn server_properties(
 
 /// Returns the properties of a listener `SECOND` that advertises another port.
 ///
-/// They follow the properties of the node and override them. Its protocol can be overridden by later
-/// properties.
+/// They follow the properties of the node and override them. Its protocol can be overridden by
+/// later properties.
 pub(crate) fn second_listener(
     node: NodePorts,
     host: Ipv4Addr,

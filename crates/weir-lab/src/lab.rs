@@ -18,9 +18,9 @@ use crate::error::LabError;
 impl Lab {
     /// Starts a lab and waits until all its brokers are ready, or attaches to a running one.
     ///
-    /// A lab that is running in the directory is used if it has the same options. `progress` receives
-    /// a line before each operation that takes time. When `stop` becomes `true`, or after an error,
-    /// all started processes are stopped.
+    /// A lab that is running in the directory is used if it has the same options. `progress`
+    /// receives a line before each operation that takes time. When `stop` becomes `true`, or after
+    /// an error, all started processes are stopped.
     ///
     /// # Errors
     /// See [`LabError`]; [`LabError::fault`] returns the class of the error.

@@ -1,8 +1,8 @@
 //! Starts and stops Apache Kafka brokers on this machine, and installs client SDKs and tools.
 //!
-//! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It takes no measurements, and
-//! its only Kafka request is the one for the list of brokers. Linux only: processes are identified
-//! with `/proc`.
+//! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It takes no measurements,
+//! and its only Kafka request is the one for the list of brokers. Linux only: processes are
+//! identified with `/proc`.
 
 #![deny(missing_docs)]
 

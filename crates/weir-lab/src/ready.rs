@@ -1,7 +1,7 @@
 //! Readiness check: asks a broker for the list of brokers.
 //!
-//! Encodes Metadata version 1 itself and sends it over a plain socket, so that the lab needs no Kafka
-//! client. All releases from 3.9 on support this version.
+//! Encodes Metadata version 1 itself and sends it over a plain socket, so that the lab needs no
+//! Kafka client. All releases from 3.9 on support this version.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

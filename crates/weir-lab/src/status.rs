@@ -34,7 +34,8 @@ pub struct LabStatus {
     pub uptime_seconds: u64,
     /// Maximum heap of each broker in MB.
     pub heap_mb: u32,
-    /// Client connections that the file descriptor limit of each broker allows; 0 if none is running.
+    /// Client connections that the file descriptor limit of each broker allows; 0 if none is
+    /// running.
     pub clients_max: u64,
     /// Free space on the disk of the directory.
     pub disk_free_bytes: u64,

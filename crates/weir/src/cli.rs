@@ -57,7 +57,8 @@ pub(crate) enum CliCommand {
 /// Longest wait for pending log lines when the process ends.
 const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The log of the process. Dropping it waits up to [`LOG_FLUSH_TIMEOUT`] until all lines are written.
+/// The log of the process. Dropping it waits up to [`LOG_FLUSH_TIMEOUT`] until all lines are
+/// written.
 #[derive(Debug)]
 pub(crate) struct Log(Option<LogWriter>);
 

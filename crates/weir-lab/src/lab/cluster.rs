@@ -21,7 +21,8 @@ pub struct Broker {
     pub port: u16,
 }
 
-/// A running cluster. Unless detached, it is stopped when this value is dropped or the process ends.
+/// A running cluster. Unless detached, it is stopped when this value is dropped or the process
+/// ends.
 #[derive(Debug)]
 pub struct Lab {
     pub(super) launch: Launch,

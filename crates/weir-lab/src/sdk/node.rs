@@ -1,8 +1,8 @@
 //! The Node SDK, installed with npm.
 //!
-//! Its package depends on a git address of `xmlhttprequest`. The embedded `package-lock.json` replaces
-//! it with the published release, so that only the package registry is needed. `overrides` in
-//! `package.json` would do the same, but npm 9.2 of Debian and Ubuntu fails with them.
+//! Its package depends on a git address of `xmlhttprequest`. The embedded `package-lock.json`
+//! replaces it with the published release, so that only the package registry is needed. `overrides`
+//! in `package.json` would do the same, but npm 9.2 of Debian and Ubuntu fails with them.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -54,8 +54,8 @@ pub(crate) struct CompareOptions {
     metrics: Vec<String>,
     /// Verdict that ends the command with exit code 1
     ///
-    /// worse: a deciding metric is significantly worse. If no deciding metric could be compared, the
-    /// exit code is 4.
+    /// worse: a deciding metric is significantly worse. If no deciding metric could be compared,
+    /// the exit code is 4.
     #[arg(long, value_name = "VERDICT")]
     fail_on: Option<FailOn>,
 }

@@ -101,7 +101,8 @@ fn write(dir: &Path, file: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns for example `about 14 min, 1.4 GB of memory, 210 MB of disk; up to 4000 clients, 16 cells`.
+/// Returns for example `about 14 min, 1.4 GB of memory, 210 MB of disk; up to 4000 clients, 16
+/// cells`.
 fn resources(plan: &Plan) -> String {
     let estimate = PlanEstimate::of(plan);
     let clients = match estimate.connections {

@@ -49,28 +49,28 @@ pub(crate) struct ClientsArgs {
     duration: Option<Duration>,
     /// Configuration file of the published client simulator
     ///
-    /// Sets scenario, number of sessions, pause, duration, address and adapter set, unless an option
-    /// overrides them.
+    /// Sets scenario, number of sessions, pause, duration, address and adapter set, unless an
+    /// option overrides them.
     #[arg(long, value_name = "FILE")]
     configuration: Option<PathBuf>,
 
     /// Scenario of the published load test to subscribe to [default: 2]
     ///
-    /// 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields; 3jp and 3td: one of
-    /// 40 first names, whole JSON values with changes as JSON Patch or text diff. Subscriptions match
-    /// the published connector configuration.
+    /// 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields; 3jp and 3td: one
+    /// of 40 first names, whole JSON values with changes as JSON Patch or text diff. Subscriptions
+    /// match the published connector configuration.
     #[arg(long, value_name = "NAME", value_parser = scenario, help_heading = SUBSCRIBING)]
     scenario: Option<Scenario>,
     /// Use the subscriptions of the published simulator verbatim
     ///
-    /// They do not fit the published connector configuration: scenarios 1 and 3 request a field that
-    /// is not mapped, and scenario 2 uses another data adapter.
+    /// They do not fit the published connector configuration: scenarios 1 and 3 request a field
+    /// that is not mapped, and scenario 2 uses another data adapter.
     #[arg(long, help_heading = SUBSCRIBING)]
     verbatim: bool,
     /// Subscribe like the measuring client of the filtering tests
     ///
-    /// One item in mode DISTINCT with the fields timestamp, fstValue, sndValue and intNum. Only records
-    /// marked with PREFIX- are timed.
+    /// One item in mode DISTINCT with the fields timestamp, fstValue, sndValue and intNum. Only
+    /// records marked with PREFIX- are timed.
     #[arg(long, conflicts_with_all = ["scenario", "verbatim"], help_heading = SUBSCRIBING)]
     probe: bool,
     /// Use keys of 500 characters; with --probe, the item with such a key
@@ -88,8 +88,8 @@ pub(crate) struct ClientsArgs {
     fields: Vec<String>,
     /// Diff formats that sessions accept
     ///
-    /// none, json-patch, tlcp-diff, or the latter two separated by a comma. The default is json-patch
-    /// for scenario 3jp, tlcp-diff for 3td, and none otherwise.
+    /// none, json-patch, tlcp-diff, or the latter two separated by a comma. The default is
+    /// json-patch for scenario 3jp, tlcp-diff for 3td, and none otherwise.
     #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse,
           conflicts_with = "probe", help_heading = SUBSCRIBING)]
     diffs: Option<DiffChoice>,

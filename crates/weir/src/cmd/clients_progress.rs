@@ -103,7 +103,8 @@ impl ClientsProgress {
         self.line.show(&change.status("connected", "updates"));
     }
 
-    /// Returns the mean busy share of the receiving thread, of the busiest one if there are several.
+    /// Returns the mean busy share of the receiving thread, of the busiest one if there are
+    /// several.
     pub(crate) fn busy_share(&self) -> f64 {
         self.busy_permille.0 as f64 / self.busy_permille.1.max(1) as f64 / 1000.0
     }

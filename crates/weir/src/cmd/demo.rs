@@ -21,8 +21,8 @@ pub(crate) struct DemoArgs {
     out: PathBuf,
     /// Run broker, gateway and producers until Ctrl-C, without a measurement
     ///
-    /// The producers are those of the built-in plan, keyed by default. Use the programs in examples/
-    /// or any client SDK as clients.
+    /// The producers are those of the built-in plan, keyed by default. Use the programs in
+    /// examples/ or any client SDK as clients.
     #[arg(long, value_name = "PLAN", num_args = 0..=1, default_missing_value = "keyed")]
     serve: Option<String>,
     /// Client address of the gateway, with --serve

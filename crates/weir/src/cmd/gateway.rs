@@ -24,7 +24,8 @@ use crate::descriptors;
 use crate::exit::{self, Exit, Failure};
 use crate::signal;
 
-/// Interval at which the stop flag and the Kafka connections are checked before the gateway is ready.
+/// Interval at which the stop flag and the Kafka connections are checked before the gateway is
+/// ready.
 const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The same interval afterwards. Each check costs as much as a few deliveries.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,8 +38,8 @@ pub(crate) enum GatewayCommand {
     /// Run the gateway until Ctrl-C or SIGTERM
     ///
     /// Clients connect with any Lightstreamer SDK over WebSocket. The gateway checks their sessions
-    /// and subscriptions against the configuration. Metrics and health are on the admin port. SIGHUP
-    /// reloads the certificate and its key.
+    /// and subscriptions against the configuration. Metrics and health are on the admin port.
+    /// SIGHUP reloads the certificate and its key.
     #[command(
         after_help = "Example:\n  weir gateway run --adapters adapters.xml\n  \
         curl http://127.0.0.1:8090/health/ready"
@@ -55,9 +56,9 @@ pub(crate) enum GatewayCommand {
     Check(check::GatewayCheckArgs),
     /// Show the items and field values of a record, and the reasons for mismatches
     ///
-    /// The record comes from a file or from a topic of a running cluster. The command writes nothing
-    /// to the cluster and joins no consumer group. The exit code is 0 if the record would be delivered
-    /// (with --item, to that item), otherwise 1.
+    /// The record comes from a file or from a topic of a running cluster. The command writes
+    /// nothing to the cluster and joins no consumer group. The exit code is 0 if the record would
+    /// be delivered (with --item, to that item), otherwise 1.
     #[command(after_help = explain::AFTER_HELP)]
     Explain(explain::ExplainArgs),
 }

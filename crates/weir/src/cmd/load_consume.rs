@@ -62,8 +62,8 @@ pub(crate) struct ConsumeArgs {
     architecture: ConsumerArchitecture,
     /// Prefix of group ids, followed by a number from 0 [default: new for each run]
     ///
-    /// New groups start at the end of the topic. A prefix of an earlier run resumes at its committed
-    /// offsets.
+    /// New groups start at the end of the topic. A prefix of an earlier run resumes at its
+    /// committed offsets.
     #[arg(long, value_name = "TEXT")]
     group_prefix: Option<String>,
     /// Number of consumers per group; with 1, each consumer receives every record

@@ -167,9 +167,9 @@ pub(crate) struct ProduceArgs {
     acks: Acks,
     /// Disable the idempotent producer
     ///
-    /// Retries after a lost connection can then duplicate or reorder records. The idempotent producer
-    /// of librdkafka waits busily for responses, which takes up to a core at thousands of records per
-    /// second.
+    /// Retries after a lost connection can then duplicate or reorder records. The idempotent
+    /// producer of librdkafka waits busily for responses, which takes up to a core at thousands of
+    /// records per second.
     #[arg(long)]
     no_idempotence: bool,
     /// Compression of record batches: none, gzip, snappy, lz4 or zstd

@@ -1,5 +1,5 @@
-//! The block that shows the running cell: progress, rates, latency sparklines, backlog and CPU cores
-//! by process role.
+//! The block that shows the running cell: progress, rates, latency sparklines, backlog and CPU
+//! cores by process role.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -43,8 +43,8 @@ pub(crate) enum ProxyCommand {
     Run(ProxyRunArgs),
     /// Check a configuration without connecting to anything
     ///
-    /// An invalid configuration ends with exit code 2 and an error that names the key, the value and
-    /// a remedy.
+    /// An invalid configuration ends with exit code 2 and an error that names the key, the value
+    /// and a remedy.
     #[command(after_help = "Example:\n  weir proxy check --config proxy.toml")]
     Check(check::ProxyCheckArgs),
 }

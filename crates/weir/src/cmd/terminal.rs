@@ -1,7 +1,7 @@
 //! Lines at the end of a terminal that are redrawn, below the permanent output.
 //!
-//! Uses plain escape sequences. Before each redraw the cursor moves up by the number of rows that the
-//! lines occupy, which depends on the current width of the terminal.
+//! Uses plain escape sequences. Before each redraw the cursor moves up by the number of rows that
+//! the lines occupy, which depends on the current width of the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};

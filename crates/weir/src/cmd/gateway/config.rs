@@ -22,8 +22,8 @@ pub(super) struct GatewayConfigArgs {
     config: Option<PathBuf>,
     /// Configuration file of a Lightstreamer server, for its diff settings
     ///
-    /// The settings apply unless --config sets them. `weir gateway check` lists the elements that are
-    /// not read.
+    /// The settings apply unless --config sets them. `weir gateway check` lists the elements that
+    /// are not read.
     #[arg(long, value_name = "FILE")]
     lightstreamer_conf: Option<PathBuf>,
     /// Reject parameters unknown to connector 1.5.2 instead of warning

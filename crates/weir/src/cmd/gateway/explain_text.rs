@@ -68,7 +68,8 @@ fn shown(bytes: Option<&[u8]>) -> String {
     }
 }
 
-/// Returns the first bytes like evaluator BYTES, with `\xHH` for bytes that are not printable ASCII.
+/// Returns the first bytes like evaluator BYTES, with `\xHH` for bytes that are not printable
+/// ASCII.
 fn binary(bytes: &[u8]) -> String {
     let escape = |byte: &u8| match byte {
         b' '..=b'~' => char::from(*byte).to_string(),
